@@ -1,0 +1,99 @@
+# Every target makes or updates .venv by itself, from the pins in requirements/. `make help` lists them.
+
+BIN := .venv/bin
+PYTHON ?=
+# Processes of the test run; more than two cores gain little, since the long tests are few.
+JOBS ?= 2
+# What to test, and further options of pytest: make test ARGS="tests/nursery -k demux"
+ARGS ?=
+# Seconds for each soak test, and the seed to start from (any number; printed when a test fails).
+SOAK ?= 120
+SEED ?= $(shell date +%s)
+# Fewer cancelled runs than this in a whole test run are a failure.
+CANCELLED_RUNS ?= 0
+
+PYTEST := $(BIN)/python -m pytest
+GUARDS := tests/test_layers.py tests/test_imports.py tests/test_surface.py tests/test_docs_examples.py
+SOURCES := $(wildcard engine tests benchmarks docs/examples scripts)
+comma := ,
+say = @printf '%s\n' "== $(1)"
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check soak bench cover lint types guards wheel fragments format surface pins core dev clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+core dev: # the environment: of the demo, of the developers
+	@PYTHON='$(PYTHON)' scripts/venv.sh $@
+
+demo: core ## the main job, offline and unattended, in a scratch folder
+	@$(BIN)/engine demo
+
+test: dev ## every test
+	@$(PYTEST) -n $(JOBS) --dist worksteal --require-runs $(CANCELLED_RUNS) $(ARGS)
+
+check: lint types guards wheel fragments ## lint, types, import layers, examples, wheel
+
+soak: dev ## the property tests for SOAK seconds each, from SEED
+	@$(PYTEST) tests/properties -m soak -n $(JOBS) --dist worksteal --soak-seconds $(SOAK) --soak-seed $(SEED) \
+		--hypothesis-seed $(SEED) --timeout $$(( $(SOAK) * 2 + 600 )) -o faulthandler_timeout=0 $(ARGS)
+
+bench: dev ## the figures, each beside a baseline measured in the same run
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+cover: dev ## branch coverage of the tests: 95% of the whole, all of nursery/
+	@rm -f .coverage .coverage.*
+	@$(PYTEST) -n $(JOBS) --dist worksteal --cov --cov-report= $(ARGS)
+	@$(BIN)/coverage report
+	@$(BIN)/coverage report --include='engine/nursery/*' --fail-under=100
+
+lint: dev
+	$(call say,ruff check)
+	@$(BIN)/ruff check --quiet $(SOURCES)
+	$(call say,ruff format --check)
+	@$(BIN)/ruff format --quiet --diff $(SOURCES)
+	$(call say,flake8-async)
+	@$(BIN)/flake8-async --enable $(ASYNC_RULES)$(comma)$(ASYNC_RULES_OF_THE_ENGINE) $$(find engine -name '*.py')
+	@$(BIN)/flake8-async --enable $(ASYNC_RULES) $$(find $(filter-out engine,$(SOURCES)) -name '*.py')
+	$(call say,codespell)
+	@$(BIN)/codespell $(SOURCES) docs newsfragments *.md
+
+# What ruff lacks. Tests may have async generators (fixtures), and functions that reach no checkpoint.
+ASYNC_RULES := ASYNC101,ASYNC102,ASYNC103,ASYNC104,ASYNC112,ASYNC113,ASYNC118,ASYNC120,ASYNC123,ASYNC125,ASYNC126
+ASYNC_RULES_OF_THE_ENGINE := ASYNC900,ASYNC910,ASYNC911,ASYNC912
+
+types: dev
+	$(call say,mypy)
+	@$(BIN)/mypy --no-error-summary $(SOURCES)
+	$(call say,pyright)
+	@$(BIN)/pyright --pythonpath $(BIN)/python --warnings
+	$(call say,pyright --verifytypes)
+	@$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes engine --ignoreexternal
+
+guards: dev
+	$(call say,import layers$(comma) import cost$(comma) public surface$(comma) examples)
+	@$(PYTEST) -q -n $(JOBS) $(GUARDS)
+
+wheel: dev
+	$(call say,wheel)
+	@$(BIN)/python scripts/wheel_smoke.py
+
+# Advisory: says that a fragment is missing, and fails nothing.
+fragments: dev
+	$(call say,news fragment (advisory))
+	@git rev-parse --quiet --verify origin/main >/dev/null 2>&1 || { echo "no origin/main to compare with"; exit 0; }; \
+		$(BIN)/towncrier check --compare-with origin/main || echo "consider one: see newsfragments/README.md"
+
+format: dev ## let ruff format, and fix what it can
+	@$(BIN)/ruff check --fix-only $(SOURCES)
+	@$(BIN)/ruff format $(SOURCES)
+
+surface: dev ## pin the public names and signatures anew
+	@$(BIN)/python tests/test_surface.py --write
+
+pins: ## resolve the dependencies anew and write requirements/
+	@PYTHON='$(or $(PYTHON),python3)' scripts/pin.sh
+
+clean: ## remove the environment and what the tools left
+	@rm -rf .venv .venv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov build dist

@@ -1,0 +1,1 @@
+"""The engine's tests: they mirror `engine/`, beside properties, conformance and os."""

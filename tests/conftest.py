@@ -1,0 +1,186 @@
+"""What every test can count on: Hypothesis profiles, counters, soak runs, and the folder of shared material."""
+
+import itertools
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+import hypothesis
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# ---- Hypothesis ------------------------------------------------------------------------------------------------------
+
+# No deadline: an example runs a whole Trio program. Too slow is for `make bench` to say, not for a loaded machine.
+_COMMON = hypothesis.settings(
+    deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("default", _COMMON)
+hypothesis.settings.register_profile("ci", _COMMON, derandomize=True, database=None)
+
+
+# ---- options ---------------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("engine")
+    group.addoption(
+        "--soak-seconds",
+        type=float,
+        default=float(os.environ.get("ENGINE_SOAK") or 0),
+        help="how long each test that uses the `soak` fixture goes on (default: $ENGINE_SOAK, or as briefly as it can)",
+    )
+    group.addoption(
+        "--soak-seed",
+        type=int,
+        default=None,
+        help="the first seed of soak tests (default: 0, or a random one if they go on for seconds)",
+    )
+    group.addoption("--live", action="store_true", help="run the tests that talk to real providers")
+    group.addoption(
+        "--require-runs",
+        type=int,
+        default=0,
+        metavar="N",
+        help="fail unless the tests made at least N cancelled runs together",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.soak_seed is None:  # decided here, before xdist hands the options to its workers
+        config.option.soak_seed = random.randrange(2**32) if config.option.soak_seconds else 0
+    if config.option.soak_seconds:
+        # An example is worth about 20 ms: fill the time given, roughly, for tests that do not bound their examples.
+        most = max(100, int(config.option.soak_seconds * 50))
+        hypothesis.settings.register_profile("soak", _COMMON, max_examples=most)
+        hypothesis.settings.load_profile("soak")
+    else:
+        hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    if not config.option.soak_seconds:
+        return None
+    return f"soak: {config.option.soak_seconds:g} s for each test, from seed {config.option.soak_seed}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.live:
+        return
+    for item in items:
+        if item.get_closest_marker("live"):
+            item.add_marker(pytest.mark.skip(reason="talks to a real provider: give --live"))
+
+
+# ---- the shared folder -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The material shared between projects (recorded traffic, corpora): $ENGINE_SHARED, or `shared` beside the tree."""
+    folder = Path(os.environ.get("ENGINE_SHARED") or REPOSITORY.parent / "shared")
+    if not folder.is_dir():
+        pytest.skip("no shared folder: set ENGINE_SHARED to it")
+    return folder
+
+
+# ---- soak ------------------------------------------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class Soak:
+    """A source of seeds that lasts as long as the run is meant to."""
+
+    seconds: float
+    first: int
+    current: int | None = None
+
+    def seeds(self, at_least: int) -> Iterator[int]:
+        """Yield `at_least` seeds in an ordinary run; under `make soak` go on until the time is up.
+
+        A failing test reports the seed it was at, and `--soak-seed` begins with it.
+        """
+        until = time.monotonic() + self.seconds
+        for index in itertools.count():
+            if index >= at_least and time.monotonic() >= until:
+                return
+            self.current = self.first + index
+            yield self.current
+
+
+@pytest.fixture
+def soak(pytestconfig: pytest.Config) -> Soak:
+    """Seeds for a test marked `soak`: `for seed in soak.seeds(at_least=20): ...`."""
+    return Soak(seconds=pytestconfig.option.soak_seconds, first=pytestconfig.option.soak_seed)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report: pytest.TestReport = yield
+    used = getattr(item, "funcargs", {}).get("soak")
+    if report.failed and isinstance(used, Soak) and used.current is not None:
+        again = f"pytest '{item.nodeid}' --soak-seed {used.current}"
+        report.sections.append(("soak", f"failed at seed {used.current}; to begin there: {again}"))
+    return report
+
+
+# ---- counters --------------------------------------------------------------------------------------------------------
+
+_CANCELLED_RUNS = "cancelled runs"
+_counters = pytest.StashKey[Counter[str]]()
+_WORKER_OUTPUT = "engine_counters"
+
+
+class CountRuns(Protocol):
+    """What the `count_runs` fixture gives: a function that adds to a figure of the final summary."""
+
+    def __call__(self, n: int, what: str = _CANCELLED_RUNS) -> None: ...
+
+
+@pytest.fixture(scope="session")
+def count_runs(pytestconfig: pytest.Config) -> CountRuns:
+    """Add to a counter that the summary of the whole run prints, whichever processes the tests ran in."""
+    counters = _counters_of(pytestconfig)
+
+    def count(n: int, what: str = _CANCELLED_RUNS) -> None:
+        counters[what] += n
+
+    return count
+
+
+def _counters_of(config: pytest.Config) -> Counter[str]:
+    return config.stash.setdefault(_counters, Counter())
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    counters = _counters_of(session.config)
+    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:  # a worker of xdist: its controller adds them up
+        output[_WORKER_OUTPUT] = dict(counters)
+    elif counters[_CANCELLED_RUNS] < session.config.option.require_runs and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+class _Node(Protocol):
+    config: pytest.Config
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: _Node) -> None:
+    output: dict[str, dict[str, int]] = getattr(node, "workeroutput", {})
+    _counters_of(node.config).update(output.get(_WORKER_OUTPUT, {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    counters = _counters_of(config)
+    for what, n in sorted(counters.items()):
+        terminalreporter.write_line(f"{what}: {n:,}")
+    required = config.option.require_runs
+    if counters[_CANCELLED_RUNS] < required:
+        terminalreporter.write_line(f"FAILED: at least {required:,} {_CANCELLED_RUNS} were required", red=True)

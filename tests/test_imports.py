@@ -1,0 +1,84 @@
+"""What importing costs, as lists of modules: these do not depend on the machine. The milliseconds are in benchmarks/."""
+
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# Standard library modules that `import engine` may load beyond what `import trio, attrs` loads.
+ALLOWED_BEYOND_TRIO = frozenset[str]()
+HEAVY = frozenset({"asyncio", "cattrs", "httpx", "httpcore", "anyio", "sqlite3", "tree_sitter", "tree_sitter_bash", "trio_websocket"})
+COMMAND_LINE_LIBRARIES = frozenset({"argparse", "click", "cyclopts", "optparse", "prompt_toolkit", "rich", "typer"})
+# Modules that need an extra, and what it is; they are skipped where it is not installed.
+EXTRAS = frozenset({"hypothesis", "opentelemetry"})
+
+
+def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=60)
+
+
+def modules_after(code: str) -> frozenset[str]:
+    """The names in sys.modules after a fresh interpreter ran `code`."""
+    # what the test prints must not be taken for a module: the list is the last line
+    out = _python("-c", f"{code}\nimport sys\nprint('\\n' + ' '.join(sorted(sys.modules)))").stdout
+    return frozenset(out.splitlines()[-1].split())
+
+
+def roots(modules: frozenset[str]) -> frozenset[str]:
+    return frozenset(name.partition(".")[0] for name in modules)
+
+
+def test_importing_the_engine_loads_little() -> None:
+    beyond = roots(modules_after("import engine") - modules_after("import trio, attrs"))
+    assert beyond - ALLOWED_BEYOND_TRIO <= {"engine"}
+
+
+def test_importing_the_engine_loads_nothing_heavy() -> None:
+    assert not HEAVY & roots(modules_after("import engine"))
+
+
+def test_the_public_names_load_no_wire() -> None:
+    """Until a model is used there is no HTTP client, no wire format and no WebSocket."""
+    modules = modules_after("import engine\nfor name in engine.__all__: getattr(engine, name)")
+    assert not {"asyncio", "httpx", "httpcore", "trio_websocket"} & roots(modules)
+    assert not {name for name in modules if re.match(r"engine\.providers\.(anthropic|openai|gemini|bedrock)", name)}
+
+
+def test_no_module_of_the_engine_loads_asyncio() -> None:
+    import engine  # noqa: PLC0415 - the other tests must be able to fail without it
+
+    names = [m.name for m in pkgutil.walk_packages(engine.__path__, "engine.") if not m.name.endswith("__main__")]
+    code = f"""
+import importlib
+for name in {names!r}:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        if (missing.name or '').partition('.')[0] not in {sorted(EXTRAS)!r}:
+            raise
+"""
+    assert "asyncio" not in roots(modules_after(code))
+
+
+@pytest.mark.parametrize("arguments", [("-m", "engine", "--version")], ids=" ".join)
+def test_the_version_is_told_without_trio_or_a_command_line_library(arguments: tuple[str, ...]) -> None:
+    result = _python("-X", "importtime", *arguments)
+    loaded = frozenset(line.rpartition("|")[2].strip() for line in result.stderr.splitlines() if line.startswith("import time:"))
+    bare = frozenset(line.rpartition("|")[2].strip() for line in _python("-X", "importtime", "-c", "").stderr.splitlines())
+    assert "engine.cli" in loaded
+    assert not ({"trio"} | HEAVY | COMMAND_LINE_LIBRARIES) & roots(loaded - bare)
+    from engine._version import __version__  # noqa: PLC0415
+
+    assert __version__ in result.stdout
+
+
+def test_the_console_script_tells_the_version_the_same_way() -> None:
+    """The installed script calls `engine.cli:main`; so does this."""
+    code = "import sys; sys.argv = ['engine', '--version']\nfrom engine.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
+    assert not ({"trio"} | HEAVY | COMMAND_LINE_LIBRARIES) & roots(modules_after(code) - modules_after(""))
