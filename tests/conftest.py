@@ -5,7 +5,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -18,9 +18,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # ---- Hypothesis ------------------------------------------------------------------------------------------------------
 
 # No deadline: an example runs a whole Trio program. Too slow is for `make bench` to say, not for a loaded machine.
-_COMMON = hypothesis.settings(
-    deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
+_COMMON = hypothesis.settings(deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.register_profile("default", _COMMON)
 hypothesis.settings.register_profile("ci", _COMMON, derandomize=True, database=None)
 
@@ -121,8 +119,8 @@ def soak(pytestconfig: pytest.Config) -> Soak:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    report: pytest.TestReport = yield
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
     used = getattr(item, "funcargs", {}).get("soak")
     if report.failed and isinstance(used, Soak) and used.current is not None:
         again = f"pytest '{item.nodeid}' --soak-seed {used.current}"

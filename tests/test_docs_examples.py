@@ -14,9 +14,15 @@ EXAMPLES = sorted((REPOSITORY / "docs" / "examples").glob("*.py"))
 def _offline_environment(home: Path) -> dict[str, str]:
     """This machine's environment without anything an example must not need: keys, settings, a way out."""
     unwanted = ("ENGINE_", "ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "AWS_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted) and not name.endswith("_API_KEY")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(unwanted) and not name.endswith("_API_KEY")
+    }
     nowhere = "http://127.0.0.1:9"  # the discard port: whatever is not loopback fails at once
-    proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"), nowhere)
+    proxies = dict.fromkeys(
+        ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"), nowhere
+    )
     loopback = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost,::1")
     return kept | proxies | loopback | {"HOME": str(home), "PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "error"}
 

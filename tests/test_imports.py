@@ -12,7 +12,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 # Standard library modules that `import engine` may load beyond what `import trio, attrs` loads.
 ALLOWED_BEYOND_TRIO = frozenset[str]()
-HEAVY = frozenset({"asyncio", "cattrs", "httpx", "httpcore", "anyio", "sqlite3", "tree_sitter", "tree_sitter_bash", "trio_websocket"})
+HEAVY = frozenset(
+    {"asyncio", "cattrs", "httpx", "httpcore", "anyio", "sqlite3", "tree_sitter", "tree_sitter_bash", "trio_websocket"}
+)
 COMMAND_LINE_LIBRARIES = frozenset({"argparse", "click", "cyclopts", "optparse", "prompt_toolkit", "rich", "typer"})
 # Modules that need an extra, and what it is; they are skipped where it is not installed.
 EXTRAS = frozenset({"hypothesis", "opentelemetry"})
@@ -51,7 +53,7 @@ def test_the_public_names_load_no_wire() -> None:
 
 
 def test_no_module_of_the_engine_loads_asyncio() -> None:
-    import engine  # noqa: PLC0415 - the other tests must be able to fail without it
+    import engine  # the other tests must be able to fail without it
 
     names = [m.name for m in pkgutil.walk_packages(engine.__path__, "engine.") if not m.name.endswith("__main__")]
     code = f"""
@@ -69,11 +71,15 @@ for name in {names!r}:
 @pytest.mark.parametrize("arguments", [("-m", "engine", "--version")], ids=" ".join)
 def test_the_version_is_told_without_trio_or_a_command_line_library(arguments: tuple[str, ...]) -> None:
     result = _python("-X", "importtime", *arguments)
-    loaded = frozenset(line.rpartition("|")[2].strip() for line in result.stderr.splitlines() if line.startswith("import time:"))
-    bare = frozenset(line.rpartition("|")[2].strip() for line in _python("-X", "importtime", "-c", "").stderr.splitlines())
+    loaded = frozenset(
+        line.rpartition("|")[2].strip() for line in result.stderr.splitlines() if line.startswith("import time:")
+    )
+    bare = frozenset(
+        line.rpartition("|")[2].strip() for line in _python("-X", "importtime", "-c", "").stderr.splitlines()
+    )
     assert "engine.cli" in loaded
     assert not ({"trio"} | HEAVY | COMMAND_LINE_LIBRARIES) & roots(loaded - bare)
-    from engine._version import __version__  # noqa: PLC0415
+    from engine._version import __version__
 
     assert __version__ in result.stdout
 

@@ -1,0 +1,132 @@
+"""Build the wheel, install it in an empty environment, and use it there.
+
+The environment holds the wheel and exactly its core dependencies, so that a file the wheel forgot, or a tool of the
+developers that the engine has come to need, shows here and not at a user's. Works offline: the dependencies are linked
+from the environment this script runs in.
+"""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+USE = """
+import importlib, pathlib, pkgutil, sys
+import engine
+
+assert pathlib.Path(engine.__file__).is_relative_to(sys.prefix), engine.__file__
+for name in engine.__all__:
+    getattr(engine, name)
+optional = set(sys.argv[1:])
+for module in pkgutil.walk_packages(engine.__path__, "engine."):
+    if module.name.endswith("__main__"):
+        continue
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in optional:
+            raise SystemExit(f"{module.name} needs {missing.name}, which is no core dependency")
+        print(f"{module.name}: left out, it needs the extra with {missing.name}")
+"""
+
+
+def main() -> None:
+    """Run every step; the first that fails ends the script with an error."""
+    with tempfile.TemporaryDirectory(prefix="engine-wheel-") as folder:
+        wheel = _build(Path(folder))
+        _compare_with_the_tree(wheel)
+        python = _install(wheel, Path(folder) / "venv")
+        _run(python, "-W", "error", "-c", USE, *_optional_modules(wheel))
+        version = _run(python.with_name("engine"), "--version").strip()
+        assert _run(python, "-m", "engine", "--version").strip() == version
+        assert wheel.name.split("-")[1] in version, f"{wheel.name} says it is {version}"
+        print(f"{wheel.name}: {version}")
+
+
+def _run(*command: str | Path) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    # from the root folder, or `-c` and `-m` would find the engine of this tree
+    result = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SystemExit(f"{' '.join(map(str, command[:3]))} failed:\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def _build(folder: Path) -> Path:
+    _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, REPOSITORY)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def _compare_with_the_tree(wheel: Path) -> None:
+    """Every file below engine/ is in the wheel: data files are easily forgotten."""
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    there = {
+        path.relative_to(REPOSITORY).as_posix()
+        for path in (REPOSITORY / "engine").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert "engine/py.typed" in packed, "the wheel has no engine/py.typed"
+    assert there <= packed, f"the wheel lacks {sorted(there - packed)}"
+
+
+def _install(wheel: Path, folder: Path) -> Path:
+    """Make an environment of the wheel and its core dependencies; returns its interpreter."""
+    venv.create(folder, with_pip=True, symlinks=True)
+    python = folder / "bin" / "python"
+    _run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
+    site = Path(_run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    for name in sorted(_closure(_requirements(wheel))):
+        distribution = importlib.metadata.distribution(name)
+        for top in {file.parts[0] for file in distribution.files or () if file.parts[0] not in {"..", "__pycache__"}}:
+            if not (site / top).exists():
+                (site / top).symlink_to(Path(str(distribution.locate_file(top))))
+    return python
+
+
+def _requirements(wheel: Path) -> list[Requirement]:
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        lines = archive.read(name).decode().splitlines()
+    return [Requirement(line.partition(":")[2]) for line in lines if line.startswith("Requires-Dist:")]
+
+
+def _needed(requirements: list[Requirement], extras: set[str]) -> Iterator[Requirement]:
+    for requirement in requirements:
+        marker = requirement.marker
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in {"", *extras}):
+            yield requirement
+
+
+def _closure(requirements: list[Requirement]) -> set[str]:
+    """The distributions that these need, and what those need."""
+    found: set[str] = set()
+    todo = list(_needed(requirements, set()))
+    while todo:
+        requirement = todo.pop()
+        distribution = importlib.metadata.distribution(requirement.name)
+        assert requirement.specifier.contains(distribution.version, prereleases=True), f"the pins break {requirement}"
+        if requirement.name not in found:
+            found.add(requirement.name)
+            todo += _needed([Requirement(text) for text in distribution.requires or ()], requirement.extras)
+    return found
+
+
+def _optional_modules(wheel: Path) -> list[str]:
+    """The import names of what only an extra for users brings, as far as they are installed here."""
+    named = {r.name for r in _requirements(wheel) if r.marker is not None and not r.marker.evaluate({"extra": "dev"})}
+    provided = importlib.metadata.packages_distributions()
+    return [module for module, distributions in provided.items() if named.intersection(distributions)]
+
+
+if __name__ == "__main__":
+    main()
