@@ -14,6 +14,8 @@ CANCELLED_RUNS ?= 0
 
 PYTEST := $(BIN)/python -m pytest
 GUARDS := tests/test_layers.py tests/test_imports.py tests/test_surface.py tests/test_docs_examples.py
+# It looks for the environment by the python on PATH: --verifytypes does not heed --pythonpath.
+PYRIGHT := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pyright
 SOURCES := $(wildcard engine tests benchmarks docs/examples scripts)
 comma := ,
 say = @printf '%s\n' "== $(1)"
@@ -67,9 +69,9 @@ types: dev
 	$(call say,mypy)
 	@$(BIN)/mypy --no-error-summary $(SOURCES)
 	$(call say,pyright)
-	@$(BIN)/pyright --pythonpath $(BIN)/python --warnings
+	@$(PYRIGHT) --warnings
 	$(call say,pyright --verifytypes)
-	@$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes engine --ignoreexternal
+	@$(PYRIGHT) --verifytypes engine --ignoreexternal
 
 guards: dev
 	$(call say,import layers$(comma) import cost$(comma) public surface$(comma) examples)

@@ -77,6 +77,8 @@ def _compare_with_the_tree(wheel: Path) -> None:
     }
     assert "engine/py.typed" in packed, "the wheel has no engine/py.typed"
     assert there <= packed, f"the wheel lacks {sorted(there - packed)}"
+    if (REPOSITORY / "README.md").exists():
+        assert "# " in _metadata(wheel).partition("\n\n")[2], "the wheel has no README: `readme` in pyproject.toml"
 
 
 def _install(wheel: Path, folder: Path) -> Path:
@@ -93,10 +95,14 @@ def _install(wheel: Path, folder: Path) -> Path:
     return python
 
 
-def _requirements(wheel: Path) -> list[Requirement]:
+def _metadata(wheel: Path) -> str:
     with zipfile.ZipFile(wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        lines = archive.read(name).decode().splitlines()
+        return archive.read(name).decode()
+
+
+def _requirements(wheel: Path) -> list[Requirement]:
+    lines = _metadata(wheel).partition("\n\n")[0].splitlines()
     return [Requirement(line.partition(":")[2]) for line in lines if line.startswith("Requires-Dist:")]
 
 
