@@ -15,6 +15,8 @@ A builder makes one block. Ids need to be unique in one answer only: name them
 when an answer has two blocks of a kind.
 """
 
+# ruff: noqa: A002 -- an id is called `id` wherever a script is written
+
 from __future__ import annotations
 
 import json

@@ -1,0 +1,264 @@
+"""The Anthropic Messages stream, decoded.
+
+Theory of operation. An answer is `message_start`, then content blocks, each
+`content_block_start`, deltas, `content_block_stop`; then `message_delta` with the
+reason and the usage, and `message_stop`. `ping` may come anywhere, `error` ends
+it all. Blocks are told apart by their index; a block of a kind that we have no
+event for (the work of hosted tools) is gathered and handed on whole, as JSON.
+
+Numbers of a usage are merged, the later over the earlier: `message_delta` counts
+from the start of the answer, may correct `message_start`, and may leave out what
+has not changed.
+
+A call whose block was never stopped gets no `ToolCallDone`: nobody may take it for
+whole. The token limit can cut an answer there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+
+from engine.errors import ConnectionBroken, ProviderError, ProviderProtocolError
+from engine.messages import FinishReason, Usage
+from engine.model import (
+    Finished,
+    Ping,
+    ProviderItem,
+    ReasoningChunk,
+    ReasoningDone,
+    ReasoningStarted,
+    StreamEvent,
+    TextChunk,
+    TextDone,
+    TextStarted,
+    ToolCallChunk,
+    ToolCallDone,
+    ToolCallStarted,
+    UsageReported,
+)
+from engine.providers.anthropic_errors import stream_failure
+from engine.providers.jsonvalue import Json, as_object, dumps, loads, number, text
+from engine.providers.sse import ServerSentEvent, SseParser
+
+FINISH_REASONS: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "pause_turn": "pause",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "overflow",
+}
+
+
+@attrs.define(eq=False)
+class _Block:
+    kind: str
+    id: str
+    content: Json
+    signature: str = ""
+    arguments: list[str] = attrs.field(factory=list[str])
+
+
+@attrs.define(eq=False)
+class Decoder:
+    """Turns the bytes of one answer into stream events, however they are cut.
+
+    Attributes:
+        is_over: the answer has come to its proper end.
+        ignored: what was not understood or has no neutral form, counted by name.
+    """
+
+    is_over: bool = attrs.field(default=False, init=False)
+    ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
+    _sse: SseParser = attrs.field(factory=SseParser, init=False)
+    _blocks: dict[object, _Block] = attrs.field(factory=dict[object, _Block], init=False)
+    _ids: set[str] = attrs.field(factory=set[str], init=False)
+    _usage: Usage = attrs.field(factory=Usage, init=False)
+    _stop_reason: str | None = attrs.field(default=None, init=False)
+    _detail: str = attrs.field(default="", init=False)
+    _failure: ProviderError | None = attrs.field(default=None, init=False)
+
+    def feed(self, data: bytes) -> list[StreamEvent]:
+        """Return the events that *data* completes; raise what ended the answer before."""
+        return self._decode(self._sse.feed(data))
+
+    def close(self) -> list[StreamEvent]:
+        """Return what is left at the end of the bytes; raise `ConnectionBroken` if the answer was cut short."""
+        if self._failure is None and not self.is_over:
+            return self._end()
+        return self._decode([])
+
+    def _end(self) -> list[StreamEvent]:
+        try:
+            events = self._decode(self._sse.close())
+        except ProviderProtocolError:  # no lie of the host, but an event cut in two
+            events = []
+            self._failure = None
+        if self._failure is None and not self.is_over:
+            self._failure = ConnectionBroken("Anthropic: the stream ended in the middle of the answer", retryable=True)
+        return events or self._decode([])
+
+    def _decode(self, raw: list[ServerSentEvent]) -> list[StreamEvent]:
+        if self._failure is not None:
+            raise self._failure
+        events: list[StreamEvent] = []
+        try:
+            for item in raw:
+                if self.is_over:
+                    break
+                self._read(_parse(item.data), events)
+        except ProviderError as failure:
+            self._failure = failure
+            if not events:
+                raise
+        return events
+
+    def _read(self, event: Json, out: list[StreamEvent]) -> None:
+        match event.get("type"):
+            case "content_block_delta":
+                self._extend(event, out)
+            case "content_block_start":
+                self._open(event, out)
+            case "content_block_stop":
+                block = self._blocks.pop(event.get("index"), None)
+                if block is not None:
+                    _close(block, out)
+            case "message_start":
+                self._count(_object(event, "message").get("usage"), out)
+            case "message_delta":
+                self._note_end(_object(event, "delta"))
+                self._count(event.get("usage"), out)
+            case "message_stop":
+                self._finish(out)
+            case "ping":
+                out.append(Ping())
+            case "error":
+                raise stream_failure(event.get("error"))
+            case other:
+                self.ignored[str(other)] += 1
+
+    def _extend(self, event: Json, out: list[StreamEvent]) -> None:
+        delta = _object(event, "delta")
+        block = self._blocks.get(event.get("index"))
+        if block is None:
+            raise ProviderProtocolError("Anthropic: a delta of a block that is not open", retryable=True)
+        match block.kind, delta.get("type"):
+            case "text", "text_delta":
+                if piece := text(delta, "text"):
+                    out.append(TextChunk(block.id, piece))
+            case "thinking", "thinking_delta":
+                if piece := text(delta, "thinking"):
+                    out.append(ReasoningChunk(block.id, piece))
+            case "thinking", "signature_delta":
+                block.signature += text(delta, "signature")
+            case "tool_use", "input_json_delta":
+                if piece := text(delta, "partial_json"):
+                    block.arguments.append(piece)
+                    out.append(ToolCallChunk(block.id, piece))
+            case _, "input_json_delta":
+                block.arguments.append(text(delta, "partial_json"))
+            case _, other:
+                self.ignored[str(other)] += 1
+
+    def _open(self, event: Json, out: list[StreamEvent]) -> None:
+        content = _object(event, "content_block")
+        index = event.get("index")
+        kind = text(content, "type")
+        if (left_open := self._blocks.pop(index, None)) is not None:
+            _close(left_open, out)
+        block = _Block(kind, self._new_id(content if kind == "tool_use" else {}), content)
+        self._blocks[index] = block
+        match kind:
+            case "text":
+                out.append(TextStarted(block.id))
+                if piece := text(content, "text"):
+                    out.append(TextChunk(block.id, piece))
+            case "thinking":
+                out.append(ReasoningStarted(block.id))
+                block.signature = text(content, "signature")
+                if piece := text(content, "thinking"):
+                    out.append(ReasoningChunk(block.id, piece))
+            case "redacted_thinking":
+                out.append(ReasoningStarted(block.id))
+            case "tool_use":
+                out.append(ToolCallStarted(block.id, text(content, "name")))
+            case _:
+                pass
+
+    def _new_id(self, content: Json) -> str:
+        """Return the host's id of a call, or else a number; never the same one twice."""
+        own = text(content, "id")
+        number = len(self._ids)
+        new = own if own and own not in self._ids else f"{own}.{number}" if own else str(number)
+        self._ids.add(new)
+        return new
+
+    def _note_end(self, delta: Json) -> None:
+        self._stop_reason = text(delta, "stop_reason") or self._stop_reason
+        explanation = text(as_object(delta.get("stop_details")), "explanation")
+        self._detail = explanation or text(delta, "stop_sequence") or self._detail
+
+    def _count(self, usage: object, out: list[StreamEvent]) -> None:
+        if raw := as_object(usage):
+            self._usage = _merged(self._usage, raw)
+            out.append(UsageReported(self._usage))
+
+    def _finish(self, out: list[StreamEvent]) -> None:
+        for block in self._blocks.values():
+            if block.kind in {"text", "thinking", "redacted_thinking"}:
+                _close(block, out)
+        self._blocks.clear()
+        raw = self._stop_reason
+        out.append(Finished(FINISH_REASONS.get(raw or "", "unknown"), raw, self._detail))
+        self.is_over = True
+
+
+def _close(block: _Block, out: list[StreamEvent]) -> None:
+    match block.kind:
+        case "text":
+            out.append(TextDone(block.id))
+        case "thinking":
+            out.append(ReasoningDone(block.id, block.signature or None))
+        case "redacted_thinking":
+            out.append(ReasoningDone(block.id, redacted=text(block.content, "data") or None))
+        case "tool_use":
+            out.append(ToolCallDone(block.id, None if block.arguments else dumps(block.content.get("input") or {})))
+        case kind:
+            out.append(ProviderItem(block.id, kind, dumps(_gathered(block))))
+
+
+def _gathered(block: _Block) -> Json:
+    streamed = "".join(block.arguments)
+    if not streamed:
+        return block.content
+    try:
+        return block.content | {"input": loads(streamed)}
+    except ValueError as error:
+        raise ProviderProtocolError(f"Anthropic: the input of a {block.kind} is no JSON", retryable=True) from error
+
+
+def _parse(data: str) -> Json:
+    try:
+        event = loads(data)
+    except ValueError as error:
+        raise ProviderProtocolError("Anthropic: an event of the stream is no JSON", retryable=True) from error
+    return as_object(event)
+
+
+def _object(parent: Json, name: str) -> Json:
+    if name not in parent:
+        raise ProviderProtocolError(f"Anthropic: an event of the stream has no {name}", retryable=True)
+    return as_object(parent[name])
+
+
+def _merged(usage: Usage, raw: Json) -> Usage:
+    return Usage(
+        input=number(raw, "input_tokens", usage.input),
+        output=number(raw, "output_tokens", usage.output),
+        cache_read=number(raw, "cache_read_input_tokens", usage.cache_read),
+        cache_write=number(raw, "cache_creation_input_tokens", usage.cache_write),
+        reasoning=number(as_object(raw.get("output_tokens_details")), "thinking_tokens", usage.reasoning),
+    )

@@ -1,0 +1,265 @@
+"""The HTTP shell around a wire format: it moves bytes and renames errors, no more.
+
+It never tries again by itself, and has no time limit but that of connecting: both
+belong to the turn, which knows what has happened already and who is waiting.
+
+httpx reads an answer through a chain of async generators. Left in the middle, they
+would be cleaned up whenever the garbage collector comes by; so an answer that is
+left early is left by a cancelled read, which unwinds the whole chain and closes
+the socket at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address
+from typing import final
+
+import attrs
+import httpx
+import trio
+
+from engine.errors import ConfigError, ConnectionBroken, EngineClosed, ProviderError, ProviderProtocolError
+from engine.model import ModelInfo, ModelRequest, StreamEvent
+from engine.providers.wire import HttpReply, WireDecoder, WireFormat
+
+# An error needs no more; a host may send a page of any length.
+_LONGEST_ERROR_BYTES = 64 * 1024
+_ERROR_PATIENCE = 5.0
+# After the answer's end the last few bytes of HTTP are on their way. Having read
+# them, the next step can use the same connection: that spares it a handshake.
+_FAREWELL = 0.25
+# Between two steps a tool may run for long; a host closes sooner if it likes.
+_KEEPALIVE = 300.0
+
+
+@attrs.frozen(kw_only=True)
+class Endpoint:
+    """Where a model's host is, and what opens it."""
+
+    base_url: str = attrs.field(repr=False)  # may hold a password
+    key: str = attrs.field(repr=False)
+
+    @property
+    def host(self) -> str:
+        """The host, fit to be shown."""
+        return httpx.URL(self.base_url).host
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it is on this machine."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def hide_key(self, error: ProviderError) -> ProviderError:
+        """Return *error* with the key cut out of its text: a host may quote what it was sent."""
+        error.args = tuple(str(argument).replace(self.key, "[key]") for argument in error.args)
+        return error
+
+
+@final
+class HttpModel:
+    """A model at the other end of an HTTP connection.
+
+    Connections are kept between requests: close the model when it is no longer needed.
+    """
+
+    def __init__(
+        self,
+        info: ModelInfo,
+        wire: WireFormat,
+        endpoint: Endpoint,
+        *,
+        connect_timeout: float = 30.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Make a model; nothing is opened yet.
+
+        Args:
+            info: limits and prices.
+            wire: what its host speaks.
+            endpoint: where the host is.
+            connect_timeout: seconds that a connection may take to stand.
+            clock: tells the time since the epoch, for a host which says when to come back.
+        """
+        self._info = info
+        self._wire = wire
+        self._endpoint = endpoint
+        self._connect_timeout = connect_timeout
+        self._clock = clock
+        self._client: httpx.AsyncClient | None = None
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"<HttpModel {self._info.name!r} at {self._endpoint.host}>"
+
+    @property
+    def info(self) -> ModelInfo:
+        """Limits and prices."""
+        return self._info
+
+    async def open(self, request: ModelRequest) -> HttpStream:
+        """Send *request*, return when the answer begins; raise `ProviderError` if it is none.
+
+        A checkpoint. If cancelled, the connection is closed. Raises `ConfigError`
+        for a transcript that can't be sent, `EngineClosed` after `aclose`.
+        """
+        content = self._wire.encode(request)
+        client = self._open_client()
+        with _renamed_errors(self._endpoint):
+            response = await client.send(
+                client.build_request(
+                    "POST",
+                    self._endpoint.base_url + self._wire.path,
+                    content=content,
+                    headers={
+                        "content-type": "application/json",
+                        "accept": self._wire.content_type,
+                        **self._wire.headers(self._endpoint.key),
+                    },
+                ),
+                stream=True,
+            )
+        body = _Body(response)
+        if response.status_code == 200 and self._is_stream(response):
+            return HttpStream(body, self._wire.decoder(), self._endpoint)
+        raise self._endpoint.hide_key(await self._refusal(response, body))
+
+    async def aclose(self) -> None:
+        """Close all connections, those in use too. A checkpoint; if cancelled, it closes them all the same."""
+        self._is_closed = True
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+        await trio.lowlevel.checkpoint()
+
+    def _open_client(self) -> httpx.AsyncClient:
+        if self._is_closed:
+            raise EngineClosed("this model's connections were closed: resolve it anew")
+        if self._client is None:
+            self._client = _new_client(self._connect_timeout, is_loopback=self._endpoint.is_loopback)
+        return self._client
+
+    def _is_stream(self, response: httpx.Response) -> bool:
+        content_type: str = response.headers.get("content-type", self._wire.content_type)
+        return content_type.partition(";")[0].strip().lower() == self._wire.content_type
+
+    async def _refusal(self, response: httpx.Response, body: _Body) -> ProviderError:
+        page = await body.read_page()
+        status = response.status_code
+        if status < 400:
+            return ProviderProtocolError(
+                f"{self._endpoint.host} answered HTTP {status} without a stream of events:"
+                f" does it speak the wire format of {self._wire.host}?",
+                status=status,
+            )
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return self._wire.failure(HttpReply(status=status, headers=headers, body=page), self._clock())
+
+
+@final
+class HttpStream:
+    """An answer as it comes in; `HttpModel.open` makes it."""
+
+    def __init__(self, body: _Body, decoder: WireDecoder, endpoint: Endpoint) -> None:
+        self._body = body
+        self._decoder = decoder
+        self._endpoint = endpoint
+
+    async def receive(self) -> Sequence[StreamEvent]:
+        """Return the events of the next bytes, at least one; none: the answer is over.
+
+        A checkpoint. If cancelled, the connection is closed and the answer lost.
+        """
+        await trio.lowlevel.checkpoint()
+        with _renamed_errors(self._endpoint):
+            events = self._decoder.feed(b"")  # raises what the last bytes ended in
+            while not events and not self._decoder.is_over:
+                chunk = await self._body.read()
+                events = self._decoder.close() if chunk is None else self._decoder.feed(chunk)
+        return events
+
+    async def aclose(self) -> None:
+        """Close the connection, or give it back if the answer is over. A checkpoint.
+
+        If cancelled, it is closed all the same, as `trio.abc.AsyncResource` has it.
+        """
+        await self._body.aclose(_FAREWELL if self._decoder.is_over else 0)
+
+
+@final
+class _Body:
+    """The bytes of an answer, and the connection they come from."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._chunks = aiter(response.aiter_bytes())
+        self._is_closed = False
+
+    async def read(self) -> bytes | None:
+        """Return the next bytes; None at the end."""
+        return await anext(self._chunks, None)
+
+    async def read_page(self) -> bytes:
+        """Return what an error says, as far as it comes in reasonable time; close the connection."""
+        page = b""
+        try:
+            with trio.move_on_after(_ERROR_PATIENCE), suppress(httpx.HTTPError):
+                while len(page) < _LONGEST_ERROR_BYTES and (chunk := await self.read()) is not None:
+                    page += chunk
+        finally:
+            await self.aclose(0)
+        return page[:_LONGEST_ERROR_BYTES]
+
+    async def aclose(self, patience: float) -> None:
+        """Read to the end for *patience* seconds, then close the connection."""
+        if not self._is_closed:
+            self._is_closed = True
+            with trio.move_on_after(patience) as scope:
+                if patience == 0:
+                    scope.cancel(reason="the rest of the answer is not wanted")
+                with suppress(httpx.HTTPError):
+                    while await self.read() is not None:
+                        pass
+        await trio.lowlevel.checkpoint()
+
+
+def _new_client(connect_timeout: float, *, is_loopback: bool) -> httpx.AsyncClient:
+    try:
+        return httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=connect_timeout),
+            # Each turn has a connection of its own; waiting for a free one would be
+            # a limit that nobody set.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEEPALIVE),
+            # A proxy is for hosts elsewhere: it could not find the one on this machine.
+            trust_env=not is_loopback,
+        )
+    except (ValueError, ImportError, OSError, httpx.InvalidURL) as error:
+        raise ConfigError(f"the environment's proxy or certificate settings don't work: {error}") from error
+
+
+@contextmanager
+def _renamed_errors(endpoint: Endpoint) -> Generator[None]:
+    """Rename httpx's errors, and keep the key out of ours.
+
+    `from None` where the original may quote a header, the key among them.
+    """
+    try:
+        yield
+    except ProviderError as error:
+        endpoint.hide_key(error)
+        raise
+    except httpx.TimeoutException as error:
+        raise ConnectionBroken(f"{endpoint.host} did not take the connection in time", retryable=True) from error
+    except httpx.LocalProtocolError:
+        raise ProviderProtocolError(f"the request to {endpoint.host} is no valid HTTP") from None
+    except (httpx.TransportError, httpx.DecodingError) as error:
+        # A certificate that fails now will fail in a minute.
+        retryable = "CERTIFICATE_VERIFY_FAILED" not in str(error)
+        reason = str(error).replace(endpoint.key, "[key]") or type(error).__name__
+        raise ConnectionBroken(f"the connection to {endpoint.host} failed: {reason}", retryable=retryable) from error

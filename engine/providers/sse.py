@@ -1,0 +1,96 @@
+"""Server-sent events: bytes in, events out, cut wherever the network likes.
+
+Follows the HTML standard's event stream format: lines end in LF, CR or CRLF, a
+byte order mark at the very beginning is dropped, a line which begins with a
+colon is a comment, several `data` lines of an event are joined by LF, a blank
+line ends the event, and an event without any `data` line is none. `id` and
+`retry` mean something to a client that reconnects; a POST never does.
+
+The parser keeps the pieces of the unfinished line in a list and joins them once,
+so an event of any size, in pieces of any size, costs its own length.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+_BOM = b"\xef\xbb\xbf"
+_MESSAGE = "message"
+
+
+@attrs.frozen
+class ServerSentEvent:
+    """One event: its type and its data."""
+
+    event: str
+    data: str
+
+
+@attrs.define(eq=False)
+class SseParser:
+    """Turns the bytes of one event stream into its events."""
+
+    _line: list[bytes] = attrs.field(factory=list[bytes], init=False)
+    _data: list[bytes] = attrs.field(factory=list[bytes], init=False)
+    _type: str = attrs.field(default=_MESSAGE, init=False)
+    _at_start: bool = attrs.field(default=True, init=False)
+    _after_cr: bool = attrs.field(default=False, init=False)
+
+    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
+        """Return the events that *chunk* completes."""
+        if not chunk:
+            return []
+        first, *rest = self._split(chunk)
+        self._line.append(first)
+        if not rest:
+            return []
+        head = b"".join(self._line)
+        if self._at_start:
+            self._at_start = False
+            head = head.removeprefix(_BOM)
+        tail = rest.pop()
+        self._line = [tail] if tail else []
+        return self._read([head, *rest])
+
+    def close(self) -> list[ServerSentEvent]:
+        """Return the event that the stream ended in, if it has any data.
+
+        The standard discards it, since nothing tells whether it is whole. Some
+        hosts leave off the last blank line, so that is for the caller to judge.
+        """
+        return self.feed(b"\n\n")
+
+    def _split(self, chunk: bytes) -> list[bytes]:
+        # A CR ends its line at once; the LF that may follow it, perhaps in the
+        # next chunk, is then dropped. (Waiting for it would hold an event back.)
+        if self._after_cr and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+            self._after_cr = False
+            if not chunk:
+                return [b""]
+        self._after_cr = chunk.endswith(b"\r")
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return chunk.split(b"\n")
+
+    def _read(self, lines: list[bytes]) -> list[ServerSentEvent]:
+        events: list[ServerSentEvent] = []
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+            elif not line:
+                if self._data:
+                    data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+                    events.append(ServerSentEvent(self._type, data.decode("utf-8", "replace")))
+                    self._data.clear()
+                self._type = _MESSAGE
+            else:
+                self._read_field(line)
+        return events
+
+    def _read_field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        if name == b"event":
+            self._type = value.removeprefix(b" ").decode("utf-8", "replace") or _MESSAGE
+        elif name == b"data":  # without a colon; the usual form never comes here
+            self._data.append(b"")
