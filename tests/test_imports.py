@@ -1,5 +1,6 @@
 """What importing costs, as lists of modules: these do not depend on the machine. The milliseconds are in benchmarks/."""
 
+import os
 import pkgutil
 import re
 import subprocess
@@ -22,7 +23,11 @@ EXTRAS = frozenset({"hypothesis", "opentelemetry"})
 
 def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=60)
+    # a coverage run measures its subprocesses too, and would be among their modules
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
+    return subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
 
 
 def modules_after(code: str) -> frozenset[str]:
