@@ -1,0 +1,148 @@
+"""Every exception that the engine raises to its host, as one tree.
+
+What the *model* should read is never an exception but a `Settlement`. What is
+here is for the program that embeds the engine: each error says what to do, and
+carries its facts as attributes.
+"""
+
+from __future__ import annotations
+
+
+class EngineError(Exception):
+    """The root: `except EngineError` catches all that the engine itself raises."""
+
+
+class ConfigError(EngineError):
+    """Something was configured or passed in that can't work."""
+
+
+class UnknownModel(ConfigError):
+    """No provider answers to that model name."""
+
+
+class ProviderError(EngineError):
+    """A model's host failed, refused, or fell silent.
+
+    Attributes:
+        retryable: whether the same request may succeed a little later.
+        status: the HTTP status where there was one.
+        retry_after: seconds that the host asked to wait.
+        reset_at: when a limit is lifted, in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool = False,
+        status: int | None = None,
+        retry_after: float | None = None,
+        reset_at: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.status = status
+        self.retry_after = retry_after
+        self.reset_at = reset_at
+
+
+class Overloaded(ProviderError):
+    """The host is busy or broken for the moment."""
+
+
+class RateLimited(ProviderError):
+    """The host counts requests or tokens, and the count is used up."""
+
+
+class ContextOverflow(ProviderError):
+    """The request is larger than the model's window."""
+
+
+class MediaTooLarge(ProviderError):
+    """An image or a document in the request is larger than the host takes."""
+
+
+class AuthFailed(ProviderError):
+    """The key is missing, wrong, or may not use that model."""
+
+
+class ContentFiltered(ProviderError):
+    """The host's filter stopped the request or the answer."""
+
+
+class SignatureRejected(ProviderError):
+    """The host no longer accepts reasoning that it once signed."""
+
+
+class ProviderProtocolError(ProviderError):
+    """The host sent what its own protocol does not allow."""
+
+
+class ConnectionBroken(ProviderError):
+    """The connection failed, or ended before the answer did."""
+
+
+class StreamTimeout(ProviderError):
+    """The host took longer than it was given.
+
+    Attributes:
+        kind: `"headers"`, `"idle"` (no bytes for so long) or `"total"`.
+        seconds: the limit which was reached.
+    """
+
+    def __init__(self, kind: str, seconds: float) -> None:
+        super().__init__(f"the model's host was silent: {kind} limit of {seconds:g} s reached", retryable=True)
+        self.kind = kind
+        self.seconds = seconds
+
+
+class ToolError(EngineError):
+    """Raised *by* a tool to answer the model with a plain error text."""
+
+
+class InvalidArguments(ToolError):
+    """Arguments that don't fit the tool's class."""
+
+
+class SessionError(EngineError):
+    """A session can't do that now."""
+
+
+class SessionBusy(SessionError):
+    """A turn is running in this session already."""
+
+
+class SessionNotFound(SessionError):
+    """No such session in the store."""
+
+
+class TurnNotEnded(SessionError):
+    """`turn.result` was read before the turn had ended."""
+
+
+class TurnOver(SessionError):
+    """The turn has ended or is ending: it takes no more input."""
+
+
+class EngineClosed(SessionError):
+    """The engine was closed; open a new one."""
+
+
+class CursorInUse(SessionError):
+    """A turn has one cursor; use `session.subscribe()` for more."""
+
+
+class RequestNotFound(SessionError):
+    """No open question has that id: it was answered, withdrawn, or never asked."""
+
+
+class InputConflict(SessionError):
+    """An input id was used again with another text."""
+
+
+class JournalCorrupt(SessionError):
+    """Stored events don't follow one another."""
+
+
+class StoreError(EngineError):
+    """The store could not write or read."""

@@ -1,0 +1,463 @@
+"""Events: everything that happens in a session, as a closed union of values.
+
+An event with a `seq` is durable: it is in the journal, in that order, for good.
+One without is live: it was true when it was sent, and what it told is told
+again by a durable event later (deltas by `PartEnded`, arguments by `CallQueued`).
+
+The order is a promise; `docs/reference/events.md` writes it down.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import attrs
+
+from engine.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
+from engine.messages import (
+    AssistantPart,
+    FinishReason,
+    Message,
+    Settlement,
+    Usage,
+    UserMessage,
+)
+
+PartKind = Literal["text", "reasoning", "call", "provider"]
+InputMode = Literal["prompt", "steer", "queue"]
+During = Literal["streaming", "tools", "waiting"]
+StopReason = Literal[
+    "completed",
+    "aborted",
+    "step_limit",
+    "token_budget",
+    "diminishing",
+    "cost_limit",
+    "deadline",
+    "hook_stopped",
+    "stop_hook_limit",
+    "blocking_limit",
+    "prompt_too_long",
+    "compaction_ineffective",
+    "output_limit",
+    "incomplete",
+    "refusal",
+    "content_filter",
+    "rate_limited",
+    "auth_failed",
+    "provider_error",
+    "doom_loop",
+    "permission_rejected",
+    "internal_error",
+]
+STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
+ContinueReason = Literal[
+    "next_step",
+    "steered",
+    "provider_retry",
+    "overflow_prune_retry",
+    "reactive_compact_retry",
+    "output_escalate",
+    "output_recover",
+    "stop_hook_blocked",
+    "budget_continue",
+    "resume_after_break",
+    "compacted",
+    "provider_pause",
+    "schema_repair",
+    "signature_retry",
+    "model_fallback",
+]
+CONTINUE_REASONS: tuple[ContinueReason, ...] = get_args(ContinueReason)
+AnswerKind = Literal["once", "always", "reject", "withdrawn", "expired"]
+DoomKind = Literal["repeat", "near_repeat", "errors", "monologue"]
+DoomAction = Literal["nudge", "ask", "stop"]
+
+
+@attrs.frozen(kw_only=True)
+class SharedContext:
+    """What calls share and may modify, in call order (C4).
+
+    Attributes:
+        cwd: the working directory.
+        values: further state of tools, by name, as JSON text.
+    """
+
+    cwd: str
+    values: tuple[tuple[str, str], ...] = ()
+
+    def get(self, name: str, default: str = "") -> str:
+        """Return the JSON text kept under *name*."""
+        return dict(self.values).get(name, default)
+
+    def with_value(self, name: str, value: str) -> SharedContext:
+        """Return a context in which *name* holds the JSON text *value*."""
+        return attrs.evolve(self, values=tuple(sorted({**dict(self.values), name: value}.items())))
+
+
+@attrs.frozen(kw_only=True)
+class TurnResult:
+    """How a turn ended and what came of it.
+
+    Attributes:
+        stop_reason: one of the closed set.
+        detail: the same for a person: what was reached, refused or broken.
+        during: where an aborted turn was.
+        reset_at: when a rate limit is lifted, in seconds since the epoch.
+        text: the visible answer, as far as it got.
+        output: the JSON text of a structured answer that fits its class.
+        usage: tokens, sub-agents included.
+        cost: money, sub-agents included.
+        steps: provider requests that were counted.
+        durable: whether the store confirmed it all.
+    """
+
+    stop_reason: StopReason
+    detail: str = ""
+    during: During | None = None
+    reset_at: float | None = None
+    text: str = ""
+    output: str | None = None
+    usage: Usage = attrs.field(factory=Usage)
+    cost: float = 0.0
+    steps: int = 0
+    durable: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class EventBase:
+    """What every event carries; the journal fills it in."""
+
+    session_id: SessionId = SessionId("")
+    turn_id: TurnId | None = None
+    path: tuple[SessionId, ...] = ()
+    time: float = 0.0
+    seq: int | None = None
+
+
+# -- session and input ---------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class SessionCreated(EventBase):
+    """A session begins; a child names the call that made it."""
+
+    context: SharedContext
+    model: str
+    parent_id: SessionId | None = None
+    parent_call_id: CallId | None = None
+
+
+@attrs.frozen(kw_only=True)
+class InputAdmitted(EventBase):
+    """Input was taken in durably; it waits for its place in the transcript."""
+
+    input_id: InputId
+    mode: InputMode
+    message: UserMessage
+
+
+@attrs.frozen(kw_only=True)
+class InputPromoted(EventBase):
+    """Input got its place: the message is now the newest of the transcript."""
+
+    input_id: InputId
+
+
+@attrs.frozen(kw_only=True)
+class NudgeAdded(EventBase):
+    """The engine itself put a message to the model into the transcript."""
+
+    message: UserMessage
+
+
+# -- turn and step ---------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class TurnStarted(EventBase):
+    """A turn begins."""
+
+
+@attrs.frozen(kw_only=True)
+class StepStarted(EventBase):
+    """A request goes out."""
+
+    step: int
+    attempt: int
+    message_id: MessageId
+    model: str
+
+
+@attrs.frozen(kw_only=True)
+class StepEnded(EventBase):
+    """A step is over; if `kept`, its message and results are in the transcript."""
+
+    step: int
+    message_id: MessageId
+    results_id: MessageId
+    finish: FinishReason | None
+    usage: Usage
+    cost: float
+    kept: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class LoopContinued(EventBase):
+    """The loop goes on, for that reason."""
+
+    reason: ContinueReason
+    step: int
+
+
+@attrs.frozen(kw_only=True)
+class RetryScheduled(EventBase):
+    """A failed request will be sent again."""
+
+    attempt: int
+    message: str
+    next_at: float
+
+
+@attrs.frozen(kw_only=True)
+class TurnEnded(EventBase):
+    """The turn is over, settled and saved. Nothing of it comes after this."""
+
+    result: TurnResult
+
+
+# -- the open message --------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class PartStarted(EventBase):
+    """A part of the assistant's message opens."""
+
+    message_id: MessageId
+    part_id: PartId
+    kind: PartKind
+
+
+@attrs.frozen(kw_only=True)
+class TextDelta(EventBase):
+    """Live: more visible text, which begins at `offset` of its part."""
+
+    message_id: MessageId
+    part_id: PartId
+    after: int
+    offset: int
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class ReasoningDelta(EventBase):
+    """Live: more thinking, which begins at `offset` of its part."""
+
+    message_id: MessageId
+    part_id: PartId
+    after: int
+    offset: int
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class ArgumentsDelta(EventBase):
+    """Live: more of a call's arguments, which begin at `offset`."""
+
+    message_id: MessageId
+    part_id: PartId
+    after: int
+    offset: int
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class PartEnded(EventBase):
+    """A part is whole: the concatenated deltas are its text."""
+
+    message_id: MessageId
+    part: AssistantPart
+
+
+@attrs.frozen(kw_only=True)
+class PartReplaced(EventBase):
+    """An open part begins anew: its text is empty again, and deltas follow from offset 0."""
+
+    message_id: MessageId
+    part_id: PartId
+
+
+@attrs.frozen(kw_only=True)
+class PartDiscarded(EventBase):
+    """A part is taken back: what follows replaces it."""
+
+    message_id: MessageId
+    part_id: PartId
+    reason: ContinueReason | Literal["failed"]
+
+
+# -- calls -------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class CallAnnounced(EventBase):
+    """The model begins to ask for a call; its arguments are being received."""
+
+    call_id: CallId
+    message_id: MessageId
+    part_id: PartId
+    tool: str
+
+
+@attrs.frozen(kw_only=True)
+class CallQueued(EventBase):
+    """The arguments are whole; the call waits for its turn."""
+
+    call_id: CallId
+    tool: str
+    arguments: str
+
+
+@attrs.frozen(kw_only=True)
+class CallStarted(EventBase):
+    """The tool's body is entered now, after every check and permission."""
+
+    call_id: CallId
+
+
+@attrs.frozen(kw_only=True)
+class CallProgress(EventBase):
+    """Live: what a running tool says of itself."""
+
+    call_id: CallId
+    message: str
+    output: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class CallHeartbeat(EventBase):
+    """Live: the step waits for this call."""
+
+    call_id: CallId
+    tool: str
+    elapsed: float
+    last_progress: str
+    pending_inputs: int
+
+
+@attrs.frozen(kw_only=True)
+class CallSettled(EventBase):
+    """The call reached its one terminal state."""
+
+    call_id: CallId
+    settlement: Settlement
+
+
+@attrs.frozen(kw_only=True)
+class CallDelivered(EventBase):
+    """The result took its place, in call order."""
+
+    call_id: CallId
+
+
+@attrs.frozen(kw_only=True)
+class ContextChanged(EventBase):
+    """A call's modifier was applied."""
+
+    call_id: CallId
+    context: SharedContext
+
+
+# -- questions -----------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class PermissionAsked(EventBase):
+    """A call may go on only if somebody allows it; answer with `turn.reply`.
+
+    Attributes:
+        permission: what kind of right is asked for.
+        patterns: on what.
+        offers: what "always" would allow, narrowest first.
+        detail: for a person: the command, the diff, the path.
+    """
+
+    request_id: RequestId
+    call_id: CallId
+    tool: str
+    permission: str
+    patterns: tuple[str, ...]
+    offers: tuple[str, ...] = ()
+    detail: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class PermissionAnswered(EventBase):
+    """The question is settled: answered, withdrawn with its call, or expired."""
+
+    request_id: RequestId
+    answer: AnswerKind
+    feedback: str = ""
+
+
+# -- history, guards, notices ------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class HistoryReplaced(EventBase):
+    """Pruning, collapsing or compaction put another history in place of the old."""
+
+    kind: Literal["prune", "collapse", "compact"]
+    messages: tuple[Message, ...]
+
+
+@attrs.frozen(kw_only=True)
+class DoomDetected(EventBase):
+    """The model goes in circles."""
+
+    kind: DoomKind
+    action: DoomAction
+    detail: str
+
+
+@attrs.frozen(kw_only=True)
+class Notice(EventBase):
+    """Something that a person may want to know and nothing depends on."""
+
+    level: Literal["info", "warning"]
+    code: str
+    text: str
+
+
+Durable = (
+    SessionCreated
+    | InputAdmitted
+    | InputPromoted
+    | NudgeAdded
+    | TurnStarted
+    | StepStarted
+    | StepEnded
+    | LoopContinued
+    | RetryScheduled
+    | TurnEnded
+    | PartStarted
+    | PartEnded
+    | PartReplaced
+    | PartDiscarded
+    | CallAnnounced
+    | CallQueued
+    | CallStarted
+    | CallSettled
+    | CallDelivered
+    | ContextChanged
+    | PermissionAsked
+    | PermissionAnswered
+    | HistoryReplaced
+    | DoomDetected
+    | Notice
+)
+Delta = TextDelta | ReasoningDelta | ArgumentsDelta
+Live = Delta | CallProgress | CallHeartbeat
+DURABLE_TYPES: tuple[type[Durable], ...] = get_args(Durable)
+DELTA_TYPES: tuple[type[Delta], ...] = get_args(Delta)
+LIVE_TYPES: tuple[type[Live], ...] = get_args(Live)

@@ -1,0 +1,68 @@
+"""Taking an exception apart: what must pass, and what is an ordinary error.
+
+Only cancellation, KeyboardInterrupt and SystemExit may pass through the engine's
+tasks. Everything else that a tool, a hook or the engine itself raises becomes a
+value. Groups are split, so that a `Cancelled` inside one still passes.
+"""
+
+from __future__ import annotations
+
+import trio
+
+PASSING = (trio.Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+def split(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
+    """Return the part of *error* that must pass on, and the part that is an ordinary error."""
+    if isinstance(error, PASSING):
+        return error, None
+    if isinstance(error, BaseExceptionGroup):
+        passing, ordinary = error.split(PASSING)
+        return _only(passing), _only(ordinary)
+    return None, error
+
+
+def public(error: BaseException) -> BaseException:
+    """Return what a host should see of an exception from one of our nurseries.
+
+    A group of nothing but `Cancelled` becomes one `Cancelled`; one that holds a
+    KeyboardInterrupt or a SystemExit becomes that.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    for kind in (KeyboardInterrupt, SystemExit):
+        found = first_of(error, kind)
+        if found is not None:
+            return found
+    _, ordinary = split(error)
+    if ordinary is None:
+        return first_of(error, trio.Cancelled) or error
+    return ordinary
+
+
+def first_of(error: BaseException, kind: type[BaseException]) -> BaseException | None:
+    """Return the first *kind* in *error*, be it a group or not."""
+    if isinstance(error, kind):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for e in error.exceptions if (found := first_of(e, kind)) is not None), None)
+    return None
+
+
+def describe(error: BaseException, limit: int = 2_000) -> str:
+    """Return an error as one text for people and models, whatever its `__str__` does."""
+    if isinstance(error, BaseExceptionGroup):
+        inner = "; ".join(describe(e, limit) for e in error.exceptions[:5])
+        return f"{len(error.exceptions)} errors: {inner}"[:limit]
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
+        text = ""
+    name = type(error).__name__
+    return (f"{name}: {text}" if text else name)[:limit]
+
+
+def _only(error: BaseException | None) -> BaseException | None:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,325 @@
+"""`fold(events) -> SessionState`: the only projection of the journal.
+
+The loop, the store's reader, snapshots and the tests all use this one function,
+so none of them can disagree about what a session is. It is pure and total:
+an event that can't follow is answered with `JournalCorrupt`, never half applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+import attrs
+
+from engine.errors import JournalCorrupt
+from engine.events import (
+    ArgumentsDelta,
+    CallAnnounced,
+    CallDelivered,
+    CallHeartbeat,
+    CallProgress,
+    CallQueued,
+    CallSettled,
+    CallStarted,
+    ContextChanged,
+    Delta,
+    DoomDetected,
+    Durable,
+    HistoryReplaced,
+    InputAdmitted,
+    InputPromoted,
+    Live,
+    LoopContinued,
+    Notice,
+    NudgeAdded,
+    PartDiscarded,
+    PartEnded,
+    PartReplaced,
+    PartStarted,
+    PermissionAnswered,
+    PermissionAsked,
+    ReasoningDelta,
+    RetryScheduled,
+    SessionCreated,
+    StepEnded,
+    StepStarted,
+    TextDelta,
+    TurnEnded,
+    TurnStarted,
+)
+from engine.ids import CallId, PartId
+from engine.messages import (
+    AssistantMessage,
+    AssistantPart,
+    CallPart,
+    CallResult,
+    Message,
+    ReasoningPart,
+    ResultsMessage,
+    Settlement,
+    Transcript,
+)
+from engine.state import (
+    CallState,
+    OpenCall,
+    OpenPart,
+    OpenStep,
+    OpenTurn,
+    PendingInput,
+    Retry,
+    SessionState,
+)
+
+
+def fold(events: Iterable[Durable | Live], state: SessionState | None = None) -> SessionState:
+    """Return the state after *events*, beginning with *state*."""
+    folded = SessionState() if state is None else state
+    for event in events:
+        folded = apply(folded, event)
+    return folded
+
+
+def apply(state: SessionState, event: Durable | Live) -> SessionState:
+    """Return *state* after one more *event*."""
+    if isinstance(event, (TextDelta, ReasoningDelta, ArgumentsDelta)):
+        return _with_step(state, _grown(_open_step(state, event), event))
+    if isinstance(event, (CallProgress, CallHeartbeat)):
+        return state
+    if event.seq is not None and event.seq != state.seq + 1:
+        raise JournalCorrupt(f"event {event.seq} of session {event.session_id} follows {state.seq}: a gap")
+    if event.seq is not None:
+        state = attrs.evolve(state, seq=event.seq)
+    return _apply_durable(state, event)
+
+
+def _apply_durable(state: SessionState, event: Durable) -> SessionState:
+    match event:
+        case SessionCreated() | InputAdmitted() | InputPromoted() | NudgeAdded() | HistoryReplaced():
+            return _apply_to_session(state, event)
+        case TurnStarted() | StepStarted() | StepEnded() | TurnEnded():
+            return _apply_to_turn(state, event)
+        case PartStarted() | PartEnded() | PartReplaced() | PartDiscarded():
+            return _apply_to_message(state, event)
+        case CallAnnounced() | CallQueued() | CallStarted() | CallSettled() | CallDelivered():
+            return _with_step(state, _apply_to_calls(_open_step(state, event), event))
+        case ContextChanged():
+            return attrs.evolve(state, context=event.context)
+        case PermissionAsked() | PermissionAnswered() | RetryScheduled() | LoopContinued():
+            return attrs.evolve(state, turn=_apply_to_status(_open_turn(state, event), event))
+        case DoomDetected() | Notice():
+            return state
+    assert_never(event)
+
+
+def _apply_to_session(
+    state: SessionState,
+    event: SessionCreated | InputAdmitted | InputPromoted | NudgeAdded | HistoryReplaced,
+) -> SessionState:
+    match event:
+        case SessionCreated():
+            return attrs.evolve(
+                state,
+                session_id=event.session_id,
+                context=event.context,
+                model=event.model,
+                parent_id=event.parent_id,
+            )
+        case InputAdmitted():
+            pending = PendingInput(input_id=event.input_id, mode=event.mode, message=event.message)
+            return attrs.evolve(state, inbox=(*state.inbox, pending))
+        case InputPromoted():
+            return _promoted(state, event)
+        case NudgeAdded():
+            return attrs.evolve(state, transcript=state.transcript.append(event.message))
+        case HistoryReplaced():
+            return attrs.evolve(state, transcript=Transcript(event.messages))
+
+
+def _promoted(state: SessionState, event: InputPromoted) -> SessionState:
+    found = next((item for item in state.inbox if item.input_id == event.input_id), None)
+    if found is None:
+        raise JournalCorrupt(f"input {event.input_id} was promoted but is not in the inbox")
+    return attrs.evolve(
+        state,
+        inbox=tuple(item for item in state.inbox if item is not found),
+        transcript=state.transcript.append(found.message),
+    )
+
+
+def _apply_to_turn(state: SessionState, event: TurnStarted | StepStarted | StepEnded | TurnEnded) -> SessionState:
+    match event:
+        case TurnStarted():
+            if state.turn is not None or event.turn_id is None:
+                raise JournalCorrupt(f"turn {event.turn_id} begins inside another")
+            return attrs.evolve(state, turn=OpenTurn(turn_id=event.turn_id))
+        case StepStarted():
+            turn = _open_turn(state, event)
+            step = OpenStep(
+                step=event.step, attempt=event.attempt, message_id=event.message_id, model=event.model
+            )
+            return attrs.evolve(state, turn=attrs.evolve(turn, step=step, retry=None, steps=event.step))
+        case StepEnded():
+            return _step_closed(state, event)
+        case TurnEnded():
+            if _open_turn(state, event).step is not None:
+                raise JournalCorrupt(f"turn {event.turn_id} ends with an open step")
+            return attrs.evolve(state, turn=None, last_result=event.result, turns=state.turns + 1)
+
+
+def _step_closed(state: SessionState, event: StepEnded) -> SessionState:
+    step = _open_step(state, event)
+    turn = attrs.evolve(_open_turn(state, event), step=None)
+    state = attrs.evolve(state, turn=turn, usage=state.usage + event.usage, cost=state.cost + event.cost)
+    if not event.kept:
+        return state
+    return attrs.evolve(state, transcript=state.transcript.append(*_messages_of(step, event)))
+
+
+def _messages_of(step: OpenStep, event: StepEnded) -> tuple[Message, ...]:
+    """Return what a closed step adds to the transcript; thinking alone adds nothing.
+
+    A message of nothing but reasoning can't be sent back (hosts refuse it), so it
+    stays in the journal only.
+    """
+    parts = tuple(part.part for part in step.parts if part.part is not None)
+    if all(isinstance(part, ReasoningPart) for part in parts):
+        return ()
+    message = AssistantMessage(id=event.message_id, parts=parts, model=step.model, finish=event.finish)
+    results = tuple(
+        CallResult(call_id=call.call_id, tool=call.tool, settlement=_settlement(call)) for call in step.calls
+    )
+    return (message, ResultsMessage(id=event.results_id, results=results)) if results else (message,)
+
+
+def _settlement(call: OpenCall) -> Settlement:
+    if call.settlement is None:
+        raise JournalCorrupt(f"a step was saved while call {call.call_id} was {call.state}")
+    return call.settlement
+
+
+def _apply_to_message(state: SessionState, event: PartStarted | PartEnded | PartReplaced | PartDiscarded) -> SessionState:
+    step = _open_step(state, event)
+    if event.message_id != step.message_id:
+        raise JournalCorrupt(f"a part of message {event.message_id} came while {step.message_id} was open")
+    match event:
+        case PartStarted():
+            opened = OpenPart(part_id=event.part_id, kind=event.kind)
+            return _with_step(state, attrs.evolve(step, parts=(*step.parts, opened)))
+        case PartEnded():
+            return _with_step(state, _part_ended(step, event.part))
+        case PartReplaced():
+            parts = tuple(
+                attrs.evolve(part, text="") if part.part_id == event.part_id else part for part in step.parts
+            )
+            return _with_step(state, attrs.evolve(step, parts=parts))
+        case PartDiscarded():
+            kept = tuple(part for part in step.parts if part.part_id != event.part_id)
+            calls = tuple(call for call in step.calls if call.part_id != event.part_id)
+            return _with_step(state, attrs.evolve(step, parts=kept, calls=calls))
+
+
+def _part_ended(step: OpenStep, part: AssistantPart) -> OpenStep:
+    if all(known.part_id != part.id for known in step.parts):
+        raise JournalCorrupt(f"part {part.id} ended but never began")
+    text = part.arguments if isinstance(part, CallPart) else getattr(part, "text", "")
+    return attrs.evolve(
+        step,
+        parts=tuple(
+            attrs.evolve(known, part=part, text=text) if known.part_id == part.id else known for known in step.parts
+        ),
+    )
+
+
+_FOLLOWS: dict[CallState, tuple[CallState, ...]] = {
+    "queued": ("receiving",),
+    "running": ("queued",),
+    "settled": ("receiving", "queued", "running"),
+    "delivered": ("settled",),
+}
+
+
+def _apply_to_calls(
+    step: OpenStep, event: CallAnnounced | CallQueued | CallStarted | CallSettled | CallDelivered
+) -> OpenStep:
+    match event:
+        case CallAnnounced():
+            call = OpenCall(call_id=event.call_id, part_id=event.part_id, tool=event.tool, state="receiving")
+            return attrs.evolve(step, calls=(*step.calls, call))
+        case CallQueued():
+            return _moved(step, event.call_id, "queued", arguments=event.arguments, tool=event.tool)
+        case CallStarted():
+            return _moved(step, event.call_id, "running")
+        case CallSettled():
+            return _moved(step, event.call_id, "settled", settlement=event.settlement)
+        case CallDelivered():
+            return _moved(step, event.call_id, "delivered")
+
+
+def _moved(
+    step: OpenStep,
+    call_id: CallId,
+    state: CallState,
+    *,
+    arguments: str | None = None,
+    tool: str | None = None,
+    settlement: Settlement | None = None,
+) -> OpenStep:
+    calls = list(step.calls)
+    for index, call in enumerate(calls):
+        if call.call_id != call_id:
+            continue
+        if call.state not in _FOLLOWS[state]:
+            raise JournalCorrupt(f"call {call_id} became {state} while {call.state}")
+        calls[index] = attrs.evolve(
+            call,
+            state=state,
+            tool=call.tool if tool is None else tool,
+            arguments=call.arguments if arguments is None else arguments,
+            settlement=call.settlement if settlement is None else settlement,
+        )
+        return attrs.evolve(step, calls=tuple(calls))
+    raise JournalCorrupt(f"call {call_id} became {state} but was never announced")
+
+
+def _apply_to_status(
+    turn: OpenTurn, event: PermissionAsked | PermissionAnswered | RetryScheduled | LoopContinued
+) -> OpenTurn:
+    match event:
+        case PermissionAsked():
+            return attrs.evolve(turn, requests=(*turn.requests, event.request_id))
+        case PermissionAnswered():
+            return attrs.evolve(turn, requests=tuple(r for r in turn.requests if r != event.request_id))
+        case RetryScheduled():
+            return attrs.evolve(turn, retry=Retry(event.attempt, event.message, event.next_at))
+        case LoopContinued():
+            return turn
+
+
+def _open_turn(state: SessionState, event: Durable | Live) -> OpenTurn:
+    if state.turn is None or state.turn.turn_id != event.turn_id:
+        raise JournalCorrupt(f"{type(event).__name__} of turn {event.turn_id} came while that turn was not open")
+    return state.turn
+
+
+def _open_step(state: SessionState, event: Durable | Live) -> OpenStep:
+    step = _open_turn(state, event).step
+    if step is None:
+        raise JournalCorrupt(f"{type(event).__name__} came while no step was open")
+    return step
+
+
+def _with_step(state: SessionState, step: OpenStep) -> SessionState:
+    assert state.turn is not None
+    return attrs.evolve(state, turn=attrs.evolve(state.turn, step=step))
+
+
+def _grown(step: OpenStep, delta: Delta) -> OpenStep:
+    """Return *step* with a delta put where its offset says, so a repeated one changes nothing."""
+    return attrs.evolve(step, parts=tuple(_extended(part, delta, delta.part_id) for part in step.parts))
+
+
+def _extended(part: OpenPart, delta: Delta, part_id: PartId) -> OpenPart:
+    if part.part_id != part_id or part.part is not None:
+        return part
+    return attrs.evolve(part, text=part.text[: delta.offset] + delta.text)

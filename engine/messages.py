@@ -1,0 +1,250 @@
+"""The neutral transcript: what was said, in no provider's words.
+
+All values are immutable. JSON that belongs to somebody else (arguments of a
+call, an opaque item of a provider) is kept as the text it came in, so that it
+goes back byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, overload
+
+import attrs
+
+from engine.ids import CallId, MessageId, PartId
+
+CallStatus = Literal["completed", "error", "denied", "aborted"]
+AbortReason = Literal["cancelled", "timeout", "not_executed", "interrupted_by_crash"]
+Origin = Literal["user", "steer", "queue", "engine"]
+FinishReason = Literal["stop", "calls", "length", "pause", "refusal", "content_filter", "overflow", "unknown"]
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    """Tokens as counted by the host.
+
+    Attributes:
+        input: prompt tokens that came from no cache.
+        output: all generated tokens, reasoning among them.
+        cache_read: prompt tokens read from a cache.
+        cache_write: prompt tokens written to a cache.
+        reasoning: the part of `output` that was reasoning.
+    """
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        """Everything that passed through the model."""
+        return self.input + self.output + self.cache_read + self.cache_write
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write=self.cache_write + other.cache_write,
+            reasoning=self.reasoning + other.reasoning,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class TextPart:
+    """Visible text."""
+
+    id: PartId
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class ReasoningPart:
+    """Thinking, with what the host needs to accept it again."""
+
+    id: PartId
+    text: str
+    signature: str | None = None
+    redacted: str | None = None
+    model: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class CallPart:
+    """A tool invocation that the model asked for.
+
+    Attributes:
+        arguments: the JSON text as received; broken if not `complete`.
+        provider_id: the host's own id, which need not be unique.
+        complete: whether the arguments had arrived to their end.
+    """
+
+    id: PartId
+    call_id: CallId
+    tool: str
+    arguments: str
+    provider_id: str = ""
+    complete: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class ProviderPart:
+    """An item that only its provider understands (a hosted tool's work, say)."""
+
+    id: PartId
+    kind: str
+    data: str
+    model: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ImagePart:
+    """An image, as base64."""
+
+    media_type: str
+    data: str
+
+
+AssistantPart = TextPart | ReasoningPart | CallPart | ProviderPart
+UserPart = TextPart | ImagePart
+
+
+@attrs.frozen(kw_only=True)
+class Settlement:
+    """How a call ended; what the model reads of it is `text`.
+
+    Attributes:
+        status: the terminal state.
+        text: the result, the error, or why there is none.
+        reason: why it was aborted.
+        outcome_unknown: it would not stop: its side effects may still come.
+        images: shown to the model beside the text.
+        failed: it completed, but what it ran reports failure (a non-zero exit).
+        metadata: JSON for clients, never sent to the model.
+    """
+
+    status: CallStatus
+    text: str
+    reason: AbortReason | None = None
+    outcome_unknown: bool = False
+    images: tuple[ImagePart, ...] = ()
+    failed: bool = False
+    metadata: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class CallResult:
+    """A settled call, as it stands in the transcript."""
+
+    call_id: CallId
+    tool: str
+    settlement: Settlement
+
+
+@attrs.frozen(kw_only=True)
+class UserMessage:
+    """Input: the user's, or the engine's own when `origin` says so.
+
+    Attributes:
+        parts: what the model reads.
+        display: what a client shows instead, where the two differ.
+    """
+
+    id: MessageId
+    parts: tuple[UserPart, ...]
+    origin: Origin = "user"
+    display: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text a person would recognise."""
+        if self.display is not None:
+            return self.display
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+
+@attrs.frozen(kw_only=True)
+class AssistantMessage:
+    """What the model said in one step."""
+
+    id: MessageId
+    parts: tuple[AssistantPart, ...]
+    model: str
+    finish: FinishReason | None = None
+
+    @property
+    def text(self) -> str:
+        """The visible text."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def calls(self) -> tuple[CallPart, ...]:
+        """The calls, in the order in which they were announced."""
+        return tuple(part for part in self.parts if isinstance(part, CallPart))
+
+
+@attrs.frozen(kw_only=True)
+class ResultsMessage:
+    """The results of the assistant message before it, in call order."""
+
+    id: MessageId
+    results: tuple[CallResult, ...]
+
+
+Message = UserMessage | AssistantMessage | ResultsMessage
+
+
+class Transcript(Sequence[Message]):
+    """An immutable sequence of messages to which appending costs nothing.
+
+    `append` returns a new transcript. Successive versions share one list and
+    differ in length, so a session of any size grows at the same price; a second
+    branch from the same point copies. (A tuple would be copied whole each step.)
+    """
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self._items: list[Message] = list(messages)
+        self._length = len(self._items)
+
+    def append(self, *messages: Message) -> Transcript:
+        """Return this transcript followed by *messages*."""
+        items = self._items if len(self._items) == self._length else self._items[: self._length]
+        items.extend(messages)
+        longer = Transcript.__new__(Transcript)
+        longer._items = items
+        longer._length = len(items)
+        return longer
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
+        if isinstance(index, slice):
+            return tuple(self._items[i] for i in range(*index.indices(self._length)))
+        position = index + self._length if index < 0 else index
+        if not 0 <= position < self._length:
+            raise IndexError(index)
+        return self._items[position]
+
+    def __iter__(self) -> Iterator[Message]:
+        return (self._items[i] for i in range(self._length))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Transcript):
+            return NotImplemented
+        return self[:] == other[:]
+
+    def __hash__(self) -> int:
+        return hash(self[:])
+
+    def __repr__(self) -> str:
+        return f"Transcript({list(self)!r})"

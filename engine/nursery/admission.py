@@ -1,0 +1,46 @@
+"""Which queued call may start now: a pure rule over the calls in call order (C1, C2).
+
+First in, first out: no call overtakes an earlier one that has not started. Safe
+calls run together, at most so many; an unsafe call runs alone. A call whose
+arguments are still being received has unknown safety, so it holds back the ones
+after it; that is why streaming and batch give the same schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import attrs
+
+SlotState = Literal["receiving", "queued", "admitted", "settled"]
+
+
+@attrs.frozen
+class Slot:
+    """A call as admission sees it."""
+
+    state: SlotState
+    safe: bool
+
+
+def admissible(slots: Iterable[Slot], parallel: int) -> list[int]:
+    """Return the indexes of the calls that may start now, in call order."""
+    chosen: list[int] = []
+    running = 0
+    exclusive = False
+    for index, slot in enumerate(slots):
+        if slot.state == "settled":
+            continue
+        if slot.state == "admitted":
+            running += 1
+            exclusive = exclusive or not slot.safe
+            continue
+        if slot.state == "receiving" or exclusive:
+            break
+        if not (running == 0 or (slot.safe and running < parallel)):
+            break
+        chosen.append(index)
+        running += 1
+        exclusive = not slot.safe
+    return chosen

@@ -1,0 +1,108 @@
+"""Budgets: one hierarchical limit of steps, tokens and money, shared with sub-agents.
+
+A charge is counted against the turn that makes it and against every turn above it.
+Whose limit is reached, that turn ends, with its own reason; its descendants, being
+inside it, end with it and give the same reason. Seconds are a deadline, which the
+turn's frame watches; here it is only kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import attrs
+
+from engine.messages import Usage
+from engine.settings import Limits
+
+LimitReason = Literal["step_limit", "token_budget", "cost_limit", "deadline"]
+
+
+@attrs.frozen
+class Exhausted:
+    """A limit was reached; `detail` says which, for a person."""
+
+    reason: LimitReason
+    detail: str
+
+
+@attrs.define(eq=False)
+class Budget:
+    """What one turn and all turns below it have used.
+
+    Attributes:
+        limits: of this turn alone; those above apply as well.
+        deadline: on trio's clock.
+        end: ends the turn that owns this budget; set by its frame.
+    """
+
+    limits: Limits
+    parent: Budget | None = None
+    deadline: float = float("inf")
+    end: Callable[[Exhausted], None] | None = None
+    steps: int = attrs.field(default=0, init=False)
+    usage: Usage = attrs.field(factory=Usage, init=False)
+    cost: float = attrs.field(default=0.0, init=False)
+    exhausted: Exhausted | None = attrs.field(default=None, init=False)
+
+    def take_step(self) -> Exhausted | None:
+        """Count one request, unless a limit of steps is used up already.
+
+        Return what this turn must stop for. A limit further up is reported to its
+        owner, whose end reaches this turn as a cancel. Not a checkpoint.
+        """
+        for budget in self._upwards():
+            limit = budget.limits.steps
+            if limit is not None and budget.steps >= limit:
+                budget._reached(Exhausted("step_limit", f"{limit} steps were used"))
+                return budget.exhausted
+        for budget in self._upwards():
+            budget.steps += 1
+        return None
+
+    @property
+    def steps_left(self) -> int | None:
+        """How many requests this turn's own limit still allows."""
+        return None if self.limits.steps is None else self.limits.steps - self.steps
+
+    def charge(self, usage: Usage, cost: float) -> Exhausted | None:
+        """Count what a request used; return what this turn must stop for. Not a checkpoint."""
+        own: Exhausted | None = None
+        for budget in self._upwards():
+            budget.usage += usage
+            budget.cost += cost
+            reached = budget._over()
+            if reached is not None:
+                budget._reached(reached)
+                own = own or budget.exhausted
+        return own
+
+    def ancestor_exhausted(self) -> Exhausted | None:
+        """Return the limit of a turn above that has ended this one."""
+        return next((b.exhausted for b in self._upwards() if b is not self and b.exhausted is not None), None)
+
+    def expire(self) -> Exhausted:
+        """The deadline has passed: note it."""
+        self.exhausted = self.exhausted or Exhausted("deadline", f"{self.limits.seconds:g} s have passed")
+        return self.exhausted
+
+    def _over(self) -> Exhausted | None:
+        limits = self.limits
+        if limits.tokens is not None and self.usage.total >= limits.tokens:
+            return Exhausted("token_budget", f"{self.usage.total} of {limits.tokens} tokens were used")
+        if limits.cost is not None and self.cost >= limits.cost:
+            return Exhausted("cost_limit", f"{self.cost:.4f} of {limits.cost:.4f} were spent")
+        return None
+
+    def _reached(self, exhausted: Exhausted) -> None:
+        if self.exhausted is None:
+            self.exhausted = exhausted
+            if self.end is not None:
+                self.end(exhausted)
+
+    def _upwards(self) -> list[Budget]:
+        chain: list[Budget] = [self]
+        while chain[-1].parent is not None:
+            chain.append(chain[-1].parent)
+        return chain

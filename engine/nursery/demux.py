@@ -1,0 +1,281 @@
+"""The demultiplexer: stream events in, commands out. Pure; it runs nothing.
+
+Blocks of text, thinking and calls may interleave; each is kept apart by its kind
+and stream id. What a provider does against its own protocol is put right and
+counted, never fatal: a delta before its start opens the block, a second start is
+ignored, a block left open is closed at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal, assert_never
+
+import attrs
+
+from engine.events import PartKind
+from engine.ids import CallId, PartId
+from engine.messages import FinishReason, Usage
+from engine.model import (
+    Finished,
+    Ping,
+    ProviderItem,
+    ReasoningChunk,
+    ReasoningDone,
+    ReasoningStarted,
+    StreamEvent,
+    TextChunk,
+    TextDone,
+    TextStarted,
+    ToolCallChunk,
+    ToolCallDone,
+    ToolCallStarted,
+    UsageReported,
+)
+
+
+@attrs.frozen
+class OpenBlock:
+    """Announce a part; a call part is announced with its call."""
+
+    part_id: PartId
+    kind: PartKind
+    call_id: CallId | None = None
+    tool: str = ""
+
+
+@attrs.frozen
+class Grow:
+    """Append text to an open part."""
+
+    part_id: PartId
+    text: str
+
+
+@attrs.frozen
+class Restart:
+    """Empty an open part: what was streamed was wrong."""
+
+    part_id: PartId
+
+
+@attrs.frozen(kw_only=True)
+class CloseBlock:
+    """End a part of text or thinking; its text is what has grown."""
+
+    part_id: PartId
+    kind: Literal["text", "reasoning"]
+    signature: str | None = None
+    redacted: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class CloseCall:
+    """End a call's part: its arguments are whole, or were cut off."""
+
+    part_id: PartId
+    call_id: CallId
+    tool: str
+    provider_id: str
+    complete: bool
+
+
+@attrs.frozen(kw_only=True)
+class CloseItem:
+    """A provider's own item, which begins and ends at once."""
+
+    part_id: PartId
+    kind: str
+    data: str
+
+
+Command = OpenBlock | Grow | Restart | CloseBlock | CloseCall | CloseItem
+_BlockKind = Literal["text", "reasoning", "call"]
+
+
+@attrs.define(eq=False)
+class _Block:
+    part_id: PartId
+    call_id: CallId | None = None
+    tool: str = ""
+    chunks: list[str] = attrs.field(factory=list[str])
+
+
+@attrs.define(eq=False)
+class Demux:
+    """The state of one answer.
+
+    Attributes:
+        finish: why the model stopped; None until it said so.
+        usage: the last usage that was reported.
+        slips: protocol slips by kind.
+    """
+
+    _new_id: Callable[[str], str]
+    finish: FinishReason | None = attrs.field(default=None, init=False)
+    finish_detail: str = attrs.field(default="", init=False)
+    usage: Usage = attrs.field(factory=Usage, init=False)
+    slips: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
+    _open: dict[tuple[_BlockKind, str], _Block] = attrs.field(factory=dict[tuple[_BlockKind, str], _Block], init=False)
+
+    def feed(self, events: Iterable[StreamEvent]) -> list[Command]:
+        """Take one batch; return what is to be done, in order."""
+        out: list[Command] = []
+        for event in events:
+            # The hot path first: deltas are nearly all there is.
+            if type(event) is TextChunk:
+                block = self._open.get(("text", event.id))
+                if block is None:
+                    block = self._open_block("text", event.id, out, slip="delta_before_start")
+                if event.text:
+                    out.append(Grow(block.part_id, event.text))
+            else:
+                self._feed_one(event, out)
+        return out
+
+    def end(self) -> list[Command]:
+        """The stream is over: close what is open; a call still open was cut off."""
+        out: list[Command] = []
+        for (kind, stream_id), block in list(self._open.items()):
+            if kind == "call":
+                self._close_call(stream_id, block, out, complete=False)
+            else:
+                out.append(CloseBlock(part_id=block.part_id, kind=kind))
+        self._open.clear()
+        return out
+
+    def _feed_one(self, event: StreamEvent, out: list[Command]) -> None:
+        match event:
+            case ReasoningChunk():
+                self._grow_reasoning(event, out)
+            case ToolCallStarted() | ToolCallChunk() | ToolCallDone():
+                self._feed_call(event, out)
+            case TextStarted():
+                self._start("text", event.id, out)
+            case ReasoningStarted():
+                self._start("reasoning", event.id, out)
+            case TextDone():
+                self._close("text", event.id, CloseBlockFields(), out)
+            case ReasoningDone():
+                if event.redacted is not None and ("reasoning", event.id) not in self._open:
+                    self._open_block("reasoning", event.id, out)
+                fields = CloseBlockFields(signature=event.signature, redacted=event.redacted)
+                self._close("reasoning", event.id, fields, out)
+            case ProviderItem():
+                part_id = PartId(self._new_id("part"))
+                out.append(OpenBlock(part_id, "provider"))
+                out.append(CloseItem(part_id=part_id, kind=event.kind, data=event.data))
+            case UsageReported():
+                self.usage = event.usage
+            case Finished():
+                self._finish(event)
+            case Ping() | TextChunk():
+                pass
+            case _:
+                assert_never(event)
+
+    def _grow_reasoning(self, event: ReasoningChunk, out: list[Command]) -> None:
+        block = self._open.get(("reasoning", event.id))
+        if block is None:
+            block = self._open_block("reasoning", event.id, out, slip="delta_before_start")
+        if event.text:
+            out.append(Grow(block.part_id, event.text))
+
+    def _start(self, kind: Literal["text", "reasoning"], stream_id: str, out: list[Command]) -> None:
+        if (kind, stream_id) in self._open:
+            self._slip("duplicate_start")
+        else:
+            self._open_block(kind, stream_id, out)
+
+    def _close(
+        self, kind: Literal["text", "reasoning"], stream_id: str, fields: CloseBlockFields, out: list[Command]
+    ) -> None:
+        block = self._open.pop((kind, stream_id), None)
+        if block is None:
+            self._slip("end_without_start")
+            return
+        out.append(
+            CloseBlock(part_id=block.part_id, kind=kind, signature=fields.signature, redacted=fields.redacted)
+        )
+
+    def _feed_call(self, event: ToolCallStarted | ToolCallChunk | ToolCallDone, out: list[Command]) -> None:
+        block = self._open.get(("call", event.id))
+        if isinstance(event, ToolCallStarted):
+            if block is None:
+                self._open_block("call", event.id, out, tool=event.tool)
+                return
+            self._slip("duplicate_start")
+            block.tool = block.tool or event.tool
+            return
+        if block is None:
+            tool = event.tool or "" if isinstance(event, ToolCallDone) else ""
+            slip = "" if isinstance(event, ToolCallDone) and tool else "delta_before_start"
+            block = self._open_block("call", event.id, out, tool=tool, slip=slip)
+        if isinstance(event, ToolCallChunk):
+            self._grow_call(block, event.text, out)
+        else:
+            self._complete_call(block, event, out)
+
+    def _complete_call(self, block: _Block, event: ToolCallDone, out: list[Command]) -> None:
+        if event.tool and block.tool and event.tool != block.tool:
+            self._slip("tool_name_changed")
+        block.tool = block.tool or event.tool or ""
+        if event.arguments is not None:
+            streamed = "".join(block.chunks)
+            if event.arguments.startswith(streamed):
+                self._grow_call(block, event.arguments[len(streamed) :], out)
+            else:
+                self._slip("arguments_replaced")
+                block.chunks.clear()
+                out.append(Restart(block.part_id))
+                self._grow_call(block, event.arguments, out)
+        self._open.pop(("call", event.id))
+        self._close_call(event.id, block, out, complete=True)
+
+    def _grow_call(self, block: _Block, text: str, out: list[Command]) -> None:
+        if text:
+            block.chunks.append(text)
+            out.append(Grow(block.part_id, text))
+
+    def _close_call(self, stream_id: str, block: _Block, out: list[Command], *, complete: bool) -> None:
+        assert block.call_id is not None
+        out.append(
+            CloseCall(
+                part_id=block.part_id,
+                call_id=block.call_id,
+                tool=block.tool,
+                provider_id=stream_id,
+                complete=complete,
+            )
+        )
+
+    def _finish(self, event: Finished) -> None:
+        if self.finish is not None:
+            self._slip("second_finish")
+            return
+        self.finish = event.reason
+        self.finish_detail = event.detail or event.raw or ""
+
+    def _open_block(
+        self, kind: _BlockKind, stream_id: str, out: list[Command], *, tool: str = "", slip: str = ""
+    ) -> _Block:
+        if slip:
+            self._slip(slip)
+        if self.finish is not None:
+            self._slip("block_after_finish")
+        call_id = CallId(self._new_id("call")) if kind == "call" else None
+        block = _Block(PartId(self._new_id("part")), call_id, tool)
+        self._open[kind, stream_id] = block
+        out.append(OpenBlock(block.part_id, kind, call_id, tool))
+        return block
+
+    def _slip(self, kind: str) -> None:
+        self.slips[kind] = self.slips.get(kind, 0) + 1
+
+
+@attrs.frozen(kw_only=True)
+class CloseBlockFields:
+    """What the end of a block may bring."""
+
+    signature: str | None = None
+    redacted: str | None = None

@@ -1,0 +1,74 @@
+"""The inbox: input that was admitted durably and waits for its place (T5).
+
+Its wire form is decided at admission and persisted, so that the same message has
+the same bytes in every later request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trio.lowlevel import enable_ki_protection
+
+from engine.errors import InputConflict
+from engine.events import InputAdmitted, InputMode, InputPromoted
+from engine.ids import InputId, MessageId, PartId, TurnId
+from engine.journal import Journal
+from engine.messages import Origin, TextPart, UserMessage
+from engine.ports import IdSource
+from engine.state import PendingInput
+
+if TYPE_CHECKING:
+    from engine.nursery.run import TurnRun
+
+STEER = (
+    "<user-message>\n{text}\n</user-message>\nThe user sent this while you were working. Address it, then go on "
+    "with what you were doing."
+)
+_ORIGINS: dict[InputMode, Origin] = {"prompt": "user", "steer": "steer", "queue": "queue"}
+
+
+@enable_ki_protection
+def admit(
+    journal: Journal,
+    ids: IdSource,
+    text: str,
+    mode: InputMode,
+    *,
+    input_id: InputId | None = None,
+    turn_id: TurnId | None = None,
+) -> InputId:
+    """Take *text* in; return its id. The same id with the same text is the same input. Not a checkpoint.
+
+    Raises `InputConflict` for an id that was used with another text.
+    """
+    if input_id is not None:
+        known = journal.inputs.get(input_id)
+        if known is not None:
+            if known != text:
+                raise InputConflict(f"input {input_id!r} was sent before with another text")
+            return input_id
+    chosen = InputId(ids.new("input")) if input_id is None else input_id
+    wire = STEER.format(text=text) if mode == "steer" else text
+    part = TextPart(id=PartId(ids.new("part")), text=wire)
+    message = UserMessage(
+        id=MessageId(ids.new("msg")),
+        parts=(part,),
+        origin=_ORIGINS[mode],
+        display=text if wire != text else None,
+    )
+    journal.append(InputAdmitted(input_id=chosen, mode=mode, message=message), turn_id=turn_id)
+    return chosen
+
+
+def steers(run: TurnRun) -> list[PendingInput]:
+    """Return the input that the next request must hold, in the order of its admission."""
+    return [item for item in run.journal.journal.state.inbox if item.mode != "queue"]
+
+
+@enable_ki_protection
+def promote(run: TurnRun, queued: PendingInput | None = None) -> None:
+    """Give all steers their place, in the order of their admission, then *queued*. Not a checkpoint."""
+    for item in [*steers(run), *([] if queued is None else [queued])]:
+        run.journal.append(InputPromoted(input_id=item.input_id))
+        run.doom.reset()

@@ -1,0 +1,233 @@
+"""The loop: the only `while` of a turn.
+
+Each round: make room (prune, collapse, compact, blocking limit), run a step, let the
+pure `transition` say what comes next, carry that out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+import trio
+
+from engine.events import DoomDetected, HistoryReplaced, LoopContinued, NudgeAdded, RetryScheduled
+from engine.hooks import StopDecision, Stopping
+from engine.ids import MessageId, PartId
+from engine.messages import Message, TextPart, UserMessage
+from engine.model import ModelRequest
+from engine.nursery.inbox import promote, steers
+from engine.nursery.moves import (
+    Continue,
+    HookVerdict,
+    LoopState,
+    Move,
+    StepOutcome,
+    Stop,
+    after_compaction,
+    transition,
+    wants_stop_hooks,
+)
+from engine.nursery.step import begin_step, run_step
+from engine.ports import ContextView
+from engine.tools.pipeline import guard_hook
+
+if TYPE_CHECKING:
+    from engine.nursery.run import TurnRun
+
+WRAP_UP = "This is the last step that the limit allows. Answer now in text, with what you have; no tools are offered."
+
+
+async def run_loop(run: TurnRun) -> Stop:
+    """Run the turn to a stop. Always a checkpoint; if cancelled, the concluder saves what is open."""
+    await trio.lowlevel.checkpoint_if_cancelled()
+    state = LoopState(settings=run.settings, model_count=len(run.deps.models))
+    number, attempt = 0, 0
+    while True:
+        run.host_deadline = trio.current_effective_deadline()
+        move = await _make_room(run, state)
+        if move is None:
+            number, attempt = (number, attempt + 1) if run.repeats_step else (number + 1, 1)
+            move = await _take_step(run, state, number, attempt)
+        if isinstance(move, Stop):
+            _close(run, move)
+            return move
+        state = await _carry_out(run, state, move, number)
+
+
+# -- before a request ------------------------------------------------------------------------
+
+
+async def _make_room(run: TurnRun, state: LoopState) -> Move | None:
+    """Prune, collapse, compact, check the blocking limit, in this order; None: go on to the request."""
+    promote(run)
+    if not run.settings.auto_compact:
+        return None
+    keeper = run.deps.keeper
+    _replace(run, "prune", await keeper.prune(_view(run, state)))
+    _replace(run, "collapse", await keeper.collapse(_view(run, state), forced=False))
+    if _replace(run, "compact", await keeper.compact(_view(run, state), forced=False)):
+        return after_compaction(state)
+    if keeper.is_blocked(_view(run, state)):
+        return Stop(reason="blocking_limit", detail="the next request can't fit into the model's window")
+    return None
+
+
+def _view(run: TurnRun, state: LoopState) -> ContextView:
+    return ContextView(
+        transcript=run.journal.journal.state.transcript,
+        model=run.deps.models[state.model_index].info,
+        last_usage=run.last_usage,
+    )
+
+
+def _replace(run: TurnRun, kind: Literal["prune", "collapse", "compact"], messages: Sequence[Message] | None) -> bool:
+    if messages is None:
+        return False
+    run.journal.append(HistoryReplaced(kind=kind, messages=tuple(messages)))
+    return True
+
+
+# -- the step -----------------------------------------------------------------------------------
+
+
+async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) -> Move:
+    wrapped_up = _is_last(run) if attempt == 1 else run.wrapping_up
+    if attempt == 1:
+        exhausted = run.budget.take_step()
+        if exhausted is not None:
+            return Stop(reason=exhausted.reason, detail=exhausted.detail)
+        if wrapped_up:
+            _nudge(run, WRAP_UP)
+    run.wrapping_up = wrapped_up
+    model = run.deps.models[state.model_index]
+    request = ModelRequest(
+        model=model.info.name,
+        system=run.system,
+        transcript=run.journal.journal.state.transcript,
+        tools=() if wrapped_up else run.registry.schemas,
+        tool_choice="none" if wrapped_up else "auto",
+        max_output=min(state.output_cap, model.info.output),
+        output_schema=run.output_schema,
+        drop_reasoning=state.signature_retried,
+    )
+    step = begin_step(run, model, request, number=number, attempt=attempt, wrapped_up=wrapped_up)
+    outcome = await run_step(step)
+    run.last_usage = step.demux.usage
+    if outcome.failure is None:
+        outcome = await _judge_answer(run, state, outcome, step.text)
+    return transition(state, outcome)
+
+
+def _is_last(run: TurnRun) -> bool:
+    return run.settings.wrap_up and run.budget.steps_left == 1 and bool(run.registry.schemas)
+
+
+async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, text: str) -> StepOutcome:
+    """Add to an outcome what is known only now: circles, steers, stop hooks, the fit of a structured answer."""
+    if outcome.calls == 0:
+        outcome = attrs.evolve(outcome, doom=_look_for_monologue(run, text))
+    if wants_stop_hooks(outcome) and not steers(run):
+        verdict, reason = await _ask_stop_hooks(run, state, text)
+        outcome = attrs.evolve(outcome, stop_hook=verdict, stop_hook_text=reason)
+    if run.check_output is not None and outcome.calls == 0:
+        problem = run.check_output(run.answer_prefix + text)
+        run.output = run.answer_prefix + text if problem is None else None
+        outcome = attrs.evolve(outcome, invalid_output=problem)
+    # Looked at last: there is no checkpoint between this and the move.
+    return attrs.evolve(outcome, steered=bool(steers(run)))
+
+
+def _look_for_monologue(run: TurnRun, text: str) -> str | None:
+    """Return why to stop, if the model says the same again after it was told so. Not a checkpoint."""
+    finding = run.doom.check_text(text)
+    if finding is None:
+        return None
+    run.journal.append(DoomDetected(kind=finding.kind, action=finding.action, detail=finding.detail))
+    return None if finding.action == "nudge" else finding.detail
+
+
+async def _ask_stop_hooks(run: TurnRun, state: LoopState, text: str) -> tuple[HookVerdict, str]:
+    subject = Stopping(
+        session_id=run.journal.journal.session_id, text=text, already_blocked=state.stop_blocks
+    )
+    for hook in run.hooks.stop:
+        decision = await guard_hook(
+            hook,
+            subject,
+            StopDecision(),
+            run.settings.hook_timeout,
+            lambda code, told: run.notice("warning", code, told),
+        )
+        if decision is None or decision.verdict == "pass":
+            continue
+        return ("blocked" if decision.verdict == "block" else "prevented"), decision.reason or "a hook said so"
+    return "passed", ""
+
+
+# -- the move -------------------------------------------------------------------------------------
+
+
+def _close(run: TurnRun, move: Move) -> None:
+    """Save the step, or take it back, as the move says. Not a checkpoint."""
+    step = run.step
+    if step is None:
+        return
+    if move.keep:
+        run.keep_answer(step.text)
+    step.close(keep=move.keep, discard_reason=move.reason if isinstance(move, Continue) else "failed")
+
+
+async def _carry_out(run: TurnRun, state: LoopState, move: Continue, number: int) -> LoopState:
+    """Go on as the move says; return the state to go on with. A checkpoint if there is something to wait for."""
+    if run.step is not None:
+        run.repeats_step = not move.keep
+    _close(run, move)
+    run.journal.append(LoopContinued(reason=move.reason, step=number))
+    if move.reason in _JOINED:
+        run.answer_prefix = run.answer
+    elif move.keep:
+        run.answer_prefix = ""
+    if move.nudge is not None:
+        _nudge(run, move.nudge)
+    if move.delay is not None:
+        await _wait(run, move)
+    if move.remedy is not None:
+        return await _remedy(run, move)
+    return move.state
+
+
+_JOINED = frozenset({"output_recover", "provider_pause"})
+
+
+async def _wait(run: TurnRun, move: Continue) -> None:
+    assert move.delay is not None
+    run.journal.append(
+        RetryScheduled(
+            attempt=move.state.retry.attempts_made,
+            message=move.status,
+            next_at=run.deps.clock.now() + move.delay,
+        )
+    )
+    with trio.move_on_after(move.delay):
+        await run.skip_wait.wait()
+    run.skip_wait = trio.Event()
+
+
+async def _remedy(run: TurnRun, move: Continue) -> LoopState:
+    """Ask the context keeper; that it could not help shows in the next request's failure."""
+    view = _view(run, move.state)
+    if move.remedy == "collapse":
+        _replace(run, "collapse", await run.deps.keeper.collapse(view, forced=True))
+    else:
+        _replace(run, "compact", await run.deps.keeper.compact(view, forced=True))
+    return move.state
+
+
+def _nudge(run: TurnRun, text: str) -> None:
+    """Put a message of the engine before the model. Not a checkpoint."""
+    new = run.deps.ids.new
+    part = TextPart(id=PartId(new("part")), text=text)
+    message = UserMessage(id=MessageId(new("msg")), parts=(part,), origin="engine")
+    run.journal.append(NudgeAdded(message=message))

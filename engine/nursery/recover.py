@@ -1,0 +1,94 @@
+"""What to append to a journal that stops in the middle of a turn: a pure function.
+
+After a crash the events up to some instant are there and no more. Before the first
+request, every open call is settled, the open message is closed, and the turn ends;
+nothing is run again.
+"""
+
+from __future__ import annotations
+
+from engine.events import (
+    CallDelivered,
+    CallSettled,
+    Durable,
+    PartDiscarded,
+    PartEnded,
+    PermissionAnswered,
+    StepEnded,
+    TurnEnded,
+    TurnResult,
+)
+from engine.ids import MessageId
+from engine.messages import CallPart, ReasoningPart, Settlement, TextPart, Usage
+from engine.state import OpenCall, OpenPart, OpenStep, SessionState
+
+CRASHED = "the engine's process ended while this turn was running"
+
+
+def recovery(state: SessionState, results_id: MessageId) -> list[Durable]:
+    """Return the events that close the open turn of *state*; none if there is none."""
+    turn = state.turn
+    if turn is None:
+        return []
+    events: list[Durable] = [
+        PermissionAnswered(request_id=request_id, answer="withdrawn") for request_id in turn.requests
+    ]
+    if turn.step is not None:
+        events += _close_step(turn.step, results_id)
+    result = TurnResult(
+        stop_reason="aborted", during="waiting" if turn.step is None else "tools", detail=CRASHED, steps=turn.steps
+    )
+    return [*events, TurnEnded(result=result)]
+
+
+def _close_step(step: OpenStep, results_id: MessageId) -> list[Durable]:
+    events: list[Durable] = []
+    calls = {call.part_id: call for call in step.calls}
+    for part in step.parts:
+        if part.part is None:
+            events.append(_close_part(step, part, calls.get(part.part_id)))
+    for call in step.calls:
+        if call.settlement is None:
+            events.append(CallSettled(call_id=call.call_id, settlement=_interrupted(call)))
+    events += [CallDelivered(call_id=call.call_id) for call in step.calls if call.state != "delivered"]
+    events.append(
+        StepEnded(
+            step=step.step,
+            message_id=step.message_id,
+            results_id=results_id,
+            finish=None,
+            usage=Usage(),
+            cost=0.0,
+        )
+    )
+    return events
+
+
+def _close_part(step: OpenStep, part: OpenPart, call: OpenCall | None) -> Durable:
+    if call is not None:
+        cut = CallPart(
+            id=part.part_id, call_id=call.call_id, tool=call.tool, arguments=part.text, complete=False
+        )
+        return PartEnded(message_id=step.message_id, part=cut)
+    if part.text and part.kind == "text":
+        return PartEnded(message_id=step.message_id, part=TextPart(id=part.part_id, text=part.text))
+    if part.text and part.kind == "reasoning":
+        thought = ReasoningPart(id=part.part_id, text=part.text, model=step.model)
+        return PartEnded(message_id=step.message_id, part=thought)
+    return PartDiscarded(message_id=step.message_id, part_id=part.part_id, reason="failed")
+
+
+def _interrupted(call: OpenCall) -> Settlement:
+    if call.state == "running":
+        return Settlement(
+            status="aborted",
+            reason="interrupted_by_crash",
+            outcome_unknown=True,
+            text="Interrupted: the engine's process ended while this ran. What it did is not known; check before "
+            "running it again.",
+        )
+    return Settlement(
+        status="aborted",
+        reason="not_executed",
+        text="Not executed: the engine's process ended before it could start. The tool itself is fine.",
+    )

@@ -1,0 +1,172 @@
+"""`TurnRun`: what the tasks of one turn share, and the one slot for why it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.errors import StoreError
+from engine.events import During, Notice, StopReason, TurnResult
+from engine.exceptions import describe
+from engine.hooks import Hooks
+from engine.journal import TurnJournal
+from engine.messages import Usage
+from engine.nursery.budget import Budget, Exhausted
+from engine.nursery.doom import DoomWindow
+from engine.nursery.questions import Questions
+from engine.ports import Deps
+from engine.settings import Settings
+from engine.tools.registry import Registry
+
+if TYPE_CHECKING:
+    from engine.nursery.ledger import Entry
+    from engine.nursery.step import Step
+
+CauseKind = Literal["finished", "user", "left", "host", "limit", "rejected", "doom", "crashed"]
+
+
+@attrs.frozen(kw_only=True)
+class Cause:
+    """Why a turn ends; the first one wins."""
+
+    kind: CauseKind
+    reason: StopReason
+    detail: str = ""
+    reset_at: float | None = None
+
+
+class AgentRunner(Protocol):
+    """Runs sub-agents; the session provides it."""
+
+    async def run_agent(
+        self, run: TurnRun, entry: Entry, prompt: str, *, model: str | None, system: str | None, steps: int | None
+    ) -> TurnResult:
+        """Run a turn of a child session inside the calling task, for the call *entry* of *run*."""
+        ...
+
+
+@attrs.define(eq=False, kw_only=True)
+class TurnRun:
+    """One turn.
+
+    Attributes:
+        scope: holds the loop and all below it; a user's cancel cancels this and nothing else.
+        grace_limit: the longest grace of any call, where a parent's grace bounds it.
+        check_output: says what is wrong with a structured answer; None: it fits.
+        on_ended: told of the result, once the end is visible.
+        answer: the visible text that counts as the turn's answer.
+        host_deadline: the host's effective deadline as last seen.
+    """
+
+    deps: Deps
+    settings: Settings
+    registry: Registry
+    hooks: Hooks
+    journal: TurnJournal
+    budget: Budget
+    questions: Questions
+    agents: AgentRunner
+    system: str
+    grace_limit: float | None = None
+    output_schema: str | None = None
+    check_output: Callable[[str], str | None] | None = None
+    on_ended: Callable[[TurnResult], None] | None = None
+    jitter: Callable[[], float]
+    doom: DoomWindow = attrs.field(factory=DoomWindow, init=False)
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    ended: trio.Event = attrs.field(factory=trio.Event, init=False)
+    loop_gone: trio.Event = attrs.field(factory=trio.Event, init=False)
+    over: trio.Event = attrs.field(factory=trio.Event, init=False)
+    cause: Cause | None = attrs.field(default=None, init=False)
+    ended_at: float = attrs.field(default=0.0, init=False)
+    during: During = attrs.field(default="waiting", init=False)
+    step: Step | None = attrs.field(default=None, init=False)
+    result: TurnResult | None = attrs.field(default=None, init=False)
+    answer: str = attrs.field(default="", init=False)
+    answer_prefix: str = attrs.field(default="", init=False)
+    output: str | None = attrs.field(default=None, init=False)
+    output_tokens: int = attrs.field(default=0, init=False)
+    prevented: str | None = attrs.field(default=None, init=False)
+    repeats_step: bool = attrs.field(default=False, init=False)
+    wrapping_up: bool = attrs.field(default=False, init=False)
+    last_usage: Usage = attrs.field(factory=Usage, init=False)
+    skip_wait: trio.Event = attrs.field(factory=trio.Event, init=False)
+    host_deadline: float = attrs.field(default=float("inf"), init=False)
+    store_failed: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.budget.end = self._end_for_limit
+
+    @enable_ki_protection
+    def end(self, cause: Cause) -> bool:
+        """Begin to end the turn; return whether this cause was the first. Not a checkpoint.
+
+        Synchronous and idempotent. It may be called before the turn's tasks have
+        started: a scope that is cancelled before it is entered stays cancelled.
+        """
+        if self.cause is not None:
+            return False
+        self.cause = cause
+        self.ended_at = trio.current_time()
+        self.during = self._during()
+        self.scope.cancel(reason=f"the turn ends: {cause.kind}")
+        self.ended.set()
+        return True
+
+    def crash(self, error: BaseException) -> None:
+        """An error of ours: it ends this turn and no other. Not a checkpoint."""
+        self.end(Cause(kind="crashed", reason="internal_error", detail=describe(error)))
+
+    def first_catch(self) -> Cause:
+        """Return the cause when nobody named one: a limit above, the own deadline, or the host.
+
+        Only deadlines are compared, never `cancel_called` or `Cancelled.reason`:
+        reading the first fires it, the second names the wrong one of two.
+        """
+        above = self.budget.ancestor_exhausted()
+        if above is not None:
+            return Cause(kind="limit", reason=above.reason, detail=above.detail)
+        deadline = self.budget.deadline
+        if deadline <= trio.current_time() and deadline <= self.host_deadline:
+            return self.deadline_cause()
+        return Cause(kind="host", reason="aborted", detail="the host cancelled")
+
+    def deadline_cause(self) -> Cause:
+        """Return the cause of a turn whose time is up."""
+        exhausted = self.budget.expire()
+        return Cause(kind="limit", reason=exhausted.reason, detail=exhausted.detail)
+
+    def keep_answer(self, text: str) -> None:
+        """Make *text* the turn's answer, after what a continuation must be joined to. Not a checkpoint."""
+        if text:
+            self.answer = self.answer_prefix + text
+
+    def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
+        """Tell whoever watches. Not a checkpoint."""
+        self.journal.append(Notice(level=level, code=code, text=text))
+
+    async def flush(self) -> bool:
+        """Wait until all so far is durable; return whether it is. A checkpoint; if cancelled, nothing is lost."""
+        journal = self.journal.journal
+        try:
+            await self.deps.store.flushed(journal.session_id, journal.seq)
+        except StoreError as error:
+            if not self.store_failed:
+                self.store_failed = True
+                self.notice("warning", "not_durable", f"the store failed: {error}")
+            return False
+        return True
+
+    def _end_for_limit(self, exhausted: Exhausted) -> None:
+        self.end(Cause(kind="limit", reason=exhausted.reason, detail=exhausted.detail))
+
+    def _during(self) -> During:
+        if self.step is None:
+            return "waiting"
+        if not self.step.stream_over.is_set():
+            return "streaming"
+        return "tools" if self.step.ledger.unsettled and not len(self.questions) else "waiting"

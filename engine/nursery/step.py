@@ -1,0 +1,368 @@
+"""One step: a request and the calls it asks for, in one nursery.
+
+The reader and the workers are sibling tasks. The reader feeds the demultiplexer,
+whose commands become events and ledger moves in one synchronous stretch; a call
+starts the moment admission lets it. When the stream is over, the step waits for
+each call in call order, in rounds that never end a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Literal, assert_never
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.events import (
+    CallHeartbeat,
+    ContinueReason,
+    PartDiscarded,
+    PartEnded,
+    PartReplaced,
+    PartStarted,
+    StepEnded,
+    StepStarted,
+)
+from engine.exceptions import describe
+from engine.ids import MessageId, PartId
+from engine.messages import CallPart, ProviderPart, ReasoningPart, Settlement, TextPart
+from engine.model import ModelRequest, StreamEvent
+from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
+from engine.nursery.ledger import Entry, Ledger
+from engine.nursery.moves import StepOutcome
+from engine.nursery.reader import read_stream
+from engine.nursery.retry import Failure
+from engine.nursery.run import TurnRun
+from engine.nursery.worker import work
+from engine.ports import Model
+from engine.tools.registry import Prepared
+
+ROUND = 0.25
+CUT_SHOWN = 200
+
+
+@attrs.define(eq=False, kw_only=True)
+class Step:
+    """The step under way.
+
+    Attributes:
+        wrapped_up: it is the last that the step limit allows: no tools are offered.
+        failure: what broke the request or the stream.
+        stream_over: no more will be received.
+    """
+
+    run: TurnRun
+    model: Model
+    request: ModelRequest
+    number: int
+    attempt: int
+    message_id: MessageId
+    wrapped_up: bool
+    demux: Demux
+    ledger: Ledger
+    nursery: trio.Nursery | None = attrs.field(default=None, init=False)
+    failure: Failure | None = attrs.field(default=None, init=False)
+    stream_over: trio.Event = attrs.field(factory=trio.Event, init=False)
+    has_content: bool = attrs.field(default=False, init=False)
+    _parts: list[PartId] = attrs.field(factory=list[PartId], init=False)
+    _texts: list[str] = attrs.field(factory=list[str], init=False)
+    _charged: bool = attrs.field(default=False, init=False)
+
+    # -- the stream ---------------------------------------------------------------------
+
+    @enable_ki_protection
+    def feed(self, batch: Sequence[StreamEvent]) -> None:
+        """Take what the reader received: events, ledger moves and starts, all at once. Not a checkpoint."""
+        if self.run.journal.is_closed:
+            self.run.journal.dropped += len(batch)
+            return
+        self._carry_out(self.demux.feed(batch))
+
+    @enable_ki_protection
+    def stop_receiving(self) -> None:
+        """The stream is over, for whatever reason: close what is open. Not a checkpoint."""
+        if self.stream_over.is_set():
+            return
+        if not self.run.journal.is_closed:
+            self._carry_out(self.demux.end())
+            if self.failure is not None and not self.ledger.has_begun:
+                self.ledger.refuse_waiting("the connection to the model broke before it could start")
+            self._note_slips()
+        self.stream_over.set()
+
+    def _carry_out(self, commands: Iterable[Command]) -> None:
+        journal = self.run.journal
+        now = self.run.deps.clock.now()
+        for command in commands:
+            if type(command) is Grow:
+                journal.grow(command.part_id, command.text, now)
+            else:
+                self._carry_out_one(command)
+
+    def _carry_out_one(self, command: Command) -> None:
+        journal = self.run.journal
+        match command:
+            case OpenBlock():
+                self._open(command)
+            case Restart():
+                journal.append(PartReplaced(message_id=self.message_id, part_id=command.part_id))
+            case CloseBlock():
+                self._close_block(command)
+            case CloseCall():
+                self._close_call(command)
+            case CloseItem():
+                part = ProviderPart(
+                    id=command.part_id, kind=command.kind, data=command.data, model=self.request.model
+                )
+                self.has_content = True
+                self._end_part(part)
+            case Grow():
+                pass
+            case _:
+                assert_never(command)
+
+    def _open(self, command: OpenBlock) -> None:
+        self._parts.append(command.part_id)
+        self.run.journal.append(
+            PartStarted(message_id=self.message_id, part_id=command.part_id, kind=command.kind)
+        )
+        if command.call_id is not None:
+            self.ledger.announce(command.call_id, command.part_id, command.tool)
+
+    def _close_block(self, command: CloseBlock) -> None:
+        text = self.run.journal.journal.open_text(command.part_id)
+        if command.kind == "text":
+            self._texts.append(text)
+            self.has_content = self.has_content or bool(text)
+            self._end_part(TextPart(id=command.part_id, text=text))
+        else:
+            self._end_part(
+                ReasoningPart(
+                    id=command.part_id,
+                    text=text,
+                    signature=command.signature,
+                    redacted=command.redacted,
+                    model=self.request.model,
+                )
+            )
+
+    def _close_call(self, command: CloseCall) -> None:
+        arguments = self.run.journal.journal.open_text(command.part_id)
+        self.has_content = True
+        self._end_part(
+            CallPart(
+                id=command.part_id,
+                call_id=command.call_id,
+                tool=command.tool,
+                arguments=arguments,
+                provider_id=command.provider_id,
+                complete=command.complete,
+            )
+        )
+        if not command.complete:
+            entry = next(e for e in self.ledger.entries if e.call_id == command.call_id)
+            self.ledger.settle(entry, self._cut_off(command.tool, arguments))
+            return
+        self.ledger.queue(command.call_id, command.tool, arguments, self._prepare(command.tool, arguments))
+        self.start_admitted()
+
+    def _prepare(self, tool: str, arguments: str) -> Prepared | Settlement:
+        if self.wrapped_up:
+            return Settlement(
+                status="aborted",
+                reason="not_executed",
+                text="Not executed: this was the last step, in which no tools are offered.",
+            )
+        return self.run.registry.prepare(tool, arguments)
+
+    def _cut_off(self, tool: str, arguments: str) -> Settlement:
+        """Say why a call whose arguments did not arrive whole was not run (C7)."""
+        if self.run.cause is not None or self.failure is not None:
+            why = "the answer was interrupted before its arguments were complete"
+            return Settlement(status="aborted", reason="not_executed", text=f"Not executed: {why}.")
+        return Settlement(
+            status="error",
+            text=(
+                f"The arguments of {tool} were cut off after {len(arguments)} characters, so it was not run. They "
+                f"began with: {arguments[:CUT_SHOWN]}\nCall it again, with less in one call."
+            ),
+        )
+
+    def _end_part(self, part: TextPart | ReasoningPart | CallPart | ProviderPart) -> None:
+        self.run.journal.append(PartEnded(message_id=self.message_id, part=part))
+
+    def _note_slips(self) -> None:
+        if self.demux.slips:
+            told = ", ".join(f"{kind} ×{count}" for kind, count in sorted(self.demux.slips.items()))
+            self.run.notice("info", "protocol_slips", f"the provider slipped against its own protocol: {told}")
+
+    # -- the calls ------------------------------------------------------------------------
+
+    @enable_ki_protection
+    def start_admitted(self) -> None:
+        """Start what admission lets start now, each in a task of its own. Not a checkpoint."""
+        if self.run.cause is not None or self.nursery is None:
+            return
+        for entry in self.ledger.admit():
+            self.nursery.start_soon(partial(work, self, entry), name=f"call {entry.tool_name} {entry.call_id}")
+
+    async def collect(self) -> None:
+        """Wait for the calls, in call order, and deliver each. A checkpoint unless all are settled.
+
+        If cancelled, what is not delivered is left to the concluder.
+        """
+        for entry in self.ledger.entries:
+            while not entry.is_settled:
+                with trio.move_on_after(ROUND):
+                    await entry.outcome.wait()
+                self.run.host_deadline = trio.current_effective_deadline()
+                if not entry.is_settled:
+                    self._heartbeat(entry)
+            self.ledger.deliver(entry)
+        self.ledger.apply_modifiers()
+
+    def _heartbeat(self, entry: Entry) -> None:
+        now = trio.current_time()
+        if now >= entry.timeout_at + entry.grace:
+            self._give_up(entry)
+            return
+        self.run.journal.append_live(
+            CallHeartbeat(
+                call_id=entry.call_id,
+                tool=entry.tool_name,
+                elapsed=0.0 if entry.started_at is None else now - entry.started_at,
+                last_progress=entry.last_progress,
+                pending_inputs=len(self.run.journal.journal.state.inbox),
+            )
+        )
+
+    def _give_up(self, entry: Entry) -> None:
+        """It ran over its timeout and over its grace: the record goes on without it."""
+        self.ledger.settle(
+            entry,
+            Settlement(
+                status="aborted",
+                reason="timeout",
+                outcome_unknown=True,
+                text="It did not stop when its time was up; what it did is not known.",
+            ),
+        )
+        self.run.notice("warning", "overstaying", f"{entry.tool_name} did not stop at its timeout and is still running")
+
+    # -- the end ----------------------------------------------------------------------------
+
+    @property
+    def text(self) -> str:
+        """The visible text of the answer."""
+        return "".join(self._texts)
+
+    def charge(self) -> None:
+        """Count what the request used, once. Not a checkpoint."""
+        if not self._charged:
+            self._charged = True
+            self.run.output_tokens += self.demux.usage.output
+            self.run.budget.charge(self.demux.usage, self.cost)
+
+    @property
+    def cost(self) -> float:
+        """What the request cost."""
+        return self.model.info.cost(self.demux.usage)
+
+    def outcome(self) -> StepOutcome:
+        """Return what happened, for `transition`."""
+        return StepOutcome(
+            finish=self.demux.finish,
+            finish_detail=self.demux.finish_detail,
+            failure=self.failure,
+            calls=len(self.ledger.entries),
+            started=self.ledger.has_begun,
+            has_content=self.has_content,
+            wrapped_up=self.wrapped_up,
+            prevented=self.run.prevented,
+            turn_output_tokens=self.run.output_tokens,
+            can_raise_cap=self.model.info.output > self.request.max_output,
+            can_compact=self.run.settings.auto_compact,
+            jitter=self.run.jitter(),
+        )
+
+    @enable_ki_protection
+    def close(self, *, keep: bool, discard_reason: ContinueReason | Literal["failed"] = "failed") -> None:
+        """Save the step, or take its message back. Everything must be settled. Not a checkpoint."""
+        journal = self.run.journal
+        for entry in self.ledger.entries:
+            self.ledger.deliver(entry)
+        self.ledger.apply_modifiers()
+        self.ledger.close()
+        if not keep:
+            for part_id in self._parts:
+                journal.append(
+                    PartDiscarded(message_id=self.message_id, part_id=part_id, reason=discard_reason)
+                )
+        journal.append(
+            StepEnded(
+                step=self.number,
+                message_id=self.message_id,
+                results_id=MessageId(self.run.deps.ids.new("msg")),
+                finish=self.demux.finish,
+                usage=self.demux.usage,
+                cost=self.cost,
+                kept=keep,
+            )
+        )
+        self.run.step = None
+
+
+
+@enable_ki_protection
+def begin_step(
+    run: TurnRun, model: Model, request: ModelRequest, *, number: int, attempt: int, wrapped_up: bool
+) -> Step:
+    """Open a step and its message. Not a checkpoint."""
+    message_id = MessageId(run.deps.ids.new("msg"))
+    step: Step
+
+    def modifier_failed(entry: Entry, error: Exception) -> None:
+        run.notice("warning", "modifier_failed", f"{entry.tool_name}'s change of the context failed: {describe(error)}")
+
+    ledger = Ledger(
+        journal=run.journal,
+        message_id=message_id,
+        parallel=run.settings.parallel,
+        chain=run.settings.chain,
+        trace=run.deps.trace,
+        context=run.journal.journal.state.context,
+        on_modifier_error=modifier_failed,
+    )
+    step = Step(
+        run=run,
+        model=model,
+        request=request,
+        number=number,
+        attempt=attempt,
+        message_id=message_id,
+        wrapped_up=wrapped_up,
+        demux=Demux(run.deps.ids.new),
+        ledger=ledger,
+    )
+    run.step = step
+    run.journal.append(StepStarted(step=number, attempt=attempt, message_id=message_id, model=request.model))
+    return step
+
+
+async def run_step(step: Step) -> StepOutcome:
+    """Run the request and its calls to their end. Always a checkpoint.
+
+    If cancelled, its tasks are cancelled together and what is unsettled is left to
+    the concluder. Nothing ordinary is raised.
+    """
+    async with trio.open_nursery() as nursery:
+        step.nursery = nursery
+        nursery.start_soon(read_stream, step, name="model stream")
+        await step.stream_over.wait()
+        await step.collect()
+    step.charge()
+    await step.run.flush()
+    return step.outcome()

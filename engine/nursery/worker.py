@@ -1,0 +1,257 @@
+"""A worker: the task of one call, from its first check to its settlement.
+
+It ends with the call settled, whatever the tool raises. What a tool raises is a
+value; only cancellation, KeyboardInterrupt and SystemExit pass on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.events import (
+    AnswerKind,
+    CallProgress,
+    DoomDetected,
+    PermissionAsked,
+    TurnResult,
+)
+from engine.exceptions import describe, split
+from engine.hooks import Hooks, ToolUse
+from engine.ids import RequestId, SessionId
+from engine.messages import Settlement
+from engine.nursery.doom import Finding, digest, signature_of
+from engine.nursery.run import Cause
+from engine.ports import Judgement, PermissionQuery
+from engine.settings import Settings
+from engine.tools.context import ToolContext
+from engine.tools.pipeline import Outcome, run_call
+from engine.tools.registry import Prepared
+from engine.tools.spec import Need
+
+if TYPE_CHECKING:
+    from engine.nursery.ledger import Entry
+    from engine.nursery.step import Step
+
+DOOM_QUESTION = "doom_loop"
+
+
+@enable_ki_protection
+async def work(step: Step, entry: Entry) -> None:
+    """Run one call to its settlement. Always a checkpoint.
+
+    If cancelled, the call is settled as aborted, synchronously, as soon as the
+    tool has let go; if the concluder was quicker, that settlement is dropped.
+    """
+    call = _Call(step, entry)
+    try:
+        # A task that is started in a cancelled nursery runs up to its first
+        # checkpoint, so this must come before anything that has an effect.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        outcome = await _guarded(call)
+    except BaseException as error:
+        passing, ordinary = split(error)
+        call.settle(Outcome(settlement=_aborted(entry) if passing is not None else _broken(ordinary)))
+        if passing is error:
+            raise
+        if passing is not None:
+            raise passing from None
+    else:
+        call.settle(outcome)
+    step.start_admitted()
+
+
+async def _guarded(call: _Call) -> Outcome:
+    """Run the call unless it is one more round of a circle (T6)."""
+    finding = call.look_for_circles()
+    if finding is not None and finding.action != "nudge" and not await call.may_go_round(finding):
+        refused = Settlement(
+            status="aborted", reason="not_executed", text=f"Not executed: going in circles ({finding.detail})."
+        )
+        call.settle(Outcome(settlement=refused))
+        call.step.run.end(Cause(kind="doom", reason="doom_loop", detail=finding.detail))
+        # The scope is cancelled now; this raises.
+        await trio.lowlevel.checkpoint_if_cancelled()
+    outcome = await run_call(call)
+    if finding is None or finding.action != "nudge":
+        return outcome
+    text = (
+        f"{outcome.settlement.text}\n\n[You are going in circles: {finding.detail}. Do something else, or say what "
+        "keeps you from it.]"
+    )
+    return attrs.evolve(outcome, settlement=attrs.evolve(outcome.settlement, text=text))
+
+
+def _aborted(entry: Entry) -> Settlement:
+    if not entry.entered:
+        return Settlement(
+            status="aborted",
+            reason="not_executed",
+            text="Not executed: the turn was cancelled before it could start. The tool itself is fine.",
+        )
+    shown = f" Its output so far:\n{entry.output_text}" if entry.output else ""
+    return Settlement(status="aborted", reason="cancelled", text=f"Cancelled before it had finished.{shown}")
+
+
+def _broken(error: BaseException | None) -> Settlement:
+    told = "" if error is None else describe(error)
+    return Settlement(status="error", text=f"The engine failed to run this call: {told}")
+
+
+@attrs.define(eq=False)
+class _Call:
+    """A call as the pipeline, the tool and the questions see it."""
+
+    step: Step
+    entry: Entry
+
+    @property
+    def session_id(self) -> SessionId:
+        return self.step.run.journal.journal.session_id
+
+    @property
+    def settings(self) -> Settings:
+        return self.step.run.settings
+
+    @property
+    def hooks(self) -> Hooks:
+        return self.step.run.hooks
+
+    @property
+    def prepared(self) -> Prepared | Settlement:
+        assert self.entry.prepared is not None
+        return self.entry.prepared
+
+    @property
+    def use(self) -> ToolUse:
+        return ToolUse(
+            session_id=self.session_id,
+            call_id=self.entry.call_id,
+            tool=self.entry.tool_name,
+            arguments=self.entry.arguments,
+        )
+
+    @property
+    def context(self) -> ToolContext:
+        return ToolContext(
+            session_id=self.session_id,
+            turn_id=self.step.run.journal.turn_id,
+            call_id=self.entry.call_id,
+            shared=self.entry.shared,
+            host=self,
+        )
+
+    # -- for the worker -------------------------------------------------------------------
+
+    @enable_ki_protection
+    def settle(self, outcome: Outcome) -> None:
+        settlement = outcome.settlement
+        if self.entry.seen is not None:
+            self.entry.seen.result = digest(f"{settlement.status}:{settlement.text}")
+            self.entry.seen.is_error = settlement.status == "error"
+        self.step.ledger.settle(self.entry, settlement, outcome.modify)
+        if outcome.stop is not None and self.step.run.prevented is None:
+            self.step.run.prevented = outcome.stop
+
+    def look_for_circles(self) -> Finding | None:
+        signature = signature_of(self.entry.tool_name, self.entry.arguments)
+        self.entry.seen, finding = self.step.run.doom.check(signature)
+        if finding is not None:
+            self.step.run.journal.append(
+                DoomDetected(kind=finding.kind, action=finding.action, detail=finding.detail)
+            )
+        return finding
+
+    async def may_go_round(self, finding: Finding) -> bool:
+        if finding.action == "stop" or self.settings.headless == "deny":
+            return False
+        need = Need(permission=DOOM_QUESTION, detail=finding.detail, offers=(self.entry.tool_name,))
+        answer, _ = await self._ask(need, self._query(need))
+        if answer == "always" and self.entry.seen is not None:
+            self.step.run.doom.allow(self.entry.seen.signature)
+        return answer in {"once", "always"}
+
+    # -- for the pipeline -----------------------------------------------------------------
+
+    def change(self, arguments: str) -> Prepared | Settlement:
+        return self.step.run.registry.prepare(self.entry.tool_name, arguments)
+
+    def judge(self, query: PermissionQuery) -> Judgement:
+        return self.step.run.deps.approver.judge(query)
+
+    async def question(self, need: Need, query: PermissionQuery) -> tuple[AnswerKind, str]:
+        answer, feedback = await self._ask(need, query)
+        if answer == "reject" and not feedback:
+            refused = Settlement(status="denied", text="Rejected by the user.")
+            self.settle(Outcome(settlement=refused))
+            self.step.run.end(
+                Cause(kind="rejected", reason="permission_rejected", detail=f"{self.entry.tool_name} was rejected")
+            )
+        return answer, feedback
+
+    async def start(self, prepared: Prepared) -> Settlement | None:
+        self.entry.timeout_at = trio.current_time() + (prepared.tool.timeout or float("inf"))
+        self.step.ledger.start(self.entry)
+        # What changes the world must be known to have begun before it begins.
+        if not prepared.tool.read_only and not await self.step.run.flush():
+            return Settlement(
+                status="error", text="Not executed: the store could not record it, so running it would not be safe."
+            )
+        self.entry.entered = True
+        return None
+
+    def partial_output(self) -> str:
+        return self.entry.output_text
+
+    def notice(self, code: str, text: str) -> None:
+        self.step.run.notice("warning", code, text)
+
+    # -- for the tool ---------------------------------------------------------------------
+
+    def progress(self, message: str, output: str) -> None:
+        if self.entry.is_settled:
+            return
+        self.entry.last_progress = message or self.entry.last_progress
+        if output:
+            self.entry.keep_output(output)
+        self.step.run.journal.append_live(
+            CallProgress(call_id=self.entry.call_id, message=message, output=output)
+        )
+
+    async def ask(self, need: Need) -> tuple[AnswerKind, str]:
+        if self.settings.headless == "deny":
+            return "reject", "nobody is there to answer"
+        return await self._ask(need, self._query(need))
+
+    async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
+        run = self.step.run
+        return await run.agents.run_agent(run, self.entry, prompt, model=model, system=system, steps=steps)
+
+    # -- both -----------------------------------------------------------------------------
+
+    def _query(self, need: Need) -> PermissionQuery:
+        return PermissionQuery(
+            session_id=self.session_id,
+            tool=self.entry.tool_name,
+            permission=need.permission,
+            read_only=False,
+            patterns=need.patterns,
+            offers=need.offers,
+            detail=need.detail,
+        )
+
+    async def _ask(self, need: Need, query: PermissionQuery) -> tuple[AnswerKind, str]:
+        run = self.step.run
+        asked = PermissionAsked(
+            request_id=RequestId(run.deps.ids.new("ask")),
+            call_id=self.entry.call_id,
+            tool=self.entry.tool_name,
+            permission=need.permission,
+            patterns=need.patterns,
+            offers=need.offers,
+            detail=need.detail,
+        )
+        return await run.questions.ask(asked, query, run.journal, timeout=run.settings.question_timeout)

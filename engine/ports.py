@@ -1,0 +1,181 @@
+"""The ports: what the turn needs from the world, each a small Protocol.
+
+A turn gets them in one record, `Deps`, and reaches the world by nothing else
+(C13), so that a test, or a host, can put something of its own in each place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import attrs
+
+from engine.events import Durable, PermissionAsked
+from engine.ids import SessionId
+from engine.messages import Message, Transcript, Usage
+from engine.model import ModelInfo, ModelRequest, StreamEvent
+
+
+class ModelStream(Protocol):
+    """An answer as it comes in."""
+
+    async def receive(self) -> Sequence[StreamEvent]:
+        """Return the next events, as many as one network chunk holds; none: the end.
+
+        A checkpoint. Raises `ProviderError` for what goes wrong. If cancelled,
+        nothing that was not returned is lost to a caller who never comes back.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connection. If cancelled, close it forcefully, as `trio.abc.AsyncResource`."""
+        ...
+
+
+class Model(Protocol):
+    """A model at its host."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """Limits and prices."""
+        ...
+
+    async def open(self, request: ModelRequest) -> ModelStream:
+        """Send *request*, return when the answer begins. Raises `ProviderError`.
+
+        If cancelled, no connection is left behind.
+        """
+        ...
+
+
+class Store(Protocol):
+    """Where the journal is kept."""
+
+    @property
+    def epoch(self) -> str:
+        """Names this life of the store; a cursor of another one must resync."""
+        ...
+
+    def put(self, event: Durable) -> None:
+        """Take *event*, in order; never blocks, never a checkpoint."""
+        ...
+
+    async def flushed(self, session_id: SessionId, seq: int) -> None:
+        """Wait until everything up to *seq* is durable. Raises `StoreError`."""
+        ...
+
+    async def load(self, session_id: SessionId) -> Sequence[Durable]:
+        """Return the events of a session; none if it is not known."""
+        ...
+
+    async def aclose(self) -> None:
+        """Write what is left and close."""
+        ...
+
+
+Verdict = Literal["allow", "ask", "deny"]
+
+
+@attrs.frozen(kw_only=True)
+class Judgement:
+    """What the rules say of a call, and which rule said it."""
+
+    verdict: Verdict
+    source: str
+
+
+@attrs.frozen(kw_only=True)
+class PermissionQuery:
+    """The right that a parsed call needs."""
+
+    session_id: SessionId
+    tool: str
+    permission: str
+    read_only: bool
+    patterns: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
+    detail: str = ""
+
+
+class Approver(Protocol):
+    """The rules."""
+
+    def judge(self, query: PermissionQuery) -> Judgement:
+        """Return what the rules say; pure and quick."""
+        ...
+
+    def grant(self, asked: PermissionAsked) -> None:
+        """Somebody answered "always": remember the narrowest offer."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class ContextView:
+    """What the context keeper may look at."""
+
+    transcript: Transcript
+    model: ModelInfo
+    last_usage: Usage
+
+
+class ContextKeeper(Protocol):
+    """Keeps the transcript inside the window (T7-T12).
+
+    Each method returns the messages that replace the transcript, or None where
+    there is nothing to do. They may take their time: a cancel leaves the old
+    transcript in place.
+    """
+
+    async def prune(self, view: ContextView) -> Sequence[Message] | None:
+        """Clear old results, if that spares a compaction."""
+        ...
+
+    async def collapse(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
+        """Commit staged collapses."""
+        ...
+
+    async def compact(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
+        """Summarise the head; with *forced*, also if the window seems large enough."""
+        ...
+
+    def is_blocked(self, view: ContextView) -> bool:
+        """Tell whether the next request can't fit whatever is done."""
+        ...
+
+
+class WallClock(Protocol):
+    """Time for people; all waiting is on trio's clock."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        ...
+
+
+class IdSource(Protocol):
+    """Makes identifiers."""
+
+    def new(self, kind: str) -> str:
+        """Return a fresh identifier which begins with *kind*."""
+        ...
+
+
+class Trace(Protocol):
+    """Sees the engine's inner points; the test kit cancels there."""
+
+    def point(self, name: str) -> None:
+        """Take note that *name* is passed now."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class Deps:
+    """All the ports of a turn."""
+
+    models: tuple[Model, ...]
+    store: Store
+    approver: Approver
+    keeper: ContextKeeper
+    clock: WallClock
+    ids: IdSource
+    trace: Trace

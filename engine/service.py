@@ -1,0 +1,375 @@
+"""`open_engine`: puts the parts together and owns the service nursery."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import secrets
+import time
+import typing
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Literal, Protocol, Self, TypeVar, final, runtime_checkable
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.compaction.keeper import NoKeeper
+from engine.errors import ConfigError, EngineClosed, SessionNotFound
+from engine.events import SessionCreated, SharedContext
+from engine.exceptions import public
+from engine.hooks import Hooks
+from engine.ids import CallId, MessageId, SessionId
+from engine.journal import Journal
+from engine.nursery.cleanup import close_bounded
+from engine.nursery.frame import run_turn
+from engine.nursery.questions import Questions
+from engine.nursery.recover import recovery
+from engine.nursery.run import Cause
+from engine.permission.simple import AskFirst
+from engine.ports import Approver, ContextKeeper, Deps, IdSource, Model, Store, Trace, WallClock
+from engine.session import Session, Turn
+from engine.settings import Settings
+from engine.store.memory import MemoryStore
+from engine.tools.registry import Registry
+from engine.tools.spec import Tool
+from engine.trace import NoTrace
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        return time.time()
+
+
+@attrs.define(eq=False)
+class RandomIds:
+    """Identifiers that are unique among all engines: one random part, then a count."""
+
+    _prefix: str = attrs.field(factory=lambda: secrets.token_hex(6), init=False)
+    _count: Callable[[], int] = attrs.field(factory=lambda: itertools.count(1).__next__, init=False)
+
+    def new(self, kind: str) -> str:
+        """Return a fresh identifier."""
+        return f"{kind}_{self._prefix}{self._count():06x}"
+
+
+ModelChoice = str | Model
+
+
+def open_engine(
+    *,
+    model: ModelChoice | Sequence[ModelChoice],
+    tools: Iterable[Tool] = (),
+    settings: Settings | None = None,
+    hooks: Hooks | None = None,
+    approver: Approver | None = None,
+    store: Store | None = None,
+    keeper: ContextKeeper | None = None,
+    clock: WallClock | None = None,
+    ids: IdSource | None = None,
+    trace: Trace | None = None,
+    jitter: Callable[[], float] | None = None,
+) -> Engine:
+    """Return an engine; enter it to open it: `async with open_engine(model=…) as eng`.
+
+    Args:
+        model: a name such as `"anthropic/claude-sonnet-4-5"`, or a `Model`; several
+            are a chain: the next one is used when the one before fails for good.
+        tools: what the model may call.
+        settings: for all sessions, unless a prompt brings its own.
+        hooks: the host's own functions at fixed points.
+        approver: the rules; by default reading is allowed and everything else is asked about.
+        store: where the journal is kept; by default in memory.
+        keeper: keeps the transcript inside the window; by default nobody does.
+        clock: the time that people read.
+        ids: makes identifiers.
+        trace: sees inner points; for tests.
+        jitter: random fractions for retry delays.
+
+    Raises:
+        ConfigError: if something of it can't work; `UnknownModel` for the model's name.
+    """
+    return Engine(
+        choices=_several(model),
+        registry=Registry.of(tools),
+        settings=_checked(settings, Settings),
+        hooks=_checked(hooks, Hooks),
+        approver=approver or AskFirst(),
+        store=store or MemoryStore(),
+        keeper=keeper or NoKeeper(),
+        clock=clock or SystemClock(),
+        ids=ids or RandomIds(),
+        trace=trace or NoTrace(),
+        jitter=jitter or random.random,
+    )
+
+
+V = TypeVar("V", Settings, Hooks)
+
+
+def _checked(value: V | None, kind: type[V]) -> V:
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise ConfigError(f"expected {kind.__name__}, got {value!r}")
+    return value
+
+
+def _several(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
+    choices = tuple(model) if isinstance(model, (list, tuple)) else (model,)
+    if not choices:
+        raise ConfigError("no model was given")
+    for choice in choices:
+        if not isinstance(choice, str) and not (hasattr(choice, "open") and hasattr(choice, "info")):
+            raise ConfigError(f"a model is a name like 'anthropic/claude-sonnet-4-5' or a Model, not {choice!r}")
+    return typing.cast("tuple[ModelChoice, ...]", choices)
+
+
+@final
+@attrs.define(eq=False, kw_only=True)
+class Engine:
+    """An open engine: it owns the store and one nursery. Made by `open_engine`.
+
+    Two engines in one process do not know each other.
+    """
+
+    _choices: tuple[ModelChoice, ...]
+    _registry: Registry
+    _settings: Settings
+    _hooks: Hooks
+    _approver: Approver
+    _store: Store
+    _keeper: ContextKeeper
+    _clock: WallClock
+    _ids: IdSource
+    _trace: Trace
+    jitter: Callable[[], float]
+    _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
+    _sessions: dict[SessionId, Session] = attrs.field(factory=dict[SessionId, Session], init=False)
+    _manager: AbstractAsyncContextManager[trio.Nursery] | None = attrs.field(default=None, init=False)
+    _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
+    _pid: int = attrs.field(factory=os.getpid, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, not opened yet, or came here through a fork."""
+        return self._closed or self._nursery is None or self._pid != os.getpid()
+
+    @enable_ki_protection
+    async def __aenter__(self) -> Self:
+        """Open it. Not a checkpoint."""
+        if self._manager is not None:
+            raise EngineClosed("an engine is opened once; call open_engine() again")
+        # Names are resolved here so that a wrong one is told before any work is done.
+        for choice in self._choices:
+            self._model(choice)
+        self._manager = trio.open_nursery()
+        self._nursery = await self._manager.__aenter__()
+        return self
+
+    @enable_ki_protection
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Literal[False]:
+        """Close it: turns in its nursery are cancelled and settled, the store is closed. A schedule point.
+
+        The body's own exception goes on as it is.
+        """
+        assert self._manager is not None and self._nursery is not None
+        self._closed = True
+        for session in self._sessions.values():
+            session.end_turn(Cause(kind="left", reason="aborted", detail="the engine was closed"))
+        try:
+            await self._manager.__aexit__(None, None, None)
+        except BaseException as raised:
+            seen = public(raised)
+            if error is not None and isinstance(seen, trio.Cancelled):
+                return False
+            if seen is raised:
+                raise
+            raise seen from raised.__cause__
+        finally:
+            await close_bounded(self._store.aclose, self._settings.durable_within)
+            for model in self._models.values():
+                if isinstance(model, Closeable):
+                    await close_bounded(model.aclose, self._settings.durable_within)
+        return False
+
+    async def create_session(
+        self,
+        *,
+        cwd: str | os.PathLike[str] = ".",
+        settings: Settings | None = None,
+        tools: Iterable[Tool] | None = None,
+        model: ModelChoice | Sequence[ModelChoice] | None = None,
+    ) -> Session:
+        """Return a new session. Always a checkpoint.
+
+        Args:
+            cwd: its working directory.
+            settings: instead of the engine's.
+            tools: instead of the engine's.
+            model: instead of the engine's.
+        """
+        session = self._create(
+            cwd=os.path.abspath(os.path.expanduser(cwd)),
+            settings=self._settings if settings is None else _checked(settings, Settings),
+            registry=self._registry if tools is None else Registry.of(tools),
+            choices=self._choices if model is None else _several(model),
+        )
+        await trio.lowlevel.checkpoint()
+        return session
+
+    async def open_session(self, session_id: str) -> Session:
+        """Return a session from the store. Always a checkpoint.
+
+        A turn that a crash cut off is settled and ended first; nothing is run again.
+        Raises `SessionNotFound`, `JournalCorrupt`.
+        """
+        self._check_open()
+        known = self._sessions.get(SessionId(session_id))
+        if known is not None:
+            await trio.lowlevel.checkpoint()
+            return known
+        events = await self._store.load(SessionId(session_id))
+        if not events:
+            raise SessionNotFound(f"the store has no session {session_id!r}")
+        journal = self._journal(SessionId(session_id), events[0].path, None)
+        journal.restore(events)
+        open_turn = journal.state.turn
+        for event in recovery(journal.state, MessageId(self._ids.new("msg"))):
+            journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
+        return self._adopt(journal, self._settings, self._registry, self._choices)
+
+    def start_turn(self, session: Session, text: str, *, settings: Settings | None = None) -> Turn:
+        """Run a turn in the engine's own nursery: it goes on when whoever started it is gone. Not a checkpoint.
+
+        Watch it with the returned turn or with `session.subscribe`.
+        """
+        nursery = self._check_open()
+        turn, run = session.start(text, settings=settings)
+        nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
+        return turn
+
+    # -- for sessions -------------------------------------------------------------------
+
+    def pump(self, session: Session) -> None:
+        """Start the next queued input of an idle session. Not a checkpoint."""
+        if self.is_closed or self._nursery is None:
+            return
+        run = session.start_queued()
+        if run is not None:
+            self._nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
+
+    def create_child(self, parent: Session, call_id: CallId, *, model: str | None) -> Session:
+        """Return a new child session of *parent*. Not a checkpoint."""
+        return self._create(
+            cwd=parent.state.context.cwd,
+            settings=self._settings,
+            registry=parent.registry,
+            choices=parent.choices if model is None else (model,),
+            parent=parent,
+            call_id=call_id,
+        )
+
+    def _create(
+        self,
+        *,
+        cwd: str,
+        settings: Settings,
+        registry: Registry,
+        choices: tuple[ModelChoice, ...],
+        parent: Session | None = None,
+        call_id: CallId | None = None,
+    ) -> Session:
+        self._check_open()
+        session_id = SessionId(self._ids.new("ses"))
+        path = (session_id,) if parent is None else (*parent.journal.path, session_id)
+        journal = self._journal(session_id, path, None if parent is None else parent.journal)
+        session = self._adopt(
+            journal, settings, registry, choices, questions=None if parent is None else parent.questions
+        )
+        journal.append(
+            SessionCreated(
+                context=SharedContext(cwd=cwd),
+                model=self._model(choices[0]).info.name,
+                parent_id=None if parent is None else parent.id,
+                parent_call_id=call_id,
+            )
+        )
+        return session
+
+    def _journal(self, session_id: SessionId, path: tuple[SessionId, ...], parent: Journal | None) -> Journal:
+        return Journal(
+            session_id=session_id,
+            path=path,
+            store=self._store,
+            clock=self._clock,
+            trace=self._trace,
+            parent=parent,
+        )
+
+    def _adopt(
+        self,
+        journal: Journal,
+        settings: Settings,
+        registry: Registry,
+        choices: tuple[ModelChoice, ...],
+        questions: Questions | None = None,
+    ) -> Session:
+        deps = Deps(
+            models=tuple(self._model(choice) for choice in choices),
+            store=self._store,
+            approver=self._approver,
+            keeper=self._keeper,
+            clock=self._clock,
+            ids=self._ids,
+            trace=self._trace,
+        )
+        session = Session(
+            engine=self,
+            journal=journal,
+            deps=deps,
+            registry=registry,
+            hooks=self._hooks,
+            settings=settings,
+            questions=Questions(self._approver) if questions is None else questions,
+            choices=choices,
+        )
+        self._sessions[session.id] = session
+        return session
+
+    def _model(self, choice: ModelChoice) -> Model:
+        if not isinstance(choice, str):
+            return choice
+        if choice not in self._models:
+            # Imported here: a provider costs time, and a host may bring its own.
+            from engine.providers.registry import resolve
+
+            self._models[choice] = resolve(choice, os.environ)
+        return self._models[choice]
+
+    def _check_open(self) -> trio.Nursery:
+        if self._pid != os.getpid():
+            raise EngineClosed("this process was forked; an engine works only in the process that opened it")
+        if self._closed:
+            raise EngineClosed("the engine was closed; open a new one")
+        if self._nursery is None:
+            raise EngineClosed("the engine is not open; use it as: async with open_engine(...) as eng")
+        return self._nursery
+
+
+@runtime_checkable
+class Closeable(Protocol):
+    """A model that holds connections."""
+
+    async def aclose(self) -> None:
+        """Close them."""
+        ...

@@ -1,0 +1,472 @@
+"""Sessions and turns, as a host holds them.
+
+A session owns a journal. A turn lives inside its block: `Turn.__aenter__` opens a
+nursery and starts the turn's frame in it, `Turn.__aexit__` ends the turn and leaves
+the nursery. Turns are left in the reverse order in which they were entered, as all
+nurseries are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, final, overload
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.errors import (
+    ConfigError,
+    CursorInUse,
+    EngineClosed,
+    InvalidArguments,
+    SessionBusy,
+    SessionError,
+    TurnNotEnded,
+    TurnOver,
+)
+from engine.events import Durable, Live, SessionCreated, SharedContext, TurnEnded, TurnResult, TurnStarted
+from engine.exceptions import public
+from engine.hooks import Hooks
+from engine.ids import InputId, RequestId, SessionId, TurnId
+from engine.journal import Cursor, Journal, Position, TurnJournal
+from engine.messages import Settlement
+from engine.nursery.budget import Budget
+from engine.nursery.frame import run_turn
+from engine.nursery.inbox import admit, promote
+from engine.nursery.questions import Given, Questions
+from engine.nursery.run import Cause, TurnRun
+from engine.ports import Deps, Model
+from engine.settings import Limits, Settings
+from engine.state import PendingInput, Resync, SessionState
+from engine.tools.arguments import parse
+from engine.tools.registry import Registry
+from engine.tools.schema import schema_of
+
+if TYPE_CHECKING:
+    from engine.nursery.ledger import Entry
+    from engine.service import Engine
+
+T = TypeVar("T", bound=attrs.AttrsInstance)
+CHILD_SHARE = 0.8
+_FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", re.DOTALL)
+
+
+@attrs.frozen
+class Once:
+    """Allow this call."""
+
+
+@attrs.frozen
+class Always:
+    """Allow this call and what its narrowest offer covers, for this session."""
+
+
+@attrs.frozen
+class Reject:
+    """Refuse. Without feedback the turn ends; with it, the model reads it and goes on."""
+
+    feedback: str = ""
+
+
+Answer = Once | Always | Reject
+
+
+@attrs.frozen(kw_only=True)
+class StructuredResult(TurnResult, Generic[T]):
+    """A `TurnResult` whose answer was asked to fit a class; `value` is there if it does."""
+
+    value: T | None = None
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{what} must be a str, not {type(value).__name__}")
+    if not value.strip():
+        raise ConfigError(f"{what} must not be empty")
+    return value
+
+
+def _given(answer: object) -> Given:
+    match answer:
+        case Once():
+            return "once", ""
+        case Always():
+            return "always", ""
+        case Reject():
+            return "reject", answer.feedback
+        case _:
+            raise ConfigError(f"answer with engine.Once(), engine.Always() or engine.Reject(), not {answer!r}")
+
+
+@final
+@attrs.define(eq=False)
+class Session:
+    """One conversation. Made by `Engine.create_session`."""
+
+    _engine: Engine
+    _journal: Journal
+    _deps: Deps
+    _registry: Registry
+    _hooks: Hooks
+    _settings: Settings
+    _questions: Questions
+    _choices: tuple[str | Model, ...]
+    _active: TurnRun | None = attrs.field(default=None, init=False)
+
+    @property
+    def id(self) -> SessionId:
+        """Its identifier."""
+        return self._journal.session_id
+
+    @property
+    def state(self) -> SessionState:
+        """The session as it stands, the text of open parts included."""
+        return self._journal.snapshot()
+
+    def prompt(self, text: str, *, settings: Settings | None = None) -> Turn:
+        """Return a turn that answers *text*; enter it to start it. Not a checkpoint.
+
+        Raises `SessionBusy` on entering if a turn is running.
+        """
+        return Turn(self, partial(self._begin, _text(text, "a prompt"), settings=settings))
+
+    @overload
+    async def run(self, text: str, *, settings: Settings | None = None) -> TurnResult: ...
+    @overload
+    async def run(self, text: str, *, output: type[T], settings: Settings | None = None) -> StructuredResult[T]: ...
+    async def run(
+        self, text: str, *, output: type[T] | None = None, settings: Settings | None = None
+    ) -> TurnResult | StructuredResult[T]:
+        """Run a turn to its end and return its result. Always a checkpoint.
+
+        Nobody watches, so nobody can answer a question: calls that would need one are
+        denied, and the model is told. If cancelled, the turn is settled and saved first.
+        With *output*, an attrs class, the answer must fit it.
+        """
+        _text(text, "a prompt")
+        chosen = attrs.evolve(settings or self._settings, headless="deny")
+        begin = partial(self._begin, text, settings=chosen, output=output)
+        async with Turn(self, begin) as turn:
+            await turn.wait()
+        if output is None:
+            return turn.result
+        value = None if turn.result.output is None else parse(output, turn.result.output)
+        return StructuredResult(value=value, **attrs.asdict(turn.result, recurse=False))
+
+    def queue(self, text: str, *, input_id: str | None = None) -> InputId:
+        """Keep *text* for after the turn: it becomes the prompt of the next one. Not a checkpoint.
+
+        The next turn runs in the engine's own nursery; watch it with `subscribe`. After a
+        turn that did not end by itself (it was aborted, say), queued input waits for the
+        next `queue` or prompt. The same id with the same text is taken once.
+        """
+        self._check_open()
+        taken = self._admit(_text(text, "input"), "queue", input_id)
+        self._engine.pump(self)
+        return taken
+
+    def subscribe(self, after: int | Position | None = None) -> Cursor:
+        """Return a cursor over this session's events: after that number, or from now on. Not a checkpoint."""
+        return self._journal.follow(after)
+
+    async def reply(self, request_id: str, answer: Answer) -> None:
+        """Answer an open question. Always a checkpoint. Raises `RequestNotFound`; if cancelled, it may be answered."""
+        self._questions.reply(RequestId(request_id), _given(answer))
+        await trio.lowlevel.checkpoint()
+
+    # -- for the engine -------------------------------------------------------------------
+
+    @property
+    def journal(self) -> Journal:
+        """Its log."""
+        return self._journal
+
+    @property
+    def registry(self) -> Registry:
+        """Its tools."""
+        return self._registry
+
+    @property
+    def choices(self) -> tuple[str | Model, ...]:
+        """Its models, as they were chosen."""
+        return self._choices
+
+    @property
+    def questions(self) -> Questions:
+        """The open questions of it and of its children."""
+        return self._questions
+
+    def start(self, text: str, *, settings: Settings | None) -> tuple[Turn, TurnRun]:
+        """Begin a turn whose frame the caller runs. Not a checkpoint."""
+        turn = self.prompt(text, settings=settings)
+        return turn, turn._start()
+
+    def start_queued(self) -> TurnRun | None:
+        """Begin a turn with the next queued input, if the session is idle and there is some. Not a checkpoint."""
+        queued = next((item for item in self._journal.state.inbox if item.mode == "queue"), None)
+        if self._active is not None or queued is None:
+            return None
+        return self._begin(queued)
+
+    def end_turn(self, cause: Cause) -> None:
+        """End the turn that is running, if any. Not a checkpoint."""
+        if self._active is not None:
+            self._active.end(cause)
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._engine.is_closed:
+            raise EngineClosed("the engine was closed; open a new one")
+
+    def _admit(
+        self, text: str, mode: Literal["steer", "queue"], input_id: str | None, turn_id: TurnId | None = None
+    ) -> InputId:
+        chosen = None if input_id is None else InputId(_text(input_id, "an input id"))
+        return admit(self._journal, self._deps.ids, text, mode, input_id=chosen, turn_id=turn_id)
+
+    @enable_ki_protection
+    def _begin(
+        self,
+        text: str | PendingInput,
+        *,
+        settings: Settings | None = None,
+        output: type[attrs.AttrsInstance] | None = None,
+        parent: tuple[TurnRun, Entry] | None = None,
+    ) -> TurnRun:
+        """Begin a turn: its prompt is in the transcript when this returns. Not a checkpoint."""
+        self._check_open()
+        if self._active is not None:
+            raise SessionBusy(
+                f"a turn is running in session {self.id}; wait for its end, steer it, or use session.queue()"
+            )
+        chosen = settings or self._settings
+        turn_id = TurnId(self._deps.ids.new("turn"))
+        run = TurnRun(
+            deps=self._deps,
+            settings=chosen,
+            registry=self._registry,
+            hooks=self._hooks,
+            journal=TurnJournal(self._journal, turn_id),
+            budget=_budget(chosen.limits, None if parent is None else parent[0].budget),
+            questions=self._questions,
+            agents=self,
+            system=chosen.system,
+            grace_limit=None if parent is None else CHILD_SHARE * _grace_of(*parent),
+            output_schema=None if output is None else schema_of(output),
+            check_output=None if output is None else partial(_problem, output),
+            jitter=self._engine.jitter,
+        )
+        run.on_ended = partial(self._ended, run, parent)
+        self._active = run
+        run.journal.append(TurnStarted())
+        if isinstance(text, str):
+            admit(self._journal, self._deps.ids, text, "prompt", turn_id=turn_id)
+        promote(run, None if isinstance(text, str) else text)
+        return run
+
+    def _ended(self, run: TurnRun, parent: tuple[TurnRun, Entry] | None, result: TurnResult) -> None:
+        """The end of a turn is visible: the session is idle. Not a checkpoint."""
+        if self._active is run:
+            self._active = None
+        if parent is not None:
+            _settle_parent(*parent, result)
+        elif run.cause is not None and run.cause.kind == "finished":
+            self._engine.pump(self)
+
+    async def run_agent(
+        self, run: TurnRun, entry: Entry, prompt: str, *, model: str | None, system: str | None, steps: int | None
+    ) -> TurnResult:
+        """Run a turn of a child session inside the calling task (see `ToolContext.run_agent`)."""
+        child = self._engine.create_child(self, entry.call_id, model=model)
+        settings = attrs.evolve(
+            run.settings,
+            system=run.settings.system if system is None else system,
+            limits=Limits(steps=steps),
+            token_target=None,
+        )
+        child_run = child._begin(_text(prompt, "a sub-agent's prompt"), settings=settings, parent=(run, entry))
+        await run_turn(child_run)
+        assert child_run.result is not None
+        return child_run.result
+
+
+def _budget(limits: Limits, parent: Budget | None) -> Budget:
+    seconds = limits.seconds
+    deadline = float("inf") if seconds is None else trio.current_time() + seconds
+    return Budget(limits=limits, parent=parent, deadline=deadline)
+
+
+def _grace_of(run: TurnRun, entry: Entry) -> float:
+    return entry.grace if run.grace_limit is None else min(entry.grace, run.grace_limit)
+
+
+def _settle_parent(run: TurnRun, entry: Entry, result: TurnResult) -> None:
+    """A cancelled child is over: its parent's call is settled now, not when the child's last task has gone."""
+    if run.cause is None or run.step is None:
+        return
+    said = f" The sub-agent had said:\n{result.text}" if result.text else ""
+    run.step.ledger.settle(
+        entry,
+        Settlement(status="aborted", reason="cancelled", text=f"Cancelled before it had finished.{said}"),
+    )
+
+
+def _problem(output: type[attrs.AttrsInstance], text: str) -> str | None:
+    try:
+        parse(output, _unfenced(text))
+    except InvalidArguments as error:
+        return str(error)
+    return None
+
+
+def _unfenced(text: str) -> str:
+    found = _FENCE.match(text)
+    return found.group(1) if found else text
+
+
+@final
+@attrs.define(eq=False)
+class Turn:
+    """A turn: `async with session.prompt("…") as turn: async for event in turn: …`.
+
+    Leaving the block, in whatever way, ends the turn: it is settled and saved before
+    the block is left, and nothing of it is left afterwards.
+    """
+
+    _session: Session
+    _begin: Callable[[], TurnRun]
+    _run: TurnRun | None = attrs.field(default=None, init=False)
+    _nursery: AbstractAsyncContextManager[trio.Nursery] | None = attrs.field(default=None, init=False)
+    _cursor: Cursor | None = attrs.field(default=None, init=False)
+    _in_use: bool = attrs.field(default=False, init=False)
+    _seen_end: bool = attrs.field(default=False, init=False)
+    _cancelled_early: bool = attrs.field(default=False, init=False)
+
+    @enable_ki_protection
+    async def __aenter__(self) -> Self:
+        """Start the turn. Not a checkpoint. Raises `SessionBusy`, `EngineClosed`."""
+        run = self._start()
+        self._nursery = trio.open_nursery()
+        nursery = await self._nursery.__aenter__()
+        nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
+        return self
+
+    @enable_ki_protection
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Literal[False]:
+        """End the turn if it has not ended, wait until nothing of it is left.
+
+        A schedule point. If cancelled, the turn is settled and saved all the same. The
+        body's own exception goes on as it is: the nursery never sees it.
+        """
+        assert self._nursery is not None and self._run is not None
+        self._run.end(_LEFT)
+        try:
+            await self._nursery.__aexit__(None, None, None)
+        except BaseException as raised:
+            seen = public(raised)
+            if error is not None and isinstance(seen, trio.Cancelled):
+                # The body's exception is on its way already, a Cancelled or the
+                # host's own; the scope that was cancelled stays cancelled.
+                return False
+            if seen is raised:
+                raise
+            raise seen from raised.__cause__
+        return False
+
+    @enable_ki_protection
+    def _start(self) -> TurnRun:
+        if self._run is not None:
+            raise SessionError("a turn can be started only once; call session.prompt() again")
+        before = self._session.state.seq
+        self._run = self._begin()
+        self._cursor = self._session.subscribe(after=before)
+        if self._cancelled_early:
+            self._run.end(_CANCELLED)
+        return self._run
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> Durable | Live | Resync:
+        """Return the next event; the last one is `TurnEnded`. A cancellation point, see `Cursor`.
+
+        One task at a time may iterate; for more watchers use `session.subscribe()`.
+        """
+        if self._seen_end:
+            raise StopAsyncIteration
+        cursor = self._started()[1]
+        if self._in_use:
+            raise CursorInUse("another task iterates over this turn; use session.subscribe() for a second watcher")
+        self._in_use = True
+        try:
+            event = await cursor.__anext__()
+        finally:
+            self._in_use = False
+        if isinstance(event, TurnEnded) and event.turn_id == self.id:
+            self._seen_end = True
+        return event
+
+    @property
+    def id(self) -> TurnId:
+        """Its identifier, once it has started."""
+        return self._started()[0].journal.turn_id
+
+    @property
+    def result(self) -> TurnResult:
+        """How it ended. Raises `TurnNotEnded` before."""
+        if self._run is None or self._run.result is None:
+            raise TurnNotEnded("the turn has not ended yet; iterate over it, or await turn.wait(), first")
+        return self._run.result
+
+    async def wait(self) -> TurnResult:
+        """Wait for the end and return the result. Always a checkpoint; cancelling it leaves the turn alone."""
+        await self._started()[0].over.wait()
+        return self.result
+
+    @enable_ki_protection
+    def cancel(self) -> None:
+        """Cancel this turn, and no other. Synchronous, idempotent, not a checkpoint.
+
+        The block then ends normally with `stop_reason == "aborted"`. Before the start
+        it cancels the turn as soon as it starts; after the end it does nothing.
+        """
+        if self._run is None:
+            self._cancelled_early = True
+        else:
+            self._run.end(_CANCELLED)
+
+    def steer(self, text: str, *, input_id: str | None = None) -> InputId:
+        """Add a user message at the next step boundary; running tools go on. Not a checkpoint.
+
+        Raises `TurnOver` if the turn is ending. The same id with the same text is taken once.
+        """
+        run = self._started()[0]
+        if run.cause is not None:
+            raise TurnOver("the turn has ended or is ending; use session.prompt() or session.queue()")
+        return self._session._admit(_text(text, "a steer"), "steer", input_id, run.journal.turn_id)
+
+    def skip_wait(self) -> None:
+        """Send a failed request again now instead of after its delay. Not a checkpoint."""
+        self._started()[0].skip_wait.set()
+
+    async def reply(self, request_id: str, answer: Answer) -> None:
+        """Answer an open question of this turn or of its sub-agents; see `Session.reply`."""
+        await self._session.reply(request_id, answer)
+
+    def _started(self) -> tuple[TurnRun, Cursor]:
+        if self._run is None or self._cursor is None:
+            raise SessionError("the turn has not started; enter it: async with session.prompt(...) as turn")
+        return self._run, self._cursor
+
+
+_CANCELLED = Cause(kind="user", reason="aborted", detail="cancelled by the user")
+_LEFT = Cause(kind="left", reason="aborted", detail="the block was left before the turn's end")

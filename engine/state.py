@@ -1,0 +1,141 @@
+"""The state of a session, as folded from its events."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+from engine.events import InputMode, PartKind, SharedContext, TurnResult
+from engine.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
+from engine.messages import AssistantPart, Settlement, Transcript, Usage, UserMessage
+
+CallState = Literal["receiving", "queued", "running", "settled", "delivered"]
+
+
+@attrs.frozen
+class Idle:
+    """No turn is running."""
+
+
+@attrs.frozen
+class Busy:
+    """A turn is at work in that step."""
+
+    step: int
+
+
+@attrs.frozen
+class Retry:
+    """A failed request waits to be sent again."""
+
+    attempt: int
+    message: str
+    next_at: float
+
+
+@attrs.frozen
+class Waiting:
+    """Somebody must answer."""
+
+    request_ids: tuple[RequestId, ...]
+
+
+Status = Idle | Busy | Retry | Waiting
+
+
+@attrs.frozen(kw_only=True)
+class PendingInput:
+    """Input that was admitted and has no place in the transcript yet."""
+
+    input_id: InputId
+    mode: InputMode
+    message: UserMessage
+
+
+@attrs.frozen(kw_only=True)
+class OpenPart:
+    """A part of the open message; `part` once it has ended."""
+
+    part_id: PartId
+    kind: PartKind
+    text: str = ""
+    part: AssistantPart | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OpenCall:
+    """A call of the open step."""
+
+    call_id: CallId
+    part_id: PartId
+    tool: str
+    state: CallState
+    arguments: str = ""
+    settlement: Settlement | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OpenStep:
+    """The step under way: its message is not in the transcript yet."""
+
+    step: int
+    attempt: int
+    message_id: MessageId
+    model: str
+    parts: tuple[OpenPart, ...] = ()
+    calls: tuple[OpenCall, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class OpenTurn:
+    """The turn under way."""
+
+    turn_id: TurnId
+    step: OpenStep | None = None
+    requests: tuple[RequestId, ...] = ()
+    retry: Retry | None = None
+    steps: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class SessionState:
+    """A session as it stands after its last event."""
+
+    session_id: SessionId = SessionId("")
+    seq: int = 0
+    model: str = ""
+    parent_id: SessionId | None = None
+    context: SharedContext = SharedContext(cwd="")
+    transcript: Transcript = attrs.field(factory=Transcript)
+    inbox: tuple[PendingInput, ...] = ()
+    turn: OpenTurn | None = None
+    last_result: TurnResult | None = None
+    turns: int = 0
+    usage: Usage = attrs.field(factory=Usage)
+    cost: float = 0.0
+
+    @property
+    def status(self) -> Status:
+        """What the session is doing, as a tagged union."""
+        if self.turn is None:
+            return Idle()
+        if self.turn.requests:
+            return Waiting(self.turn.requests)
+        if self.turn.retry is not None:
+            return self.turn.retry
+        return Busy(self.turn.steps)
+
+
+@attrs.frozen(kw_only=True)
+class Resync:
+    """What a cursor gives when it can't go on from where it was: the state now.
+
+    The client forgets what it had and goes on from `state`, whose open parts
+    hold the text received so far.
+    """
+
+    session_id: SessionId
+    epoch: str
+    seq: int
+    state: SessionState

@@ -1,0 +1,37 @@
+"""The store that forgets: a list per session, durable as soon as it is put."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import attrs
+import trio
+
+from engine.events import Durable
+from engine.ids import SessionId
+
+
+@attrs.define(eq=False)
+class MemoryStore:
+    """Keeps the events of all sessions in memory. May be shared by engines that follow one another."""
+
+    epoch: str = attrs.field(factory=lambda: secrets.token_hex(8))
+    _events: dict[SessionId, list[Durable]] = attrs.field(factory=dict[SessionId, list[Durable]], init=False)
+
+    def put(self, event: Durable) -> None:
+        """Keep *event*. Not a checkpoint."""
+        self._events.setdefault(event.session_id, []).append(event)
+
+    async def flushed(self, session_id: SessionId, seq: int) -> None:
+        """Return: what was put is as durable as it gets. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+
+    async def load(self, session_id: SessionId) -> Sequence[Durable]:
+        """Return the events of a session. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        return tuple(self._events.get(session_id, ()))
+
+    async def aclose(self) -> None:
+        """Do nothing. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()

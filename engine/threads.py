@@ -1,0 +1,54 @@
+"""Threads: the library's only door to them, apart from the store's writer, which owns one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar, TypeVarTuple, Unpack
+
+import trio
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+# Trio's own figure. Abandoned threads count until they end, so it is no small one.
+LIMIT: Final = 40
+
+# One limiter for each `trio.run`, and never trio's: that one is the host's, and
+# `open_process` starts through it too. Tools that hang must not use it up.
+_limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("engine.threads")
+
+
+async def to_thread(
+    function: Callable[[Unpack[Ts]], T],
+    *args: *Ts,
+    abandon_on_cancel: bool = True,
+    limiter: trio.CapacityLimiter | None = None,
+) -> T:
+    """Run blocking work in a thread, and return what it returns. Always a checkpoint.
+
+    If cancelled while it waits for a thread, the work never begins. If cancelled
+    later, the thread is abandoned: it runs on, what it returns or raises is
+    dropped, and its place is free again only when it has ended. That is the
+    default because the promise is a prompt cancel, which a hung disk must not
+    break (`test_rule_05_abandoned_threads_do_not_delay_a_flush`).
+
+    Args:
+        function: the work; it must not touch trio objects.
+        args: its arguments.
+        abandon_on_cancel: False, with a comment why, for work that must not be
+            left half seen and is known to be short; a cancel then waits for it.
+        limiter: how many at once; by default `LIMIT`, shared by a `trio.run`.
+    """
+    return await trio.to_thread.run_sync(
+        function, *args, abandon_on_cancel=abandon_on_cancel, limiter=limiter or current_limiter()
+    )
+
+
+def current_limiter() -> trio.CapacityLimiter:
+    """Return the limiter that `to_thread` uses in this `trio.run`. Its `borrowed_tokens` counts running threads."""
+    try:
+        return _limiter.get()
+    except LookupError:
+        limiter = trio.CapacityLimiter(LIMIT)
+        _limiter.set(limiter)
+        return limiter

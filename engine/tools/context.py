@@ -1,0 +1,81 @@
+"""What a tool gets beside its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar, TypeVarTuple, Unpack
+
+import attrs
+
+
+from engine.events import AnswerKind, SharedContext, TurnResult
+from engine.ids import CallId, SessionId, TurnId
+from engine.threads import to_thread
+from engine.tools.spec import Need
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class CallHost(Protocol):
+    """What the turn does for a running call."""
+
+    def progress(self, message: str, output: str) -> None:
+        """Show how far the tool is, and keep *output* in case it is aborted."""
+        ...
+
+    async def ask(self, need: Need) -> tuple[AnswerKind, str]:
+        """Ask the user; return the answer and the feedback."""
+        ...
+
+    async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
+        """Run a sub-agent to its end inside this call."""
+        ...
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ToolContext:
+    """A running call's view of its turn.
+
+    Attributes:
+        session_id: the session.
+        turn_id: the turn.
+        call_id: this call.
+        shared: the context as it was when the call's batch began (C4).
+    """
+
+    session_id: SessionId
+    turn_id: TurnId
+    call_id: CallId
+    shared: SharedContext
+    _host: CallHost
+
+    @property
+    def cwd(self) -> str:
+        """The session's working directory."""
+        return self.shared.cwd
+
+    def progress(self, message: str = "", *, output: str = "") -> None:
+        """Say how far the tool is; *output* is kept and shown if it is aborted. Not a checkpoint."""
+        self._host.progress(message, output)
+
+    async def to_thread(self, function: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]) -> T:
+        """Run blocking work in a thread and return its result. A checkpoint.
+
+        If cancelled, the thread is abandoned: it runs on, its result is dropped.
+        """
+        return await to_thread(function, *args)
+
+    async def ask(self, need: Need) -> tuple[AnswerKind, str]:
+        """Ask the user for a right in the middle of the work. A checkpoint; if cancelled, the question is withdrawn."""
+        return await self._host.ask(need)
+
+    async def run_agent(
+        self, prompt: str, *, model: str | None = None, system: str | None = None, steps: int | None = None
+    ) -> TurnResult:
+        """Run a sub-agent, a turn of a child session, inside this call; return how it ended.
+
+        It shares this turn's budgets. If this call is cancelled, the child's turn is
+        settled and saved first, within this call's grace.
+        """
+        return await self._host.run_agent(prompt, model, system, steps)

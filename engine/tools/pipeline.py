@@ -1,0 +1,284 @@
+"""The pipeline of one call, in the order of C5: one function to read from top to bottom.
+
+validate → hooks before → validate again → rules and question → record → body → hooks after.
+
+A hook's "allow" answers only a question that no rule asks; its "deny" is final; what
+it changes is checked like the first. Every refusal names its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+import attrs
+import trio
+from trio.lowlevel import disable_ki_protection
+
+from engine.errors import ToolError
+from engine.events import AnswerKind, SharedContext
+from engine.exceptions import describe, split
+from engine.hooks import Hooks, ToolDecision, ToolHook, ToolUse
+from engine.ids import SessionId
+from engine.messages import Settlement
+from engine.ports import Judgement, PermissionQuery
+from engine.settings import Settings
+from engine.tools.context import ToolContext
+from engine.tools.registry import Prepared
+from engine.tools.spec import Need, ToolOutput
+
+T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What became of a call.
+
+    Attributes:
+        settlement: its terminal state.
+        modify: what it does to the shared context.
+        stop: a hook, or the tool, demands the end of the turn (C11).
+    """
+
+    settlement: Settlement
+    modify: Callable[[SharedContext], SharedContext] | None = None
+    stop: str | None = None
+
+
+class CallSite(Protocol):
+    """The turn, as one call's pipeline sees it."""
+
+    @property
+    def session_id(self) -> SessionId: ...
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def hooks(self) -> Hooks: ...
+    @property
+    def prepared(self) -> Prepared | Settlement: ...
+    @property
+    def use(self) -> ToolUse: ...
+    @property
+    def context(self) -> ToolContext: ...
+
+    def change(self, arguments: str) -> Prepared | Settlement:
+        """Validate the arguments that a hook put in place of the model's."""
+        ...
+
+    def judge(self, query: PermissionQuery) -> Judgement:
+        """Return what the rules say."""
+        ...
+
+    async def question(self, need: Need, query: PermissionQuery) -> tuple[AnswerKind, str]:
+        """Ask the user. A rejection without a word ends the turn."""
+        ...
+
+    async def start(self, prepared: Prepared) -> Settlement | None:
+        """Record that the body is entered now; a settlement if that could not be made durable."""
+        ...
+
+    def partial_output(self) -> str:
+        """Return what the tool has shown so far."""
+        ...
+
+    def notice(self, code: str, text: str) -> None:
+        """Tell whoever watches."""
+        ...
+
+
+async def run_call(site: CallSite) -> Outcome:
+    """Take a call from its arguments to its outcome. A checkpoint wherever a hook, a question or the body is one.
+
+    Raises nothing ordinary; if cancelled, the caller settles the call.
+    """
+    prepared = site.prepared
+    if isinstance(prepared, Settlement):
+        return Outcome(settlement=prepared)
+    decision = await _ask_hooks_before(site)
+    if decision.arguments is not None:
+        prepared = site.change(decision.arguments)
+        if isinstance(prepared, Settlement):
+            return Outcome(settlement=prepared)
+    refused = await _permit(site, prepared, decision) or await site.start(prepared)
+    if refused is not None:
+        return Outcome(settlement=refused, stop=decision.reason if decision.stop else None)
+    outcome = await _run_body(site, prepared)
+    return await _ask_hooks_after(site, outcome, decision)
+
+
+async def _ask_hooks_before(site: CallSite) -> ToolDecision:
+    """Return all decisions as one: the strictest verdict, the last arguments, any stop."""
+    merged = ToolDecision()
+    for hook in site.hooks.before_tool:
+        use = site.use if merged.arguments is None else attrs.evolve(site.use, arguments=merged.arguments)
+        decision = await _ask_hook(site, hook, use)
+        if decision is None:
+            # It failed, so nobody has said that the call is harmless.
+            decision = ToolDecision(verdict="deny", reason="a hook that guards this call failed")
+        merged = _merged(merged, decision)
+        if merged.verdict == "deny":
+            break
+    return merged
+
+
+_STRICTNESS = ("none", "allow", "ask", "deny")
+
+
+def _merged(one: ToolDecision, other: ToolDecision) -> ToolDecision:
+    stricter = other if _STRICTNESS.index(other.verdict) > _STRICTNESS.index(one.verdict) else one
+    return ToolDecision(
+        verdict=stricter.verdict,
+        reason=stricter.reason or one.reason or other.reason,
+        arguments=one.arguments if other.arguments is None else other.arguments,
+        stop=one.stop or other.stop,
+    )
+
+
+async def _permit(site: CallSite, prepared: Prepared, decision: ToolDecision) -> Settlement | None:
+    """Return None if the call may run, else the settlement that says who refused."""
+    if decision.verdict == "deny":
+        return Settlement(status="denied", text=f"Denied by a hook: {decision.reason or 'no reason given'}")
+    try:
+        need = prepared.tool.need(prepared.arguments)
+    except Exception as error:  # noqa: BLE001  # the tool author's code; unknown rights are no rights
+        return Settlement(status="denied", text=f"Denied: its permissions can't be told ({describe(error)})")
+    query = PermissionQuery(
+        session_id=site.session_id,
+        tool=prepared.tool.name,
+        permission=need.permission,
+        read_only=prepared.tool.read_only,
+        patterns=need.patterns,
+        offers=need.offers,
+        detail=need.detail,
+    )
+    judgement = site.judge(query)
+    if judgement.verdict == "deny":
+        return Settlement(status="denied", text=f"Denied by {judgement.source}. Don't try to get around it.")
+    if judgement.verdict == "allow" and decision.verdict != "ask":
+        return None
+    if site.settings.headless == "deny":
+        return Settlement(
+            status="denied",
+            text=f"Denied: it needs the permission {need.permission!r}, and nobody is there to give it.",
+        )
+    answer, feedback = await site.question(need, query)
+    return _refusal(answer, feedback)
+
+
+def _refusal(answer: AnswerKind, feedback: str) -> Settlement | None:
+    match answer:
+        case "once" | "always":
+            return None
+        case "reject":
+            return Settlement(status="denied", text=f"Rejected by the user{f': {feedback}' if feedback else '.'}")
+        case "expired":
+            return Settlement(status="denied", text="Denied: nobody answered the question in time.")
+        case "withdrawn":
+            return Settlement(status="aborted", reason="not_executed", text="Not executed: the question was withdrawn.")
+
+
+async def _run_body(site: CallSite, prepared: Prepared) -> Outcome:
+    tool = prepared.tool
+    returned: object = None
+    with trio.move_on_after(float("inf") if tool.timeout is None else tool.timeout):
+        try:
+            returned = await _unprotected(tool.body, prepared.arguments, site.context)
+        except BaseException as error:
+            passing, ordinary = split(error)
+            if passing is error:
+                raise
+            if passing is not None:
+                raise passing from None
+            return Outcome(settlement=_error_of(ordinary))
+        return _outcome_of(returned)
+    return _timed_out(site, tool.timeout or 0.0)
+
+
+@disable_ki_protection
+async def _unprotected(body: Callable[..., Awaitable[T]], arguments: object, context: ToolContext) -> T:
+    """Enter the tool's body, which an interrupt may hit; our frames it may not."""
+    return await body(arguments, context)
+
+
+def _timed_out(site: CallSite, timeout: float) -> Outcome:
+    kept = site.partial_output()
+    shown = f" Its output so far:\n{kept}" if kept else ""
+    text = f"Aborted: it did not finish within its timeout of {timeout:g} s.{shown}"
+    return Outcome(settlement=Settlement(status="aborted", reason="timeout", text=text))
+
+
+def _error_of(error: BaseException | None) -> Settlement:
+    if isinstance(error, ToolError):
+        return Settlement(status="error", text=str(error))
+    return Settlement(status="error", text="unknown error" if error is None else describe(error))
+
+
+def _outcome_of(returned: object) -> Outcome:
+    if isinstance(returned, str):
+        return Outcome(settlement=Settlement(status="completed", text=returned))
+    if not isinstance(returned, ToolOutput):
+        text = f"The tool returned {type(returned).__name__} where it must return str or ToolOutput."
+        return Outcome(settlement=Settlement(status="error", text=text))
+    settlement = Settlement(
+        status="completed",
+        text=returned.text,
+        images=returned.images,
+        failed=returned.failed,
+        metadata=returned.metadata,
+    )
+    return Outcome(settlement=settlement, modify=returned.modify, stop=returned.stop)
+
+
+async def _ask_hooks_after(site: CallSite, outcome: Outcome, before: ToolDecision) -> Outcome:
+    stop = outcome.stop
+    if before.stop:
+        stop = stop or before.reason or "a hook stopped the turn"
+    settlement = outcome.settlement
+    for hook in site.hooks.after_tool:
+        decision = await _ask_hook(site, hook, attrs.evolve(site.use, settlement=settlement))
+        if decision is None:
+            continue
+        if decision.text is not None:
+            settlement = attrs.evolve(settlement, text=decision.text)
+        if decision.stop:
+            stop = stop or decision.reason or "a hook stopped the turn"
+    return attrs.evolve(outcome, settlement=settlement, stop=stop)
+
+
+async def _ask_hook(site: CallSite, hook: ToolHook, use: ToolUse) -> ToolDecision | None:
+    """Return what a hook decided; None if it failed, which is told in a notice."""
+    return await guard_hook(hook, use, ToolDecision(), site.settings.hook_timeout, site.notice)
+
+
+D = TypeVar("D")
+U = TypeVar("U")
+
+
+async def guard_hook(
+    hook: Callable[[U], Awaitable[D | None]],
+    subject: U,
+    default: D,
+    timeout: float,
+    notice: Callable[[str, str], None],
+) -> D | None:
+    """Run a hook with a deadline: its decision, *default* for None, or None if it hung or raised. A checkpoint."""
+    with trio.move_on_after(timeout):
+        try:
+            decided = await hook(subject)
+        except BaseException as error:
+            passing, ordinary = split(error)
+            if passing is error:
+                raise
+            if passing is not None:
+                raise passing from None
+            assert ordinary is not None
+            notice("hook_failed", f"a hook failed: {describe(ordinary)}")
+            return None
+        if decided is None:
+            return default
+        if type(decided) is not type(default):
+            notice("hook_failed", f"a hook returned {type(decided).__name__}, not {type(default).__name__}")
+            return None
+        return decided
+    notice("hook_failed", f"a hook did not answer within {timeout:g} s")
+    return None

@@ -1,0 +1,221 @@
+"""What a tool is: an async function, a class of arguments, and a few declarations."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar, overload
+
+import attrs
+
+from engine.errors import ConfigError
+from engine.events import SharedContext
+from engine.messages import ImagePart
+from engine.model import ToolSchema
+from engine.tools.schema import schema_of
+
+if TYPE_CHECKING:
+    from engine.tools.context import ToolContext
+
+GRACE = 0.25
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
+
+
+@attrs.frozen(kw_only=True)
+class ToolOutput:
+    """What a tool may return instead of a plain `str`.
+
+    Attributes:
+        text: what the model reads.
+        images: what it sees beside it.
+        failed: the tool worked, but what it ran reports failure (a non-zero exit).
+        modify: changes the shared context, in call order once the batch is over (C4).
+        metadata: JSON text for clients, never for the model.
+        stop: end the turn after this step, with that reason (C11).
+    """
+
+    text: str
+    images: tuple[ImagePart, ...] = ()
+    failed: bool = False
+    modify: Callable[[SharedContext], SharedContext] | None = None
+    metadata: str = ""
+    stop: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Need:
+    """The right that a call needs, as its parsed arguments tell."""
+
+    permission: str
+    patterns: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
+    detail: str = ""
+
+
+Body = Callable[..., Awaitable["str | ToolOutput"]]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Tool:
+    """A tool, ready for use. Make one with `engine.tool`.
+
+    Attributes:
+        name: what the model calls it.
+        description: what the model reads of it.
+        arguments: the attrs class of its arguments.
+        body: the async function.
+        read_only: it changes nothing, so it needs no permission by default.
+        safe: may it run beside other safe calls, given these arguments?
+        timeout: seconds, then the call is aborted; None: as long as it takes.
+        grace: seconds that it may clean up after a cancel.
+        chain: with `Settings.chain`, its failure stops later calls like it.
+        need: the right that these arguments need.
+    """
+
+    name: str
+    description: str
+    arguments: type[attrs.AttrsInstance]
+    body: Body
+    read_only: bool
+    safe: Callable[[object], bool]
+    timeout: float | None
+    grace: float
+    chain: bool
+    need: Callable[[object], Need]
+
+    @property
+    def schema(self) -> ToolSchema:
+        """The tool as the model sees it."""
+        return ToolSchema(name=self.name, description=self.description, schema=schema_of(self.arguments))
+
+
+A = TypeVar("A", bound=attrs.AttrsInstance)
+Function = Callable[[A, "ToolContext"], Awaitable["str | ToolOutput"]]
+
+
+@overload
+def tool(function: Function[A], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
+    safe: bool | Callable[[A], bool] | None = None,
+    timeout: float | None = None,
+    grace: float = GRACE,
+    chain: bool = False,
+    need: Callable[[A], Need] | None = None,
+) -> Callable[[Function[A]], Tool]: ...
+def tool(
+    function: Function[A] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
+    safe: bool | Callable[[A], bool] | None = None,
+    timeout: float | None = None,
+    grace: float = GRACE,
+    chain: bool = False,
+    need: Callable[[A], Need] | None = None,
+) -> Tool | Callable[[Function[A]], Tool]:
+    """Make a `Tool` of an async function `(arguments, context)`.
+
+    The class of its first parameter gives the schema; that class's docstring, or the
+    function's, the description. A read-only tool is taken to be safe beside others
+    unless *safe* says otherwise.
+
+    Example::
+
+        @attrs.frozen
+        class Search:
+            \"\"\"Search the issue tracker.\"\"\"
+            query: Annotated[str, engine.doc("words to look for")]
+
+        @engine.tool(read_only=True)
+        async def search(args: Search, ctx: engine.ToolContext) -> str: ...
+    """
+
+    def make(body: Function[A]) -> Tool:
+        return _make(
+            body,
+            name=name,
+            description=description,
+            read_only=read_only,
+            safe=read_only if safe is None else safe,
+            timeout=timeout,
+            grace=grace,
+            chain=chain,
+            need=need,
+        )
+
+    return make if function is None else make(function)
+
+
+def _make(
+    body: Function[A],
+    *,
+    name: str | None,
+    description: str | None,
+    read_only: bool,
+    safe: bool | Callable[[A], bool],
+    timeout: float | None,
+    grace: float,
+    chain: bool,
+    need: Callable[[A], Need] | None,
+) -> Tool:
+    if not callable(body) or not inspect.iscoroutinefunction(inspect.unwrap(body)):
+        raise ConfigError(f"a tool is an async function (arguments, context), not {body!r}")
+    chosen = name or getattr(body, "__name__", "")
+    if not _NAME.match(chosen):
+        raise ConfigError(f"a tool's name is up to 64 letters, digits, - and _, not {chosen!r}")
+    arguments = _arguments_class(body, chosen)
+    own_doc = arguments.__doc__ if arguments.__doc__ and not arguments.__doc__.startswith("Method generated") else None
+    text = inspect.cleandoc(description or own_doc or body.__doc__ or "")
+    if not text:
+        raise ConfigError(f"tool {chosen} has no description: give its class of arguments a docstring")
+    if timeout is not None and not timeout > 0:
+        raise ConfigError(f"the timeout of tool {chosen} must be above 0, not {timeout!r}")
+    if not grace >= 0:
+        raise ConfigError(f"the grace of tool {chosen} must not be negative, but is {grace!r}")
+    schema_of(arguments)
+    return Tool(
+        name=chosen,
+        description=text,
+        arguments=arguments,
+        body=body,
+        read_only=read_only,
+        safe=typing.cast("Callable[[object], bool]", safe) if callable(safe) else lambda _: bool(safe),
+        timeout=timeout,
+        grace=grace,
+        chain=chain,
+        need=typing.cast("Callable[[object], Need]", need) if need is not None else lambda _: Need(permission=chosen),
+    )
+
+
+def _arguments_class(body: Callable[..., object], name: str) -> type[attrs.AttrsInstance]:
+    parameters = list(inspect.signature(body).parameters.values())
+    if len(parameters) != 2:
+        raise ConfigError(f"tool {name} must take two parameters, its arguments and a ToolContext")
+    annotation = _annotation(body, parameters[0])
+    if not (isinstance(annotation, type) and attrs.has(annotation)):
+        raise ConfigError(f"the first parameter of tool {name} must be annotated with an attrs class, not {annotation!r}")
+    return annotation
+
+
+def _annotation(body: Callable[..., object], parameter: inspect.Parameter) -> object:
+    if not isinstance(parameter.annotation, str):
+        return parameter.annotation
+    # Only this one is resolved: the others may name what is imported for type checkers alone.
+    function = inspect.unwrap(body)
+    scope = dict(inspect.getclosurevars(function).nonlocals)
+    try:
+        return eval(parameter.annotation, function.__globals__, scope)  # noqa: S307  # the author's own annotation
+    except NameError as error:
+        raise ConfigError(
+            f"can't resolve the annotation {parameter.annotation!r} of {function.__qualname__}: define the class of "
+            "arguments at module level"
+        ) from error

@@ -1,0 +1,10 @@
+"""The default `Trace`: nothing."""
+
+from __future__ import annotations
+
+
+class NoTrace:
+    """Takes note of nothing."""
+
+    def point(self, name: str) -> None:
+        """Do nothing."""
