@@ -8,8 +8,8 @@ JOBS ?= 2
 ARGS ?=
 # Seconds for each soak test, and the seed to start from (any number; printed when a test fails).
 SOAK ?= 120
-SEED ?= $(shell date +%s)
-# Fewer cancelled runs than this in a whole test run are a failure.
+SEED := $(or $(SEED),$(shell date +%s))
+# A whole test run with fewer cancelled runs than this is a failure.
 CANCELLED_RUNS ?= 0
 
 PYTEST := $(BIN)/python -m pytest
@@ -33,7 +33,7 @@ demo: core ## the main job, offline and unattended, in a scratch folder
 	@$(BIN)/engine demo
 
 test: dev ## every test
-	@$(PYTEST) -n $(JOBS) --dist worksteal --require-runs $(CANCELLED_RUNS) $(ARGS)
+	@$(PYTEST) -n $(JOBS) --dist worksteal $(or $(ARGS),--require-runs $(CANCELLED_RUNS))
 
 check: lint types guards wheel fragments ## lint, types, import layers, examples, wheel
 
