@@ -1,0 +1,264 @@
+"""The promises of the engine as one checker over what a run left behind.
+
+Each function returns what is broken, as sentences; an empty list is a pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from engine.errors import JournalCorrupt
+from engine.events import (
+    ArgumentsDelta,
+    CallAnnounced,
+    CallDelivered,
+    CallQueued,
+    CallSettled,
+    CallStarted,
+    Durable,
+    Live,
+    PartDiscarded,
+    PartEnded,
+    PartReplaced,
+    PartStarted,
+    PermissionAnswered,
+    PermissionAsked,
+    ReasoningDelta,
+    STOP_REASONS,
+    StepEnded,
+    StepStarted,
+    TextDelta,
+    TurnEnded,
+    TurnStarted,
+)
+from engine.fold import fold
+from engine.ids import CallId, PartId, SessionId, TurnId
+from engine.messages import (
+    AssistantMessage,
+    CallPart,
+    Message,
+    ProviderPart,
+    ResultsMessage,
+    Settlement,
+    UserMessage,
+)
+from engine.state import Resync, SessionState
+from engine.testing.tools import Trail
+
+Seen = Durable | Live | Resync
+
+
+def check_events(events: Sequence[Seen]) -> list[str]:
+    """Check the order and the completeness of what a subscriber saw (promises 1, 2, 6, 7)."""
+    sessions: dict[SessionId, list[Durable | Live]] = {}
+    for event in events:
+        if not isinstance(event, Resync):
+            sessions.setdefault(event.session_id, []).append(event)
+    return [problem for seen in sessions.values() for problem in _check_session(seen)]
+
+
+def _check_session(events: Sequence[Durable | Live]) -> list[str]:
+    problems = _check_seq(events)
+    problems += _check_parts(events)
+    turns: dict[TurnId, list[Durable | Live]] = {}
+    for event in events:
+        if event.turn_id is not None:
+            turns.setdefault(event.turn_id, []).append(event)
+    for turn_id, seen in turns.items():
+        problems += [f"{turn_id}: {problem}" for problem in _check_turn(seen)]
+    return problems
+
+
+def _check_seq(events: Sequence[Durable | Live]) -> list[str]:
+    numbers = [event.seq for event in events if event.seq is not None]
+    if numbers != list(range(numbers[0], numbers[0] + len(numbers))) if numbers else False:
+        return [f"the sequence numbers are not consecutive: {numbers}"]
+    return []
+
+
+def _check_parts(events: Sequence[Durable | Live]) -> list[str]:
+    problems: list[str] = []
+    texts: dict[PartId, str] = {}
+    ended: set[PartId] = set()
+    for event in events:
+        match event:
+            case PartStarted():
+                texts[event.part_id] = ""
+            case PartReplaced():
+                texts[event.part_id] = ""
+            case TextDelta() | ReasoningDelta() | ArgumentsDelta():
+                if event.part_id not in texts or event.part_id in ended:
+                    problems.append(f"a delta of part {event.part_id} came while it was not open")
+                elif event.offset != len(texts[event.part_id]):
+                    problems.append(f"a delta of part {event.part_id} begins at {event.offset}, not where the last ended")
+                else:
+                    texts[event.part_id] += event.text
+            case PartEnded():
+                ended.add(event.part.id)
+                problems += _check_part_text(event, texts)
+            case _:
+                pass
+    return problems
+
+
+def _check_part_text(event: PartEnded, texts: dict[PartId, str]) -> list[str]:
+    part = event.part
+    if isinstance(part, ProviderPart):
+        return []
+    final = part.arguments if isinstance(part, CallPart) else part.text
+    if texts.get(part.id) != final:
+        return [f"the deltas of part {part.id} say {texts.get(part.id)!r}, its end says {final!r}"]
+    return []
+
+
+def _check_turn(events: Sequence[Durable | Live]) -> list[str]:
+    problems: list[str] = []
+    started = [event for event in events if isinstance(event, TurnStarted)]
+    ended = [event for event in events if isinstance(event, TurnEnded)]
+    if len(started) != 1 or not isinstance(events[0], TurnStarted):
+        problems.append(f"the turn began {len(started)} times, or something came before its start")
+    if len(ended) != 1:
+        problems.append(f"the turn ended {len(ended)} times")
+    elif not isinstance(events[-1], TurnEnded):
+        problems.append(f"{type(events[-1]).__name__} came after the end of the turn")
+    elif ended[0].result.stop_reason not in STOP_REASONS:
+        problems.append(f"{ended[0].result.stop_reason} is not a stop reason")
+    return problems + _check_calls(events) + _check_questions(events) + _check_steps(events)
+
+
+_ORDER = ("announced", "queued", "started", "settled", "delivered")
+
+
+def _check_calls(events: Sequence[Durable | Live]) -> list[str]:
+    problems: list[str] = []
+    moves: dict[CallId, list[str]] = {}
+    announced: list[CallId] = []
+    delivered: list[CallId] = []
+    for event in events:
+        match event:
+            case CallAnnounced():
+                moves[event.call_id] = ["announced"]
+                announced.append(event.call_id)
+            case CallQueued():
+                moves[event.call_id].append("queued")
+            case CallStarted():
+                moves[event.call_id].append("started")
+            case CallSettled():
+                moves[event.call_id].append("settled")
+            case CallDelivered():
+                moves[event.call_id].append("delivered")
+                delivered.append(event.call_id)
+            case _:
+                pass
+    for call_id, seen in moves.items():
+        if seen != sorted(set(seen), key=_ORDER.index):
+            problems.append(f"call {call_id} went {' → '.join(seen)}")
+        if seen[-1] != "delivered":
+            problems.append(f"call {call_id} stopped at {seen[-1]}")
+    if delivered != announced:
+        problems.append(f"calls were announced as {announced} and delivered as {delivered}")
+    return problems
+
+
+def _check_questions(events: Sequence[Durable | Live]) -> list[str]:
+    asked = [event.request_id for event in events if isinstance(event, PermissionAsked)]
+    answered = [event.request_id for event in events if isinstance(event, PermissionAnswered)]
+    if sorted(asked) != sorted(answered):
+        return [f"asked {asked}, answered {answered}"]
+    return []
+
+
+def _check_steps(events: Sequence[Durable | Live]) -> list[str]:
+    steps = [type(event) for event in events if isinstance(event, (StepStarted, StepEnded))]
+    if steps != [StepStarted, StepEnded] * (len(steps) // 2):
+        return [f"steps began and ended as {[kind.__name__ for kind in steps]}"]
+    discarded = {event.part_id for event in events if isinstance(event, PartDiscarded)}
+    opened = {event.part_id for event in events if isinstance(event, PartStarted)}
+    ended = {event.part.id for event in events if isinstance(event, PartEnded)}
+    left = opened - ended - discarded
+    return [f"parts {sorted(left)} were left open"] if left else []
+
+
+def check_transcript(transcript: Iterable[Message]) -> list[str]:
+    """Check that the saved transcript makes a valid request for any host (promise 4)."""
+    problems: list[str] = []
+    waiting: tuple[CallId, ...] = ()
+    for message in transcript:
+        if waiting and not isinstance(message, ResultsMessage):
+            problems.append(f"calls {waiting} have no results behind them")
+        match message:
+            case UserMessage():
+                waiting = ()
+                if not message.parts:
+                    problems.append(f"user message {message.id} is empty")
+            case AssistantMessage():
+                waiting = tuple(part.call_id for part in message.calls)
+                if not message.parts:
+                    problems.append(f"assistant message {message.id} is empty")
+            case ResultsMessage():
+                given = tuple(result.call_id for result in message.results)
+                if given != waiting:
+                    problems.append(f"results {given} stand behind calls {waiting}")
+                waiting = ()
+    if waiting:
+        problems.append(f"calls {waiting} have no results behind them")
+    return problems
+
+
+def check_fold(stored: Sequence[Durable], state: SessionState) -> list[str]:
+    """Check that the store and the live state agree (promise 6)."""
+    try:
+        folded = fold(stored)
+    except JournalCorrupt as error:
+        return [f"the stored events don't follow one another: {error}"]
+    problems = [] if folded == state else ["the fold of the stored events differs from the session's state"]
+    if folded.turn is not None:
+        problems.append("the stored events leave a turn open")
+    return problems
+
+
+@attrs.frozen(kw_only=True)
+class Settled:
+    """A call's settlement, and when it came."""
+
+    settlement: Settlement
+    time: float
+
+
+def check_trails(events: Sequence[Seen], trails: Sequence[Trail], *, unique_keys: bool) -> list[str]:
+    """Check what was recorded against what really happened (promises 1, 9)."""
+    problems: list[str] = []
+    settled = {e.call_id: Settled(settlement=e.settlement, time=e.time) for e in events if isinstance(e, CallSettled)}
+    for call_id, count in Counter(trail.call_id for trail in trails).items():
+        if count > 1:
+            problems.append(f"call {call_id} was run {count} times")
+    if unique_keys:
+        for key, count in Counter(trail.key for trail in trails if trail.key).items():
+            if count > 1:
+                problems.append(f"the side effect {key} happened {count} times")
+    for trail in trails:
+        record = settled.get(trail.call_id)
+        if record is None:
+            problems.append(f"call {trail.call_id} ran but was never settled")
+        else:
+            problems += _check_trail(trail, record)
+    return problems
+
+
+def _check_trail(trail: Trail, record: Settled) -> list[str]:
+    settlement = record.settlement
+    what = f"call {trail.call_id} ({trail.manner})"
+    if settlement.reason == "not_executed":
+        return [f"{what} ran, but is recorded as not executed"]
+    if trail.cancelled and settlement.status != "aborted":
+        return [f"{what} was cancelled, but is recorded as {settlement.status}"]
+    if trail.raised and settlement.status not in {"error", "aborted"}:
+        return [f"{what} raised, but is recorded as {settlement.status}"]
+    if trail.returned and settlement.status != "completed" and not settlement.outcome_unknown:
+        return [f"{what} returned, but is recorded as {settlement.status}"]
+    if settlement.outcome_unknown and not trail.running and trail.returned and trail.returned_at < record.time:
+        return [f"{what} had returned, but its outcome is recorded as unknown"]
+    return []

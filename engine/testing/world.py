@@ -1,0 +1,372 @@
+"""A scenario, and one run of it in a world of its own.
+
+A world is an engine with a scripted model, fake tools and in-memory ports, on a mock
+clock, with trio's scheduler seeded. Two runs of one scenario with one seed do the
+same in the same order, so a run can be repeated with a cancel put in at one point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import attrs
+import trio
+import trio.testing
+
+from engine.errors import EngineError
+from engine.events import PermissionAsked, TurnResult
+from engine.exceptions import describe
+from engine.hooks import Hooks
+from engine.ids import SessionId
+from engine.journal import Cursor
+from engine.model import ModelInfo
+from engine.nursery.cleanup import GRACE
+from engine.permission.simple import AllowAll, AskFirst
+from engine.ports import Approver
+from engine.service import open_engine
+from engine.session import Answer, Once, Session, Turn
+from engine.settings import Settings
+from engine.testing.invariants import Seen, check_events, check_fold, check_trails, check_transcript
+from engine.testing.ports import CountingIds, ScriptedKeeper, SlowStore, TrioClock
+from engine.testing.script import Answer as ScriptedItems
+from engine.testing.script import done, text
+from engine.testing.scripted import ScriptedAnswer, ScriptedModel
+from engine.testing.tools import FakeTools
+from engine.tools.spec import Tool
+
+EPSILON = 1e-6
+PATIENCE = 100_000.0
+NEXT_PROMPT = "and now?"
+NEXT_ANSWER = "All is well."
+
+
+@attrs.frozen(kw_only=True)
+class Scenario:
+    """What is to be played.
+
+    Attributes:
+        script: the model's answers; when they run out, the model says that it is done.
+        tools: further tools, beside the fake ones.
+        settings: of the turn.
+        hooks: of the host.
+        asks: questions are asked (and answered with `reply`), else everything is allowed.
+        reply: how a question is answered.
+        steers: messages sent to the turn when so many calls have started.
+        keeper: makes the context keeper.
+        store_delay: how long a flush takes.
+        grace: the largest grace that a call of it declares.
+        unique_keys: no `key` of a fake tool's arguments may be done twice.
+        batch: stream events of one network chunk.
+        breaks_after: leave the block after so many events.
+        model: limits and prices.
+    """
+
+    script: Sequence[ScriptedAnswer]
+    tools: tuple[Tool, ...] = ()
+    settings: Settings = attrs.field(factory=Settings)
+    hooks: Hooks = attrs.field(factory=Hooks)
+    asks: bool = False
+    reply: Callable[[PermissionAsked], Answer | None] = lambda _: Once()
+    steers: tuple[tuple[int, str], ...] = ()
+    keeper: Callable[[], ScriptedKeeper] = ScriptedKeeper
+    store_delay: float = 0.0
+    grace: float = GRACE
+    unique_keys: bool = True
+    batch: int = 1
+    breaks_after: int | None = None
+    model: ModelInfo = ModelInfo(name="scripted/model")
+
+
+Way = Literal["user", "host", "host_deadline", "user_then_host", "host_then_user", "user_twice", "leave"]
+WAYS: tuple[Way, ...] = (
+    "user",
+    "host",
+    "host_deadline",
+    "user_then_host",
+    "host_then_user",
+    "user_twice",
+    "leave",
+)
+
+
+@attrs.frozen(kw_only=True)
+class Injection:
+    """A cancel: how, at which point, and how many points later its second part comes."""
+
+    way: Way
+    point: int
+    second: int = 1
+
+
+@attrs.define(eq=False)
+class Points:
+    """Counts the points of a run, before and after each scheduler step and inside the ports, and cancels at one.
+
+    It is a trio instrument and a `Trace`.
+    """
+
+    injection: Injection | None
+    names: list[str] = attrs.field(factory=list[str], init=False)
+    armed: bool = attrs.field(default=False, init=False)
+    fired: int = attrs.field(default=0, init=False)
+    fired_at: float | None = attrs.field(default=None, init=False)
+    fired_in_time: bool = attrs.field(default=False, init=False)
+    turn: Turn | None = attrs.field(default=None, init=False)
+    host: trio.CancelScope | None = attrs.field(default=None, init=False)
+    leaving: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """A task is about to run."""
+        self.point(f"before {task.name}")
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """A task has run to its next checkpoint."""
+        self.point(f"after {task.name}")
+
+    def point(self, name: str) -> None:
+        """Count, and cancel if this is the point."""
+        if not self.armed:
+            return
+        index = len(self.names)
+        self.names.append(name)
+        injection = self.injection
+        if injection is None:
+            return
+        if index == injection.point:
+            self._fire(first=True)
+        elif index == injection.point + injection.second and injection.way in _TWO:
+            self._fire(first=False)
+
+    def _fire(self, *, first: bool) -> None:
+        assert self.injection is not None and self.turn is not None and self.host is not None
+        self.fired += 1
+        if first:
+            self.fired_at = trio.current_time()
+            self.fired_in_time = True
+        match self.injection.way, first:
+            case ("user" | "user_twice", _) | ("user_then_host", True) | ("host_then_user", False):
+                self.turn.cancel()
+            case ("host", _) | ("host_then_user", True) | ("user_then_host", False):
+                self.host.cancel(reason="injected by the test")
+            case ("host_deadline", _):
+                self.host.deadline = trio.current_time()
+            case ("leave", _):
+                self.leaving.cancel(reason="injected: leave the block")
+
+
+_TWO = frozenset({"user_then_host", "host_then_user", "user_twice"})
+
+
+@attrs.define(eq=False, kw_only=True)
+class Run:
+    """What a run left behind."""
+
+    points: Points
+    tools: FakeTools
+    model: ScriptedModel
+    store: SlowStore
+    seen: list[Seen] = attrs.field(factory=list[Seen])
+    result: TurnResult | None = None
+    ended_at: float | None = None
+    raised: BaseException | None = None
+    host_cancelled: bool = False
+    tasks_left: list[str] = attrs.field(factory=list[str])
+    tasks_at_end: list[str] = attrs.field(factory=list[str])
+    open_streams: int = 0
+    problems: list[str] = attrs.field(factory=list[str])
+
+
+def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 0) -> Run:
+    """Play *scenario* once, in a fresh trio run, and check every promise; see `Run.problems`."""
+    points = Points(injection)
+    tools = FakeTools()
+    model = ScriptedModel(script=_endless(scenario.script), info=scenario.model, batch=scenario.batch, trace=points)
+    run = Run(points=points, tools=tools, model=model, store=SlowStore(delay=scenario.store_delay, trace=points))
+    _seed(seed)
+    try:
+        trio.run(
+            _play,
+            scenario,
+            run,
+            clock=trio.testing.MockClock(autojump_threshold=0),
+            instruments=[points],
+            strict_exception_groups=True,
+        )
+    except BaseException as error:  # noqa: BLE001  # told as a problem, with the point at which it happened
+        run.problems.append(f"the run raised {describe(error)}")
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise
+    run.problems += _verify(scenario, run)
+    return run
+
+
+def _seed(seed: int) -> None:
+    """Make trio's scheduler deterministic. Private names of trio: it offers no others."""
+    from trio._core import _run
+
+    _run._ALLOW_DETERMINISTIC_SCHEDULING = True
+    _run._r.seed(seed)
+
+
+def _endless(script: Sequence[ScriptedAnswer]) -> list[ScriptedAnswer]:
+    last: ScriptedItems = [*text("That is all."), *done()]
+    return [*script, *([last] * 50)]
+
+
+async def _play(scenario: Scenario, run: Run) -> None:
+    with trio.fail_after(PATIENCE):
+        async with open_engine(
+            model=run.model,
+            tools=(*run.tools.tools(), *scenario.tools),
+            settings=scenario.settings,
+            hooks=scenario.hooks,
+            approver=_approver(scenario),
+            store=run.store,
+            keeper=scenario.keeper(),
+            clock=TrioClock(),
+            ids=CountingIds(),
+            trace=run.points,
+            jitter=lambda: 0.5,
+        ) as engine:
+            session = await engine.create_session(cwd="/nowhere")
+            watcher = session.subscribe()
+            before = _tasks()
+            await _first_turn(scenario, run, session, watcher)
+            run.tasks_left = sorted(_tasks() - before)
+            run.open_streams = run.model.open_streams
+            _drain(watcher, run)
+            run.problems += check_transcript(session.state.transcript)
+            await _next_turn(run, session)
+            _drain(watcher, run)
+            await _check_store(run, session)
+
+
+def _approver(scenario: Scenario) -> Approver:
+    return AskFirst() if scenario.asks else AllowAll()
+
+
+async def _first_turn(scenario: Scenario, run: Run, session: Session, watcher: Cursor) -> None:
+    points = run.points
+    turn = session.prompt("go")
+    points.turn = turn
+    with trio.CancelScope() as host:
+        points.host = host
+        points.armed = True
+        try:
+            async with turn:
+                with points.leaving:
+                    await _watch(scenario, run, turn)
+        finally:
+            points.armed = False
+            run.ended_at = run.ended_at or trio.current_time()
+        # A host that was cancelled must notice here at the latest.
+        await trio.lowlevel.checkpoint()
+    run.host_cancelled = host.cancelled_caught
+    run.result = turn.result
+
+
+async def _watch(scenario: Scenario, run: Run, turn: Turn) -> None:
+    steers = list(scenario.steers)
+    started = seen = 0
+    async for event in turn:
+        seen += 1
+        if isinstance(event, PermissionAsked):
+            answer = scenario.reply(event)
+            if answer is not None:
+                await _reply(turn, event, answer)
+        started += type(event).__name__ == "CallStarted"
+        while steers and started >= steers[0][0]:
+            _steer(turn, steers.pop(0)[1])
+        if type(event).__name__ == "TurnEnded" and event.session_id == _root(event):
+            run.ended_at = trio.current_time()
+        if scenario.breaks_after is not None and seen >= scenario.breaks_after:
+            break
+
+
+def _root(event: Seen) -> SessionId:
+    return event.session_id if not hasattr(event, "path") else event.path[0]
+
+
+async def _reply(turn: Turn, event: PermissionAsked, answer: Answer) -> None:
+    try:
+        await turn.reply(event.request_id, answer)
+    except EngineError:
+        # It was withdrawn while this watcher was on its way.
+        await trio.lowlevel.checkpoint()
+
+
+def _steer(turn: Turn, message: str) -> None:
+    try:
+        turn.steer(message)
+    except EngineError:
+        # The turn is ending: the one answer that a late steer may get.
+        return
+
+
+async def _next_turn(run: Run, session: Session) -> None:
+    """The session goes on: the next prompt works, whatever happened to the one before."""
+    run.model.script = [[*text(NEXT_ANSWER), *done()]]
+    run.model.requests.clear()
+    async with session.prompt(NEXT_PROMPT) as turn:
+        await turn.wait()
+    if turn.result.stop_reason != "completed" or turn.result.text != NEXT_ANSWER:
+        run.problems.append(f"the next prompt ended with {turn.result}")
+    for request in run.model.requests:
+        run.problems += [f"in the next request: {problem}" for problem in check_transcript(request.transcript)]
+
+
+async def _check_store(run: Run, session: Session) -> None:
+    run.problems += check_fold(await run.store.load(session.id), session.state)
+    if run.store.durable.get(session.id, 0) < session.state.seq:
+        run.problems.append("the turn's end was announced before all of it was durable")
+
+
+def _drain(watcher: Cursor, run: Run) -> None:
+    while (event := watcher.take()) is not None:
+        run.seen.append(event)
+
+
+def _tasks() -> set[str]:
+    found: set[str] = set()
+    root = trio.lowlevel.current_root_task()
+    waiting = [] if root is None else [root]
+    while waiting:
+        task = waiting.pop()
+        found.add(f"{task.name} #{id(task)}")
+        waiting += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    return found
+
+
+def _verify(scenario: Scenario, run: Run) -> list[str]:
+    problems = check_events(run.seen)
+    problems += check_trails(run.seen, run.tools.trails, unique_keys=scenario.unique_keys)
+    if run.tasks_left:
+        problems.append(f"tasks are left after the block: {run.tasks_left}")
+    if run.open_streams:
+        problems.append(f"{run.open_streams} streams are left open after the block")
+    for trail in run.tools.trails:
+        if trail.running:
+            problems.append(f"call {trail.call_id} still runs after the block")
+    return problems + _verify_cancel(scenario, run)
+
+
+def _verify_cancel(scenario: Scenario, run: Run) -> list[str]:
+    injection, points = run.points.injection, run.points
+    if injection is None or run.result is None:
+        return [] if run.result is not None else ["the turn has no result"]
+    if not points.fired:
+        return [f"the injector did not fire: the run has only {len(points.names)} points"]
+    problems: list[str] = []
+    if injection.way in {"host", "host_deadline"} and not run.host_cancelled:
+        problems.append("the host's cancel did not come out of the block")
+    if injection.way in {"user", "user_twice", "leave"} and run.host_cancelled:
+        problems.append("a cancel of the turn came out of the block as the host's")
+    assert points.fired_at is not None
+    ended = [event.time for event in run.seen if type(event).__name__ == "TurnEnded" and event.turn_id is not None]
+    shown = run.ended_at if injection.way in {"user", "user_twice"} and run.ended_at is not None else None
+    late = (shown if shown is not None else ended[0] if ended else points.fired_at) - points.fired_at
+    allowed = scenario.grace + 2 * scenario.store_delay + EPSILON
+    if late > allowed:
+        problems.append(f"the turn ended {late:.4f} s after the cancel; {allowed:.4f} s were allowed")
+    return problems
