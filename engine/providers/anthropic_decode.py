@@ -74,7 +74,7 @@ class Decoder:
     is_over: bool = attrs.field(default=False, init=False)
     ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
     _sse: SseParser = attrs.field(factory=SseParser, init=False)
-    _blocks: dict[object, _Block] = attrs.field(factory=dict[object, _Block], init=False)
+    _blocks: dict[int, _Block] = attrs.field(factory=dict[int, _Block], init=False)
     _ids: set[str] = attrs.field(factory=set[str], init=False)
     _usage: Usage = attrs.field(factory=Usage, init=False)
     _stop_reason: str | None = attrs.field(default=None, init=False)
@@ -123,7 +123,7 @@ class Decoder:
             case "content_block_start":
                 self._open(event, out)
             case "content_block_stop":
-                block = self._blocks.pop(event.get("index"), None)
+                block = self._blocks.pop(_index(event), None)
                 if block is not None:
                     _close(block, out)
             case "message_start":
@@ -142,7 +142,7 @@ class Decoder:
 
     def _extend(self, event: Json, out: list[StreamEvent]) -> None:
         delta = _object(event, "delta")
-        block = self._blocks.get(event.get("index"))
+        block = self._blocks.get(_index(event))
         if block is None:
             raise ProviderProtocolError("Anthropic: a delta of a block that is not open", retryable=True)
         match block.kind, delta.get("type"):
@@ -165,7 +165,7 @@ class Decoder:
 
     def _open(self, event: Json, out: list[StreamEvent]) -> None:
         content = _object(event, "content_block")
-        index = event.get("index")
+        index = _index(event)
         kind = text(content, "type")
         if (left_open := self._blocks.pop(index, None)) is not None:
             _close(left_open, out)
@@ -246,6 +246,10 @@ def _parse(data: str) -> Json:
     except ValueError as error:
         raise ProviderProtocolError("Anthropic: an event of the stream is no JSON", retryable=True) from error
     return as_object(event)
+
+
+def _index(event: Json) -> int:
+    return number(event, "index", -1)
 
 
 def _object(parent: Json, name: str) -> Json:

@@ -129,7 +129,7 @@ def _kind(status: int | None, name: str, message: str) -> tuple[type[ProviderErr
     is_invalid = status in {400, 422} or name in _INVALID_TYPES
     if is_invalid and (refused := _refused(message)) is not None:
         return refused, False
-    if name in _BUSY_TYPES or (status is not None and (status >= 500 or status == 408)):
+    if name in _BUSY_TYPES or (status is not None and (status >= 500 or status in {408, 409})):
         return Overloaded, True
     # In the middle of an answer, what is not the request's fault is the host's.
     return ProviderError, status is None and not is_invalid
