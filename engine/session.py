@@ -274,9 +274,10 @@ class Session:
         """The end of a turn is visible: the session is idle. Not a checkpoint."""
         if self._active is run:
             self._active = None
-        if parent is not None:
+        finished = run.cause is not None and run.cause.kind == "finished"
+        if parent is not None and not finished:
             _settle_parent(*parent, result)
-        elif run.cause is not None and run.cause.kind == "finished":
+        elif parent is None and finished:
             self._engine.pump(self)
 
     async def run_agent(

@@ -85,6 +85,9 @@ def _deadline(run: TurnRun, grace: float) -> float:
 
 
 def _settle_without(run: TurnRun, step: Step, entry: Entry) -> None:
+    if entry.reached is not None:
+        step.ledger.settle(entry, entry.reached.settlement, entry.reached.modify)
+        return
     if not entry.entered:
         text, unknown = "Not executed: the turn ended before it could start.", False
     else:

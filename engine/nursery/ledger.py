@@ -30,6 +30,7 @@ from engine.messages import Settlement
 from engine.nursery.admission import Slot, SlotState, admissible
 from engine.nursery.doom import Seen
 from engine.ports import Trace
+from engine.tools.pipeline import Outcome
 from engine.tools.registry import Prepared
 from engine.tools.spec import GRACE
 
@@ -47,6 +48,7 @@ class Entry:
         outcome: settled exactly once.
         shared: the context as it was when the call was admitted.
         modify: what it does to the context, applied in call order.
+        reached: what its body came to, while hooks after it still run.
         output: what it has shown so far, kept if it is aborted.
     """
 
@@ -64,6 +66,7 @@ class Entry:
     started_at: float | None = None
     timeout_at: float = float("inf")
     last_progress: str = ""
+    reached: Outcome | None = None
     output: list[str] = attrs.field(factory=list[str])
     output_chars: int = 0
     seen: Seen | None = None

@@ -54,7 +54,7 @@ async def work(step: Step, entry: Entry) -> None:
         outcome = await _guarded(call)
     except BaseException as error:
         passing, ordinary = split(error)
-        call.settle(Outcome(settlement=_aborted(entry) if passing is not None else _broken(ordinary)))
+        call.settle(entry.reached or Outcome(settlement=_broken(ordinary) if passing is None else _aborted(entry)))
         if passing is error:
             raise
         if passing is not None:
@@ -202,6 +202,9 @@ class _Call:
             )
         self.entry.entered = True
         return None
+
+    def reached(self, outcome: Outcome) -> None:
+        self.entry.reached = outcome
 
     def partial_output(self) -> str:
         return self.entry.output_text

@@ -307,6 +307,7 @@ def _steer(turn: Turn, message: str) -> None:
 async def _next_turn(run: Run, session: Session) -> None:
     """The session goes on: the next prompt works, whatever happened to the one before."""
     run.model.script = [[*text(NEXT_ANSWER), *done()]]
+    run.model.repeat = True
     run.model.requests.clear()
     async with session.prompt(NEXT_PROMPT) as turn:
         await turn.wait()

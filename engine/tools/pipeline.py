@@ -77,6 +77,10 @@ class CallSite(Protocol):
         """Record that the body is entered now; a settlement if that could not be made durable."""
         ...
 
+    def reached(self, outcome: Outcome) -> None:
+        """The body is over: this stands even if a hook after it is cancelled."""
+        ...
+
     def partial_output(self) -> str:
         """Return what the tool has shown so far."""
         ...
@@ -103,6 +107,7 @@ async def run_call(site: CallSite) -> Outcome:
     if refused is not None:
         return Outcome(settlement=refused, stop=decision.reason if decision.stop else None)
     outcome = await _run_body(site, prepared)
+    site.reached(_withheld(outcome) if site.hooks.after_tool else outcome)
     return await _ask_hooks_after(site, outcome, decision)
 
 
@@ -227,6 +232,12 @@ def _outcome_of(returned: object) -> Outcome:
         metadata=returned.metadata,
     )
     return Outcome(settlement=settlement, modify=returned.modify, stop=returned.stop)
+
+
+def _withheld(outcome: Outcome) -> Outcome:
+    """Return what stands if the hooks after the body never get to see its result: they may be there to hide it."""
+    text = "It ran to its end, but the turn ended before the hooks after it had seen its result, which is withheld."
+    return attrs.evolve(outcome, settlement=attrs.evolve(outcome.settlement, text=text, images=(), metadata=""))
 
 
 async def _ask_hooks_after(site: CallSite, outcome: Outcome, before: ToolDecision) -> Outcome:
