@@ -117,6 +117,7 @@ class Demux:
     usage: Usage = attrs.field(factory=Usage, init=False)
     slips: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     _open: dict[tuple[_BlockKind, str], _Block] = attrs.field(factory=dict[tuple[_BlockKind, str], _Block], init=False)
+    _closed_calls: set[str] = attrs.field(factory=set[str], init=False)
 
     def feed(self, events: Iterable[StreamEvent]) -> list[Command]:
         """Take one batch; return what is to be done, in order."""
@@ -207,6 +208,10 @@ class Demux:
             self._slip("duplicate_start")
             block.tool = block.tool or event.tool
             return
+        if block is None and event.id in self._closed_calls:
+            # A second end, or a late delta: a call of its own would have no name.
+            self._slip("after_end")
+            return
         if block is None:
             tool = event.tool or "" if isinstance(event, ToolCallDone) else ""
             slip = "" if isinstance(event, ToolCallDone) and tool else "delta_before_start"
@@ -239,6 +244,7 @@ class Demux:
 
     def _close_call(self, stream_id: str, block: _Block, out: list[Command], *, complete: bool) -> None:
         assert block.call_id is not None
+        self._closed_calls.add(stream_id)
         out.append(
             CloseCall(
                 part_id=block.part_id,
