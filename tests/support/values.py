@@ -1,0 +1,61 @@
+"""Hypothesis strategies for the engine's values, made from their annotations."""
+
+from __future__ import annotations
+
+import types
+import typing
+from functools import cache
+from typing import Literal, NewType, TypeVar, get_args, get_origin
+
+import attrs
+from hypothesis import strategies as st
+
+from engine.messages import Message, Transcript
+
+T = TypeVar("T")
+
+
+def _joined(text: str) -> str:
+    """Put surrogates that stand beside each other together: JSON has no way to keep them apart."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+# Lone surrogates and control characters too: providers send them.
+TEXT = st.text(st.characters(), max_size=8).filter(lambda text: _joined(text) == text)
+_PRIMITIVES: dict[object, st.SearchStrategy[object]] = {
+    str: TEXT,
+    int: st.integers(-(2**63), 2**63),
+    bool: st.booleans(),
+    float: st.floats(allow_nan=False),
+    types.NoneType: st.none(),
+}
+
+
+def values(kind: type[T]) -> st.SearchStrategy[T]:
+    """Instances of an attrs class, every field drawn."""
+    return typing.cast("st.SearchStrategy[T]", values_of(kind))
+
+
+@cache
+def values_of(hint: object) -> st.SearchStrategy[object]:
+    """Values of any annotation that the engine's values have."""
+    if hint in _PRIMITIVES:
+        return _PRIMITIVES[hint]
+    if isinstance(hint, NewType):
+        return values_of(hint.__supertype__)
+    if hint is Transcript:
+        return st.lists(st.deferred(lambda: values_of(Message)), max_size=2).map(
+            lambda messages: Transcript(typing.cast("list[Message]", messages))
+        )
+    if isinstance(hint, type) and attrs.has(hint):
+        hints = typing.get_type_hints(hint)
+        return st.builds(hint, **{field.name: values_of(hints[field.name]) for field in attrs.fields(hint)})
+    args = get_args(hint)
+    if get_origin(hint) is Literal:
+        return st.sampled_from(args)
+    if get_origin(hint) in {typing.Union, types.UnionType}:
+        return st.one_of([values_of(arg) for arg in args])
+    assert get_origin(hint) is tuple, hint
+    if args[1:] == (Ellipsis,):
+        return st.lists(values_of(args[0]), max_size=2).map(tuple)
+    return st.tuples(*[values_of(arg) for arg in args])

@@ -1,0 +1,197 @@
+"""A small world for behaviour tests: an engine over a scripted model, on trio's mock clock, watched while it plays.
+
+Whatever a test asserts, `play` also checks what must be true of every turn: the order of its events, the transcript,
+and that the fold of what was stored is the session's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import attrs
+import trio
+
+import engine
+from engine.events import (
+    CallDelivered,
+    CallSettled,
+    ContinueReason,
+    Durable,
+    EventBase,
+    Live,
+    LoopContinued,
+    StopReason,
+    TurnEnded,
+    TurnResult,
+)
+from engine.hooks import Hooks
+from engine.ids import SessionId
+from engine.messages import Message, Settlement, UserMessage
+from engine.model import ModelInfo, ModelRequest
+from engine.permission.simple import AllowAll
+from engine.ports import Approver, ContextKeeper, Model
+from engine.session import Session, Turn
+from engine.settings import Settings
+from engine.state import Resync
+from engine.testing.invariants import check_events, check_fold, check_transcript
+from engine.testing.ports import CountingIds, SlowStore, TrioClock
+from engine.testing.script import Answer, done, text
+from engine.testing.scripted import ScriptedAnswer, ScriptedModel
+from engine.tools.spec import Tool
+
+Seen = Durable | Live | Resync
+React = Callable[[Turn, Seen], Awaitable[None]]
+E = TypeVar("E", bound=EventBase)
+
+PATIENCE = 1_000_000.0
+
+
+@attrs.define(eq=False)
+class Played:
+    """A turn that was watched from its start to its end."""
+
+    session: Session
+    events: list[Seen] = attrs.field(factory=list[Seen])
+    result: TurnResult = TurnResult(stop_reason="internal_error")
+
+    @property
+    def stop_reason(self) -> StopReason:
+        return self.result.stop_reason
+
+    @property
+    def own(self) -> list[Seen]:
+        """The events of the session itself, without those of its children."""
+        return [e for e in self.events if e.session_id == self.session.id]
+
+    @property
+    def reasons(self) -> list[ContinueReason]:
+        """Why the loop went on, each time."""
+        return [e.reason for e in self.own if isinstance(e, LoopContinued)]
+
+    @property
+    def settlements(self) -> list[Settlement]:
+        """How the calls were settled, in the order of their delivery."""
+        settled = {e.call_id: e.settlement for e in self.own if isinstance(e, CallSettled)}
+        return [settled[e.call_id] for e in self.own if isinstance(e, CallDelivered)]
+
+    @property
+    def statuses(self) -> list[str]:
+        """The same, each as its status, or as the reason of its abort."""
+        return [s.reason or s.status for s in self.settlements]
+
+    def all(self, kind: type[E]) -> list[E]:
+        """All events of that kind of the session itself."""
+        return [e for e in self.own if isinstance(e, kind)]
+
+    def one(self, kind: type[E]) -> E:
+        """The only event of that kind."""
+        (event,) = self.all(kind)
+        return event
+
+    def order(self, *kinds: type[EventBase]) -> list[str]:
+        """The names of the events of those kinds, in order."""
+        return [type(e).__name__ for e in self.own if isinstance(e, kinds)]
+
+
+@attrs.define(eq=False)
+class World:
+    """An open engine, one session of it, and its ports."""
+
+    engine: engine.Engine
+    session: Session
+    model: ScriptedModel
+    store: SlowStore
+
+    @property
+    def requests(self) -> list[ModelRequest]:
+        return self.model.requests
+
+    async def play(
+        self,
+        prompt: str = "go",
+        *,
+        settings: Settings | None = None,
+        react: React | None = None,
+        session: Session | None = None,
+    ) -> Played:
+        """Run a turn to its end, react to its events, check what must be true of every turn."""
+        played = Played(session or self.session)
+        with trio.fail_after(PATIENCE):
+            async with played.session.prompt(prompt, settings=settings) as turn:
+                async for event in turn:
+                    played.events.append(event)
+                    if react is not None:
+                        await react(turn, event)
+            played.result = turn.result
+        await self.check(played.session, played.events)
+        return played
+
+    async def check(self, session: Session, events: Iterable[Seen]) -> None:
+        """Check the promises that every finished turn keeps."""
+        assert check_events(list(events)) == []
+        assert check_transcript(session.state.transcript) == []
+        assert check_fold(await self.store.load(session.id), session.state) == []
+        assert self.model.open_streams == 0
+
+    def will_say(self, *answers: ScriptedAnswer) -> None:
+        """Script the model's next answers, whatever was asked so far."""
+        asked: list[Answer] = [()] * len(self.model.requests)
+        self.model.script = [*asked, *answers]
+        self.model.repeat = False
+
+    async def goes_on(self, session: Session | None = None) -> None:
+        """The session takes the next prompt and completes it."""
+        self.will_say([*text("Still here."), *done()])
+        played = await self.play("And now?", session=session)
+        assert (played.stop_reason, played.result.text) == ("completed", "Still here.")
+
+
+@asynccontextmanager
+async def world(
+    *answers: ScriptedAnswer,
+    tools: Iterable[Tool] = (),
+    settings: Settings | None = None,
+    hooks: Hooks | None = None,
+    approver: Approver | None = None,
+    keeper: ContextKeeper | None = None,
+    store: SlowStore | None = None,
+    info: ModelInfo | None = None,
+    models: Sequence[Model] = (),
+    batch: int = 1,
+    repeat: bool = False,
+) -> AsyncIterator[World]:
+    """Open an engine whose model gives *answers*, and a session in it. *models* come after that model, in a chain."""
+    model = ScriptedModel(list(answers), info=info or ModelInfo(name="scripted/model"), batch=batch, repeat=repeat)
+    kept = store or SlowStore()
+    async with engine.open_engine(
+        model=[model, *models],
+        tools=tools,
+        settings=settings,
+        hooks=hooks,
+        approver=approver or AllowAll(),
+        keeper=keeper,
+        store=kept,
+        clock=TrioClock(),
+        ids=CountingIds(),
+        jitter=lambda: 1.0,
+    ) as eng:
+        session = await eng.create_session(cwd="/nowhere")
+        yield World(eng, session, model, kept)
+
+
+def said(message: Message) -> str:
+    """What the model reads of a message, as one text."""
+    match message:
+        case UserMessage():
+            return "".join(getattr(part, "text", "") for part in message.parts)
+        case _ if hasattr(message, "results"):
+            return "\n".join(result.settlement.text for result in message.results)
+        case _:
+            return message.text
+
+
+def is_end_of(event: Seen, session_id: SessionId) -> bool:
+    """Whether *event* is the end of a turn of that session."""
+    return isinstance(event, TurnEnded) and event.session_id == session_id
