@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the engine's values, made from their annotations."""
+"""The engine's values, made from their annotations: Hypothesis strategies, and one plain sample of each shape."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PRIMITIVES: dict[object, st.SearchStrategy[object]] = {
 
 def values(kind: type[T]) -> st.SearchStrategy[T]:
     """Instances of an attrs class, every field drawn."""
-    return typing.cast("st.SearchStrategy[T]", values_of(kind))
+    return typing.cast("st.SearchStrategy[T]", values_of(typing.cast("object", kind)))
 
 
 @cache
@@ -59,3 +59,34 @@ def values_of(hint: object) -> st.SearchStrategy[object]:
     if args[1:] == (Ellipsis,):
         return st.lists(values_of(args[0]), max_size=2).map(tuple)
     return st.tuples(*[values_of(arg) for arg in args])
+
+
+def samples(kind: type[T]) -> list[T]:
+    """Plain instances of an attrs class that hold, between them, every member of every union in it."""
+    return typing.cast("list[T]", _samples(kind, ""))
+
+
+_SAMPLES: dict[object, object] = {int: 1, bool: True, float: 1.5, types.NoneType: None}
+
+
+def _samples(hint: object, name: str) -> list[object]:
+    if hint is str:
+        return [name]
+    if hint in _SAMPLES:
+        return [_SAMPLES[hint]]
+    if isinstance(hint, NewType):
+        return _samples(hint.__supertype__, name)
+    args = get_args(hint)
+    if get_origin(hint) is Literal:
+        return [args[0]]
+    if get_origin(hint) in {typing.Union, types.UnionType}:
+        return [sample for arg in args for sample in _samples(arg, name)]
+    if get_origin(hint) is tuple:
+        members = [sample for arg in args if arg is not Ellipsis for sample in _samples(arg, name)]
+        return [tuple(members)]
+    assert isinstance(hint, type), hint
+    assert attrs.has(hint), hint
+    hints = typing.get_type_hints(hint)
+    choices = {field.name: _samples(hints[field.name], field.name) for field in attrs.fields(hint)}
+    most = max((len(choice) for choice in choices.values()), default=1)
+    return [hint(**{name: choice[i % len(choice)] for name, choice in choices.items()}) for i in range(most)]
