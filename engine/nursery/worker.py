@@ -193,6 +193,9 @@ class _Call:
         return answer, feedback
 
     async def start(self, prepared: Prepared) -> Settlement | None:
+        # A task that was woken just before the cancel would go on to its next
+        # checkpoint, and that one may be inside the tool.
+        await trio.lowlevel.checkpoint_if_cancelled()
         self.entry.timeout_at = trio.current_time() + (prepared.tool.timeout or float("inf"))
         self.step.ledger.start(self.entry)
         # What changes the world must be known to have begun before it begins.

@@ -15,10 +15,9 @@ import trio
 import trio.testing
 
 from engine.errors import EngineError
-from engine.events import PermissionAsked, TurnResult
+from engine.events import CallStarted, PermissionAsked, TurnEnded, TurnResult
 from engine.exceptions import describe
 from engine.hooks import Hooks
-from engine.ids import SessionId
 from engine.journal import Cursor
 from engine.model import ModelInfo
 from engine.nursery.cleanup import GRACE
@@ -111,7 +110,8 @@ class Points:
     armed: bool = attrs.field(default=False, init=False)
     fired: int = attrs.field(default=0, init=False)
     fired_at: float | None = attrs.field(default=None, init=False)
-    fired_in_time: bool = attrs.field(default=False, init=False)
+    fired_seq: int = attrs.field(default=0, init=False)
+    session: Session | None = attrs.field(default=None, init=False)
     turn: Turn | None = attrs.field(default=None, init=False)
     host: trio.CancelScope | None = attrs.field(default=None, init=False)
     leaving: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
@@ -143,7 +143,7 @@ class Points:
         self.fired += 1
         if first:
             self.fired_at = trio.current_time()
-            self.fired_in_time = True
+            self.fired_seq = 0 if self.session is None else self.session.journal.seq
         match self.injection.way, first:
             case ("user" | "user_twice", _) | ("user_then_host", True) | ("host_then_user", False):
                 self.turn.cancel()
@@ -230,6 +230,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
             jitter=lambda: 0.5,
         ) as engine:
             session = await engine.create_session(cwd="/nowhere")
+            run.points.session = session
             watcher = session.subscribe()
             before = _tasks()
             await _first_turn(scenario, run, session, watcher)
@@ -275,17 +276,15 @@ async def _watch(scenario: Scenario, run: Run, turn: Turn) -> None:
             answer = scenario.reply(event)
             if answer is not None:
                 await _reply(turn, event, answer)
-        started += type(event).__name__ == "CallStarted"
+        started += isinstance(event, CallStarted)
         while steers and started >= steers[0][0]:
             _steer(turn, steers.pop(0)[1])
-        if type(event).__name__ == "TurnEnded" and event.session_id == _root(event):
+        if isinstance(event, TurnEnded) and event.session_id == event.path[0]:
             run.ended_at = trio.current_time()
+            if event.seq is None or run.store.durable.get(event.session_id, 0) < event.seq:
+                run.problems.append("the turn's end was announced before it was durable")
         if scenario.breaks_after is not None and seen >= scenario.breaks_after:
             break
-
-
-def _root(event: Seen) -> SessionId:
-    return event.session_id if not hasattr(event, "path") else event.path[0]
 
 
 async def _reply(turn: Turn, event: PermissionAsked, answer: Answer) -> None:
@@ -364,10 +363,31 @@ def _verify_cancel(scenario: Scenario, run: Run) -> list[str]:
     if injection.way in {"user", "user_twice", "leave"} and run.host_cancelled:
         problems.append("a cancel of the turn came out of the block as the host's")
     assert points.fired_at is not None
-    ended = [event.time for event in run.seen if type(event).__name__ == "TurnEnded" and event.turn_id is not None]
+    if injection.way not in {"leave", "host_deadline"}:
+        # (A deadline takes effect when trio looks at deadlines next.)
+        problems += _verify_starts(run)
+    ended = [
+        event.time for event in run.seen if isinstance(event, TurnEnded) and event.session_id == event.path[0]
+    ]
     shown = run.ended_at if injection.way in {"user", "user_twice"} and run.ended_at is not None else None
     late = (shown if shown is not None else ended[0] if ended else points.fired_at) - points.fired_at
     allowed = scenario.grace + 2 * scenario.store_delay + EPSILON
     if late > allowed:
         problems.append(f"the turn ended {late:.4f} s after the cancel; {allowed:.4f} s were allowed")
     return problems
+
+
+def _verify_starts(run: Run) -> list[str]:
+    """Check that nothing was started after the cancel."""
+    points = run.points
+    assert points.injection is not None
+    # Inside `append` the event that is being appended was decided on before.
+    inside = points.names[points.injection.point] == "journal.append"
+    return [
+        f"call {event.call_id} was started after the cancel"
+        for event in run.seen
+        if isinstance(event, CallStarted)
+        and event.session_id == event.path[0]
+        and event.seq is not None
+        and event.seq > points.fired_seq + inside
+    ]
