@@ -1,0 +1,1 @@
+"""The tools that come with the engine: one module and one text for the model each. `all` gathers them."""

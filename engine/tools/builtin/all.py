@@ -1,0 +1,19 @@
+"""All built-in tools, imported at the first call."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from engine.tools.spec import Tool
+
+
+@lru_cache(maxsize=1)
+def builtin_tools() -> tuple[Tool, ...]:
+    """Return the built-in tools: `open_engine(model=…, tools=builtin_tools())`."""
+    from engine.tools.builtin.bash import BASH
+    from engine.tools.builtin.edit import EDIT
+    from engine.tools.builtin.list import LIST
+    from engine.tools.builtin.read import READ
+    from engine.tools.builtin.write import WRITE
+
+    return (BASH, EDIT, LIST, READ, WRITE)

@@ -1,0 +1,172 @@
+"""Files for the built-in tools: paths, texts, atomic replacement. All of it blocks, so it runs in a thread.
+
+What goes wrong is a `ToolError` whose text tells the model what to do about it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import attrs
+
+from engine.errors import ToolError
+
+MAX_TEXT_BYTES: Final = 20_000_000
+BOM: Final = b"\xef\xbb\xbf"
+_SNIFFED_BYTES: Final = 8_192
+_SIBLINGS: Final = 10_000
+
+
+@attrs.frozen
+class TextFile:
+    """A text, and whether its file begins with a byte order mark. Line endings are in the text as they are."""
+
+    text: str
+    has_bom: bool
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the file."""
+        try:
+            return (BOM if self.has_bom else b"") + self.text.encode()
+        except UnicodeEncodeError as error:
+            raise ToolError(
+                f"The text holds half a character at position {error.start} (a lone surrogate), which no file can hold."
+            ) from error
+
+
+def resolve(cwd: str, path: str) -> Path:
+    """Return *path* as seen from *cwd*. Raises `ToolError` for what is no path."""
+    if not path.strip():
+        raise ToolError("The path is empty.")
+    if not _is_encodable(path):
+        raise ToolError(f"{path!r} is no path: no file can have that name.")
+    try:
+        return Path(cwd, Path(path).expanduser())
+    except RuntimeError:  # ~somebody who doesn't exist; it may be a file's name
+        return Path(cwd, path)
+
+
+@contextmanager
+def renamed_errors(shown: str, path: Path) -> Generator[None]:
+    """Turn an `OSError` about *path* into a `ToolError` about *shown*, the path as the model wrote it."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ToolError(f"{shown} does not exist.{_hint(path)}") from error
+    except IsADirectoryError as error:
+        raise ToolError(f"{shown} is a folder. Use the list tool to see what is in it.") from error
+    except NotADirectoryError as error:
+        raise ToolError(f"{shown}: a part of this path is a file, not a folder.") from error
+    except PermissionError as error:
+        raise ToolError(f"{shown}: permission denied.") from error
+    except OSError as error:
+        raise ToolError(f"{shown}: {error.strerror or error}.") from error
+
+
+def check_regular(shown: str, path: Path) -> os.stat_result:
+    """Return the state of a regular file; opening a pipe or a device might never return. Raises as `open` would."""
+    state = path.stat()
+    if stat.S_ISDIR(state.st_mode):
+        raise IsADirectoryError
+    if not stat.S_ISREG(state.st_mode):
+        raise ToolError(f"{shown} is no regular file but a pipe, a socket or a device.")
+    return state
+
+
+def looks_binary(data: bytes) -> bool:
+    """Tell whether a file that begins with *data* is no text."""
+    return b"\0" in data[:_SNIFFED_BYTES]
+
+
+def read_text(shown: str, path: Path) -> TextFile:
+    """Return the text of a whole file. Raises `ToolError` unless it is UTF-8 of a reasonable size."""
+    with renamed_errors(shown, path):
+        size = check_regular(shown, path).st_size
+        if size > MAX_TEXT_BYTES:
+            raise ToolError(f"{shown} has {size:,} bytes; the limit of this tool is {MAX_TEXT_BYTES:,}. Use bash.")
+        data = path.read_bytes()
+    if looks_binary(data):
+        raise ToolError(f"{shown} is a binary file.")
+    has_bom = data.startswith(BOM)
+    try:
+        return TextFile(data.removeprefix(BOM).decode(), has_bom)
+    except UnicodeDecodeError as error:
+        raise ToolError(
+            f"{shown} is not UTF-8 (byte {error.start:,}), so this tool would damage it. Change it with bash, with a "
+            "program that knows its encoding."
+        ) from error
+
+
+def replace_file(shown: str, path: Path, data: bytes) -> bool:
+    """Put *data* in place of a file, all at once, or create it; return whether it was created.
+
+    Its mode, its owner where possible, and a symbolic link to it are kept. Whoever
+    reads it at the same time sees the old or the new, never a half.
+    """
+    with renamed_errors(shown, path):
+        target = Path(os.path.realpath(path))
+        try:
+            state = check_regular(shown, target)
+        except FileNotFoundError:
+            state = None
+            target.parent.mkdir(parents=True, exist_ok=True)
+        if state is not None and not os.access(target, os.W_OK):
+            # A rename needs no right to the file itself, but its owner has said no.
+            raise ToolError(f"{shown} is read-only.")
+        _write_beside(target, data, state)
+    return state is None
+
+
+def _write_beside(target: Path, data: bytes, state: os.stat_result | None) -> None:
+    # A name of its own, however long the target's is; opened so that the umask counts for a new file.
+    temporary = target.with_name(f".{uuid4().hex}.tmp")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            if state is not None:
+                with suppress(PermissionError):  # only root may give a file away
+                    os.fchown(file.fileno(), state.st_uid, state.st_gid)
+                os.fchmod(file.fileno(), stat.S_IMODE(state.st_mode))
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def visible_name(name: str) -> str:
+    """Return a file's name as text, whatever bytes it has."""
+    text = os.fsencode(name).decode(errors="replace")
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def _is_encodable(path: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
+def _hint(path: Path) -> str:
+    """Return what might have been meant by a path that leads nowhere."""
+    with suppress(OSError):
+        existing = next(parent for parent in path.parents if parent.is_dir())
+        if existing != path.parent:
+            return f" Not even its folder does: the nearest one is {existing}."
+        with os.scandir(existing) as entries:
+            names = [entry.name for entry, _ in zip(entries, range(_SIBLINGS), strict=False)]
+        # Without itself, which is there if it is a link that leads nowhere.
+        lower = {name.lower(): name for name in names if name != path.name}
+        close = difflib.get_close_matches(path.name.lower(), lower, n=3, cutoff=0.6)
+        if close:
+            return f" Did you mean {' or '.join(visible_name(lower[name]) for name in close)}, in the same folder?"
+    return ""

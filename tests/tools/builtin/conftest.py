@@ -1,0 +1,42 @@
+"""A tool's context with a host that only listens."""
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from engine.events import AnswerKind, SharedContext, TurnResult
+from engine.ids import CallId, SessionId, TurnId
+from engine.tools.context import ToolContext
+from engine.tools.spec import Need
+
+
+@attrs.define
+class Listener:
+    shown: list[str] = attrs.field(factory=list)
+
+    def progress(self, message: str, output: str) -> None:
+        self.shown.append(output)
+
+    async def ask(self, need: Need) -> tuple[AnswerKind, str]:
+        raise AssertionError("no built-in asks in the middle of its work")
+
+    async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
+        raise AssertionError("no built-in runs an agent")
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+def ctx(tmp_path: Path, listener: Listener, request: pytest.FixtureRequest) -> ToolContext:
+    """A running call in `tmp_path`."""
+    return ToolContext(
+        session_id=SessionId("ses_1"),
+        turn_id=TurnId("turn_1"),
+        call_id=CallId(f"call_{tmp_path.name}"),
+        shared=SharedContext(cwd=str(tmp_path)),
+        host=listener,
+    )

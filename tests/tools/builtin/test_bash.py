@@ -1,0 +1,206 @@
+"""`bash`: what the model reads of a command, and that nothing outlives it. Real processes, in real time."""
+
+# ruff: noqa: ASYNC110, ASYNC240 -- the files are small, and what is waited for tells nobody
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+import trio
+
+from engine.errors import InvalidArguments, ToolError
+from engine.tools.arguments import parse
+from engine.tools.builtin.bash import BASH, HEAD_BYTES, TAIL_BYTES, Bash, bash
+from engine.tools.context import ToolContext
+from engine.tools.spec import GRACE, Need, ToolOutput
+from engine.tools.strays import find_marked
+from tests.tools.builtin.conftest import Listener
+
+pytestmark = pytest.mark.os
+
+
+async def run(ctx: ToolContext, command: str, seconds: float = 20) -> ToolOutput:
+    with trio.fail_after(30):
+        return await bash(Bash(command, seconds), ctx)
+
+
+def assert_nothing_left(ctx: ToolContext) -> None:
+    assert find_marked(lambda marker: marker == ctx.call_id) == []
+
+
+def body(output: ToolOutput) -> str:
+    """The text without the line of times."""
+    return output.text.rpartition("[")[0]
+
+
+async def test_output_and_exit_code(ctx: ToolContext) -> None:
+    output = await run(ctx, "echo out; echo err >&2")
+    assert body(output) == "out\nerr\n"
+    assert output.text.splitlines()[-1].startswith("[exit code 0, 0.")
+    assert not output.failed
+    facts = json.loads(output.metadata)
+    assert facts["summary"] == "exit code 0"
+    assert facts["exit_code"] == 0
+    assert not facts["timed_out"]
+
+
+@pytest.mark.parametrize(
+    ("command", "ending"),
+    [
+        ("exit 3", "exit code 3"),
+        ("no-such-command-at-all", "exit code 127"),
+        ("if", "exit code 2"),
+        ("kill -9 $$", "killed by SIGKILL"),
+        ("kill -TERM $$", "killed by SIGTERM"),
+        ("kill -40 $$", "killed by signal 40"),
+    ],
+)
+async def test_failures_say_so(ctx: ToolContext, command: str, ending: str) -> None:
+    output = await run(ctx, command)
+    assert output.failed
+    assert f"[{ending}, " in output.text
+
+
+async def test_no_output(ctx: ToolContext) -> None:
+    assert (await run(ctx, "true")).text.startswith("(no output)\n[exit code 0")
+
+
+async def test_output_without_a_last_newline(ctx: ToolContext) -> None:
+    assert body(await run(ctx, "printf x")) == "x\n"
+
+
+async def test_it_runs_in_the_working_directory(ctx: ToolContext, tmp_path: Path) -> None:
+    assert body(await run(ctx, "pwd -P")) == f"{tmp_path.resolve()}\n"
+
+
+async def test_standard_input_is_empty(ctx: ToolContext) -> None:
+    assert body(await run(ctx, "cat; read -r line || echo none")) == "none\n"
+
+
+async def test_bytes_that_are_no_text(ctx: ToolContext) -> None:
+    assert body(await run(ctx, r"printf '\351\n'")) == "�\n"
+
+
+async def test_a_timeout_tells_itself_from_an_exit(ctx: ToolContext) -> None:
+    output = await run(ctx, "echo begun; sleep 60 & sleep 60", seconds=0.3)
+    assert output.failed
+    assert body(output) == "begun\n"
+    assert "[ended at its timeout of 0.3 s, " in output.text
+    assert json.loads(output.metadata)["timed_out"]
+    assert_nothing_left(ctx)
+
+
+async def test_what_is_left_behind_is_ended(ctx: ToolContext) -> None:
+    start = time.monotonic()
+    output = await run(ctx, "sleep 60 & sleep 60 & echo hi")
+    assert time.monotonic() - start < 5
+    assert body(output).startswith("hi\n")
+    assert "[2 processes that it left running had to be ended: nothing outlives the call]" in output.text
+    assert not output.failed
+    assert_nothing_left(ctx)
+
+
+async def test_a_long_output_keeps_its_ends(ctx: ToolContext) -> None:
+    output = await run(ctx, "echo first; yes | head -c 1000000; echo last; exit 1")
+    assert output.text.startswith("first\n")
+    assert "bytes in the middle of the output are not shown]" in output.text
+    assert "\nlast\n[exit code 1" in output.text
+    assert len(output.text) < HEAD_BYTES + TAIL_BYTES + 500
+
+
+async def test_output_is_shown_while_it_runs(ctx: ToolContext, listener: Listener) -> None:
+    async with trio.open_nursery() as nursery:
+
+        async def look() -> None:
+            with trio.fail_after(10):
+                while "one\n" not in "".join(listener.shown):
+                    await trio.sleep(0.01)
+            (Path(ctx.cwd) / "seen").touch()
+
+        nursery.start_soon(look)
+        output = await run(ctx, "echo one; until [ -e seen ]; do sleep 0.02; done; echo two")
+    assert body(output) == "one\ntwo\n"
+    assert "".join(listener.shown) == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo ready; sleep 60",
+        "trap '' TERM; echo ready; sleep 60; sleep 60",
+        "sleep 60 & sleep 60 & echo ready; wait",
+        "setsid sleep 60 & echo ready; wait",
+        "nohup sleep 60 >/dev/null 2>&1 & echo ready; wait",
+        "echo ready; sleep 0.2; yes",
+    ],
+    ids=["plain", "ignores TERM", "children", "setsid", "nohup", "flood"],
+)
+async def test_a_cancel_ends_it_all_within_the_grace(ctx: ToolContext, listener: Listener, command: str) -> None:
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+
+            async def cancel() -> None:
+                while "ready" not in "".join(listener.shown):
+                    await trio.sleep(0.005)
+                await trio.sleep(0.3)
+                scope.cancel(reason="the test says so")
+
+            nursery.start_soon(cancel)
+            await run(ctx, command)
+    assert scope.cancelled_caught
+    assert_nothing_left(ctx)
+
+
+async def test_a_cancel_takes_no_longer_than_the_grace(ctx: ToolContext) -> None:
+    with trio.move_on_after(0.3):
+        await run(ctx, "trap '' TERM; sleep 60; sleep 60")
+    start = trio.current_time()
+    with trio.CancelScope(deadline=start + 0.3):
+        await run(ctx, "trap '' TERM; sleep 60; sleep 60")
+    # Twice the grace, because the machine may be busy with other tests.
+    assert trio.current_time() - start < 0.3 + 2 * GRACE
+    assert_nothing_left(ctx)
+
+
+async def test_what_was_said_before_a_cancel_is_kept(ctx: ToolContext, listener: Listener) -> None:
+    with trio.move_on_after(0.5):
+        await run(ctx, "trap 'echo goodbye; exit' TERM; echo hello; sleep 60 & wait")
+    assert "".join(listener.shown) == "hello\ngoodbye\n"
+
+
+async def test_a_command_that_can_not_be_started(
+    ctx: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ToolError, match=r"could not be started: .*zero|null byte"):
+        await run(ctx, "echo \0")
+    with pytest.raises(ToolError, match=r"could not be started: .*surrogates not allowed"):
+        await run(ctx, "echo \ud800")
+    with pytest.raises(ToolError, match=r"could not be started: .*Argument list too long"):
+        await run(ctx, ":" * 200_000)
+    tmp_path.rmdir()
+    with pytest.raises(ToolError, match=r"could not be started: .*No such file or directory"):
+        await run(ctx, "true")
+    tmp_path.mkdir()
+    monkeypatch.setenv("PATH", os.devnull)
+    with pytest.raises(ToolError, match=r"could not be started: .*'bash'"):
+        await run(ctx, "true")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["{}", '{"command": ""}', '{"command": "x", "timeout": 0}', '{"command": "x", "timeout": 601}', '{"command": 5}'],
+)
+def test_arguments_that_do_not_fit(arguments: str) -> None:
+    with pytest.raises(InvalidArguments):
+        parse(Bash, arguments)
+
+
+def test_the_default_timeout() -> None:
+    assert parse(Bash, '{"command": "x"}') == Bash("x", 120.0)
+    assert parse(Bash, '{"command": "x", "timeout": 600}').timeout == 600.0
+
+
+def test_the_right_it_needs() -> None:
+    assert BASH.need(Bash("rm x")) == Need(permission="bash", patterns=("rm x",), offers=("rm x",), detail="rm x")

@@ -1,0 +1,89 @@
+"""Diffs for people: right, and quick on any text."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.tools.builtin.changes import changes, replacement, whole_text
+
+
+def test_a_change_in_the_middle() -> None:
+    before = "".join(f"{n}\n" for n in range(1, 11))
+    assert changes("a.txt", before, before.replace("5\n", "five\n")) == (
+        "--- a.txt\n+++ a.txt\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "body"),
+    [
+        ("", "a\n", "@@ -0,0 +1,1 @@\n+a\n"),
+        ("a\n", "", "@@ -1,1 +0,0 @@\n-a\n"),
+        ("a", "b", "@@ -1,1 +1,1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n"),
+        ("a\n", "a\nb\n", "@@ -1,1 +1,2 @@\n a\n+b\n"),
+        ("a\na\n", "a\n", "@@ -1,2 +1,1 @@\n a\n-a\n"),
+        ("a\r\n", "a\n", "@@ -1,1 +1,1 @@\n-a\r\n+a\n"),
+        ("a\x0cb\n", "a\x0cc\n", "@@ -1,1 +1,1 @@\n-a\x0cb\n+a\x0cc\n"),
+    ],
+)
+def test_at_the_edges(before: str, after: str, body: str) -> None:
+    assert changes("f", before, after) == f"--- f\n+++ f\n{body}"
+
+
+def test_no_change_is_nothing() -> None:
+    assert changes("f", "a\n", "a\n") == ""
+
+
+_texts = st.lists(st.sampled_from(["a", "b", ""]), max_size=12).map("\n".join)
+
+
+@given(_texts, _texts)
+def test_the_hunk_rebuilds_both_texts(before: str, after: str) -> None:
+    diff = changes("f", before, after)
+    if not diff:
+        assert before == after
+        return
+    lines = diff.replace("\n\\ No newline at end of file\n", "").splitlines(keepends=True)[3:]
+    # `No newline` glues the next line to this one; undo by hand only where none is.
+    if "\\ No" not in diff:
+        old = "".join(line[1:] for line in lines if line[0] in " -")
+        new = "".join(line[1:] for line in lines if line[0] in " +")
+        assert old in before
+        assert new in after
+
+
+@pytest.mark.os
+@given(before=_texts, after=_texts)
+def test_patch_agrees(before: str, after: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    diff = changes("f", before, after)
+    if not diff:
+        return
+    file: Path = tmp_path_factory.mktemp("patch") / "f"
+    file.write_text(before)
+    subprocess.run(["patch", "-s", str(file)], input=diff, text=True, check=True, capture_output=True)
+    assert (file.read_text() if file.exists() else "") == after
+
+
+def test_a_long_change_is_counted_not_shown() -> None:
+    diff = changes("f", "", "x\n" * 1_500)
+    assert diff.endswith("+x\n[1,000 more lines of this change are not shown]\n")
+
+
+def test_it_takes_linear_time() -> None:
+    one, other = ("".join(f"{prefix}{n}\n" for n in range(50_000)) for prefix in "ab")
+    start = time.perf_counter()
+    changes("f", one, other)
+    assert time.perf_counter() - start < 2
+
+
+def test_a_replacement_has_no_line_numbers() -> None:
+    assert replacement("f", "a\nb", "c") == "--- f\n+++ f\n-a\n-b\n+c\n"
+    assert replacement("f", "a", "") == "--- f\n+++ f\n-a\n"
+
+
+def test_a_whole_text_promises_nothing_about_the_old_one() -> None:
+    assert whole_text("f", "a\nb") == "+++ f, all of it:\n+a\n+b\n\\ No newline at end of file\n"
