@@ -90,6 +90,8 @@ class Step:
             self._carry_out(self.demux.end())
             if self.failure is not None and not self.ledger.has_begun:
                 self.ledger.refuse_waiting("the connection to the model broke before it could start")
+            # A call that was cut off held back the ones behind it.
+            self.start_admitted()
             self._note_slips()
         self.stream_over.set()
 
