@@ -7,7 +7,7 @@ agree. The first settlement wins; once the ledger is closed, nothing moves any m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import attrs
@@ -119,6 +119,7 @@ class Ledger:
     late: int = attrs.field(default=0, init=False)
     _by_id: dict[CallId, Entry] = attrs.field(factory=dict[CallId, Entry], init=False)
     _broken_by: str = attrs.field(default="", init=False)
+    _over: int = attrs.field(default=0, init=False)
     _closed: bool = attrs.field(default=False, init=False)
 
     @enable_ki_protection
@@ -151,7 +152,11 @@ class Ledger:
             entry = self.entries[index]
             if not entry.safe:
                 # Alone, and all before it are settled: their batch is over (C4).
-                self.apply_modifiers()
+                self._over = index
+            self.apply_modifiers(self.entries[: self._over])
+            if not entry.safe:
+                # What is admitted after it comes after its end: it is a batch of its own.
+                self._over = index + 1
             entry.state = "admitted"
             entry.shared = self.context
             admitted.append(entry)
@@ -193,9 +198,9 @@ class Ledger:
             self.journal.append(CallDelivered(call_id=entry.call_id))
 
     @enable_ki_protection
-    def apply_modifiers(self) -> None:
+    def apply_modifiers(self, entries: Sequence[Entry] | None = None) -> None:
         """Apply the modifiers of settled calls that are still to be applied, in call order. Not a checkpoint."""
-        for entry in self.entries:
+        for entry in self.entries if entries is None else entries:
             if entry.modify is None or entry.modified:
                 continue
             entry.modified = True
