@@ -45,7 +45,7 @@ Seen = Durable | Live | Resync
 React = Callable[[Turn, Seen], Awaitable[None]]
 E = TypeVar("E", bound=EventBase)
 
-PATIENCE = 1_000_000.0
+PATIENCE = 5_000.0
 
 
 @attrs.define(eq=False)
