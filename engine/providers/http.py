@@ -6,16 +6,18 @@ belong to the turn, which knows what has happened already and who is waiting.
 httpx reads an answer through a chain of async generators. Left in the middle, they
 would be cleaned up whenever the garbage collector comes by; so an answer that is
 left early is left by a cancelled read, which unwinds the whole chain and closes
-the socket at once.
+the socket at once. (Only an error that comes from the innermost of them does that,
+which is why nothing is decompressed in between.)
 """
 
 from __future__ import annotations
 
+import ssl
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
-from typing import final
+from typing import Any, Protocol, final
 
 import attrs
 import httpx
@@ -56,6 +58,11 @@ class Endpoint:
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is reached without TLS."""
+        return httpx.URL(self.base_url).scheme == "http"
 
     def hide_key(self, error: ProviderError) -> ProviderError:
         """Return *error* with the key cut out of its text: a host may quote what it was sent."""
@@ -112,20 +119,14 @@ class HttpModel:
         """
         content = self._wire.encode(request)
         client = self._open_client()
+        connecting = _Connecting()
+        extensions = {"timeout": client.timeout.as_dict(), "trace": connecting.note}
         with _renamed_errors(self._endpoint):
-            response = await client.send(
-                client.build_request(
-                    "POST",
-                    self._endpoint.base_url + self._wire.path,
-                    content=content,
-                    headers={
-                        "content-type": "application/json",
-                        "accept": self._wire.content_type,
-                        **self._wire.headers(self._endpoint.key),
-                    },
-                ),
-                stream=True,
-            )
+            try:
+                response = await client.send(self._request(content, extensions), stream=True)
+            except trio.Cancelled:
+                await connecting.aclose()
+                raise
         body = _Body(response)
         if response.status_code == 200 and self._is_stream(response):
             return HttpStream(body, self._wire.decoder(), self._endpoint)
@@ -139,16 +140,30 @@ class HttpModel:
             await client.aclose()
         await trio.lowlevel.checkpoint()
 
+    def _request(self, content: bytes, extensions: dict[str, Any]) -> httpx.Request:
+        url = httpx.URL(self._endpoint.base_url + self._wire.path)
+        headers = {
+            "host": url.netloc.decode("ascii"),
+            "content-type": "application/json",
+            "content-length": str(len(content)),
+            "accept": self._wire.content_type,
+            # Decompressing would be one more generator, and would hold small events back.
+            "accept-encoding": "identity",
+            **self._wire.headers(self._endpoint.key),
+        }
+        return httpx.Request("POST", url, headers=headers, stream=_Content(content), extensions=extensions)
+
     def _open_client(self) -> httpx.AsyncClient:
         if self._is_closed:
             raise EngineClosed("this model's connections were closed: resolve it anew")
         if self._client is None:
-            self._client = _new_client(self._connect_timeout, is_loopback=self._endpoint.is_loopback)
+            self._client = _new_client(self._endpoint, self._connect_timeout)
         return self._client
 
     def _is_stream(self, response: httpx.Response) -> bool:
         content_type: str = response.headers.get("content-type", self._wire.content_type)
-        return content_type.partition(";")[0].strip().lower() == self._wire.content_type
+        is_plain = response.headers.get("content-encoding", "identity") == "identity"
+        return is_plain and content_type.partition(";")[0].strip().lower() == self._wire.content_type
 
     async def _refusal(self, response: httpx.Response, body: _Body) -> ProviderError:
         page = await body.read_page()
@@ -177,7 +192,11 @@ class HttpStream:
 
         A checkpoint. If cancelled, the connection is closed and the answer lost.
         """
-        await trio.lowlevel.checkpoint()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled:
+            await self._body.aclose(0)
+            raise
         with _renamed_errors(self._endpoint):
             events = self._decoder.feed(b"")  # raises what the last bytes ended in
             while not events and not self._decoder.is_over:
@@ -194,11 +213,62 @@ class HttpStream:
 
 
 @final
+class _Connecting:
+    """Remembers the socket that a request opens.
+
+    httpcore drops it open, for the garbage collector to find, when it is cancelled
+    in the middle of a TLS handshake.
+    """
+
+    def __init__(self) -> None:
+        self._opened: _Closable | None = None
+
+    async def note(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take note of what httpcore reports. Not a checkpoint; it has to be async all the same."""
+        if event == "connection.connect_tcp.complete":
+            self._opened = info["return_value"]
+
+    async def aclose(self) -> None:
+        """Close the socket, if there is one. Closed twice, it stays closed."""
+        if self._opened is not None:
+            await self._opened.aclose()
+
+
+class _Closable(Protocol):
+    async def aclose(self) -> None: ...
+
+
+@final
+class _Content(httpx.AsyncByteStream):
+    """The bytes of a request. httpx's own are a generator, which a cancelled upload leaves in the middle."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __aiter__(self) -> _Once:
+        return _Once(self._content)
+
+
+@final
+class _Once:
+    def __init__(self, content: bytes) -> None:
+        self._left = [content]
+
+    def __aiter__(self) -> _Once:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
+
+
+@final
 class _Body:
     """The bytes of an answer, and the connection they come from."""
 
     def __init__(self, response: httpx.Response) -> None:
-        self._chunks = aiter(response.aiter_bytes())
+        self._chunks = aiter(response.aiter_raw())
         self._is_closed = False
 
     async def read(self) -> bytes | None:
@@ -229,7 +299,7 @@ class _Body:
         await trio.lowlevel.checkpoint()
 
 
-def _new_client(connect_timeout: float, *, is_loopback: bool) -> httpx.AsyncClient:
+def _new_client(endpoint: Endpoint, connect_timeout: float) -> httpx.AsyncClient:
     try:
         return httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=connect_timeout),
@@ -237,7 +307,9 @@ def _new_client(connect_timeout: float, *, is_loopback: bool) -> httpx.AsyncClie
             # a limit that nobody set.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEEPALIVE),
             # A proxy is for hosts elsewhere: it could not find the one on this machine.
-            trust_env=not is_loopback,
+            trust_env=not endpoint.is_loopback,
+            # Without TLS no certificates are needed, and loading them takes a while: trust nobody.
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if endpoint.is_plain else True,
         )
     except (ValueError, ImportError, OSError, httpx.InvalidURL) as error:
         raise ConfigError(f"the environment's proxy or certificate settings don't work: {error}") from error

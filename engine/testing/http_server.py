@@ -115,6 +115,7 @@ class ScriptedServer:
         self._largest_piece = largest_piece
         self._random = random.Random(seed)
         self._url: str | None = None
+        self._fault: Exception | None = None
         self._connections = 0
         self._closed = trio.lowlevel.ParkingLot()
 
@@ -135,13 +136,20 @@ class ScriptedServer:
     async def serve(self, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen on a free port of the loopback until cancelled; `nursery.start` returns the URL.
 
-        A checkpoint. If cancelled, it closes all its connections.
+        A checkpoint. If cancelled, it closes all its connections. Raises what a
+        function of the script raises, and `ConfigError` for a script that can't be played.
         """
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port: int = listeners[0].socket.getsockname()[1]
         self._url = f"http://127.0.0.1:{port}"
         task_status.started(self._url)
-        await trio.serve_listeners(self._handle, listeners)
+        try:
+            await trio.serve_listeners(self._handle, listeners)
+        finally:
+            # A client which sees its connection end often ends the test. An error in the
+            # script must reach its author all the same, not give way to the Cancelled.
+            if self._fault is not None:
+                raise self._fault
 
     async def wait_closed(self) -> None:
         """Wait until no connection is open. A checkpoint."""
@@ -154,10 +162,12 @@ class ScriptedServer:
         connection = _Connection(stream)
         try:
             with suppress(trio.BrokenResourceError):
-                async with stream:
-                    while (request := await connection.read_request()) is not None:
-                        if not await self._answer(request, connection):
-                            break
+                while (request := await connection.read_request()) is not None:
+                    if not await self._answer(request, connection):
+                        break
+        except Exception as error:
+            self._fault = error
+            raise
         finally:
             self._connections -= 1
             self._closed.unpark_all()
@@ -175,7 +185,7 @@ class ScriptedServer:
         return is_reusable
 
     def _next_answer(self, request: ReceivedRequest) -> Answer:
-        if request.method != "POST" or not request.target.endswith("/v1/messages"):
+        if request.method != "POST" or not request.target.partition("?")[0].endswith("/v1/messages"):
             return [HttpFailure(404, error_body("not_found_error", f"{request.method} {request.target}"))]
         self.requests.append(request)
         if callable(self._script):

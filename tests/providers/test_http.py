@@ -1,0 +1,526 @@
+"""The HTTP shell over real sockets: what arrives, what goes wrong, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+import trio.testing
+
+from engine.errors import (
+    AuthFailed,
+    ConfigError,
+    ConnectionBroken,
+    ContentFiltered,
+    ContextOverflow,
+    EngineClosed,
+    MediaTooLarge,
+    Overloaded,
+    ProviderError,
+    ProviderProtocolError,
+    RateLimited,
+    SignatureRejected,
+)
+from engine.ids import MessageId, PartId
+from engine.messages import TextPart, Transcript, Usage, UserMessage
+from engine.model import ModelRequest, StreamEvent, TextChunk, TextStarted, UsageReported
+from engine.providers.anthropic import MESSAGES
+from engine.providers.catalog import info_of
+from engine.providers.http import Endpoint, HttpModel, HttpStream
+from engine.testing.http_server import Script, ScriptedServer
+from engine.testing.script import Break, Fail, HttpFailure, Pause, ScriptItem, call, done, reasoning, text
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from tests.conftest import CountRuns
+
+NAME = "anthropic/claude-sonnet-4-5"
+CANARY = "sk-ant-canary-2718281828459045"
+USAGE = Usage(input=3, output=4, cache_read=5, cache_write=6, reasoning=1)
+HELLO: list[ScriptItem] = [*text("hello world", id="0", pieces=3), *done(usage=USAGE)]
+FOREVER = Pause(3600)
+
+
+def request(words: str = "hi") -> ModelRequest:
+    said = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text=words),))
+    return ModelRequest(model=NAME, system="", transcript=Transcript([said]))
+
+
+def model_at(url: str, **more: float) -> HttpModel:
+    return HttpModel(info_of(NAME), MESSAGES, Endpoint(base_url=url, key=CANARY), clock=lambda: 1000.0, **more)
+
+
+@asynccontextmanager
+async def host(script: Script, **options: int) -> AsyncGenerator[tuple[HttpModel, ScriptedServer]]:
+    """Run a scripted host; at the end nothing may be open."""
+    server = ScriptedServer(script, **options)
+    async with trio.open_nursery() as nursery:
+        model = model_at(await nursery.start(server.serve))
+        yield model, server
+        await model.aclose()
+        await closed(server)
+        nursery.cancel_scope.cancel(reason="the test is over")
+
+
+async def closed(server: ScriptedServer) -> None:
+    with trio.fail_after(5):
+        await server.wait_closed()
+
+
+async def read(stream: HttpStream, events: list[StreamEvent] | None = None) -> list[StreamEvent]:
+    events = [] if events is None else events
+    while batch := await stream.receive():
+        events += batch
+    return events
+
+
+async def ask(model: HttpModel) -> list[StreamEvent]:
+    stream = await model.open(request())
+    try:
+        return await read(stream)
+    finally:
+        await stream.aclose()
+
+
+def words(events: Sequence[StreamEvent]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextChunk))
+
+
+# -- what arrives ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("largest_piece", [1, 7, 1000])
+async def test_an_answer_however_it_is_cut(largest_piece: int) -> None:
+    script = [
+        *reasoning("hm", id="0", signature="sig"),
+        *text("hello é world", id="1", pieces=4),
+        *call("read", {"path": "a"}, id="c", pieces=3),
+        *done("calls", raw="tool_use", usage=USAGE),
+    ]
+    async with host([script], largest_piece=largest_piece) as (model, server):
+        events = await ask(model)
+        assert events == [UsageReported(Usage()), *script]
+        (received,) = server.requests
+        assert received.headers["x-api-key"] == CANARY
+        assert received.headers["anthropic-version"]
+        assert received.json["model"] == "claude-sonnet-4-5"
+
+
+async def test_one_chunk_of_the_network_is_one_batch() -> None:
+    async with host([HELLO]) as (model, _):
+        stream = await model.open(request())
+        batch = await stream.receive()
+        assert words(batch) == "hello world"
+        assert await stream.receive() == []
+        assert await stream.receive() == []
+        await stream.aclose()
+
+
+async def test_events_come_as_they_are_sent() -> None:
+    async with host([[*text("first", id="0"), FOREVER]]) as (model, _):
+        stream = await model.open(request())
+        with trio.fail_after(5):
+            assert words(await stream.receive()) == "first"
+        await stream.aclose()
+
+
+async def test_a_connection_is_used_again_after_a_whole_answer() -> None:
+    async with host([HELLO, HELLO, [HttpFailure(529)], HELLO]) as (model, server):
+        for _ in range(2):
+            assert words(await ask(model)) == "hello world"
+            assert server.connections == 1
+        with pytest.raises(Overloaded):
+            await ask(model)
+        assert words(await ask(model)) == "hello world"
+        assert server.connections == 1
+
+
+async def test_many_answers_at_once() -> None:
+    answered: list[str] = []
+
+    async def one(model: HttpModel) -> None:
+        answered.append(words(await ask(model)))
+
+    async with host(lambda _: HELLO) as (model, _):
+        async with trio.open_nursery() as nursery:
+            for _ in range(150):  # more than httpx would allow by itself
+                nursery.start_soon(one, model)
+    assert answered == ["hello world"] * 150
+
+
+async def test_receive_and_aclose_are_checkpoints() -> None:
+    async with host([HELLO]) as (model, _):
+        stream = await model.open(request())
+        for _ in range(3):
+            with trio.testing.assert_checkpoints():
+                await stream.receive()
+        for _ in range(2):
+            with trio.testing.assert_checkpoints():
+                await stream.aclose()
+        for _ in range(2):
+            with trio.testing.assert_checkpoints():
+                await model.aclose()
+
+
+# -- what goes wrong ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AuthFailed("a"),
+        RateLimited("a", retryable=True, retry_after=2.5, reset_at=1002.5),
+        RateLimited("a", retryable=False, reset_at=5000.0),
+        Overloaded("a", retryable=True),
+        Overloaded("a", retryable=False),
+        ContextOverflow("a"),
+        MediaTooLarge("a"),
+        ContentFiltered("a"),
+        SignatureRejected("a"),
+        ProviderError("a"),
+    ],
+    ids=repr,
+)
+async def test_an_error_instead_of_an_answer(error: ProviderError) -> None:
+    async with host([[Fail(error)]]) as (model, _):
+        with pytest.raises(ProviderError) as caught:
+            await model.open(request())
+    assert type(caught.value) is type(error)
+    assert caught.value.retryable == error.retryable
+    assert caught.value.retry_after == error.retry_after
+    assert caught.value.reset_at == error.reset_at
+
+
+async def test_a_rate_limit_says_when_to_come_back() -> None:
+    limit = HttpFailure(429, "", (("Retry-After", "Thu, 01 Jan 1970 00:17:40 GMT"),))
+    async with host([[limit], [HttpFailure(429, "", (("retry-after-ms", "40"),))]]) as (model, _):
+        with pytest.raises(RateLimited) as caught:
+            await model.open(request())
+        assert (caught.value.retry_after, caught.value.reset_at) == (60.0, 1060.0)
+        with pytest.raises(RateLimited) as caught:
+            await model.open(request())
+        assert caught.value.retry_after == 0.04
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (Break(), ConnectionBroken),
+        (Fail(ConnectionBroken("x")), ConnectionBroken),
+        (Fail(Overloaded("x", retryable=True)), Overloaded),
+        (Fail(RateLimited("x", retryable=True)), RateLimited),
+        (Fail(ContentFiltered("x")), ContentFiltered),
+        (Fail(ProviderProtocolError("x")), ProviderProtocolError),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("largest_piece", [1, 1000])
+async def test_trouble_in_the_middle_comes_after_what_was_said(
+    item: Break | Fail, expected: type[ProviderError], largest_piece: int
+) -> None:
+    started = text("so far", id="0", pieces=3)[:-1]
+    async with host([[*started, item]], largest_piece=largest_piece) as (model, _):
+        stream = await model.open(request())
+        events: list[StreamEvent] = []
+        with pytest.raises(expected) as caught:
+            await read(stream, events)
+        assert type(caught.value) is expected
+        assert [event for event in events if not isinstance(event, UsageReported)] == list(started)
+        with pytest.raises(expected):
+            await stream.receive()
+        await stream.aclose()
+
+
+@pytest.mark.parametrize("answer", [[Break()], [], [*text("a"), Break()], list(text("a"))])
+async def test_an_answer_without_its_end_may_be_tried_again(answer: list[ScriptItem]) -> None:
+    async with host([answer]) as (model, _):
+        with pytest.raises(ConnectionBroken) as caught:
+            await ask(model)
+    assert caught.value.retryable
+
+
+async def test_a_host_that_is_not_there() -> None:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    await listener.aclose()
+    model = model_at(f"http://127.0.0.1:{port}")
+    with pytest.raises(ConnectionBroken, match=r"127\.0\.0\.1") as caught:
+        await model.open(request())
+    assert caught.value.retryable
+    await model.aclose()
+
+
+async def raw_host(task_status: trio.TaskStatus[str], reply: bytes) -> None:
+    """Answer anything with *reply*, then say nothing more."""
+
+    async def handle(stream: trio.SocketStream) -> None:
+        with suppress(trio.BrokenResourceError):  # the client need not read it all
+            await stream.receive_some()
+            await stream.send_all(reply)
+            await trio.sleep_forever()
+
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    task_status.started(f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
+    await trio.serve_listeners(handle, listeners)
+
+
+async def with_raw_host(reply: bytes, use: Callable[[HttpModel], Awaitable[None]]) -> None:
+    async def serve(task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
+        await raw_host(task_status, reply)
+
+    async with trio.open_nursery() as nursery:
+        model = model_at(await nursery.start(serve))
+        await use(model)
+        await model.aclose()
+        nursery.cancel_scope.cancel(reason="the test is over")
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}", ProviderProtocolError),
+        (b"HTTP/1.1 302 Found\r\nlocation: /x\r\ncontent-length: 0\r\n\r\n", ProviderProtocolError),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", ProviderProtocolError),
+        (b"this is no HTTP\r\n\r\n", ConnectionBroken),
+        (b"HTTP/1.1 502 Bad\r\ncontent-length: 999999\r\n\r\n" + b"x" * 999_999, Overloaded),
+        (b"HTTP/1.1 401 No\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nxyz", AuthFailed),
+    ],
+)
+async def test_what_is_no_answer(reply: bytes, expected: type[ProviderError]) -> None:
+    async def use(model: HttpModel) -> None:
+        with pytest.raises(ProviderError) as caught:
+            await model.open(request())
+        assert type(caught.value) is expected
+
+    await with_raw_host(reply, use)
+
+
+async def test_a_stream_needs_no_content_type() -> None:
+    body = b'data: {"type":"message_stop"}\n\n'
+    reply = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+
+    async def use(model: HttpModel) -> None:
+        assert len(await ask(model)) == 1
+
+    await with_raw_host(reply, use)
+
+
+async def test_a_transcript_that_can_t_be_sent_opens_nothing() -> None:
+    async with host([HELLO]) as (model, server):
+        with pytest.raises(ConfigError):
+            await model.open(request(" "))
+        assert server.requests == []
+
+
+async def test_after_the_close() -> None:
+    async with host([[*HELLO[:2], FOREVER]]) as (model, server):
+        stream = await model.open(request())
+        await stream.receive()
+        await model.aclose()
+        await closed(server)
+        with pytest.raises(ConnectionBroken):
+            await stream.receive()
+        await stream.aclose()
+        with pytest.raises(EngineClosed):
+            await model.open(request())
+
+
+# -- the key -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [HttpFailure(401, f'{{"error": {{"type": "authentication_error", "message": "bad key: {CANARY}"}}}}')],
+        [HttpFailure(400, f'{{"error": {{"type": "{CANARY}", "message": "{CANARY}"}}}}')],
+        [TextStarted("0"), Fail(Overloaded(f"no more for {CANARY}"))],
+        [Fail(AuthFailed(CANARY))],
+        [Break()],
+    ],
+)
+async def test_the_key_is_in_no_error(answer: list[ScriptItem]) -> None:
+    async with host([answer]) as (model, _):
+        with pytest.raises(ProviderError) as caught:
+            await ask(model)
+        assert CANARY not in "".join(traceback.format_exception(caught.value))
+        assert CANARY not in repr(caught.value)
+        assert CANARY not in repr(model)
+
+
+async def test_a_key_that_breaks_http_is_in_no_error() -> None:
+    async with host([HELLO]) as (_, server):
+        endpoint = Endpoint(base_url=server.url, key=f"{CANARY}\n")
+        model = HttpModel(info_of(NAME), MESSAGES, endpoint)
+        with pytest.raises(ProviderProtocolError) as caught:
+            await model.open(request())
+        assert CANARY not in "".join(traceback.format_exception(caught.value))
+        assert CANARY not in repr(endpoint)
+        await model.aclose()
+
+
+# -- cancelled ---------------------------------------------------------------------------------
+
+
+DESCRIPTORS = Path("/proc/self/fd")
+needs_proc = pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="counts sockets in /proc")
+
+
+def sockets() -> int:
+    """Count the sockets that this process has open."""
+    count = 0
+    for descriptor in DESCRIPTORS.iterdir():
+        with suppress(FileNotFoundError):  # the one which reads this folder
+            count += str(descriptor.readlink()).startswith("socket:")
+    return count
+
+
+class CancelAtStep(trio.abc.Instrument):
+    """Cancels a scope when its task is about to run for the n-th time."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self.scope = trio.CancelScope()
+        self.task: trio.lowlevel.Task | None = None
+        self.steps = 0
+        self.fired = False
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        if task is self.task:
+            self.steps += 1
+            if self.steps == self.step:
+                self.fired = True
+                self.scope.cancel(reason="the test strikes")
+
+
+def strike(step: int, script: Script, client: Callable[[HttpModel], Awaitable[None]], *, ends: bool) -> bool:
+    """Run *client*, cancelled at its n-th step; tell whether there was one.
+
+    Its end of every connection must be closed at once; if the answers come to their
+    *ends*, one may be kept for the next request until the model is closed.
+    """
+
+    async def main() -> bool:
+        server = ScriptedServer(script, largest_piece=40)
+        cancel = CancelAtStep(step)
+        async with trio.open_nursery() as nursery:
+            model = model_at(await nursery.start(server.serve))
+            before = sockets()
+            cancel.task = trio.lowlevel.current_task()
+            trio.lowlevel.add_instrument(cancel)
+            with cancel.scope, suppress(ConnectionBroken):
+                await client(model)
+            trio.lowlevel.remove_instrument(cancel)
+            if ends:
+                await model.aclose()
+            assert sockets() <= before + server.connections
+            await closed(server)
+            assert sockets() == before
+            await model.aclose()
+            nursery.cancel_scope.cancel(reason="the run is over")
+        gc.collect(1)  # a generator left in the middle would complain now
+        return cancel.fired
+
+    return trio.run(main)
+
+
+async def leave_open(model: HttpModel) -> None:
+    await read(await model.open(request()))
+
+
+async def two_and_a_half_answers(model: HttpModel) -> None:
+    await ask(model)
+    await ask(model)
+    stream = await model.open(request())
+    await stream.receive()
+    await stream.aclose()
+
+
+async def a_refusal(model: HttpModel) -> None:
+    with suppress(Overloaded):
+        await model.open(request())
+
+
+BROKEN: list[ScriptItem] = [*text("x" * 300, pieces=10), Break()]
+REFUSED: list[ScriptItem] = [HttpFailure(529, "x" * 300)]
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("client", "answer", "ends"),
+    [
+        pytest.param(ask, BROKEN, False, id="closed by the caller"),
+        pytest.param(leave_open, BROKEN, False, id="left open by the caller"),
+        pytest.param(two_and_a_half_answers, HELLO, True, id="whole answers"),
+        pytest.param(a_refusal, REFUSED, True, id="no answer"),
+    ],
+)
+def test_a_cancel_at_any_step_leaves_no_socket_open(
+    client: Callable[[HttpModel], Awaitable[None]], answer: list[ScriptItem], ends: bool, count_runs: CountRuns
+) -> None:
+    step = 1
+    while strike(step, lambda _: answer, client, ends=ends):
+        step += 1
+    count_runs(step - 1, "cancelled HTTP answers")
+    assert step > 5
+
+
+async def test_closing_while_cancelled_closes_all_the_same() -> None:
+    async with host([[*HELLO[:2], FOREVER], [*HELLO[:2], FOREVER]]) as (model, server):
+        stream = await model.open(request())
+        await stream.receive()
+        with trio.CancelScope() as scope:
+            scope.cancel(reason="the test strikes")
+            await stream.aclose()
+        assert scope.cancelled_caught
+        await closed(server)
+        await model.open(request())
+        with trio.CancelScope() as scope:
+            scope.cancel(reason="the test strikes")
+            await model.aclose()
+        assert scope.cancelled_caught
+        await closed(server)
+
+
+@pytest.mark.parametrize("answer", [[FOREVER], [*HELLO[:2], FOREVER]])
+async def test_a_cancel_while_the_host_is_silent(answer: list[ScriptItem]) -> None:
+    async with host([answer]) as (model, server):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, model)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            nursery.cancel_scope.cancel(reason="the test strikes")
+        await closed(server)
+        assert len(server.requests) == 1
+
+
+@needs_proc
+async def test_a_cancel_in_the_middle_of_a_tls_handshake() -> None:
+    """httpcore leaves that socket to the garbage collector."""
+    left = trio.Event()
+
+    async def handle(stream: trio.SocketStream) -> None:
+        while await stream.receive_some():
+            pass
+        left.set()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, handle, 0, host="127.0.0.1"))
+        model = model_at(f"https://127.0.0.1:{listener.socket.getsockname()[1]}")
+        before = sockets()
+        async with trio.open_nursery() as opening:
+            opening.start_soon(model.open, request())
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert sockets() == before + 2
+            opening.cancel_scope.cancel(reason="the test strikes")
+        assert sockets() <= before + 1  # the host may not have noticed yet
+        with trio.fail_after(5):
+            await left.wait()
+        await model.aclose()
+        nursery.cancel_scope.cancel(reason="the test is over")
