@@ -19,6 +19,7 @@ from engine.events import (
     CallSettled,
     CallStarted,
     Durable,
+    HistoryReplaced,
     Live,
     PartDiscarded,
     PartEnded,
@@ -259,6 +260,26 @@ def _check_trail(trail: Trail, record: Settled) -> list[str]:
         return [f"{what} raised, but is recorded as {settlement.status}"]
     if trail.returned and settlement.status != "completed" and not settlement.outcome_unknown:
         return [f"{what} returned, but is recorded as {settlement.status}"]
-    if settlement.outcome_unknown and not trail.running and trail.returned and trail.returned_at < record.time:
+    if settlement.outcome_unknown and not trail.running and trail.returned and trail.ended_at < record.time:
         return [f"{what} had returned, but its outcome is recorded as unknown"]
     return []
+
+
+def check_kept(events: Sequence[Seen], transcript: Sequence[Message], trails: Sequence[Trail]) -> list[str]:
+    """Check that what was received, and what was run, is in the transcript (unless the history was replaced)."""
+    if any(isinstance(event, HistoryReplaced) for event in events):
+        return []
+    roots = [e for e in events if not isinstance(e, Resync) and len(e.path) == 1]
+    results = {r.call_id for m in transcript if isinstance(m, ResultsMessage) for r in m.results}
+    announced = {e.call_id for e in roots if isinstance(e, CallAnnounced)}
+    problems = [
+        f"call {trail.call_id} ran, but is not in the transcript"
+        for trail in trails
+        if trail.call_id in announced and trail.call_id not in results
+    ]
+    ends = [event.result for event in roots if isinstance(event, TurnEnded)]
+    if ends and ends[0].stop_reason == "aborted":
+        thrown = [e.part_id for e in roots if isinstance(e, PartDiscarded) and e.reason == "failed"]
+        if thrown:
+            problems.append(f"an aborted turn threw away parts {thrown}")
+    return problems

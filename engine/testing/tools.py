@@ -69,7 +69,7 @@ class Trail:
     returned: bool = False
     raised: bool = False
     running: bool = True
-    returned_at: float = 0.0
+    ended_at: float = 0.0
 
 
 @attrs.define(eq=False)
@@ -111,10 +111,10 @@ class FakeTools:
             raise
         else:
             trail.returned = True
-            trail.returned_at = trio.current_time()
             return result
         finally:
             trail.running = False
+            trail.ended_at = trio.current_time()
 
     async def _delegate(self, args: Work, ctx: ToolContext) -> str:
         trail = Trail(ctx.call_id, args.key, "sub")
@@ -126,6 +126,7 @@ class FakeTools:
             raise
         finally:
             trail.running = False
+            trail.ended_at = trio.current_time()
         trail.returned = True
         return f"{result.stop_reason}: {result.text}"
 

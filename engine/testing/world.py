@@ -26,7 +26,7 @@ from engine.ports import Approver
 from engine.service import open_engine
 from engine.session import Answer, Once, Session, Turn
 from engine.settings import Settings
-from engine.testing.invariants import Seen, check_events, check_fold, check_trails, check_transcript
+from engine.testing.invariants import Seen, check_events, check_fold, check_kept, check_trails, check_transcript
 from engine.testing.ports import CountingIds, ScriptedKeeper, SlowStore, TrioClock
 from engine.testing.script import Answer as ScriptedItems
 from engine.testing.script import done, text
@@ -110,6 +110,8 @@ class Points:
     armed: bool = attrs.field(default=False, init=False)
     fired: int = attrs.field(default=0, init=False)
     fired_at: float | None = attrs.field(default=None, init=False)
+    in_body: bool = attrs.field(default=False, init=False)
+    fired_in_body: bool = attrs.field(default=False, init=False)
     fired_seq: int = attrs.field(default=0, init=False)
     session: Session | None = attrs.field(default=None, init=False)
     turn: Turn | None = attrs.field(default=None, init=False)
@@ -143,6 +145,7 @@ class Points:
         self.fired += 1
         if first:
             self.fired_at = trio.current_time()
+            self.fired_in_body = self.in_body and not self._is_over()
             self.fired_seq = 0 if self.session is None else self.session.journal.seq
         match self.injection.way, first:
             case ("user" | "user_twice", _) | ("user_then_host", True) | ("host_then_user", False):
@@ -153,6 +156,12 @@ class Points:
                 self.host.deadline = trio.current_time()
             case ("leave", _):
                 self.leaving.cancel(reason="injected: leave the block")
+
+    def _is_over(self) -> bool:
+        try:
+            return self.turn is not None and bool(self.turn.result.stop_reason)
+        except EngineError:
+            return False
 
 
 _TWO = frozenset({"user_then_host", "host_then_user", "user_twice"})
@@ -169,10 +178,9 @@ class Run:
     seen: list[Seen] = attrs.field(factory=list[Seen])
     result: TurnResult | None = None
     ended_at: float | None = None
-    raised: BaseException | None = None
     host_cancelled: bool = False
+    left_quietly: bool = False
     tasks_left: list[str] = attrs.field(factory=list[str])
-    tasks_at_end: list[str] = attrs.field(factory=list[str])
     open_streams: int = 0
     problems: list[str] = attrs.field(factory=list[str])
 
@@ -238,7 +246,8 @@ async def _play(scenario: Scenario, run: Run) -> None:
             run.open_streams = run.model.open_streams
             _drain(watcher, run)
             run.problems += check_transcript(session.state.transcript)
-            await _next_turn(run, session)
+            run.problems += check_kept(run.seen, session.state.transcript, run.tools.trails)
+            await _next_turn(scenario, run, session)
             _drain(watcher, run)
             await _check_store(run, session)
 
@@ -256,8 +265,10 @@ async def _first_turn(scenario: Scenario, run: Run, session: Session, watcher: C
         points.armed = True
         try:
             async with turn:
+                points.in_body = True
                 with points.leaving:
                     await _watch(scenario, run, turn)
+            run.left_quietly = True
         finally:
             points.armed = False
             run.ended_at = run.ended_at or trio.current_time()
@@ -280,6 +291,7 @@ async def _watch(scenario: Scenario, run: Run, turn: Turn) -> None:
         while steers and started >= steers[0][0]:
             _steer(turn, steers.pop(0)[1])
         if isinstance(event, TurnEnded) and event.session_id == event.path[0]:
+            run.points.in_body = False
             run.ended_at = trio.current_time()
             if event.seq is None or run.store.durable.get(event.session_id, 0) < event.seq:
                 run.problems.append("the turn's end was announced before it was durable")
@@ -303,14 +315,16 @@ def _steer(turn: Turn, message: str) -> None:
         return
 
 
-async def _next_turn(run: Run, session: Session) -> None:
+async def _next_turn(scenario: Scenario, run: Run, session: Session) -> None:
     """The session goes on: the next prompt works, whatever happened to the one before."""
     run.model.script = [[*text(NEXT_ANSWER), *done()]]
     run.model.repeat = True
     run.model.requests.clear()
-    async with session.prompt(NEXT_PROMPT) as turn:
+    async with session.prompt(NEXT_PROMPT, settings=Settings()) as turn:
         await turn.wait()
-    if turn.result.stop_reason != "completed" or turn.result.text != NEXT_ANSWER:
+    # A stop hook that always blocks does so here as well, until the same answer counts as a circle.
+    good = {"completed", "stop_hook_limit", "doom_loop"} if scenario.hooks.stop else {"completed"}
+    if turn.result.stop_reason not in good or turn.result.text != NEXT_ANSWER:
         run.problems.append(f"the next prompt ended with {turn.result}")
     for request in run.model.requests:
         run.problems += [f"in the next request: {problem}" for problem in check_transcript(request.transcript)]
@@ -360,6 +374,8 @@ def _verify_cancel(scenario: Scenario, run: Run) -> list[str]:
     problems: list[str] = []
     if injection.way in {"host", "host_deadline"} and not run.host_cancelled:
         problems.append("the host's cancel did not come out of the block")
+    if injection.way == "host" and points.fired_in_body and run.left_quietly and scenario.breaks_after is None:
+        problems.append("the host's cancel struck inside the block, and the block was left as if nothing was")
     if injection.way in {"user", "user_twice", "leave"} and run.host_cancelled:
         problems.append("a cancel of the turn came out of the block as the host's")
     assert points.fired_at is not None
@@ -371,10 +387,17 @@ def _verify_cancel(scenario: Scenario, run: Run) -> list[str]:
     ]
     shown = run.ended_at if injection.way in {"user", "user_twice"} and run.ended_at is not None else None
     late = (shown if shown is not None else ended[0] if ended else points.fired_at) - points.fired_at
-    allowed = scenario.grace + 2 * scenario.store_delay + EPSILON
+    allowed = _needed(scenario, run, points.fired_at) + 2 * scenario.store_delay + EPSILON
     if late > allowed:
         problems.append(f"the turn ended {late:.4f} s after the cancel; {allowed:.4f} s were allowed")
     return problems
+
+
+def _needed(scenario: Scenario, run: Run, fired_at: float) -> float:
+    """Return how long the clean-up may take: as long as the slowest call really cleaned up, up to the grace."""
+    if scenario.tools:
+        return scenario.grace
+    return max([0.0, *(min(trail.ended_at - fired_at, scenario.grace) for trail in run.tools.trails)])
 
 
 def _verify_starts(run: Run) -> list[str]:

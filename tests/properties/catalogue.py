@@ -1,0 +1,170 @@
+"""The scenarios that are cancelled at each of their points: one for each thing that a turn may be doing."""
+
+from collections.abc import Callable, Sequence
+
+import trio
+
+from engine.errors import ContextOverflow, Overloaded, SignatureRejected
+from engine.hooks import Hooks, StopDecision, Stopping, ToolDecision, ToolUse
+from engine.messages import Message, ResultsMessage
+from engine.model import ModelRequest
+from engine.ports import ContextView
+from engine.session import Always, Reject
+from engine.settings import Limits, Settings
+from engine.testing.ports import ScriptedKeeper
+from engine.testing.script import Answer, Break, Fail, Pause, call, done, reasoning, text
+from engine.testing.tools import MANNERS
+from engine.testing.world import Scenario
+
+
+def _manner(manner: str) -> Scenario:
+    """A safe call and one that runs alone, both behaving in that manner."""
+    first = [
+        *text("x"),
+        *call("look", {"key": "a", "seconds": 0.3, "manner": manner}, id="1"),
+        *call("work", {"key": "b", "seconds": 0.3, "manner": manner}, id="2"),
+        *done("calls"),
+    ]
+    return Scenario(script=[first])
+
+
+def _deep(manner: str) -> Scenario:
+    """Sub-agents three levels deep, the last one running a call in that manner."""
+    root = [
+        *call("sub", {"key": "one"}, id="1"),
+        *call("look", {"key": "x", "seconds": 0.5}, id="2"),
+        *done("calls"),
+    ]
+    child = [*text("child "), *call("sub", {"key": "two"}, id="1"), *done("calls")]
+    grandchild = [*text("deep "), *call("look", {"key": "y", "seconds": 0.5, "manner": manner}, id="1"), *done("calls")]
+    return Scenario(script=[root, child, grandchild])
+
+
+async def _slow_hook(use: ToolUse) -> ToolDecision | None:
+    await trio.sleep(0.2)
+    return None
+
+
+async def _one_more_round(stopping: Stopping) -> StopDecision | None:
+    await trio.sleep(0.1)
+    return StopDecision(verdict="block", reason="go on") if stopping.already_blocked < 1 else None
+
+
+def _keep_last(view: ContextView) -> Sequence[Message]:
+    return view.transcript[-1:]
+
+
+def _keep_all(view: ContextView) -> Sequence[Message]:
+    return view.transcript[:]
+
+
+def _busy_keeper() -> ScriptedKeeper:
+    return ScriptedKeeper(seconds=0.5, prunes=[_keep_all], compacts=[_keep_last], forced=[_keep_last])
+
+
+_WORK = call("work", {"key": "a", "seconds": 0.3}, id="1")
+_LOOK = call("look", {"key": "b", "seconds": 0.3}, id="2")
+_LOOK_MORE = call("look", {"key": "c", "seconds": 0.2}, id="3")
+
+
+def _ask_for_work_once(request: ModelRequest) -> Answer:
+    """Answer like a model that has not seen a result of its call."""
+    has_run = any(isinstance(message, ResultsMessage) for message in request.transcript)
+    return [*text("ok"), *done()] if has_run else [*_WORK, *done("calls")]
+
+
+CATALOGUE: dict[str, Callable[[], Scenario]] = {
+    **{f"manner {manner}": lambda manner=manner: _manner(manner) for manner in MANNERS},
+    "text and thinking": lambda: Scenario(
+        script=[[*reasoning("hm", pieces=2, signature="s"), *text("Hello there", pieces=3), *done()]]
+    ),
+    "interleaved": lambda: Scenario(
+        script=[[e for pair in zip(text("ab", id="1", pieces=2), text("cd", id="2", pieces=2), strict=True) for e in pair]]
+    ),
+    "parallel calls": lambda: Scenario(
+        script=[
+            [
+                *(e for n in range(4) for e in call("look", {"key": f"k{n}", "seconds": 0.1 * (4 - n)}, id=f"{n}")),
+                *done("calls"),
+            ]
+        ]
+    ),
+    "slow stream": lambda: Scenario(script=[[*text("a"), Pause(1), *_LOOK, Pause(1), *_WORK, Pause(1), *done("calls")]]),
+    "one chunk": lambda: Scenario(batch=100, script=[[*text("abc", pieces=3), *_LOOK, *_WORK, *_LOOK_MORE, *done("calls")]]),
+    "question answered": lambda: Scenario(asks=True, script=[[*_WORK, *_LOOK, *done("calls")]]),
+    "question answered always": lambda: Scenario(
+        asks=True,
+        reply=lambda _: Always(),
+        script=[[*_WORK, *call("work", {"key": "z"}, id="9"), *done("calls")]],
+    ),
+    "question rejected with a word": lambda: Scenario(
+        asks=True, reply=lambda _: Reject("not that"), script=[[*_WORK, *_LOOK, *done("calls")]]
+    ),
+    "question rejected": lambda: Scenario(
+        asks=True, reply=lambda _: Reject(), script=[[*_LOOK, *_WORK, *_LOOK_MORE, *done("calls")]]
+    ),
+    "question unanswered": lambda: Scenario(
+        asks=True,
+        reply=lambda _: None,
+        settings=Settings(question_timeout=2.0),
+        script=[[*_WORK, *done("calls")]],
+    ),
+    "retries and a break": lambda: Scenario(
+        script=[
+            [Fail(Overloaded("busy", retryable=True))],
+            [*text("abc", pieces=2), Break()],
+            [*_LOOK, Pause(1), Break()],
+            [*text("ok"), *done()],
+        ]
+    ),
+    "runs before a break": lambda: Scenario(script=[[*_WORK, Pause(1), Break()], _ask_for_work_once]),
+    "break in the arguments": lambda: Scenario(script=[[*text("abc"), *call("look", {"key": "q"}, id="1", pieces=3)[:-2], Break()]]),
+    "slow store": lambda: Scenario(store_delay=0.05, script=[[*_WORK, *done("calls")]]),
+    "steered": lambda: Scenario(
+        steers=((1, "left"), (2, "right")),
+        script=[[*_LOOK, *done("calls")], [*_LOOK_MORE, *done("calls")]],
+    ),
+    "hooks": lambda: Scenario(
+        hooks=Hooks(before_tool=(_slow_hook,), after_tool=(_slow_hook,), stop=(_one_more_round,)),
+        script=[[*_WORK, *done("calls")]],
+    ),
+    "compaction": lambda: Scenario(
+        keeper=_busy_keeper, script=[[Fail(ContextOverflow("too long"))], [*text("ok"), *done()]]
+    ),
+    "cut off": lambda: Scenario(
+        script=[[*text("abc"), *done("length")], [*text("abc"), *done("length")], [*text("def"), *done()]]
+    ),
+    "cut off in a call": lambda: Scenario(
+        script=[[*_LOOK, *call("work", {"key": "never"}, id="9", pieces=4)[:-3], *done("length")]]
+    ),
+    "paused by the provider": lambda: Scenario(script=[[*text("a"), *done("pause")], [*text("b"), *done()]]),
+    "signature rejected": lambda: Scenario(script=[[Fail(SignatureRejected("old"))], [*text("b"), *done()]]),
+    "chain": lambda: Scenario(
+        settings=Settings(chain=True),
+        script=[
+            [
+                *call("work", {"key": "1", "seconds": 0.1, "manner": "failed"}, id="1"),
+                *call("work", {"key": "2", "seconds": 0.1}, id="2"),
+                *done("calls"),
+            ]
+        ],
+    ),
+    "deadline": lambda: Scenario(settings=Settings(limits=Limits(seconds=0.7)), script=[[*_WORK, *_LOOK, *_LOOK_MORE, *done("calls")]]),
+    "step limit": lambda: Scenario(settings=Settings(limits=Limits(steps=2)), script=[[*_LOOK, *done("calls")]] * 3, unique_keys=False),
+    "doom loop": lambda: Scenario(
+        asks=True,
+        unique_keys=False,
+        script=[[*call("look", {"key": "same"}, id="1"), *done("calls")]] * 4,
+    ),
+    "left early": lambda: Scenario(breaks_after=12, script=[[*text("abcdef", pieces=5), *_LOOK, *done("calls")]]),
+    "sub-agent": lambda: Scenario(
+        script=[
+            [*call("sub", {"key": "do"}, id="1"), *call("look", {"key": "x", "seconds": 0.5}, id="2"), *done("calls")],
+            [*text("child "), *call("look", {"key": "y", "seconds": 0.5}, id="1"), *done("calls")],
+        ]
+    ),
+    "three levels, stubborn": lambda: _deep("stubborn"),
+    "three levels, cleaning up": lambda: _deep("cleans_up"),
+}
+
+

@@ -1,0 +1,127 @@
+"""Faults planted in copies of the package, each with the scenarios that must find it.
+
+Run as a program with a scenario's name, it plays that scenario and exits 1 when a
+promise is broken, so that each mutant has a process, and a package, of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Mutant:
+    """One planted fault: in *file*, *old* becomes *new*."""
+
+    file: str
+    old: str
+    new: str
+    scenarios: tuple[str, ...]
+
+
+MUTANTS: dict[str, Mutant] = {
+    "an await between the journal and the settlement": Mutant(
+        file="nursery/worker.py",
+        old="    else:\n        call.settle(outcome)\n",
+        new=(
+            "    else:\n"
+            "        from engine.events import CallSettled\n"
+            "        step.run.journal.append(CallSettled(call_id=entry.call_id, settlement=outcome.settlement))\n"
+            "        await trio.lowlevel.checkpoint()\n"
+            "        entry.outcome.settle(outcome.settlement)\n"
+        ),
+        scenarios=("parallel calls",),
+    ),
+    "an await before the settlement": Mutant(
+        file="nursery/worker.py",
+        old="    else:\n        call.settle(outcome)\n",
+        new="    else:\n        await trio.lowlevel.checkpoint()\n        call.settle(outcome)\n",
+        scenarios=("parallel calls",),
+    ),
+    "an unshielded await before the abort marks": Mutant(
+        file="nursery/cleanup.py",
+        old="with trio.CancelScope(shield=True, deadline=_deadline(run, entry.grace)):",
+        new="with trio.CancelScope(deadline=_deadline(run, entry.grace)):",
+        scenarios=("manner cleans_up",),
+    ),
+    "a swallowed Cancelled in the worker": Mutant(
+        file="tools/pipeline.py",
+        old="            passing, ordinary = split(error)\n            if passing is error:\n                raise\n"
+        "            if passing is not None:\n                raise passing from None\n"
+        "            return Outcome(settlement=_error_of(ordinary))\n",
+        new="            return Outcome(settlement=_error_of(error))\n",
+        scenarios=("manner plain",),
+    ),
+    "a swallowed Cancelled at the public border": Mutant(
+        file="session.py",
+        old="                # host's own; the scope that was cancelled stays cancelled.\n                return False\n",
+        new="                # host's own; the scope that was cancelled stays cancelled.\n                return True\n",
+        scenarios=("manner plain",),
+    ),
+    "a late settlement that wins": Mutant(
+        file="deferred.py",
+        old="            self.dropped += 1\n            return False\n",
+        new="            self.dropped += 1\n",
+        scenarios=("question rejected",),
+    ),
+    "TurnEnded before the flush": Mutant(
+        file="journal.py",
+        old="return self.journal.append(last, turn_id=self.turn_id, held=True)",
+        new="return self.journal.append(last, turn_id=self.turn_id)",
+        scenarios=("slow store",),
+    ),
+    "a queued call started after the cancel": Mutant(
+        file="nursery/worker.py",
+        old="        # checkpoint, and that one may be inside the tool.\n"
+        "        await trio.lowlevel.checkpoint_if_cancelled()\n",
+        new="        # checkpoint, and that one may be inside the tool.\n",
+        scenarios=("question answered", "manner plain"),
+    ),
+    "a request sent again after a call of it has run": Mutant(
+        file="nursery/moves.py",
+        old="    if outcome.started:\n",
+        new="    if outcome.started and not outcome.started:\n",
+        scenarios=("runs before a break",),
+    ),
+    "results delivered as they come": Mutant(
+        file="nursery/ledger.py",
+        old='        self.trace.point("ledger.settled")\n',
+        new="        self.deliver(entry)\n",
+        scenarios=("parallel calls",),
+    ),
+    "a clean-up that forgets what was received": Mutant(
+        file="nursery/cleanup.py",
+        old="    step.close(keep=True)\n",
+        new="    step.close(keep=False)\n",
+        scenarios=("slow stream",),
+    ),
+}
+
+
+def plant(mutant: Mutant, package: Path) -> None:
+    """Put the fault into the copy of the package at *package*. Raises if its place is not there exactly once."""
+    path = package / mutant.file
+    source = path.read_text(encoding="utf-8")
+    if source.count(mutant.old) != 1:
+        raise LookupError(f"{mutant.file} holds the place of the fault {source.count(mutant.old)} times, not once")
+    path.write_text(source.replace(mutant.old, mutant.new), encoding="utf-8")
+
+
+def main(name: str) -> int:
+    """Play a scenario, cancelled everywhere; return 1 and say why if a promise is broken."""
+    from engine.testing.cancel import PromiseBroken, cancel_everywhere
+    from tests.properties.catalogue import CATALOGUE
+
+    try:
+        cancel_everywhere(CATALOGUE[name](), every=2)
+    except PromiseBroken as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1]))
