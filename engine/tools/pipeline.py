@@ -20,7 +20,7 @@ from engine.events import AnswerKind, SharedContext
 from engine.exceptions import describe, split
 from engine.hooks import Hooks, ToolDecision, ToolHook, ToolUse
 from engine.ids import SessionId
-from engine.messages import Settlement
+from engine.messages import ImagePart, Settlement
 from engine.ports import Judgement, PermissionQuery
 from engine.settings import Settings
 from engine.tools.context import ToolContext
@@ -224,6 +224,9 @@ def _outcome_of(returned: object) -> Outcome:
     if not isinstance(returned, ToolOutput):
         text = f"The tool returned {type(returned).__name__} where it must return str or ToolOutput."
         return Outcome(settlement=Settlement(status="error", text=text))
+    if (wrong := _wrong_field(returned)) is not None:
+        text = f"The tool returned a ToolOutput whose {wrong}."
+        return Outcome(settlement=Settlement(status="error", text=text))
     settlement = Settlement(
         status="completed",
         text=returned.text,
@@ -232,6 +235,21 @@ def _outcome_of(returned: object) -> Outcome:
         metadata=returned.metadata,
     )
     return Outcome(settlement=settlement, modify=returned.modify, stop=returned.stop)
+
+
+def _wrong_field(output: ToolOutput) -> str | None:
+    """Say which field has a wrong type: what gets into the transcript goes into every later request."""
+    fields: tuple[tuple[bool, str], ...] = (
+        (_is_a(str, output.text), "text must be a str"),
+        (_is_a(str, output.metadata), "metadata must be a str"),
+        (_is_a(tuple, output.images) and all(_is_a(ImagePart, i) for i in output.images), "images must be a tuple of ImagePart"),
+        (output.stop is None or _is_a(str, output.stop), "stop must be a str or None"),
+    )
+    return next((told for is_right, told in fields if not is_right), None)
+
+
+def _is_a(kind: type, value: object) -> bool:
+    return isinstance(value, kind)
 
 
 def _withheld(outcome: Outcome) -> Outcome:
