@@ -37,7 +37,7 @@ from engine.model import (
 from engine.settings import RetryPolicy, Settings, Timeouts
 from engine.testing.script import Answer, Break, Fail, Pause, ScriptItem, call, done, reasoning, text
 from tests.support.bench import Bench
-from tests.support.world import Played, World, world
+from tests.support.world import Played, World, about, world
 
 NO_RETRY = RetryPolicy(attempts=0)
 
@@ -130,7 +130,7 @@ async def test_t2_a_call_without_a_start_exists_and_runs(autojump_clock: MockClo
 
 async def test_t2_arguments_before_the_start_of_a_call_are_not_lost(autojump_clock: MockClock) -> None:
     bench = Bench()
-    first = [
+    first: list[ScriptItem] = [
         ToolCallChunk("1", '{"name":'),
         ToolCallStarted("1", "read"),
         ToolCallChunk("1", '"a"}'),
@@ -244,7 +244,7 @@ async def test_watchdog_without_retries_the_turn_ends_with_provider_error_and_ke
         played = await w.play()
         assert (played.stop_reason, played.result.detail) == ("provider_error", str(StreamTimeout("idle", 10)))
         assert played.result.text == "Half"
-        assert autojump_clock.current_time() == pytest.approx(10)
+        assert autojump_clock.current_time() == about(10)
         await w.goes_on()
 
 
@@ -254,7 +254,7 @@ async def test_watchdog_pings_renew_it(autojump_clock: MockClock) -> None:
     async with world([*slow, TextDone("t"), *done()], settings=settings) as w:
         played = await w.play()
     assert (played.stop_reason, played.result.text, played.reasons) == ("completed", "At last.", [])
-    assert autojump_clock.current_time() == pytest.approx(12 * 9)
+    assert autojump_clock.current_time() == about(12 * 9)
 
 
 async def test_watchdog_deltas_renew_it(autojump_clock: MockClock) -> None:
@@ -270,7 +270,7 @@ async def test_watchdog_headers_that_do_not_come_are_a_typed_timeout(autojump_cl
     async with world([Pause(6), *text("Late."), *done()], settings=settings) as w:
         played = await w.play()
         assert (played.stop_reason, played.result.detail) == ("provider_error", str(StreamTimeout("headers", 5)))
-        assert autojump_clock.current_time() == pytest.approx(5)
+        assert autojump_clock.current_time() == about(5)
         await w.goes_on()
 
 
@@ -287,7 +287,7 @@ async def test_watchdog_the_total_deadline_ends_a_stream_that_never_falls_silent
     async with world(endless, settings=settings) as w:
         played = await w.play()
         assert (played.stop_reason, played.result.detail) == ("provider_error", str(StreamTimeout("total", 60)))
-        assert autojump_clock.current_time() == pytest.approx(60)
+        assert autojump_clock.current_time() == about(60)
         assert set(played.result.text) == {"."}
         await w.goes_on()
 
@@ -297,7 +297,7 @@ async def test_watchdog_the_total_deadline_counts_the_headers_too(autojump_clock
     async with world([Pause(40), TextStarted("t"), Pause(40), TextChunk("t", "."), *done()], settings=settings) as w:
         played = await w.play()
     assert played.result.detail == str(StreamTimeout("total", 60))
-    assert autojump_clock.current_time() == pytest.approx(60)
+    assert autojump_clock.current_time() == about(60)
 
 
 async def test_watchdog_leaves_a_tool_alone_and_the_stream_that_broke_beside_it_is_not_sent_again(
@@ -308,7 +308,7 @@ async def test_watchdog_leaves_a_tool_alone_and_the_stream_that_broke_beside_it_
     first = [*call("read", {"name": "slow", "seconds": 100}, id="1"), *text("and th"), Pause(1000), *done("calls")]
     async with world(first, [*text("Done."), *done()], tools=bench.tools(), settings=settings) as w:
         played = await w.play()
-    assert bench.spans == {"slow": (0, pytest.approx(100))}
+    assert bench.spans == {"slow": (0, about(100))}
     assert played.reasons == ["resume_after_break"]
     assert played.statuses == ["completed"]
     assert len(w.requests) == 2
@@ -411,7 +411,7 @@ async def test_t23_retries_are_counted_spaced_and_end_with_the_error(autojump_cl
         assert (played.stop_reason, played.result.detail) == ("provider_error", "busy")
         assert len(w.requests) == 6
         assert played.reasons == ["provider_retry"] * 5
-        assert autojump_clock.current_time() == pytest.approx(2 + 4 + 8 + 16 + 32)
+        assert autojump_clock.current_time() == about(2 + 4 + 8 + 16 + 32)
         await w.goes_on()
 
 

@@ -34,7 +34,7 @@ from engine.state import Busy, Idle
 from engine.testing.script import Answer, Pause, ScriptItem, call, done, spread, text
 from engine.tools.spec import Tool
 from tests.support.bench import Bench, Job
-from tests.support.world import Played, Seen, world
+from tests.support.world import Played, Seen, about, world
 
 DONE: Answer = [*text("Done."), *done()]
 
@@ -54,7 +54,7 @@ async def test_t3_five_safe_calls_of_one_second_take_one_second(autojump_clock: 
     first = [*calls("read", *[(name, 1.0) for name in "abcde"]), *done("calls")]
     async with world(first, DONE, tools=bench.tools()) as w:
         played = await w.play()
-    assert autojump_clock.current_time() == pytest.approx(1.0)
+    assert autojump_clock.current_time() == about(1.0)
     assert played.statuses == ["completed"] * 5
 
 
@@ -64,7 +64,7 @@ async def test_t3_calls_announced_over_two_seconds_end_with_the_critical_path(au
     async with world([*announced[:-1], *done("calls")], DONE, tools=bench.tools()) as w:
         await w.play()
     assert [began for began, _ in bench.spans.values()] == pytest.approx([0, 0.5, 1.0, 1.5, 2.0])
-    assert autojump_clock.current_time() == pytest.approx(3.0)
+    assert autojump_clock.current_time() == about(3.0)
 
 
 async def test_t3_a_tool_that_raises_before_its_first_await_settles_and_delays_nothing(
@@ -136,12 +136,12 @@ async def test_t3_cleanup_longer_than_the_default_grace_is_waited_for_if_declare
             await trio.sleep(1)
             turn.cancel()
             result = await turn.wait()
-            assert trio.current_time() == pytest.approx(1.4)
-            assert cleaned == [pytest.approx(1.4)]
+            assert trio.current_time() == about(1.4)
+            assert cleaned == [about(1.4)]
         assert (result.stop_reason, result.during) == ("aborted", "tools")
         (settled,) = [e for e in w.session.journal.events() if isinstance(e, CallSettled)]
         assert (settled.settlement.reason, settled.settlement.outcome_unknown) == ("cancelled", False)
-        assert settled.time == pytest.approx(1.4)
+        assert settled.time == about(1.4)
         await w.goes_on()
 
 
@@ -162,14 +162,14 @@ async def test_t3_a_tool_that_ignores_the_cancel_is_abandoned_at_its_grace(autoj
             await trio.sleep(1)
             turn.cancel()
             result = await turn.wait()
-            assert trio.current_time() == pytest.approx(1.25)
+            assert trio.current_time() == about(1.25)
             assert (result.stop_reason, result.during) == ("aborted", "tools")
             assert w.session.state.status == Idle()
             assert gone == []
             # The session is idle and takes the next prompt while the tool is still there.
             await w.goes_on()
             assert gone == []
-        assert gone == [pytest.approx(10)]
+        assert gone == [about(10)]
         events = w.session.journal.events()
         (settled,) = [e.settlement for e in events if isinstance(e, CallSettled)]
         assert (settled.status, settled.reason, settled.outcome_unknown) == ("aborted", "cancelled", True)
@@ -227,7 +227,7 @@ async def test_t3_a_call_that_runs_over_its_own_timeout_is_ended_by_it(autojump_
     assert played.statuses == ["timeout"]
     assert "so far" in played.settlements[0].text
     assert "5 s" in played.settlements[0].text
-    assert (played.stop_reason, autojump_clock.current_time()) == ("completed", pytest.approx(5))
+    assert (played.stop_reason, autojump_clock.current_time()) == ("completed", about(5))
 
 
 # -- C1: starts and delivery ------------------------------------------------------------------------
@@ -246,10 +246,10 @@ async def test_c1_a_call_starts_before_the_next_ones_arguments_have_arrived(auto
     ]
     async with world(first, DONE, tools=bench.tools()) as w:
         played = await w.play()
-    assert bench.spans["one"] == (0, pytest.approx(1)), "it ran while the stream went on"
+    assert bench.spans["one"] == (0.0, about(1))  # while the stream went on
     order = [type(e).__name__ for e in played.own if getattr(e, "call_id", None) == first_call(played)]
     assert order[:5] == ["CallAnnounced", "CallQueued", "CallStarted", "CallSettled", "CallDelivered"]
-    assert bench.began["three"] == pytest.approx(10)
+    assert bench.began["three"] == about(10)
     # Call 2's end never came: it was cut off, and is not run.
     assert played.statuses == ["completed", "error", "completed"]
     assert "two" not in bench.began
@@ -299,8 +299,8 @@ async def test_c1_a_call_queued_after_the_abort_never_executes(autojump_clock: M
             turn.cancel()
             await turn.wait()
         events = w.session.journal.events()
-        settled = [e.settlement for e in events if isinstance(e, CallSettled)]
-        assert [s.reason for s in settled] == ["not_executed", "cancelled"]
+        settled = [e.settlement.reason for e in events if isinstance(e, CallSettled)]
+        assert sorted(settled, key=str) == ["cancelled", "not_executed"]
         assert bench.log == ["+one", "-one"]
         await w.goes_on()
 
@@ -335,10 +335,10 @@ async def test_c2_safe_safe_unsafe_safe_timeline(autojump_clock: MockClock) -> N
     async with world(first, DONE, tools=bench.tools()) as w:
         await w.play()
     assert bench.spans == {
-        "r1": (0, pytest.approx(1)),
-        "r2": (0, pytest.approx(2)),
-        "b": (pytest.approx(2), pytest.approx(3)),
-        "r3": (pytest.approx(3), pytest.approx(4)),
+        "r1": (0, about(1)),
+        "r2": (0, about(2)),
+        "b": (about(2), about(3)),
+        "r3": (about(3), about(4)),
     }
 
 
@@ -348,7 +348,7 @@ async def test_c2_25_safe_calls_are_never_more_than_10_at_once(autojump_clock: M
     async with world(first, DONE, tools=bench.tools()) as w:
         played = await w.play()
     assert bench.most == 10
-    assert autojump_clock.current_time() == pytest.approx(3)
+    assert autojump_clock.current_time() == about(3)
     assert [s.text for s in played.settlements] == [f"did n{i}" for i in range(25)]
 
 
@@ -357,7 +357,7 @@ async def test_c2_the_settings_say_how_many_at_once(autojump_clock: MockClock) -
     first = [*calls("read", *[(f"n{i}", 1.0) for i in range(6)]), *done("calls")]
     async with world(first, DONE, tools=bench.tools(), settings=Settings(parallel=2)) as w:
         await w.play()
-    assert (bench.most, autojump_clock.current_time()) == (2, pytest.approx(3))
+    assert (bench.most, autojump_clock.current_time()) == (2, about(3))
 
 
 async def test_c2_a_predicate_that_raises_makes_the_calls_run_one_by_one(autojump_clock: MockClock) -> None:
