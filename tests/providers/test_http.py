@@ -258,6 +258,38 @@ async def test_a_host_that_is_not_there() -> None:
     await model.aclose()
 
 
+async def test_a_host_that_does_not_shake_hands_in_time() -> None:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")  # the kernel accepts, nobody answers
+    model = model_at(f"https://127.0.0.1:{listener.socket.getsockname()[1]}", connect_timeout=0.05)
+    with pytest.raises(ConnectionBroken, match="in time") as caught:
+        await model.open(request())
+    assert caught.value.retryable
+    await model.aclose()
+    await listener.aclose()
+
+
+async def test_proxy_settings_that_don_t_work_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "nonsense://proxy.example")
+    model = model_at("https://models.example")
+    with pytest.raises(ConfigError, match="proxy"):
+        await model.open(request())
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://localhost:1", True),
+        ("http://127.0.0.2", True),
+        ("http://[::1]:1", True),
+        ("http://models.example", False),
+        ("http://10.0.0.1", False),
+    ],
+)
+def test_no_proxy_stands_between_us_and_this_machine(url: str, expected: bool) -> None:
+    assert Endpoint(base_url=url, key="k").is_loopback == expected
+
+
 async def raw_host(task_status: trio.TaskStatus[str], reply: bytes) -> None:
     """Answer anything with *reply*, then say nothing more."""
 
