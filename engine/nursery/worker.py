@@ -78,6 +78,8 @@ async def _guarded(call: _Call) -> Outcome:
     outcome = await run_call(call)
     if finding is None or finding.action != "nudge":
         return outcome
+    # Before the nudge is added: a text of ours would make the same result look like another one.
+    call.note_result(outcome.settlement)
     text = (
         f"{outcome.settlement.text}\n\n[You are going in circles: {finding.detail}. Do something else, or say what "
         "keeps you from it.]"
@@ -149,12 +151,16 @@ class _Call:
     @enable_ki_protection
     def settle(self, outcome: Outcome) -> None:
         settlement = outcome.settlement
-        if self.entry.seen is not None:
-            self.entry.seen.result = digest(f"{settlement.status}:{settlement.text}")
-            self.entry.seen.is_error = settlement.status == "error"
+        self.note_result(settlement)
         self.step.ledger.settle(self.entry, settlement, outcome.modify)
         if outcome.stop is not None and self.step.run.prevented is None:
             self.step.run.prevented = outcome.stop
+
+    def note_result(self, settlement: Settlement) -> None:
+        seen = self.entry.seen
+        if seen is not None and seen.result is None:
+            seen.result = digest(f"{settlement.status}:{settlement.text}")
+            seen.is_error = settlement.status == "error"
 
     def look_for_circles(self) -> Finding | None:
         signature = signature_of(self.entry.tool_name, self.entry.arguments)
