@@ -127,7 +127,7 @@ def _is_last(run: TurnRun) -> bool:
 async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, text: str) -> StepOutcome:
     """Add to an outcome what is known only now: circles, steers, stop hooks, the fit of a structured answer."""
     if outcome.calls == 0:
-        outcome = attrs.evolve(outcome, doom=_look_for_monologue(run, text))
+        outcome = _look_for_monologue(run, outcome, text)
     if wants_stop_hooks(outcome) and not steers(run):
         verdict, reason = await _ask_stop_hooks(run, state, text)
         outcome = attrs.evolve(outcome, stop_hook=verdict, stop_hook_text=reason)
@@ -139,13 +139,15 @@ async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, te
     return attrs.evolve(outcome, steered=bool(steers(run)))
 
 
-def _look_for_monologue(run: TurnRun, text: str) -> str | None:
-    """Return why to stop, if the model says the same again after it was told so. Not a checkpoint."""
+def _look_for_monologue(run: TurnRun, outcome: StepOutcome, text: str) -> StepOutcome:
+    """Add to an outcome that the model says the same again: it is told so once, then it is stopped. Not a checkpoint."""
     finding = run.doom.check_text(text)
     if finding is None:
-        return None
+        return outcome
     run.journal.append(DoomDetected(kind=finding.kind, action=finding.action, detail=finding.detail))
-    return None if finding.action == "nudge" else finding.detail
+    if finding.action == "nudge":
+        return attrs.evolve(outcome, monologue=finding.detail)
+    return attrs.evolve(outcome, doom=finding.detail)
 
 
 async def _ask_stop_hooks(run: TurnRun, state: LoopState, text: str) -> tuple[HookVerdict, str]:
