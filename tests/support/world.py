@@ -27,6 +27,7 @@ from engine.events import (
     TurnEnded,
     TurnResult,
 )
+from engine.fold import fold
 from engine.hooks import Hooks
 from engine.ids import SessionId
 from engine.messages import AssistantMessage, Message, ResultsMessage, Settlement, TextPart, UserMessage
@@ -36,7 +37,7 @@ from engine.ports import Approver, ContextKeeper, Model
 from engine.session import Session, Turn
 from engine.settings import Settings
 from engine.state import Resync
-from engine.testing.invariants import check_events, check_fold, check_transcript
+from engine.testing.invariants import check_events, check_transcript
 from engine.testing.ports import CountingIds, SlowStore, TrioClock
 from engine.testing.script import Answer, done, text
 from engine.testing.scripted import ScriptedAnswer, ScriptedModel
@@ -134,7 +135,8 @@ class World:
         assert check_events(list(events)) == []
         assert check_transcript(session.state.transcript) == []
         if not self.store.fails and not self.store.hangs:
-            assert check_fold(await self.store.load(session.id), session.state) == []
+            stored = await self.store.load(session.id)
+            assert fold(stored) == session.journal.state
         assert self.model.open_streams == 0
 
     def will_say(self, *answers: ScriptedAnswer) -> None:
