@@ -118,7 +118,7 @@ def replace_file(shown: str, path: Path, data: bytes) -> bool:
         except FileNotFoundError:
             state = None
             target.parent.mkdir(parents=True, exist_ok=True)
-        if state is not None and not os.access(target, os.W_OK):
+        if state is not None and not os.access(target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             # A rename needs no right to the file itself, but its owner has said no.
             raise ToolError(f"{shown} is read-only.")
         _write_beside(target, data, state)

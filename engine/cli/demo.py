@@ -1,0 +1,328 @@
+"""`engine demo`: the main job, offline and unattended, and every claim about it checked.
+
+A model's host on the loopback, which speaks a real wire format; the real provider,
+the real loop, real tools, real processes. Only the model is a script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Final, cast
+
+import attrs
+import trio
+
+from engine.cli.demo_story import PROMPTS, WORKERS, answer, usage_of, write_repository
+from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally
+from engine.cli.output import Output, complain
+from engine.cli.render import Margins, Renderer
+from engine.cli.signals import heeded_signals, watch_signals
+from engine.cli.text import duration, symbols_for
+from engine.events import CallHeartbeat, CallQueued, CallSettled, CallStarted, Durable, Live, TurnEnded, TurnResult
+from engine.messages import Settlement, Usage
+from engine.permission.simple import AllowAll
+from engine.providers.registry import resolve
+from engine.service import open_engine
+from engine.session import Session, Turn
+from engine.settings import RetryPolicy, Settings
+from engine.state import Resync
+from engine.testing.http_server import ReceivedRequest, ScriptedServer
+from engine.tools.builtin.all import builtin_tools
+from engine.tools.spec import GRACE
+from engine.tools.strays import find_marked
+
+_MODEL: Final = "anthropic/claude-sonnet-4-5"
+_RUNNING_FOR: Final = 0.75
+# A machine that is busy with other things may take longer to tell than it took.
+_ALLOWANCE: Final = 0.5
+
+_INTRODUCTION: Final = """\
+This is the real engine at work: real tools and real processes in a scratch folder, a real HTTP connection to a
+server on this machine that speaks Anthropic's wire format. Only the model is a script. No key, no network.
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; return the exit code: 0 only if all that it claims was seen to be true."""
+    parser = argparse.ArgumentParser(
+        prog="engine demo",
+        description="See the engine work: offline, without a key, in a scratch folder that is removed at the end.",
+    )
+    try:
+        parser.parse_args(arguments)
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 2
+    return trio.run(_demo)
+
+
+async def _demo() -> int:
+    """Run the demo and clean up. Always a checkpoint; a signal ends it early, with nothing left behind."""
+    interrupted_by: int | None = None
+    with (
+        trio.open_signal_receiver(*heeded_signals()) as signals,
+        tempfile.TemporaryDirectory(prefix="engine-demo-") as folder,
+    ):
+        passed = False
+        demo = _Demo(Path(folder), Output.to(sys.stdout))
+        async with trio.open_nursery() as nursery:
+
+            def interrupt(number: int) -> None:
+                nonlocal interrupted_by
+                interrupted_by = number
+                nursery.cancel_scope.cancel(reason="interrupted")
+
+            demo.output.on_failure(lambda: nursery.cancel_scope.cancel(reason="nobody reads this"))
+            nursery.start_soon(watch_signals, signals, interrupt, demo.tally.is_ours)
+            nursery.start_soon(demo.output.run)
+            passed = await demo.run(nursery)
+            await demo.output.drain()
+            nursery.cancel_scope.cancel(reason="the demo is over")
+    if interrupted_by is not None:
+        left = find_marked(demo.tally.is_ours)
+        complain(f"engine demo: interrupted, {len(left)} processes left")
+        return 128 + interrupted_by
+    if demo.output.is_reader_gone:
+        return BROKEN_PIPE
+    return 0 if passed else STOPPED
+
+
+@attrs.frozen
+class Check:
+    """Something that the demo claims, whether it was so, and what was seen instead."""
+
+    claim: str
+    is_true: bool
+    seen: str = ""
+
+
+@attrs.define(eq=False)
+class _Call:
+    """A call, as the events told of it."""
+
+    tool: str
+    arguments: str
+    was_started: bool = False
+    settlement: Settlement | None = None
+
+    @property
+    def exit_code(self) -> object:
+        """The exit code of a command."""
+        metadata = "" if self.settlement is None else self.settlement.metadata
+        facts = cast("Mapping[str, object]", json.loads(metadata or "{}"))
+        return facts.get("exit_code")
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was aborted."""
+        return None if self.settlement is None else self.settlement.reason
+
+
+@attrs.define(eq=False)
+class _Record:
+    """What was seen of the three turns.
+
+    Attributes:
+        calls: in the order in which the model asked for them.
+        most_at_once: calls that ran at the same time.
+        workers: processes of the load test that ran just before the cancel.
+        left: those of them that ran just after the turn's end.
+        seconds_to_end: from the cancel to the turn's end.
+    """
+
+    calls: dict[str, _Call] = attrs.field(factory=dict[str, _Call], init=False)
+    results: list[TurnResult] = attrs.field(factory=list[TurnResult], init=False)
+    most_at_once: int = attrs.field(default=0, init=False)
+    workers: list[int] = attrs.field(factory=list[int], init=False)
+    left: list[int] = attrs.field(factory=list[int], init=False)
+    seconds_to_end: float = attrs.field(default=float("inf"), init=False)
+
+    def feed(self, event: Durable | Live | Resync) -> None:
+        """Take note of an event."""
+        match event:
+            case CallQueued():
+                self.calls[event.call_id] = _Call(event.tool, event.arguments)
+            case CallStarted():
+                self.calls[event.call_id].was_started = True
+                running = [call for call in self.calls.values() if call.was_started and call.settlement is None]
+                self.most_at_once = max(self.most_at_once, len(running))
+            case CallSettled():
+                self.calls[event.call_id].settlement = event.settlement
+            case TurnEnded():
+                self.results.append(event.result)
+            case _:
+                pass
+
+    def commands(self, command: str) -> list[_Call]:
+        """Return the calls that ran *command*."""
+        return [call for call in self.calls.values() if call.tool == "bash" and command in call.arguments]
+
+
+@attrs.define(eq=False)
+class _Demo:
+    """The three turns, what is shown of them, and what is made of them."""
+
+    _folder: Path
+    output: Output
+    tally: Tally = attrs.field(factory=Tally, init=False)
+    _renderer: Renderer = attrs.field(init=False)
+    _record: _Record = attrs.field(factory=_Record, init=False)
+    _cancelled_at: float | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._renderer = Renderer(
+            symbols=symbols_for(self.output.encoding),
+            width=self.output.width,
+            margins=Margins(model="model  ", call="tool   ", note="       "),
+        )
+
+    async def run(self, nursery: trio.Nursery) -> bool:
+        """Play it, and return whether all of it was true. Always a checkpoint; the server runs in *nursery*."""
+        self.output.write(_INTRODUCTION)
+        write_repository(self._folder)
+        server = ScriptedServer(lambda request: answer(len(server.requests) - 1, request))
+        url = await nursery.start(server.serve)
+        model = resolve(_MODEL, {"ANTHROPIC_API_KEY": "none-is-needed", "ANTHROPIC_BASE_URL": url})
+        settings = Settings(retry=RetryPolicy(attempts=0))
+        async with (
+            aclosing(model),
+            open_engine(model=model, tools=builtin_tools(), settings=settings, approver=AllowAll()) as eng,
+        ):
+            session = await eng.create_session(cwd=self._folder)
+            await self._play(session, "A bug to fix", PROMPTS[0])
+            await self._play(session, "A command that takes minutes, cancelled in the middle", PROMPTS[1], cancel=True)
+            await self._play(session, "The same session goes on", PROMPTS[2])
+            usage = session.state.usage
+        return self._sum_up(usage, server.requests)
+
+    async def _play(self, session: Session, title: str, prompt: str, *, cancel: bool = False) -> None:
+        self.output.write(f"\n{title}\n\nyou    {prompt}\n")
+        async with session.prompt(prompt) as turn:
+            async for event in turn:
+                self.tally.feed(event)
+                self._record.feed(event)
+                self.output.write(self._renderer.feed(event))
+                if cancel:
+                    self._cancel_in_the_middle(turn, event)
+        self.output.write(self._renderer.end_line())
+
+    def _cancel_in_the_middle(self, turn: Turn, event: Durable | Live | Resync) -> None:
+        record = self._record
+        if isinstance(event, CallHeartbeat) and event.elapsed >= _RUNNING_FOR and self._cancelled_at is None:
+            record.workers = [pid for pid in self._pids() if is_running(pid)]
+            self.output.write(f"you    turn.cancel(), while {len(record.workers)} workers are running\n")
+            self.tally.mark_cancel()
+            self._cancelled_at = trio.current_time()
+            turn.cancel()
+        elif isinstance(event, TurnEnded) and self._cancelled_at is not None:
+            record.seconds_to_end = trio.current_time() - self._cancelled_at
+            record.left = [pid for pid in record.workers if is_running(pid)]
+            note = self._renderer.symbols.note
+            told = f"the turn ended {duration(record.seconds_to_end)} after the cancel: {self.tally.cancelled}"
+            self.output.write(f"       {note} {told}, {len(record.left)} workers left\n")
+
+    def _pids(self) -> list[int]:
+        try:
+            return [int(line) for line in (self._folder / WORKERS).read_text(encoding="ascii").split()]
+        except FileNotFoundError:
+            return []
+
+    def _sum_up(self, usage: Usage, requests: Sequence[ReceivedRequest]) -> bool:
+        """Check every claim, print the summary, and return whether all was true."""
+        checks = list(self._checks(usage, requests))
+        symbols = self._renderer.symbols
+        self.output.write("\nWhat was checked\n\n")
+        for check in checks:
+            mark = symbols.done if check.is_true else symbols.failed
+            self.output.write(f"{mark} {check.claim}" + ("" if check.is_true else f"  NOT SO: {check.seen}") + "\n")
+        self.output.write(
+            f"\ncalls                   {self.tally.states}\n"
+            f"from cancel to the end  {duration(self._record.seconds_to_end)} (the grace is {duration(GRACE)})\n"
+            f"processes left          {len(self._record.left)}\n"
+            f"tokens                  {usage.total:,} in {len(requests)} requests, as the server counted them\n"
+        )
+        passed = all(check.is_true for check in checks)
+        if not passed:
+            self.output.write("\nNot all of this was as it should be: see above.\n")
+        return passed
+
+    def _checks(self, usage: Usage, requests: Sequence[ReceivedRequest]) -> Iterator[Check]:
+        record = self._record
+        tests = [call.exit_code for call in record.commands("sh check")]
+        yield Check("the tests failed before the edit and pass after it", tests == [1, 0], f"exit codes {tests}")
+        yield Check(
+            "four calls that only read ran at the same time",
+            record.most_at_once == 4,
+            f"{record.most_at_once} at once",
+        )
+        reasons = [result.stop_reason for result in record.results]
+        details = "; ".join(result.detail for result in record.results if result.detail)
+        yield Check(
+            "the first and the third turn completed, the second was cancelled",
+            reasons == ["completed", "aborted", "completed"],
+            f"{reasons} {details}",
+        )
+        load, waiting = ([*record.commands("load-test"), None], [*record.commands("the load test is over"), None])
+        yield Check(
+            "the command that ran was aborted, the one that waited was never started",
+            (load[0] is not None and load[0].reason == "cancelled")
+            and (waiting[0] is not None and waiting[0].reason == "not_executed" and not waiting[0].was_started),
+            f"{load[0]}, {waiting[0]}",
+        )
+        yield Check(
+            f"the cancelled turn ended within its grace of {duration(GRACE)}",
+            record.seconds_to_end <= GRACE + _ALLOWANCE,
+            duration(record.seconds_to_end),
+        )
+        strays = [stray.pid for stray in find_marked(self.tally.is_ours)]
+        yield Check(
+            "the workers were running, and none of them is any more",
+            len(record.workers) >= 2 and not record.left and not strays,
+            f"running before: {record.workers}, after: {record.left}, strays: {strays}",
+        )
+        yield Check(
+            "in every request each call is followed by its one result",
+            len(requests) > 0 and all(map(has_each_result, requests)),
+            "a call without its result, or a result without its call",
+        )
+        wanted = sum((usage_of(step) for step in range(len(requests))), Usage())
+        yield Check("the tokens are those that the server counted", usage == wanted, f"{usage}, not {wanted}")
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process runs, without the engine's own means; a zombie doesn't."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's, who has got its number
+        return False
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return not Path("/proc/self/stat").exists()  # no such thing here; or it has just gone
+    return state not in {"Z", "X"}
+
+
+def has_each_result(request: ReceivedRequest) -> bool:
+    """Tell whether each assistant message's calls are answered, once and in order, by the message after it."""
+    messages = _objects(request.json.get("messages"))
+    open_calls: list[object] = []
+    for message in messages:
+        blocks = _objects(message.get("content"))
+        results = [block.get("tool_use_id") for block in blocks if block.get("type") == "tool_result"]
+        if results != open_calls:
+            return False
+        open_calls = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
+    return bool(messages) and not open_calls
+
+
+def _objects(value: object) -> list[Mapping[str, object]]:
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("Mapping[str, object]", item) for item in items if isinstance(item, dict)]

@@ -1,0 +1,76 @@
+"""The keyboard: lines that a person types while a turn runs.
+
+The terminal is opened anew, so that reading can be made non-blocking for us
+alone: the flag of standard input itself is shared with our parent. Then waiting
+for a line is waiting for a descriptor, which a cancel ends at once. (A thread in
+`readline` would outlive the turn, and take the next line from the shell.)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+from typing import Final
+
+import attrs
+import trio
+
+_LINE_BYTES: Final = 4_096
+_IN_BACKGROUND: Final = 0.5
+
+
+@attrs.define(eq=False)
+class Keyboard:
+    """A terminal to read lines from, edited by the terminal itself."""
+
+    _fd: int
+    _typed: bytes = attrs.field(default=b"", init=False)
+
+    @classmethod
+    def open(cls) -> Keyboard | None:
+        """Return the terminal that is our standard input; None if there is none."""
+        try:
+            if sys.stdin is None or not sys.stdin.isatty():  # None if closed
+                return None
+            path = os.ttyname(sys.stdin.fileno())
+            return cls(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
+        except (OSError, ValueError):
+            return None
+
+    async def read_line(self) -> str | None:
+        """Return the next line without its end; None when there is none to come. A checkpoint; if cancelled, nothing is lost."""
+        while b"\n" not in self._typed:
+            await trio.lowlevel.wait_readable(self._fd)
+            if not self._is_in_foreground():
+                await trio.sleep(_IN_BACKGROUND)  # reading now would stop us, and the line is for somebody else
+                continue
+            try:
+                data = os.read(self._fd, _LINE_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError:  # the terminal is gone
+                return None
+            if not data:  # Ctrl-D
+                return None
+            self._typed += data
+        line, _, self._typed = self._typed.partition(b"\n")
+        return line.decode(errors="replace")
+
+    def forget(self) -> None:
+        """Drop what has been typed so far: it was not meant for what comes now. Not a checkpoint."""
+        self._typed = b""
+        try:
+            termios.tcflush(self._fd, termios.TCIFLUSH)
+        except termios.error:
+            return  # the terminal is gone, as the next read will tell
+
+    def close(self) -> None:
+        """Let go of the terminal."""
+        os.close(self._fd)
+
+    def _is_in_foreground(self) -> bool:
+        try:
+            return os.tcgetpgrp(self._fd) == os.getpgrp()
+        except OSError:  # not our controlling terminal: then nobody stops us
+            return True

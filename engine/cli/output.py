@@ -1,0 +1,140 @@
+"""Standard output, written by a thread: a reader who is slow, or has stopped, holds up nothing but itself.
+
+A pipe into a pager that nobody scrolls, a terminal halted by Ctrl-S: a plain
+`print` would block the loop there, and no signal, no cancel and no clean-up
+would get through. (A non-blocking descriptor is no way out: the flag belongs to
+whatever stands behind it, our parent's terminal say, not to us.)
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Final, TextIO
+
+import attrs
+import trio
+
+from engine.threads import to_thread
+
+_ERASE_LINE: Final = "\r\x1b[K"
+# The far end is gone: the pipe's reader, or the terminal.
+_GONE: Final = frozenset({errno.EPIPE, errno.EIO})
+
+
+@attrs.define(eq=False)
+class Output:
+    """Text on its way to a descriptor, and one status line below it where there is a terminal.
+
+    Attributes:
+        encoding: of the descriptor; what it lacks is replaced.
+        has_status: whether a status line can be shown.
+        failure: why nothing is written any more.
+    """
+
+    _fd: int | None
+    encoding: str
+    has_status: bool
+    width: int
+    failure: OSError | None = attrs.field(default=None, init=False)
+    _on_failure: Callable[[], None] = attrs.field(default=lambda: None, init=False)
+    _pending: list[str] = attrs.field(factory=list[str], init=False)
+    _status: str = attrs.field(default="", init=False)
+    _is_status_shown: bool = attrs.field(default=False, init=False)
+    _news: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _all_written: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    @classmethod
+    def to(cls, stream: TextIO | None) -> Output:
+        """Write to where *stream* (None: closed) leads. Nothing else may write there meanwhile."""
+        try:
+            fd = None if stream is None else stream.fileno()
+        except (OSError, ValueError):  # a replaced stream that has no descriptor
+            fd = None
+        is_terminal = fd is not None and os.isatty(fd)
+        return cls(
+            fd,
+            (stream.encoding if stream is not None else None) or "utf-8",
+            is_terminal and os.environ.get("TERM", "dumb") != "dumb",
+            shutil.get_terminal_size((100, 24)).columns if is_terminal else 100,
+        )
+
+    def on_failure(self, call: Callable[[], None]) -> None:
+        """Call *call* when nothing can be written any more."""
+        self._on_failure = call
+
+    @property
+    def is_reader_gone(self) -> bool:
+        """Whether whoever read this has left."""
+        return self.failure is not None and self.failure.errno in _GONE
+
+    def write(self, text: str) -> None:
+        """Add *text*. Not a checkpoint."""
+        if text:
+            self._add(text)
+
+    def show_status(self, line: str) -> None:
+        """Show *line* below the text, in place of the last one, until text comes. Not a checkpoint."""
+        if self.has_status and line != self._status:
+            self._status = line
+            self._add("")
+
+    async def run(self) -> None:
+        """Write what comes, until cancelled. Always a checkpoint; a write that hangs is abandoned."""
+        while True:
+            if not self._pending:
+                self._all_written.set()
+            await self._news.wait()
+            self._news = trio.Event()
+            data = self._take().encode(self.encoding, "replace")
+            if self._fd is not None and self.failure is None and data:
+                self.failure = await to_thread(_write_all, self._fd, data)
+                if self.failure is not None:
+                    self._on_failure()
+
+    async def drain(self) -> None:
+        """Wait until all is written. Always a checkpoint."""
+        await self._all_written.wait()
+
+    def _add(self, text: str) -> None:
+        self._pending.append(text)
+        self._news.set()
+        if self._all_written.is_set():
+            self._all_written = trio.Event()
+
+    def _take(self) -> str:
+        """Return what is to be written now, the status line put anew below it."""
+        text = "".join(self._pending)
+        self._pending.clear()
+        erase = _ERASE_LINE if self._is_status_shown else ""
+        self._is_status_shown = bool(self._status)
+        return f"{erase}{text}{self._status}"
+
+
+def _write_all(fd: int, data: bytes) -> OSError | None:
+    """Write *data*, however long it takes; return why it can't be written."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            try:
+                rest = rest[os.write(fd, rest) :]
+            except BlockingIOError:  # our parent has made it non-blocking
+                select.select([], [fd], [])
+    except OSError as error:
+        return error
+    return None
+
+
+def complain(text: str) -> None:
+    """Write a line to standard error, if there is one. Not a checkpoint."""
+    if sys.stderr is None:  # so it is where it was closed
+        return
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return  # nobody is there to be told

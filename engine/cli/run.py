@@ -1,0 +1,261 @@
+"""`engine run`: one task, watched from the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from engine.cli.dialogue import Dialogue, detail_of
+from engine.cli.keyboard import Keyboard
+from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
+from engine.cli.output import Output, complain
+from engine.cli.render import Renderer
+from engine.cli.signals import heeded_signals, watch_signals
+from engine.cli.text import symbols_for
+from engine.errors import ConfigError
+from engine.events import CallQueued, Durable, Live, PermissionAnswered, PermissionAsked, TurnResult
+from engine.ids import CallId
+from engine.permission.simple import AllowAll
+from engine.service import open_engine
+from engine.session import Session, Turn
+from engine.settings import Limits, Settings
+from engine.state import Resync
+from engine.tools.builtin.all import builtin_tools
+from engine.tools.strays import find_marked
+
+DEFAULT_MODEL: Final = "anthropic/claude-sonnet-4-5"
+USAGE_ERROR: Final = 2
+# How long a reader who doesn't read may keep us after somebody cancelled.
+_PATIENCE: Final = 1.0
+
+SYSTEM: Final = """\
+You are a coding agent. You work with the tools you are given, in the folder {cwd}.
+
+- Look before you change: read what you are about to edit, and its tests.
+- Make the smallest change that does the task, in the style of the code around it.
+- Check your work by running it.
+- When you are done, say in a few plain sentences what you did, and what you could not do.
+"""
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """What the command line asks for."""
+
+    task: str
+    model: str
+    cwd: Path
+    allow_all: bool
+    limits: Limits
+    as_json: bool
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; return the exit code."""
+    try:
+        options = parse(arguments)
+        return trio.run(_run, options)
+    except SystemExit as error:  # argparse has said what is wrong, or has helped
+        return error.code if isinstance(error.code, int) else USAGE_ERROR
+    except ConfigError as error:
+        complain(f"engine run: {error}")
+        return USAGE_ERROR
+
+
+def parse(arguments: list[str]) -> Options:
+    """Return what *arguments* say. Raises `SystemExit` after having told what is wrong with them."""
+    parser = argparse.ArgumentParser(
+        prog="engine run",
+        allow_abbrev=False,
+        description="Give the agent a task and watch it work. Ctrl-C cancels it; nothing is left running.",
+        epilog="While it works, a typed line is given to the model. Exit codes: 0 completed, 1 stopped early, "
+        "2 wrong usage, 128 and its number after a signal.",
+    )
+    parser.add_argument("task", help="what to do; - reads it from standard input")
+    parser.add_argument("--model", help=f"default: $ENGINE_MODEL, or {DEFAULT_MODEL}")
+    parser.add_argument("--cwd", default=".", help="the folder to work in; default: this one")
+    parser.add_argument("--yes", action="store_true", help="allow every command and change without asking")
+    parser.add_argument("--max-steps", type=_positive_int, metavar="N", help="requests to the model, at most")
+    parser.add_argument("--max-seconds", type=_positive_float, metavar="S", help="time for the whole task")
+    parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; asks nobody")
+    given = parser.parse_args(arguments)
+    cwd = Path(given.cwd).expanduser()
+    if not cwd.is_dir():
+        parser.error(f"--cwd: {given.cwd} is no folder")
+    task = _read_task() if given.task == "-" else given.task
+    if not task.strip():
+        parser.error("the task is empty")
+    return Options(
+        task=task,
+        model=given.model or os.environ.get("ENGINE_MODEL") or DEFAULT_MODEL,
+        cwd=cwd.resolve(),
+        allow_all=given.yes,
+        limits=Limits(steps=given.max_steps, seconds=given.max_seconds),
+        as_json=given.json,
+    )
+
+
+def _positive_int(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def _positive_float(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError("must be above 0")
+    return value
+
+
+def _read_task() -> str:
+    return "" if sys.stdin is None else sys.stdin.read()  # None if closed
+
+
+async def _run(options: Options) -> int:
+    """Run the task to its end. Always a checkpoint. Raises `ConfigError` for what can't work."""
+    keyboard = None if options.as_json else Keyboard.open()
+    settings = Settings(
+        limits=options.limits,
+        headless="deny" if keyboard is None else "wait",
+        system=SYSTEM.format(cwd=options.cwd),
+    )
+    try:
+        # Signals are caught from here on, and heeded as soon as there is a turn to cancel.
+        with trio.open_signal_receiver(*heeded_signals()) as signals:
+            async with open_engine(
+                model=options.model,
+                tools=builtin_tools(),
+                settings=settings,
+                approver=AllowAll() if options.allow_all else None,
+            ) as eng:
+                session = await eng.create_session(cwd=options.cwd)
+                async with trio.open_nursery() as nursery:
+                    watch = _Watch(options, session, keyboard, Output.to(sys.stdout))
+                    nursery.start_soon(watch.output.run)
+                    async with session.prompt(options.task) as turn:
+                        watch.attach(turn)
+                        nursery.start_soon(watch_signals, signals, watch.interrupt, watch.tally.is_ours)
+                        await watch.follow(turn)
+                    code = await watch.finish(turn.result)
+                    nursery.cancel_scope.cancel(reason="the command is over")
+        return code
+    finally:
+        if keyboard is not None:
+            keyboard.close()
+
+
+@attrs.define(eq=False)
+class _Watch:
+    """What is shown of one turn, and what can be done to it from outside."""
+
+    _options: Options
+    _session: Session
+    _keyboard: Keyboard | None
+    output: Output
+    tally: Tally = attrs.field(factory=Tally, init=False)
+    _arguments: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
+    _interrupted_by: int | None = attrs.field(default=None, init=False)
+    _cancel: Callable[[], None] = attrs.field(default=lambda: None, init=False)
+    _started: float = attrs.field(factory=time.monotonic, init=False)
+    # Around the last write: a reader who doesn't read must not keep us once somebody wants us to go.
+    _last_words: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+
+    def attach(self, turn: Turn) -> None:
+        """From now on, *turn* is what an interruption cancels."""
+        self._cancel = turn.cancel
+        self.output.on_failure(turn.cancel)
+
+    def interrupt(self, number: int) -> None:
+        """A signal has come: cancel the turn. Not a checkpoint."""
+        self._interrupted_by = number
+        self.tally.mark_cancel()
+        self._last_words.deadline = trio.current_time() + _PATIENCE
+        self._cancel()
+
+    async def follow(self, turn: Turn) -> None:
+        """Show *turn* to its end, and let the person at the keyboard speak. Always a checkpoint."""
+        renderer = Renderer(
+            symbols=symbols_for(self.output.encoding), width=self.output.width, plain=not self.output.has_status
+        )
+        async with trio.open_nursery() as nursery:
+            dialogue: Dialogue | None = None
+            if self._keyboard is not None:
+                dialogue = Dialogue(turn=turn, keyboard=self._keyboard, say=self.output.write, symbols=renderer.symbols)
+                nursery.start_soon(dialogue.run)
+            async for event in turn:
+                self.tally.feed(event)
+                if self._options.as_json:
+                    self.output.write(_json_of(event))
+                    continue
+                self.output.write(renderer.feed(event))
+                if dialogue is not None:
+                    await self._converse(dialogue, event)
+                is_asking = dialogue is not None and dialogue.is_asking
+                self.output.show_status("" if is_asking else renderer.status)
+            self.output.write("" if self._options.as_json else renderer.end_line())
+            nursery.cancel_scope.cancel(reason="the turn is over")
+
+    async def _converse(self, dialogue: Dialogue, event: Durable | Live | Resync) -> None:
+        """Pass on what concerns questions. A checkpoint if one is asked."""
+        match event:
+            case CallQueued():
+                self._arguments[event.call_id] = event.arguments
+            case PermissionAsked():
+                self.output.show_status("")
+                cwd = self._session.state.context.cwd
+                detail = await detail_of(event, self._arguments.get(event.call_id, ""), cwd)
+                dialogue.ask(event, detail)
+            case PermissionAnswered():
+                dialogue.answered(event)
+            case _:
+                pass
+
+    async def finish(self, result: TurnResult) -> int:
+        """Say how it went, and return the exit code. Always a checkpoint."""
+        note = symbols_for(self.output.encoding).note
+        lines = [f"{note} {line}\n" for line in self._last_lines(result)]
+        if self._options.as_json:
+            complain("".join(lines).rstrip("\n"))
+        else:
+            self.output.write("".join(lines))
+        with self._last_words:
+            await self.output.drain()
+        return self._exit_code(result)
+
+    def _last_lines(self, result: TurnResult) -> Iterator[str]:
+        left = find_marked(self.tally.is_ours)
+        pids = ", ".join(str(stray.pid) for stray in left)
+        remains = f"still running: processes {pids}" if left else "nothing left running"
+        if result.stop_reason == "aborted":
+            yield f"cancelled: {self.tally.cancelled}, {remains}"
+            return
+        yield closing(result, self.tally, time.monotonic() - self._started)
+        if left:
+            yield remains
+        if self._keyboard is None and any(call.status == "denied" for call in self.tally.settled.values()):
+            yield "calls were denied because nobody is here to allow them: run it in a terminal, or with --yes"
+
+    def _exit_code(self, result: TurnResult) -> int:
+        if self.output.is_reader_gone:
+            return exit_code(result, self._interrupted_by) if self._interrupted_by else BROKEN_PIPE
+        if self.output.failure is not None:
+            complain(f"engine run: can't write the output: {self.output.failure.strerror}")
+            return STOPPED
+        return exit_code(result, self._interrupted_by)
+
+
+def _json_of(event: Durable | Live | Resync) -> str:
+    # Imported here: cattrs is needed for JSON only.
+    from engine.codec import encode_event, encode_resync
+
+    return f"{encode_resync(event) if isinstance(event, Resync) else encode_event(event)}\n"
