@@ -77,6 +77,11 @@ class Entry:
         return self.outcome.is_settled
 
     @property
+    def is_delivered(self) -> bool:
+        """Whether its result has its place."""
+        return self.state == "delivered"
+
+    @property
     def safe(self) -> bool:
         """Whether it may run beside other safe calls; one that can't run at all is not."""
         return isinstance(self.prepared, Prepared) and self.prepared.safe

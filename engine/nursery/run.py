@@ -118,8 +118,9 @@ class TurnRun:
         return True
 
     def crash(self, error: BaseException) -> None:
-        """An error of ours: it ends this turn and no other. Not a checkpoint."""
-        self.end(Cause(kind="crashed", reason="internal_error", detail=describe(error)))
+        """An error of ours: it ends this turn and no other; if it is ending already, it is told. Not a checkpoint."""
+        if not self.end(Cause(kind="crashed", reason="internal_error", detail=describe(error))):
+            self.notice("warning", "internal_error", f"while the turn was ending: {describe(error)}")
 
     def first_catch(self) -> Cause:
         """Return the cause when nobody named one: a limit above, the own deadline, or the host.

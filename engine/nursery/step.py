@@ -42,6 +42,7 @@ from engine.tools.registry import Prepared
 
 ROUND = 0.25
 CUT_SHOWN = 200
+BLOCKED = 0.5
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -218,13 +219,27 @@ class Step:
         """
         for entry in self.ledger.entries:
             while not entry.is_settled:
-                with trio.move_on_after(ROUND):
+                until = trio.current_time() + ROUND
+                with trio.move_on_at(until):
                     await entry.outcome.wait()
+                self._note_block(trio.current_time() - until)
                 self.run.host_deadline = trio.current_effective_deadline()
                 if not entry.is_settled:
                     self._heartbeat(entry)
             self.ledger.deliver(entry)
         self.ledger.apply_modifiers()
+
+    def _note_block(self, late: float) -> None:
+        """A round that ends late was held up: somebody blocked the event loop, and every cancel with it."""
+        if late < BLOCKED:
+            return
+        names = sorted({entry.tool_name for entry in self.ledger.entries if entry.entered and not entry.is_delivered})
+        self.run.notice(
+            "warning",
+            "loop_blocked",
+            f"the event loop was blocked for {late:.1f} s while {', '.join(names) or 'nothing of this turn'} was "
+            "running; blocking work belongs in a thread: await ctx.to_thread(...)",
+        )
 
     def _heartbeat(self, entry: Entry) -> None:
         now = trio.current_time()

@@ -21,6 +21,7 @@ from engine.events import (
     Durable,
     HistoryReplaced,
     Live,
+    Notice,
     PartDiscarded,
     PartEnded,
     PartReplaced,
@@ -127,6 +128,9 @@ def _check_turn(events: Sequence[Durable | Live]) -> list[str]:
         problems.append(f"{type(events[-1]).__name__} came after the end of the turn")
     elif ended[0].result.stop_reason not in STOP_REASONS:
         problems.append(f"{ended[0].result.stop_reason} is not a stop reason")
+    elif ended[0].result.stop_reason == "internal_error":
+        problems.append(f"the engine failed: {ended[0].result.detail}")
+    problems += [e.text for e in events if isinstance(e, Notice) and e.code == "internal_error"]
     return problems + _check_calls(events) + _check_questions(events) + _check_steps(events)
 
 
