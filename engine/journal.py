@@ -7,6 +7,8 @@ one indivisible thing between two checkpoints, and nothing here needs a lock.
   kept beside them.
 - Live events (deltas, heartbeats) have no `seq`. They stand in the *tail*, a bounded
   window of the newest events of both kinds, at their place in the order.
+- What descendants append is shown in the logs of those above them too, in the one
+  order in which it happened; no clock is asked.
 - A subscriber is a `Cursor`: a position, no task and no queue. One that is slower
   than the tail loses nothing: durable events are read from the log, and the deltas
   which it missed come merged, one for each part.
@@ -25,7 +27,6 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.events import (
     ArgumentsDelta,
-    CallQueued,
     Delta,
     Durable,
     InputAdmitted,
@@ -40,7 +41,7 @@ from engine.events import (
 )
 from engine.fold import apply, fold
 from engine.ids import InputId, MessageId, PartId, SessionId, TurnId
-from engine.messages import CallPart, ProviderPart
+from engine.messages import AssistantPart, CallPart, ProviderPart, ReasoningPart, TextPart
 from engine.state import OpenPart, Resync, SessionState
 
 if TYPE_CHECKING:
@@ -55,11 +56,19 @@ Entry = Durable | Live
 
 @attrs.frozen(kw_only=True)
 class Position:
-    """Where a cursor is: enough to go on from there later, in another cursor."""
+    """Where a cursor is: enough to go on from there later, in another cursor.
+
+    Attributes:
+        epoch: the life of the store in which it holds.
+        seq: the last event of the session itself.
+        offsets: how much of each open part was seen.
+        children: the last event of each descendant, of those after `seq`.
+    """
 
     epoch: str
     seq: int
     offsets: tuple[tuple[PartId, int], ...] = ()
+    children: tuple[tuple[SessionId, int], ...] = ()
 
 
 @attrs.define(eq=False)
@@ -78,9 +87,24 @@ class _OpenText:
         return self.chunks[0] if self.chunks else ""
 
 
+@attrs.frozen
+class _Hold:
+    """Where the held event stands in the tail and in the log, and the state before it."""
+
+    position: int
+    index: int
+    state: SessionState
+
+
 @attrs.define(eq=False)
 class Journal:
-    """The ordered log of one session."""
+    """The ordered log of one session.
+
+    Attributes:
+        state: the fold of everything, what is held included.
+        inputs: the text of each input that was ever admitted.
+        ring: how many entries the tail keeps at least.
+    """
 
     session_id: SessionId
     path: tuple[SessionId, ...]
@@ -88,13 +112,15 @@ class Journal:
     clock: WallClock
     trace: Trace
     parent: Journal | None = None
+    ring: int = RING
     state: SessionState = attrs.field(factory=SessionState, init=False)
     inputs: dict[InputId, str] = attrs.field(factory=dict[InputId, str], init=False)
     _durable: list[Durable] = attrs.field(factory=list[Durable], init=False)
+    _log: list[Durable] = attrs.field(factory=list[Durable], init=False)
     _tail: list[Entry] = attrs.field(factory=list[Entry], init=False)
     _base: int = attrs.field(default=0, init=False)
     _visible: int = attrs.field(default=0, init=False)
-    _held: int | None = attrs.field(default=None, init=False)
+    _hold: _Hold | None = attrs.field(default=None, init=False)
     _open: dict[PartId, _OpenText] = attrs.field(factory=dict[PartId, _OpenText], init=False)
     _children: list[Journal] = attrs.field(factory=list["Journal"], init=False)
     _lot: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
@@ -109,6 +135,7 @@ class Journal:
         """Begin with *events* from the store. Raises `JournalCorrupt` if they don't follow."""
         self.state = fold(events)
         self._durable = list(events)
+        self._log = list(events)
         self.inputs = {event.input_id: event.message.text for event in events if isinstance(event, InputAdmitted)}
 
     @enable_ki_protection
@@ -123,12 +150,13 @@ class Journal:
             time=self.clock.now(),
             seq=len(self._durable) + 1,
         )
-        self.state = apply(self.state, stamped)
+        state = apply(self.state, stamped)
+        if held:
+            self._hold = _Hold(self._base + len(self._tail), len(self._log), self.state)
+        self.state = state
         self._durable.append(stamped)
         self.store.put(stamped)
         self._track(stamped)
-        if held:
-            self._held = self._base + len(self._tail)
         self._push(stamped)
         self.trace.point("journal.appended")
         return stamped
@@ -137,9 +165,7 @@ class Journal:
     def append_live(self, event: Live, *, turn_id: TurnId | None) -> None:
         """Show a live event to whoever watches now. Not a checkpoint."""
         self._push(
-            attrs.evolve(
-                event, session_id=self.session_id, turn_id=turn_id, path=self.path, time=self.clock.now()
-            )
+            attrs.evolve(event, session_id=self.session_id, turn_id=turn_id, path=self.path, time=self.clock.now())
         )
 
     @enable_ki_protection
@@ -164,38 +190,40 @@ class Journal:
     @enable_ki_protection
     def release(self, replacement: Durable | None = None) -> None:
         """Let cursors see the held event and all after it; *replacement* stands in its place."""
-        if self._held is None:
+        hold = self._hold
+        if hold is None:
             return
         if replacement is not None:
-            self._replace(replacement)
-        waiting = self._tail[self._held - self._base :]
-        self._held = None
+            assert replacement.seq is not None
+            self._durable[replacement.seq - 1] = replacement
+            self._log[hold.index] = replacement
+            self._tail[hold.position - self._base] = replacement
+            self.state = fold(self._durable[replacement.seq - 1 :], hold.state)
+        waiting = self._tail[hold.position - self._base :]
+        self._hold = None
         self._visible = self._base + len(self._tail)
         self._lot.unpark_all()
         if self.parent is not None:
             for entry in waiting:
                 self.parent._push(entry)
 
-    def _replace(self, event: Durable) -> None:
-        assert event.seq is not None and self._held is not None
-        self._durable[event.seq - 1] = event
-        self._tail[self._held - self._base] = event
-
     def _push(self, entry: Entry) -> None:
         tail = self._tail
         tail.append(entry)
-        if self._held is None:
+        if entry.seq is not None:
+            self._log.append(entry)  # type: ignore[arg-type]  # an event with a seq is durable
+        if self._hold is None:
             self._visible = self._base + len(tail)
             if self._lot:
                 self._lot.unpark_all()
-            if len(tail) > 2 * RING:
+            if len(tail) > 2 * self.ring:
                 self._trim()
             if self.parent is not None:
                 self.parent._push(entry)
 
     def _trim(self) -> None:
-        del self._tail[:RING]
-        self._base += RING
+        del self._tail[: self.ring]
+        self._base += self.ring
 
     def _track(self, event: Durable) -> None:
         match event:
@@ -213,11 +241,6 @@ class Journal:
             case _:
                 pass
 
-    def _descendants(self) -> Iterator[Journal]:
-        for child in self._children:
-            yield child
-            yield from child._descendants()
-
     # -- reading ------------------------------------------------------------------
 
     @property
@@ -230,7 +253,9 @@ class Journal:
         return self._open[part_id].text()
 
     def snapshot(self) -> SessionState:
-        """Return the folded state with the text of open parts filled in."""
+        """Return the state as cursors see it: up to a held event, and with the text of open parts filled in."""
+        if self._hold is not None:
+            return self._hold.state
         state = self.state
         if state.turn is None or state.turn.step is None or not self._open:
             return state
@@ -253,18 +278,43 @@ class Journal:
         elif isinstance(after, Position) and after.epoch != self.store.epoch:
             cursor._must_resync = True
         else:
-            seq, offsets = (after, ()) if isinstance(after, int) else (after.seq, after.offsets)
-            cursor._must_resync = not 0 <= seq <= self.seq
-            cursor._seq = seq
-            cursor._offsets = dict(offsets)
+            begin = after if isinstance(after, Position) else Position(epoch=self.store.epoch, seq=after)
+            cursor._must_resync = not 0 <= begin.seq <= self.seq
+            if not cursor._must_resync:
+                cursor._begin(begin)
         return cursor
 
     def events(self) -> tuple[Durable, ...]:
         """Return all durable events."""
         return tuple(self._durable)
 
+    def _index_after(self, seq: int) -> int:
+        """Return where, in the log, the events after the own one of that number begin."""
+        if seq == 0 or len(self._log) == len(self._durable):
+            return seq
+        wanted = self._durable[seq - 1]
+        return self._log.index(wanted, seq - 1) + 1
 
-_DELTAS: dict[PartKind, type[TextDelta] | type[ReasoningDelta] | type[ArgumentsDelta]] = {
+    @property
+    def _visible_events(self) -> int:
+        """How much of the log cursors may see."""
+        return len(self._log) if self._hold is None else self._hold.index
+
+    def _open_texts(self) -> Iterator[tuple[Journal, PartId, _OpenText]]:
+        """Yield the open parts of it and its descendants, apart from what is behind a held event."""
+        if self._hold is not None:
+            return
+        for part_id, part in self._open.items():
+            yield self, part_id, part
+        for child in self._children:
+            yield from child._open_texts()
+
+    def _holds(self) -> bool:
+        """Tell whether an event of it or of a descendant is held."""
+        return self._hold is not None or any(child._holds() for child in self._children)
+
+
+_DELTAS: dict[PartKind, type[Delta]] = {
     "text": TextDelta,
     "reasoning": ReasoningDelta,
     "call": ArgumentsDelta,
@@ -280,14 +330,19 @@ class Cursor:
     takes synchronously, parks only when there is nothing, lets other tasks run once
     every `REFILL` events, and moves on only when the event is certain to be handed
     over, so a cancelled `__anext__` loses nothing.
+
+    It reads from the tail while it keeps up. Once it has fallen out of there it is
+    *behind*: it reads the log, tells again of each part what was missed, and returns
+    to the tail when it has caught up.
     """
 
     journal: Journal
-    _position: int = attrs.field(default=-1, init=False)
+    _position: int = attrs.field(default=0, init=False)
+    _index: int = attrs.field(default=0, init=False)
+    _behind: bool = attrs.field(default=True, init=False)
     _seq: int = attrs.field(default=0, init=False)
     _child_seqs: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     _offsets: dict[PartId, int] = attrs.field(factory=dict[PartId, int], init=False)
-    _catch_up: Iterator[Entry | Resync] | None = attrs.field(default=None, init=False)
     _must_resync: bool = attrs.field(default=False, init=False)
     _credit: int = attrs.field(default=REFILL, init=False)
 
@@ -316,26 +371,54 @@ class Cursor:
     def take(self) -> Entry | Resync | None:
         """Return the next event if there is one now. Not a checkpoint."""
         journal = self.journal
-        while True:
-            if self._catch_up is not None:
-                entry = next(self._catch_up, None)
-                if entry is not None:
-                    return entry
-                self._catch_up = None
-            if self._must_resync or self._position < journal._base:
-                self._catch_up = iter(self._missed())
-                continue
+        if not self._behind and self._position >= journal._base:
             if self._position >= journal._visible:
                 return None
             entry = journal._tail[self._position - journal._base]
             self._position += 1
             self._note(entry)
             return entry
+        if self._must_resync:
+            return self._resync()
+        self._behind = True
+        missed = self._next_missed()
+        if missed is not None:
+            self._note(missed)
+        return missed
 
     @property
     def position(self) -> Position:
         """Where it is, to go on from in another cursor of the same session."""
-        return Position(epoch=self.journal.store.epoch, seq=self._seq, offsets=tuple(self._offsets.items()))
+        return Position(
+            epoch=self.journal.store.epoch,
+            seq=self._seq,
+            offsets=tuple(self._offsets.items()),
+            children=tuple(self._child_seqs.items()),
+        )
+
+    def _begin(self, position: Position) -> None:
+        self._index = self.journal._index_after(position.seq)
+        self._seq = position.seq
+        self._offsets = dict(position.offsets)
+        self._child_seqs = dict(position.children)
+
+    def _go_to_end(self) -> None:
+        journal = self.journal
+        self._position, self._index, self._behind = journal._visible, journal._visible_events, False
+        self._seq = journal.snapshot().seq
+        self._offsets = {part_id: part.length for _, part_id, part in journal._open_texts()}
+        self._child_seqs = {}
+        for event in reversed(journal._log[journal._index_after(self._seq) : self._index]):
+            assert event.seq is not None
+            self._child_seqs.setdefault(event.session_id, event.seq)
+
+    def _resync(self) -> Resync:
+        self._must_resync = False
+        self._go_to_end()
+        journal = self.journal
+        return Resync(session_id=journal.session_id, epoch=journal.store.epoch, seq=self._seq, state=journal.snapshot())
+
+    # -- what was handed over ------------------------------------------------------------
 
     def _note(self, entry: Entry) -> None:
         if type(entry) in _DELTA_SET:
@@ -345,8 +428,10 @@ class Cursor:
 
     def _note_durable(self, event: Durable) -> None:
         assert event.seq is not None
+        self._index += 1
         if event.session_id == self.journal.session_id:
             self._seq = event.seq
+            self._child_seqs.clear()
         else:
             self._child_seqs[event.session_id] = event.seq
         if isinstance(event, PartEnded):
@@ -354,94 +439,68 @@ class Cursor:
         elif isinstance(event, (PartDiscarded, PartReplaced)):
             self._offsets.pop(event.part_id, None)
 
-    def _go_to_end(self) -> None:
-        journal = self.journal
-        self._position = journal._visible
-        self._seq = journal.seq
-        if journal._held is not None:
-            held = journal._tail[journal._held - journal._base]
-            assert held.seq is not None
-            self._seq = held.seq - 1
-        self._offsets = {part_id: part.length for part_id, part in journal._open.items()}
-        for child in journal._descendants():
-            self._child_seqs[child.session_id] = child.seq
+    # -- what was missed --------------------------------------------------------------------
 
-    def _missed(self) -> list[Entry | Resync]:
-        """Return what was missed, and go to the newest visible event.
+    def _next_missed(self) -> Entry | None:
+        """Return the next of what was missed; None when it has caught up.
 
         Durable events come as they are. A delta that was missed is told again from
         the part's text: before the end of a part that has ended, at the end for one
         that is open. So deltas always concatenate to the text.
         """
-        if self._must_resync:
-            self._must_resync = False
-            self._go_to_end()
-            journal = self.journal
-            return [
-                Resync(
+        journal = self.journal
+        while self._index < journal._visible_events:
+            event = journal._log[self._index]
+            assert event.seq is not None
+            if event.seq > self._child_seqs.get(event.session_id, 0):
+                return self._rest_before(event) or event
+            self._index += 1  # seen by the cursor that this one goes on from
+        rest = self._rest_of_open()
+        if rest is None and not journal._holds():
+            # (While something is held, what it hides could not be told again from the tail.)
+            self._position, self._behind = journal._visible, False
+        return rest
+
+    def _rest_before(self, event: Durable) -> Delta | None:
+        if not isinstance(event, PartEnded) or isinstance(event.part, ProviderPart):
+            return None
+        part = event.part
+        text = part.arguments if isinstance(part, CallPart) else part.text
+        offset = self._offsets.get(part.id, 0)
+        if offset >= len(text):
+            return None
+        assert event.seq is not None
+        return _DELTAS[_KINDS[type(part)]](
+            session_id=event.session_id,
+            turn_id=event.turn_id,
+            path=event.path,
+            time=event.time,
+            message_id=event.message_id,
+            part_id=part.id,
+            after=event.seq - 1,
+            offset=offset,
+            text=text[offset:],
+        )
+
+    def _rest_of_open(self) -> Delta | None:
+        for journal, part_id, part in self.journal._open_texts():
+            offset = self._offsets.get(part_id, 0)
+            if offset < part.length:
+                return _DELTAS[part.kind](
                     session_id=journal.session_id,
-                    epoch=journal.store.epoch,
-                    seq=self._seq,
-                    state=journal.snapshot(),
+                    turn_id=part.turn_id,
+                    path=journal.path,
+                    time=journal.clock.now(),
+                    message_id=part.message_id,
+                    part_id=part_id,
+                    after=journal.seq,
+                    offset=offset,
+                    text=part.text()[offset:],
                 )
-            ]
-        missed: list[Entry | Resync] = []
-        limit = self.journal.seq
-        if self.journal._held is not None:
-            limit = self._held_seq() - 1
-        events = self.journal._durable[self._seq : limit]
-        descendants = tuple(self.journal._descendants())
-        for child in descendants:
-            seen = self._child_seqs.get(child.session_id, 0)
-            events = [*events, *child._durable[seen:]]
-        if descendants:
-            events = sorted(events, key=lambda event: event.time)
-        for event in events:
-            missed.extend(self._rest_before(event))
-            missed.append(event)
-            self._note_durable(event)
-        for journal in (self.journal, *descendants):
-            missed.extend(self._rest_of_open(journal))
-        self._position = self.journal._visible
-        return missed
-
-    def _held_seq(self) -> int:
-        held = self.journal._tail[(self.journal._held or 0) - self.journal._base]
-        assert held.seq is not None
-        return held.seq
-
-    def _rest_before(self, event: Durable) -> Iterator[Delta]:
-        if isinstance(event, PartEnded) and not isinstance(event.part, ProviderPart):
-            part = event.part
-            kind: PartKind = "call" if isinstance(part, CallPart) else _KINDS[type(part).__name__]
-            text = part.arguments if isinstance(part, CallPart) else part.text
-            yield from self._rest(event, event.message_id, part.id, kind, text)
-
-    def _rest_of_open(self, journal: Journal) -> Iterator[Delta]:
-        for part_id, part in journal._open.items():
-            source = journal._durable[-1]
-            yield from self._rest(source, part.message_id, part_id, part.kind, part.text())
-
-    def _rest(
-        self, source: Durable, message_id: MessageId, part_id: PartId, kind: PartKind, text: str
-    ) -> Iterator[Delta]:
-        offset = self._offsets.get(part_id, 0)
-        if offset < len(text):
-            self._offsets[part_id] = len(text)
-            yield _DELTAS[kind](
-                session_id=source.session_id,
-                turn_id=source.turn_id,
-                path=source.path,
-                time=source.time,
-                message_id=message_id,
-                part_id=part_id,
-                after=self._seq,
-                offset=offset,
-                text=text[offset:],
-            )
+        return None
 
 
-_KINDS: dict[str, PartKind] = {"TextPart": "text", "ReasoningPart": "reasoning"}
+_KINDS: dict[type[AssistantPart], PartKind] = {TextPart: "text", ReasoningPart: "reasoning", CallPart: "call"}
 _DELTA_SET = frozenset((TextDelta, ReasoningDelta, ArgumentsDelta))
 
 
