@@ -51,7 +51,6 @@ from engine.events import (
 from engine.ids import CallId, PartId
 from engine.messages import (
     AssistantMessage,
-    AssistantPart,
     CallPart,
     CallResult,
     Message,
@@ -81,7 +80,9 @@ def fold(events: Iterable[Durable | Live], state: SessionState | None = None) ->
 
 
 def apply(state: SessionState, event: Durable | Live) -> SessionState:
-    """Return *state* after one more *event*."""
+    """Return *state* after one more *event*. Raises `JournalCorrupt` if it can't follow."""
+    if event.session_id != state.session_id and state.session_id:
+        raise JournalCorrupt(f"an event of session {event.session_id} came among those of {state.session_id}")
     if isinstance(event, (TextDelta, ReasoningDelta, ArgumentsDelta)):
         return _with_step(state, _grown(_open_step(state, event), event))
     if isinstance(event, (CallProgress, CallHeartbeat)):
@@ -118,6 +119,8 @@ def _apply_to_session(
 ) -> SessionState:
     match event:
         case SessionCreated():
+            if state.session_id:
+                raise JournalCorrupt(f"session {state.session_id} was created twice")
             return attrs.evolve(
                 state,
                 session_id=event.session_id,
@@ -126,6 +129,8 @@ def _apply_to_session(
                 parent_id=event.parent_id,
             )
         case InputAdmitted():
+            if any(item.input_id == event.input_id for item in state.inbox):
+                raise JournalCorrupt(f"input {event.input_id} was admitted twice")
             pending = PendingInput(input_id=event.input_id, mode=event.mode, message=event.message)
             return attrs.evolve(state, inbox=(*state.inbox, pending))
         case InputPromoted():
@@ -155,9 +160,9 @@ def _apply_to_turn(state: SessionState, event: TurnStarted | StepStarted | StepE
             return attrs.evolve(state, turn=OpenTurn(turn_id=event.turn_id))
         case StepStarted():
             turn = _open_turn(state, event)
-            step = OpenStep(
-                step=event.step, attempt=event.attempt, message_id=event.message_id, model=event.model
-            )
+            if turn.step is not None:
+                raise JournalCorrupt(f"step {event.step} begins inside step {turn.step.step}")
+            step = OpenStep(step=event.step, attempt=event.attempt, message_id=event.message_id, model=event.model)
             return attrs.evolve(state, turn=attrs.evolve(turn, step=step, retry=None, steps=event.step))
         case StepEnded():
             return _step_closed(state, event)
@@ -168,7 +173,7 @@ def _apply_to_turn(state: SessionState, event: TurnStarted | StepStarted | StepE
 
 
 def _step_closed(state: SessionState, event: StepEnded) -> SessionState:
-    step = _open_step(state, event)
+    step = _open_message(state, event)
     turn = attrs.evolve(_open_turn(state, event), step=None)
     state = attrs.evolve(state, turn=turn, usage=state.usage + event.usage, cost=state.cost + event.cost)
     if not event.kept:
@@ -198,37 +203,29 @@ def _settlement(call: OpenCall) -> Settlement:
     return call.settlement
 
 
-def _apply_to_message(state: SessionState, event: PartStarted | PartEnded | PartReplaced | PartDiscarded) -> SessionState:
-    step = _open_step(state, event)
-    if event.message_id != step.message_id:
-        raise JournalCorrupt(f"a part of message {event.message_id} came while {step.message_id} was open")
+def _apply_to_message(
+    state: SessionState, event: PartStarted | PartEnded | PartReplaced | PartDiscarded
+) -> SessionState:
+    step = _open_message(state, event)
     match event:
         case PartStarted():
+            if any(part.part_id == event.part_id for part in step.parts):
+                raise JournalCorrupt(f"part {event.part_id} began twice")
             opened = OpenPart(part_id=event.part_id, kind=event.kind)
             return _with_step(state, attrs.evolve(step, parts=(*step.parts, opened)))
         case PartEnded():
-            return _with_step(state, _part_ended(step, event.part))
+            part = event.part
+            text = part.arguments if isinstance(part, CallPart) else getattr(part, "text", "")
+            ended = attrs.evolve(_open_part(step, part.id, event), part=part, text=text)
+            return _with_step(state, _with_part(step, ended))
         case PartReplaced():
-            parts = tuple(
-                attrs.evolve(part, text="") if part.part_id == event.part_id else part for part in step.parts
-            )
-            return _with_step(state, attrs.evolve(step, parts=parts))
+            return _with_step(state, _with_part(step, attrs.evolve(_open_part(step, event.part_id, event), text="")))
         case PartDiscarded():
             kept = tuple(part for part in step.parts if part.part_id != event.part_id)
+            if len(kept) == len(step.parts):
+                raise JournalCorrupt(f"part {event.part_id} was discarded but never began")
             calls = tuple(call for call in step.calls if call.part_id != event.part_id)
             return _with_step(state, attrs.evolve(step, parts=kept, calls=calls))
-
-
-def _part_ended(step: OpenStep, part: AssistantPart) -> OpenStep:
-    if all(known.part_id != part.id for known in step.parts):
-        raise JournalCorrupt(f"part {part.id} ended but never began")
-    text = part.arguments if isinstance(part, CallPart) else getattr(part, "text", "")
-    return attrs.evolve(
-        step,
-        parts=tuple(
-            attrs.evolve(known, part=part, text=text) if known.part_id == part.id else known for known in step.parts
-        ),
-    )
 
 
 _FOLLOWS: dict[CallState, tuple[CallState, ...]] = {
@@ -244,6 +241,9 @@ def _apply_to_calls(
 ) -> OpenStep:
     match event:
         case CallAnnounced():
+            if any(call.call_id == event.call_id for call in step.calls):
+                raise JournalCorrupt(f"call {event.call_id} was announced twice")
+            _open_part(step, event.part_id, event)
             call = OpenCall(call_id=event.call_id, part_id=event.part_id, tool=event.tool, state="receiving")
             return attrs.evolve(step, calls=(*step.calls, call))
         case CallQueued():
@@ -289,6 +289,8 @@ def _apply_to_status(
         case PermissionAsked():
             return attrs.evolve(turn, requests=(*turn.requests, event.request_id))
         case PermissionAnswered():
+            if event.request_id not in turn.requests:
+                raise JournalCorrupt(f"question {event.request_id} was answered but is not open")
             return attrs.evolve(turn, requests=tuple(r for r in turn.requests if r != event.request_id))
         case RetryScheduled():
             return attrs.evolve(turn, retry=Retry(event.attempt, event.message, event.next_at))
@@ -309,17 +311,40 @@ def _open_step(state: SessionState, event: Durable | Live) -> OpenStep:
     return step
 
 
+def _open_message(
+    state: SessionState, event: StepEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded
+) -> OpenStep:
+    step = _open_step(state, event)
+    if event.message_id != step.message_id:
+        raise JournalCorrupt(
+            f"{type(event).__name__} of message {event.message_id} came while {step.message_id} was open"
+        )
+    return step
+
+
+def _open_part(step: OpenStep, part_id: PartId, event: Durable | Live) -> OpenPart:
+    found = next((part for part in step.parts if part.part_id == part_id), None)
+    if found is None or found.part is not None:
+        raise JournalCorrupt(f"{type(event).__name__} of part {part_id} came while that part was not open")
+    return found
+
+
 def _with_step(state: SessionState, step: OpenStep) -> SessionState:
     assert state.turn is not None
     return attrs.evolve(state, turn=attrs.evolve(state.turn, step=step))
 
 
+def _with_part(step: OpenStep, part: OpenPart) -> OpenStep:
+    parts = tuple(part if known.part_id == part.part_id else known for known in step.parts)
+    return attrs.evolve(step, parts=parts)
+
+
 def _grown(step: OpenStep, delta: Delta) -> OpenStep:
     """Return *step* with a delta put where its offset says, so a repeated one changes nothing."""
-    return attrs.evolve(step, parts=tuple(_extended(part, delta, delta.part_id) for part in step.parts))
-
-
-def _extended(part: OpenPart, delta: Delta, part_id: PartId) -> OpenPart:
-    if part.part_id != part_id or part.part is not None:
-        return part
-    return attrs.evolve(part, text=part.text[: delta.offset] + delta.text)
+    part = _open_part(step, delta.part_id, delta)
+    if delta.offset > len(part.text):
+        raise JournalCorrupt(
+            f"a delta of part {part.part_id} begins at {delta.offset}, but {len(part.text)} came: a gap"
+        )
+    text = part.text[: delta.offset] + delta.text + part.text[delta.offset + len(delta.text) :]
+    return _with_part(step, attrs.evolve(part, text=text))
