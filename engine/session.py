@@ -368,7 +368,9 @@ class Turn:
         body's own exception goes on as it is: the nursery never sees it.
         """
         assert self._nursery is not None and self._run is not None
-        self._run.end(_LEFT)
+        if self._run.cause is None:
+            # A Cancelled that gets here is the host's, or it came with the turn's own deadline.
+            self._run.end(self._run.first_catch() if isinstance(error, trio.Cancelled) else _LEFT)
         try:
             await self._nursery.__aexit__(None, None, None)
         except BaseException as raised:
