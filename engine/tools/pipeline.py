@@ -18,7 +18,7 @@ from trio.lowlevel import disable_ki_protection
 from engine.errors import ToolError
 from engine.events import AnswerKind, SharedContext
 from engine.exceptions import describe, split
-from engine.hooks import Hooks, ToolDecision, ToolHook, ToolUse
+from engine.hooks import Hooks, StopDecision, ToolDecision, ToolHook, ToolUse
 from engine.ids import SessionId
 from engine.messages import ImagePart, Settlement
 from engine.ports import Judgement, PermissionQuery
@@ -102,10 +102,10 @@ async def run_call(site: CallSite) -> Outcome:
     if decision.arguments is not None:
         prepared = site.change(decision.arguments)
         if isinstance(prepared, Settlement):
-            return Outcome(settlement=prepared)
+            return Outcome(settlement=prepared, stop=_demanded(decision))
     refused = await _permit(site, prepared, decision) or await site.start(prepared)
     if refused is not None:
-        return Outcome(settlement=refused, stop=decision.reason if decision.stop else None)
+        return Outcome(settlement=refused, stop=_demanded(decision))
     outcome = await _run_body(site, prepared)
     site.reached(_withheld(outcome) if site.hooks.after_tool else outcome)
     return await _ask_hooks_after(site, outcome, decision)
@@ -259,9 +259,7 @@ def _withheld(outcome: Outcome) -> Outcome:
 
 
 async def _ask_hooks_after(site: CallSite, outcome: Outcome, before: ToolDecision) -> Outcome:
-    stop = outcome.stop
-    if before.stop:
-        stop = stop or before.reason or "a hook stopped the turn"
+    stop = outcome.stop or _demanded(before)
     settlement = outcome.settlement
     for hook in site.hooks.after_tool:
         decision = await _ask_hook(site, hook, attrs.evolve(site.use, settlement=settlement))
@@ -269,9 +267,13 @@ async def _ask_hooks_after(site: CallSite, outcome: Outcome, before: ToolDecisio
             continue
         if decision.text is not None:
             settlement = attrs.evolve(settlement, text=decision.text)
-        if decision.stop:
-            stop = stop or decision.reason or "a hook stopped the turn"
+        stop = stop or _demanded(decision)
     return attrs.evolve(outcome, settlement=settlement, stop=stop)
+
+
+def _demanded(decision: ToolDecision) -> str | None:
+    """Return the reason for which a hook demands the end of the turn, if it does (C11)."""
+    return (decision.reason or "a hook stopped the turn") if decision.stop else None
 
 
 async def _ask_hook(site: CallSite, hook: ToolHook, use: ToolUse) -> ToolDecision | None:
@@ -279,7 +281,7 @@ async def _ask_hook(site: CallSite, hook: ToolHook, use: ToolUse) -> ToolDecisio
     return await guard_hook(hook, use, ToolDecision(), site.settings.hook_timeout, site.notice)
 
 
-D = TypeVar("D")
+D = TypeVar("D", ToolDecision, StopDecision)
 U = TypeVar("U")
 
 
@@ -308,6 +310,24 @@ async def guard_hook(
         if type(decided) is not type(default):
             notice("hook_failed", f"a hook returned {type(decided).__name__}, not {type(default).__name__}")
             return None
+        if (wrong := _wrong_decision(decided)) is not None:
+            notice("hook_failed", f"a hook returned a {type(default).__name__} whose {wrong}")
+            return None
         return decided
     notice("hook_failed", f"a hook did not answer within {timeout:g} s")
     return None
+
+
+def _wrong_decision(decided: ToolDecision | StopDecision) -> str | None:
+    """Say which field makes no sense: one verdict must never pass for another, nor a text be no text."""
+    known: tuple[str, ...] = ("pass", "block", "prevent")
+    texts: tuple[object, ...] = (decided.reason,)
+    stop: object = False
+    if isinstance(decided, ToolDecision):
+        known, stop = _STRICTNESS, decided.stop
+        texts = (decided.reason, *(text for text in (decided.arguments, decided.text) if text is not None))
+    if decided.verdict not in known:
+        return f"verdict must be one of {', '.join(known)}, not {decided.verdict!r}"
+    if not all(isinstance(text, str) for text in texts):
+        return "texts must be str"
+    return None if isinstance(stop, bool) else "stop must be a bool"
