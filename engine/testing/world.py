@@ -191,7 +191,7 @@ def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 
     tools = FakeTools()
     model = ScriptedModel(script=_endless(scenario.script), info=scenario.model, batch=scenario.batch, trace=points)
     run = Run(points=points, tools=tools, model=model, store=SlowStore(delay=scenario.store_delay, trace=points))
-    _seed(seed)
+    seed_scheduler(seed)
     try:
         trio.run(
             _play,
@@ -209,7 +209,7 @@ def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 
     return run
 
 
-def _seed(seed: int) -> None:
+def seed_scheduler(seed: int) -> None:
     """Make trio's scheduler deterministic. Private names of trio: it offers no others."""
     from trio._core import _run
 
