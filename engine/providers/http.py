@@ -24,7 +24,7 @@ import httpx
 import trio
 
 from engine.errors import ConfigError, ConnectionBroken, EngineClosed, ProviderError, ProviderProtocolError
-from engine.model import ModelInfo, ModelRequest, StreamEvent
+from engine.model import ModelInfo, ModelRequest, Ping, StreamEvent
 from engine.providers.wire import HttpReply, WireDecoder, WireFormat
 
 # An error needs no more; a host may send a page of any length.
@@ -188,7 +188,10 @@ class HttpStream:
         self._endpoint = endpoint
 
     async def receive(self) -> Sequence[StreamEvent]:
-        """Return the events of the next bytes, at least one; none: the answer is over.
+        """Return the events of the next bytes; none: the answer is over.
+
+        Bytes without an event (a comment that keeps the connection alive) are a `Ping`:
+        the watchdog counts bytes, and they came.
 
         A checkpoint. If cancelled, the connection is closed and the answer lost.
         """
@@ -199,10 +202,13 @@ class HttpStream:
             raise
         with _renamed_errors(self._endpoint):
             events = self._decoder.feed(b"")  # raises what the last bytes ended in
-            while not events and not self._decoder.is_over:
-                chunk = await self._body.read()
-                events = self._decoder.close() if chunk is None else self._decoder.feed(chunk)
-        return events
+            if events or self._decoder.is_over:
+                return events
+            chunk = await self._body.read()
+            if chunk is None:
+                return self._decoder.close()
+            events = self._decoder.feed(chunk)
+            return events or ([] if self._decoder.is_over else [Ping()])
 
     async def aclose(self) -> None:
         """Close the connection, or give it back if the answer is over. A checkpoint.

@@ -30,7 +30,7 @@ from engine.errors import (
 )
 from engine.ids import MessageId, PartId
 from engine.messages import TextPart, Transcript, Usage, UserMessage
-from engine.model import ModelRequest, StreamEvent, TextChunk, TextStarted, UsageReported
+from engine.model import ModelRequest, Ping, StreamEvent, TextChunk, TextStarted, UsageReported
 from engine.providers.anthropic import MESSAGES
 from engine.providers.catalog import info_of
 from engine.providers.http import Endpoint, HttpModel, HttpStream
@@ -78,8 +78,13 @@ async def closed(server: ScriptedServer) -> None:
 async def read(stream: HttpStream, events: list[StreamEvent] | None = None) -> list[StreamEvent]:
     events = [] if events is None else events
     while batch := await stream.receive():
-        events += batch
+        events += said(batch)
     return events
+
+
+def said(batch: Sequence[StreamEvent]) -> list[StreamEvent]:
+    """Return a batch without its signs of life: bytes that make no event yet are one."""
+    return [event for event in batch if not isinstance(event, Ping)]
 
 
 async def ask(model: HttpModel) -> list[StreamEvent]:
@@ -124,11 +129,22 @@ async def test_one_chunk_of_the_network_is_one_batch() -> None:
         await stream.aclose()
 
 
+async def test_bytes_that_make_no_event_are_a_sign_of_life() -> None:
+    async with host([HELLO], largest_piece=1) as (model, _):
+        stream = await model.open(request())
+        assert await stream.receive() == [Ping()]
+        await read(stream)
+        await stream.aclose()
+
+
 async def test_events_come_as_they_are_sent() -> None:
     async with host([[*text("first", id="0"), FOREVER]]) as (model, _):
         stream = await model.open(request())
         with trio.fail_after(5):
-            assert words(await stream.receive()) == "first"
+            batch: Sequence[StreamEvent] = []
+            while not said(batch):
+                batch = await stream.receive()
+            assert words(batch) == "first"
         await stream.aclose()
 
 
