@@ -183,13 +183,15 @@ def _close(run: TurnRun, move: Move) -> None:
 
 async def _carry_out(run: TurnRun, state: LoopState, move: Continue, number: int) -> LoopState:
     """Go on as the move says; return the state to go on with. A checkpoint if there is something to wait for."""
-    if run.step is not None:
+    step = run.step
+    if step is not None:
         run.repeats_step = not move.keep
     _close(run, move)
     run.journal.append(LoopContinued(reason=move.reason, step=number))
-    if move.reason in _JOINED:
-        run.answer_prefix = run.answer
-    elif move.keep:
+    if step is not None and move.reason in _JOINED:
+        # Not `run.answer`: of a step that said nothing, that is the text of an older one.
+        run.answer_prefix += step.text
+    elif step is not None and move.keep:
         run.answer_prefix = ""
     if move.nudge is not None:
         _nudge(run, move.nudge)
