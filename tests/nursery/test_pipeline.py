@@ -34,8 +34,12 @@ class Path:
     seconds: float = 0.0
 
 
+def needs(args: Path) -> Need:
+    return Need(permission="touch", patterns=(args.path,))
+
+
 def touch(log: list[str]) -> Tool:
-    @engine.tool(read_only=True, need=lambda args: Need(permission="touch", patterns=(args.path,)))
+    @engine.tool(read_only=True, need=needs)
     async def touch(args: Path, ctx: engine.ToolContext) -> str:
         await trio.sleep(args.seconds)
         log.append(args.path)
