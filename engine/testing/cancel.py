@@ -71,9 +71,9 @@ def cancel_everywhere(
 
 
 def tool_scenario(tool: Tool, arguments: Mapping[str, object], *, name: str | None = None) -> Scenario:
-    """Return a scenario in which the model calls *tool* once and then says that it is done."""
+    """Return a scenario in which the model calls *tool* once; the tool must always stop within its grace."""
     first = [*text("Let me see."), *call(name or tool.name, arguments, id="call"), *done("calls")]
-    return Scenario(script=[first], tools=(tool,), grace=tool.grace)
+    return Scenario(script=[first], tools=(tool,), grace=tool.grace, must_stop=True)
 
 
 def _raise_if_broken(run: Run, injection: Injection | None, seed: int) -> None:

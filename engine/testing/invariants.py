@@ -53,6 +53,38 @@ from engine.testing.tools import Trail
 Seen = Durable | Live | Resync
 
 
+@attrs.frozen(kw_only=True)
+class Evidence:
+    """What a run left behind.
+
+    Attributes:
+        events: what a subscriber saw, from before the first turn.
+        transcript: what was saved.
+        stored: what the store holds.
+        state: the session's state.
+        trails: what the fake tools really did.
+        unique_keys: no key of a fake tool may have been done twice.
+    """
+
+    events: Sequence[Seen]
+    transcript: Sequence[Message]
+    stored: Sequence[Durable]
+    state: SessionState
+    trails: Sequence[Trail] = ()
+    unique_keys: bool = True
+
+
+def check(evidence: Evidence) -> list[str]:
+    """Check all promises at once; return what is broken."""
+    return [
+        *check_events(evidence.events),
+        *check_transcript(evidence.transcript),
+        *check_fold(evidence.stored, evidence.state),
+        *check_trails(evidence.events, evidence.trails, unique_keys=evidence.unique_keys),
+        *check_kept(evidence.events, evidence.transcript, evidence.trails),
+    ]
+
+
 def check_events(events: Sequence[Seen]) -> list[str]:
     """Check the order and the completeness of what a subscriber saw (promises 1, 2, 6, 7)."""
     sessions: dict[SessionId, list[Durable | Live]] = {}

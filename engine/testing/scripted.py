@@ -1,4 +1,4 @@
-"""`ScriptedModel`: a model that plays a script, in memory, on trio's clock."""
+"""`ScriptedProvider`: a model that plays a script, in memory, on trio's clock."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from engine.errors import ConnectionBroken, ProviderError, ProviderProtocolError
+from engine.errors import ConnectionBroken, ProviderProtocolError
 from engine.model import ModelInfo, ModelRequest, StreamEvent
+from engine.providers.anthropic import MESSAGES
+from engine.providers.wire import HttpReply
 from engine.testing.script import Answer, Break, Fail, HttpFailure, Pause, ScriptItem
 from engine.trace import NoTrace
 
@@ -20,7 +22,7 @@ ScriptedAnswer = Answer | Callable[[ModelRequest], Answer]
 
 
 @attrs.define(eq=False)
-class ScriptedModel:
+class ScriptedProvider:
     """Answers request N with the N-th answer of its script.
 
     Attributes:
@@ -63,7 +65,7 @@ class ScriptedModel:
 class ScriptedStream:
     """An answer of a script as it comes in."""
 
-    _model: ScriptedModel
+    _model: ScriptedProvider
     _items: list[ScriptItem]
     _next: int = attrs.field(default=0, init=False)
     _closed: bool = attrs.field(default=False, init=False)
@@ -103,4 +105,8 @@ async def _play(item: Pause | Break | Fail | HttpFailure) -> None:
         case Fail():
             raise item.error
         case HttpFailure():
-            raise ProviderError(f"HTTP {item.status}: {item.body}", status=item.status, retryable=item.status >= 500)
+            reply = HttpReply(status=item.status, headers=dict(item.headers), body=item.body.encode())
+            raise MESSAGES.failure(reply, trio.current_time())
+
+
+ScriptedModel = ScriptedProvider

@@ -6,6 +6,7 @@ happened: was the body entered, did it see the cancel, did it come to its end?
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 import attrs
@@ -30,7 +31,9 @@ Manner = Literal[
     "stubborn",
     "nursery",
     "no_checkpoint",
+    "thread",
 ]
+# All but "thread", which takes real time.
 MANNERS: tuple[Manner, ...] = (
     "plain",
     "error",
@@ -156,6 +159,10 @@ async def _behave(args: Work, ctx: ToolContext) -> str | ToolOutput:
                 nursery.start_soon(trio.sleep, args.seconds)
                 nursery.start_soon(trio.sleep, args.seconds / 2)
             return "both done"
+        case "thread":
+            # Real time: not for a mock clock, which counts a thread as idle.
+            await ctx.to_thread(time.sleep, args.seconds)
+            return "the thread came back"
         case "progress":
             ctx.progress("half way", output="first half\n")
             await trio.sleep(args.seconds)

@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from engine.errors import EngineError
-from engine.events import CallStarted, PermissionAsked, TurnEnded, TurnResult
+from engine.events import CallSettled, CallStarted, PermissionAsked, TurnEnded, TurnResult
 from engine.exceptions import describe
 from engine.hooks import Hooks
 from engine.journal import Cursor
@@ -26,11 +26,11 @@ from engine.ports import Approver
 from engine.service import open_engine
 from engine.session import Answer, Once, Session, Turn
 from engine.settings import Settings
-from engine.testing.invariants import Seen, check_events, check_fold, check_kept, check_trails, check_transcript
+from engine.testing.invariants import Evidence, Seen, check, check_events, check_fold, check_transcript
 from engine.testing.ports import CountingIds, ScriptedKeeper, SlowStore, TrioClock
 from engine.testing.script import Answer as ScriptedItems
 from engine.testing.script import done, text
-from engine.testing.scripted import ScriptedAnswer, ScriptedModel
+from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
 from engine.testing.tools import FakeTools
 from engine.tools.spec import Tool
 
@@ -57,6 +57,7 @@ class Scenario:
         grace: the largest grace that a call of it declares.
         unique_keys: no `key` of a fake tool's arguments may be done twice.
         batch: stream events of one network chunk.
+        must_stop: a call that does not stop within its grace is a broken promise too.
         breaks_after: leave the block after so many events.
         model: limits and prices.
     """
@@ -73,6 +74,7 @@ class Scenario:
     grace: float = GRACE
     unique_keys: bool = True
     batch: int = 1
+    must_stop: bool = False
     breaks_after: int | None = None
     model: ModelInfo = ModelInfo(name="scripted/model")
 
@@ -173,7 +175,7 @@ class Run:
 
     points: Points
     tools: FakeTools
-    model: ScriptedModel
+    model: ScriptedProvider
     store: SlowStore
     seen: list[Seen] = attrs.field(factory=list[Seen])
     result: TurnResult | None = None
@@ -189,7 +191,7 @@ def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 
     """Play *scenario* once, in a fresh trio run, and check every promise; see `Run.problems`."""
     points = Points(injection)
     tools = FakeTools()
-    model = ScriptedModel(script=_endless(scenario.script), info=scenario.model, batch=scenario.batch, trace=points)
+    model = ScriptedProvider(script=_endless(scenario.script), info=scenario.model, batch=scenario.batch, trace=points)
     run = Run(points=points, tools=tools, model=model, store=SlowStore(delay=scenario.store_delay, trace=points))
     seed_scheduler(seed)
     try:
@@ -245,8 +247,16 @@ async def _play(scenario: Scenario, run: Run) -> None:
             run.tasks_left = sorted(_tasks() - before)
             run.open_streams = run.model.open_streams
             _drain(watcher, run)
-            run.problems += check_transcript(session.state.transcript)
-            run.problems += check_kept(run.seen, session.state.transcript, run.tools.trails)
+            run.problems += check(
+                Evidence(
+                    events=run.seen,
+                    transcript=session.state.transcript,
+                    stored=await run.store.load(session.id),
+                    state=session.state,
+                    trails=run.tools.trails,
+                    unique_keys=scenario.unique_keys,
+                )
+            )
             await _next_turn(scenario, run, session)
             _drain(watcher, run)
             await _check_store(run, session)
@@ -353,8 +363,8 @@ def _tasks() -> set[str]:
 
 
 def _verify(scenario: Scenario, run: Run) -> list[str]:
+    # The next turn's events are there by now as well.
     problems = check_events(run.seen)
-    problems += check_trails(run.seen, run.tools.trails, unique_keys=scenario.unique_keys)
     if run.tasks_left:
         problems.append(f"tasks are left after the block: {run.tasks_left}")
     if run.open_streams:
@@ -362,6 +372,12 @@ def _verify(scenario: Scenario, run: Run) -> list[str]:
     for trail in run.tools.trails:
         if trail.running:
             problems.append(f"call {trail.call_id} still runs after the block")
+    if scenario.must_stop:
+        problems += [
+            f"call {event.call_id} did not stop within its grace"
+            for event in run.seen
+            if isinstance(event, CallSettled) and event.settlement.outcome_unknown
+        ]
     return problems + _verify_cancel(scenario, run)
 
 
