@@ -54,7 +54,7 @@ def signature_of(tool: str, arguments: str) -> Signature:
     """Return the identity of a call; arguments that are no JSON count as they are."""
     try:
         canonical = json.dumps(json.loads(arguments or "{}"), sort_keys=True, separators=(",", ":"))
-    except ValueError:
+    except (ValueError, RecursionError):
         canonical = arguments
     return Signature(tool=tool, arguments=canonical)
 
@@ -107,7 +107,9 @@ class DoomWindow:
         for period in PERIODS:
             if self._repeats(signature, period):
                 what = "the same call" if period == 1 else f"the same {period} calls"
-                return self._escalated("repeat", f"{what} for the {REPEATS}rd time, with the same results: {signature.tool}")
+                return self._escalated(
+                    "repeat", f"{what} for the {REPEATS}rd time, with the same results: {signature.tool}"
+                )
         if self._is_error_streak(signature):
             return self._escalated("errors", f"{ERROR_STREAK} errors of {signature.tool} in a row")
         if self._is_near(signature) and signature.tool not in self._near_nudged:
