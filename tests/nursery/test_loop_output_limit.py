@@ -237,7 +237,7 @@ async def test_c7_a_compaction_before_the_continuation_does_not_tear_the_answer_
 
 
 async def test_c7_a_failed_continuation_does_not_tear_the_answer_apart(autojump_clock: MockClock) -> None:
-    broken = [TextStarted("t"), TextChunk("t", "a ti"), Break()]
+    broken: Answer = [TextStarted("t"), TextChunk("t", "a ti"), Break()]
     async with world(cut("Once upon "), broken, rest("a time."), info=SMALL) as w:
         played = await w.play()
     assert played.reasons == ["output_recover", "provider_retry"]

@@ -146,9 +146,9 @@ class World:
         self.model.repeat = False
 
     async def goes_on(self, session: Session | None = None) -> None:
-        """The session takes the next prompt and completes it."""
+        """The session takes the next prompt, without any limits, and completes it."""
         self.will_say([*text("Still here."), *done()])
-        played = await self.play("And now?", session=session)
+        played = await self.play("And now?", session=session, settings=Settings())
         assert (played.stop_reason, played.result.text) == ("completed", "Still here.")
 
 

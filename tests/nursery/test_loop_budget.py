@@ -1,0 +1,324 @@
+"""C9 (token target), C10 (step limit), and the budgets: steps, tokens, money and seconds, each with its own reason."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from engine.events import CallSettled, CallStarted, StopReason
+from engine.messages import ResultsMessage, Usage, UserMessage
+from engine.model import ModelInfo, TextChunk, TextStarted, UsageReported
+from engine.permission.simple import AskFirst
+from engine.settings import Limits, RetryPolicy, Settings, Timeouts
+from engine.testing.ports import SlowStore
+from engine.testing.script import Answer, Break, Pause, call, done, text
+from tests.support.bench import Bench
+from tests.support.world import World, about, said, world
+
+PRICED = ModelInfo(name="scripted/priced", price_input=1_000_000.0, price_output=2_000_000.0)
+
+
+def spoken(output: int, told: str = "") -> Answer:
+    return [*text(told or f"I used {output} tokens."), *done(usage=Usage(input=1, output=output))]
+
+
+def calling(name: str, *, usage: Usage | None = None, seconds: float = 0.0) -> Answer:
+    return [*call("read", {"name": name, "seconds": seconds}, id="1"), *done("calls", usage=usage)]
+
+
+def nudges(w: World) -> list[str]:
+    return [said(m) for m in w.session.state.transcript if isinstance(m, UserMessage) and m.origin == "engine"]
+
+
+# -- C9 --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("used", "continues"), [(899, True), (900, False), (901, False), (1_500, False)])
+async def test_c9_below_90_percent_it_goes_on_and_from_there_it_stops(
+    autojump_clock: MockClock, used: int, continues: bool
+) -> None:
+    async with world(spoken(used, "One."), spoken(1_000, "Two."), settings=Settings(token_target=1_000)) as w:
+        played = await w.play()
+    assert played.reasons == (["budget_continue"] if continues else [])
+    assert played.stop_reason == "completed"
+
+
+async def test_c9_the_nudge_holds_progress_figures_and_forbids_to_summarise(autojump_clock: MockClock) -> None:
+    async with world(spoken(450, "One."), spoken(900, "Two."), settings=Settings(token_target=1_000)) as w:
+        await w.play()
+    (told,) = nudges(w)
+    for part in ("450 of 1000 tokens", "45 %", "Don't summarise", "Keep working"):
+        assert part in told
+
+
+async def test_c9_without_a_target_it_never_goes_on(autojump_clock: MockClock) -> None:
+    async with world(spoken(1, "One.")) as w:
+        played = await w.play()
+    assert (played.reasons, played.stop_reason) == ([], "completed")
+
+
+@pytest.mark.parametrize(
+    ("increments", "stop_reason", "continuations"),
+    [
+        ([499, 499, 499], "diminishing", 3),
+        ([499, 501, 499, 9_000], "completed", 4),
+        ([500, 500, 500, 9_000], "completed", 4),
+        ([600, 499, 499, 499], "diminishing", 4),
+        ([0, 0, 0], "diminishing", 3),
+        ([499, 499, 501, 499, 499, 499], "diminishing", 6),
+    ],
+)
+async def test_c9_three_small_continuations_in_a_row_are_diminishing(
+    autojump_clock: MockClock, increments: list[int], stop_reason: StopReason, continuations: int
+) -> None:
+    answers = [spoken(100, "Begin."), *[spoken(n, f"Step {i}: {n}.") for i, n in enumerate(increments)]]
+    async with world(*answers, settings=Settings(token_target=10_000)) as w:
+        played = await w.play()
+    assert (played.stop_reason, played.reasons) == (stop_reason, ["budget_continue"] * continuations)
+    assert len(w.requests) == len(answers)
+
+
+async def test_c9_work_with_tools_between_counts_towards_the_increment(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    small = [spoken(10, "Begin.")]
+    for n in range(3):
+        small += [calling(f"x{n * 37}y", usage=Usage(output=400)), spoken(101, f"Done {n}.")]
+    async with world(*small, spoken(9_000, "End."), tools=bench.tools(), settings=Settings(token_target=10_000)) as w:
+        played = await w.play()
+    assert played.stop_reason == "completed", "501 tokens each are enough"
+
+
+async def test_c9_only_output_tokens_of_this_turn_count(autojump_clock: MockClock) -> None:
+    huge = [*text("Much read."), *done(usage=Usage(input=50_000, output=950, cache_read=90_000, reasoning=900))]
+    async with world(huge, spoken(899, "One."), spoken(200, "Two.")) as w:
+        first = await w.play(settings=Settings(token_target=1_000))
+        second = await w.play(settings=Settings(token_target=1_000))
+    assert (first.reasons, second.reasons) == ([], ["budget_continue"])
+
+
+async def test_c9_a_finished_answer_keeps_the_last_text(autojump_clock: MockClock) -> None:
+    async with world(spoken(100, "One."), spoken(900, "Two."), settings=Settings(token_target=1_000)) as w:
+        played = await w.play()
+    assert played.result.text == "Two."
+
+
+# -- C10 -------------------------------------------------------------------------------------------------
+
+
+async def test_c10_without_wrap_up_the_results_of_the_last_calls_are_recorded(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    answers = [calling(name) for name in ("first", "other", "third!")]
+    settings = Settings(limits=Limits(steps=3), wrap_up=False)
+    async with world(*answers, tools=bench.tools(), settings=settings) as w:
+        played = await w.play()
+        assert len(w.requests) == 3
+        assert all(r.tools and r.tool_choice == "auto" for r in w.requests)
+        assert (played.stop_reason, played.result.steps) == ("step_limit", 3)
+        assert "3 steps" in played.result.detail
+        assert bench.log == ["+first", "-first", "+other", "-other", "+third!", "-third!"]
+        last = w.session.state.transcript[-1]
+        assert isinstance(last, ResultsMessage)
+        assert last.results[0].settlement.text == "did third!"
+        assert nudges(w) == []
+
+
+async def test_c10_with_wrap_up_the_last_step_is_an_answer_without_tools(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    settings = Settings(limits=Limits(steps=3))
+    async with world(
+        calling("first"), calling("other"), spoken(5, "So far."), tools=bench.tools(), settings=settings
+    ) as w:
+        played = await w.play()
+        assert [bool(r.tools) for r in w.requests] == [True, True, False]
+        assert (played.stop_reason, played.result.text, played.result.steps) == ("step_limit", "So far.", 3)
+        (told,) = nudges(w)
+        assert "last step" in told
+
+
+async def test_c10_a_turn_that_needs_fewer_steps_knows_nothing_of_the_limit(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    settings = Settings(limits=Limits(steps=3), wrap_up=False)
+    async with world(calling("a"), spoken(5, "Done."), tools=bench.tools(), settings=settings) as w:
+        played = await w.play()
+    assert (played.stop_reason, played.result.steps) == ("completed", 2)
+
+
+@pytest.mark.parametrize("wrap_up", [True, False])
+async def test_c10_the_next_input_begins_at_zero(autojump_clock: MockClock, wrap_up: bool) -> None:
+    bench = Bench()
+    settings = Settings(limits=Limits(steps=2), wrap_up=wrap_up)
+    last = spoken(1, "That's it.") if wrap_up else calling("second one")
+    async with world(calling("a"), last, calling("b"), last, tools=bench.tools(), settings=settings) as w:
+        first, second = await w.play(), await w.play()
+        assert (first.stop_reason, second.stop_reason) == ("step_limit", "step_limit")
+        assert second.result.steps == 2
+        assert len(w.requests) == 4
+
+
+async def test_c10_a_limit_of_one_is_an_answer_without_tools(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with world(spoken(1, "No tools."), tools=bench.tools(), settings=Settings(limits=Limits(steps=1))) as w:
+        played = await w.play()
+    assert (w.requests[0].tools, played.stop_reason, played.result.text) == ((), "step_limit", "No tools.")
+
+
+async def test_c10_retries_of_a_request_are_no_steps(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    settings = Settings(limits=Limits(steps=2), wrap_up=False)
+    async with world(
+        [Break()], [Break()], calling("a"), spoken(1, "Done."), tools=bench.tools(), settings=settings
+    ) as w:
+        played = await w.play()
+    assert (played.stop_reason, played.result.steps, len(w.requests)) == ("completed", 2, 4)
+
+
+async def test_c10_a_retry_of_the_last_step_offers_no_tools_either(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    settings = Settings(limits=Limits(steps=2))
+    async with world(calling("a"), [Break()], spoken(1, "So far."), tools=bench.tools(), settings=settings) as w:
+        played = await w.play()
+        assert [bool(r.tools) for r in w.requests] == [True, False, False]
+        assert played.stop_reason == "step_limit"
+        assert len(nudges(w)) == 1
+
+
+async def test_c10_a_steer_at_the_last_step_waits_for_nobody_and_is_not_lost(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    settings = Settings(limits=Limits(steps=1))
+    slow = [TextStarted("t"), TextChunk("t", "Not "), Pause(5), TextChunk("t", "more."), *done()]
+    async with world(slow, tools=bench.tools(), settings=settings) as w:
+        async with w.session.prompt("go") as turn:
+            await trio.sleep(1)
+            turn.steer("one more thing")
+            result = await turn.wait()
+        assert (result.stop_reason, result.text, len(w.requests)) == ("step_limit", "Not more.", 1)
+        await w.goes_on()
+        assert "one more thing" in repr(w.requests[1].transcript)
+
+
+# -- budgets ---------------------------------------------------------------------------------------------------
+
+
+async def test_budget_of_tokens_ends_the_turn_with_its_own_reason_and_everything_settled(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    answers = [calling(name, usage=Usage(input=300, output=100)) for name in ("first", "other", "third!")]
+    settings = Settings(limits=Limits(tokens=1_000))
+    async with world(*answers, spoken(1), tools=bench.tools(), settings=settings) as w:
+        played = await w.play()
+        assert (played.stop_reason, len(w.requests)) == ("token_budget", 3)
+        assert played.result.detail == "1200 of 1000 tokens were used"
+        assert played.result.usage == Usage(input=900, output=300)
+        assert played.statuses == ["completed"] * 3
+        assert bench.log[-1] == "-third!"
+
+
+async def test_budget_of_tokens_counts_cached_ones_too(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    answer = calling("a", usage=Usage(input=1, output=1, cache_read=900, cache_write=98))
+    settings = Settings(limits=Limits(tokens=1_000))
+    async with world(answer, spoken(1), tools=bench.tools(), settings=settings) as w:
+        played = await w.play()
+    assert played.stop_reason == "token_budget"
+
+
+async def test_budget_of_money_ends_the_turn_with_its_own_reason(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    answers = [calling(name, usage=Usage(input=2, output=1)) for name in ("first", "other", "third!")]
+    settings = Settings(limits=Limits(cost=7.0))
+    async with world(*answers, tools=bench.tools(), settings=settings, info=PRICED) as w:
+        played = await w.play()
+    assert (played.stop_reason, played.result.cost, len(w.requests)) == ("cost_limit", about(8.0), 2)
+    assert "8.0000 of 7.0000" in played.result.detail
+    assert w.session.state.cost == about(8.0)
+
+
+async def test_budget_of_seconds_ends_the_turn_wherever_it_is_and_settles_everything(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    settings = Settings(limits=Limits(seconds=10))
+    async with world(calling("slow", seconds=60), tools=bench.tools(), settings=settings) as w:
+        played = await w.play()
+        assert (played.stop_reason, played.result.detail) == ("deadline", "10 s have passed")
+        assert played.statuses == ["cancelled"]
+        assert autojump_clock.current_time() == about(10)
+        w.will_say(spoken(1, "Fine."))
+        assert (await w.play()).stop_reason == "completed", "the next turn has its own seconds"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [Pause(60), *done()],
+        [TextStarted("t"), TextChunk("t", "Half"), Pause(60), *done()],
+        [Break()],
+    ],
+    ids=["headers", "stream", "retry"],
+)
+async def test_budget_of_seconds_strikes_while_the_model_is_waited_for(
+    autojump_clock: MockClock, answer: Answer
+) -> None:
+    settings = Settings(
+        limits=Limits(seconds=10), retry=RetryPolicy(base=30.0, longest=60.0), timeouts=Timeouts(headers=100, idle=100)
+    )
+    async with world(answer, settings=settings) as w:
+        played = await w.play()
+    assert (played.stop_reason, autojump_clock.current_time()) == ("deadline", about(10))
+
+
+async def test_budget_of_seconds_strikes_while_a_question_is_open(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    settings = Settings(limits=Limits(seconds=10))
+    asking = [*call("write", {"name": "a"}, id="1"), *done("calls")]
+    async with world(asking, tools=bench.tools(), settings=settings, approver=AskFirst()) as w:
+        played = await w.play()
+    assert (played.stop_reason, played.statuses) == ("deadline", ["not_executed"])
+    assert autojump_clock.current_time() == about(10)
+
+
+async def test_budget_a_retried_answer_is_paid_for(autojump_clock: MockClock) -> None:
+    broken: Answer = [UsageReported(Usage(input=600)), TextStarted("t"), TextChunk("t", "Ha"), Break()]
+    settings = Settings(limits=Limits(tokens=1_000))
+    async with world(broken, broken, broken, settings=settings) as w:
+        played = await w.play()
+    assert (played.stop_reason, played.result.usage, len(w.requests)) == ("token_budget", Usage(input=1_200), 2)
+
+
+async def test_budget_an_aborted_answer_is_paid_for(autojump_clock: MockClock) -> None:
+    slow = [UsageReported(Usage(input=600, output=3)), TextStarted("t"), TextChunk("t", "Ha"), Pause(60), *done()]
+    async with world(slow) as w:
+        async with w.session.prompt("go") as turn:
+            await trio.sleep(1)
+            turn.cancel()
+        assert turn.result.usage == w.session.state.usage == Usage(input=600, output=3)
+
+
+async def test_budget_of_a_prompt_replaces_the_sessions(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    settings = Settings(limits=Limits(steps=1))
+    async with world(calling("a"), calling("b"), spoken(1, "Done."), tools=bench.tools(), settings=settings) as w:
+        played = await w.play(settings=Settings())
+    assert (played.stop_reason, len(w.requests)) == ("completed", 3)
+
+
+async def test_budget_limits_are_at_once_and_the_first_reached_names_the_reason(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    answers = [calling(name, usage=Usage(input=10, output=0)) for name in ("first", "other", "third!")]
+    settings = Settings(limits=Limits(steps=50, tokens=1_000, cost=20.0, seconds=1_000))
+    async with world(*answers, tools=bench.tools(), settings=settings, info=PRICED) as w:
+        played = await w.play()
+    assert (played.stop_reason, len(w.requests)) == ("cost_limit", 2)
+
+
+async def test_budget_reached_while_the_store_is_slow_still_keeps_the_record_whole(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    settings = Settings(limits=Limits(tokens=10))
+    answer = calling("a", usage=Usage(input=100))
+    async with world(answer, tools=bench.tools(), settings=settings, store=SlowStore(delay=1)) as w:
+        played = await w.play()
+        assert (played.stop_reason, played.result.durable) == ("token_budget", True)
+        started, settled = played.one(CallStarted), played.one(CallSettled)
+        assert started.call_id == settled.call_id
