@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import attrs
 
@@ -11,9 +11,20 @@ from engine.errors import ConfigError
 Headless = Literal["wait", "deny"]
 
 
-def _at_least(minimum: float, value: float | None, name: str) -> None:
-    if value is not None and value < minimum:
-        raise ConfigError(f"{name} must be at least {minimum:g}, not {value!r}")
+def _number(name: str, value: object, minimum: float, *, whole: bool = False, optional: bool = False) -> None:
+    """Raise `ConfigError` unless *value* is a number, and large enough; NaN is not."""
+    if value is None and optional:
+        return
+    kind = int if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kind) or not value >= minimum:
+        what = "a whole number" if whole else "a number"
+        none = ", or None" if optional else ""
+        raise ConfigError(f"{name} must be {what} of at least {minimum:g}{none}, not {value!r}")
+
+
+def _instance(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise ConfigError(f"{name} must be of type {kind.__name__}, not {value!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -33,10 +44,10 @@ class Limits:
     seconds: float | None = None
 
     def __attrs_post_init__(self) -> None:
-        _at_least(1, self.steps, "limits.steps")
-        _at_least(1, self.tokens, "limits.tokens")
-        _at_least(0, self.cost, "limits.cost")
-        _at_least(0, self.seconds, "limits.seconds")
+        _number("limits.steps", self.steps, 1, whole=True, optional=True)
+        _number("limits.tokens", self.tokens, 1, whole=True, optional=True)
+        _number("limits.cost", self.cost, 0, optional=True)
+        _number("limits.seconds", self.seconds, 0, optional=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -49,7 +60,7 @@ class Timeouts:
 
     def __attrs_post_init__(self) -> None:
         for name in ("headers", "idle", "total"):
-            _at_least(0.001, getattr(self, name), f"timeouts.{name}")
+            _number(f"timeouts.{name}", getattr(self, name), 0.001)
 
 
 @attrs.frozen(kw_only=True)
@@ -69,8 +80,9 @@ class RetryPolicy:
     total: float = 300.0
 
     def __attrs_post_init__(self) -> None:
-        for name in ("attempts", "base", "longest", "total"):
-            _at_least(0, getattr(self, name), f"retry.{name}")
+        _number("retry.attempts", self.attempts, 0, whole=True)
+        for name in ("base", "longest", "total"):
+            _number(f"retry.{name}", getattr(self, name), 0)
 
 
 @attrs.frozen(kw_only=True)
@@ -116,10 +128,16 @@ class Settings:
     system: str = ""
 
     def __attrs_post_init__(self) -> None:
-        for name in ("parallel", "output_cap", "output_cap_raised", "token_target", "stop_hook_limit"):
-            _at_least(1, getattr(self, name), name)
-        _at_least(0, self.output_recoveries, "output_recoveries")
-        for name in ("hook_timeout", "question_timeout", "durable_within"):
-            _at_least(0.001, getattr(self, name), name)
-        if self.headless not in {"wait", "deny"}:
+        for name, kind in (("limits", Limits), ("timeouts", Timeouts), ("retry", RetryPolicy), ("system", str)):
+            _instance(name, getattr(self, name), kind)
+        for name in ("wrap_up", "chain", "auto_compact"):
+            _instance(name, getattr(self, name), bool)
+        for name in ("parallel", "output_cap", "output_cap_raised", "stop_hook_limit"):
+            _number(name, getattr(self, name), 1, whole=True)
+        _number("output_recoveries", self.output_recoveries, 0, whole=True)
+        _number("token_target", self.token_target, 1, whole=True, optional=True)
+        for name in ("hook_timeout", "durable_within"):
+            _number(name, getattr(self, name), 0.001)
+        _number("question_timeout", self.question_timeout, 0.001, optional=True)
+        if self.headless not in get_args(Headless):
             raise ConfigError(f"headless must be 'wait' or 'deny', not {self.headless!r}")

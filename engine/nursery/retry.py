@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import attrs
@@ -16,6 +17,8 @@ from engine.errors import (
     SignatureRejected,
 )
 from engine.settings import RetryPolicy
+
+DOUBLINGS = 60  # by then a wait of a nanosecond has become the longest
 
 FailureKind = Literal["overflow", "media", "auth", "filtered", "signature", "rate_limited", "transient", "fatal"]
 
@@ -76,12 +79,13 @@ def next_delay(failure: Failure, budget: RetryBudget, policy: RetryPolicy, fract
     """
     if failure.kind not in {"transient", "rate_limited"} or budget.attempts_made >= policy.attempts:
         return None
-    if failure.wait is not None:
-        delay = failure.wait
+    if failure.wait is not None and not math.isnan(failure.wait):
+        delay = max(0.0, failure.wait)
         if delay > policy.longest:
             return None
     else:
-        delay = min(policy.longest, policy.base * 2**budget.attempts_made) * (0.5 + fraction / 2)
+        doubled = policy.base * 2.0 ** min(budget.attempts_made, DOUBLINGS)
+        delay = min(policy.longest, doubled) * (0.5 + fraction / 2)
     if budget.waited + delay > policy.total:
         return None
     return delay

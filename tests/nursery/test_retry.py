@@ -1,0 +1,148 @@
+"""Which failure is which, and when a request is sent again."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import (
+    AuthFailed,
+    ConnectionBroken,
+    ContentFiltered,
+    ContextOverflow,
+    MediaTooLarge,
+    Overloaded,
+    ProviderError,
+    ProviderProtocolError,
+    RateLimited,
+    SignatureRejected,
+    StreamTimeout,
+)
+from engine.nursery.retry import Failure, FailureKind, RetryBudget, failure_of, next_delay
+from engine.settings import RetryPolicy
+
+POLICY = RetryPolicy(attempts=5, base=2.0, longest=60.0, total=300.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ContextOverflow("too long"), "overflow"),
+        (MediaTooLarge("too big"), "media"),
+        (AuthFailed("no"), "auth"),
+        (ContentFiltered("no"), "filtered"),
+        (SignatureRejected("no"), "signature"),
+        (RateLimited("slow"), "rate_limited"),
+        (RateLimited("slow", retryable=True), "rate_limited"),
+        (ContextOverflow("too long", retryable=True), "overflow"),
+        (Overloaded("busy", retryable=True), "transient"),
+        (ConnectionBroken("gone", retryable=True), "transient"),
+        (StreamTimeout("idle", 120.0), "transient"),
+        (ProviderError("odd", retryable=True), "transient"),
+        (ProviderError("odd"), "fatal"),
+        (ProviderProtocolError("odd"), "fatal"),
+        (Overloaded("busy"), "fatal"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
+)
+def test_a_failure_is_known_by_its_type(error: ProviderError, kind: FailureKind) -> None:
+    assert failure_of(error) == Failure(kind=kind, message=str(error))
+
+
+def test_a_failure_keeps_what_the_host_said() -> None:
+    error = RateLimited("slow down", status=429, retry_after=7.0, reset_at=99.0)
+    assert failure_of(error) == Failure(kind="rate_limited", message="slow down", wait=7.0, reset_at=99.0)
+
+
+@pytest.mark.parametrize("kind", ["overflow", "media", "auth", "filtered", "signature", "fatal"])
+def test_what_would_fail_again_is_not_sent_again(kind: FailureKind) -> None:
+    assert next_delay(Failure(kind=kind, message="", wait=1.0), RetryBudget(), POLICY, 0.5) is None
+
+
+def busy(wait: float | None = None) -> Failure:
+    return Failure(kind="transient", message="busy", wait=wait)
+
+
+@pytest.mark.parametrize(
+    ("made", "fraction", "delay"),
+    [
+        (0, 1.0, 2.0),
+        (1, 1.0, 4.0),
+        (2, 1.0, 8.0),
+        (3, 1.0, 16.0),
+        (4, 1.0, 32.0),
+        (5, 1.0, None),
+        (0, 0.0, 1.0),
+        (0, 0.5, 1.5),
+        (4, 0.0, 16.0),
+    ],
+)
+def test_waits_double_and_are_drawn_from_their_upper_half(made: int, fraction: float, delay: float | None) -> None:
+    assert next_delay(busy(), RetryBudget(attempts_made=made), POLICY, fraction) == delay
+
+
+@pytest.mark.parametrize(
+    ("wait", "waited", "delay"),
+    [
+        (7.0, 0.0, 7.0),
+        (0.0, 0.0, 0.0),
+        (60.0, 0.0, 60.0),
+        (60.1, 0.0, None),
+        (7.0, 293.0, 7.0),
+        (7.0, 293.1, None),
+        (math.inf, 0.0, None),
+        (-3.0, 0.0, 0.0),
+        (math.nan, 0.0, 2.0),
+    ],
+)
+def test_what_the_host_asks_for_is_kept_or_is_too_long(wait: float, waited: float, delay: float | None) -> None:
+    """A wait in the past is none; one that is no number is as if nothing had been said."""
+    for failure in (busy(wait), Failure(kind="rate_limited", message="", wait=wait)):
+        assert next_delay(failure, RetryBudget(waited=waited), POLICY, 1.0) == delay
+
+
+@pytest.mark.parametrize(
+    ("policy", "budget", "delay"),
+    [
+        (RetryPolicy(attempts=0), RetryBudget(), None),
+        (RetryPolicy(longest=5.0), RetryBudget(attempts_made=3), 5.0),
+        (RetryPolicy(total=1.9), RetryBudget(), None),
+        (RetryPolicy(total=2.0), RetryBudget(), 2.0),
+        (RetryPolicy(total=10.0), RetryBudget(waited=8.5), None),
+        (RetryPolicy(base=0.0), RetryBudget(attempts_made=4), 0.0),
+        (RetryPolicy(attempts=10_000, total=math.inf), RetryBudget(attempts_made=9_999), 60.0),
+        (RetryPolicy(attempts=10_000, base=0.0), RetryBudget(attempts_made=9_999), 0.0),
+        (RetryPolicy(attempts=99, base=math.inf, longest=math.inf, total=math.inf), RetryBudget(), math.inf),
+    ],
+)
+def test_the_policy_bounds_it(policy: RetryPolicy, budget: RetryBudget, delay: float | None) -> None:
+    assert next_delay(busy(), budget, policy, 1.0) == delay
+
+
+POLICIES = st.builds(
+    RetryPolicy,
+    attempts=st.integers(0, 40),
+    base=st.floats(0, 100),
+    longest=st.floats(0, 100),
+    total=st.floats(0, 1_000),
+)
+
+
+@given(
+    policy=POLICIES,
+    waits=st.lists(st.none() | st.floats(allow_nan=True), min_size=50, max_size=50),
+    fraction=st.floats(0, 1),
+)
+def test_retries_end_within_their_budgets(policy: RetryPolicy, waits: list[float | None], fraction: float) -> None:
+    budget = RetryBudget()
+    for wait in waits:
+        delay = next_delay(busy(wait), budget, policy, fraction)
+        if delay is None:
+            break
+        assert 0 <= delay <= policy.longest
+        budget = RetryBudget(budget.attempts_made + 1, budget.waited + delay)
+    assert budget.attempts_made <= policy.attempts
+    assert budget.waited <= policy.total
