@@ -207,6 +207,8 @@ _JOINED = frozenset({"output_recover", "provider_pause"})
 
 async def _wait(run: TurnRun, move: Continue) -> None:
     assert move.delay is not None
+    # A new one: a skip that came when there was nothing to skip is not for this wait.
+    run.skip_wait = trio.Event()
     run.journal.append(
         RetryScheduled(
             attempt=move.state.retry.attempts_made,
@@ -216,7 +218,6 @@ async def _wait(run: TurnRun, move: Continue) -> None:
     )
     with trio.move_on_after(move.delay):
         await run.skip_wait.wait()
-    run.skip_wait = trio.Event()
 
 
 async def _remedy(run: TurnRun, move: Continue) -> LoopState:

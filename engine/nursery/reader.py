@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
@@ -33,7 +34,7 @@ async def read_stream(step: Step) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
         await _receive_all(step)
     except ProviderError as error:
-        step.failure = failure_of(error)
+        step.failure = _with_reset(step, failure_of(error))
     except BaseException as error:
         passing, ordinary = split(error)
         if ordinary is not None:
@@ -42,6 +43,13 @@ async def read_stream(step: Step) -> None:
             raise
     finally:
         step.stop_receiving()
+
+
+def _with_reset(step: Step, failure: Failure) -> Failure:
+    """Return *failure* with the time at which a limit is lifted, where the host told only how long to wait."""
+    if failure.kind != "rate_limited" or failure.wait is None or failure.reset_at is not None:
+        return failure
+    return attrs.evolve(failure, reset_at=step.run.deps.clock.now() + failure.wait)
 
 
 def _foreign(error: BaseException) -> Failure:
