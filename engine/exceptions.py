@@ -7,16 +7,23 @@ value. Groups are split, so that a `Cancelled` inside one still passes.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import trio
 
 PASSING = (trio.Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+def is_group(error: BaseException | None) -> TypeGuard[BaseExceptionGroup[BaseException]]:
+    """Tell whether *error* is a group, of whatever kind."""
+    return isinstance(error, BaseExceptionGroup)
 
 
 def split(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
     """Return the part of *error* that must pass on, and the part that is an ordinary error."""
     if isinstance(error, PASSING):
         return error, None
-    if isinstance(error, BaseExceptionGroup):
+    if is_group(error):
         passing, ordinary = error.split(PASSING)
         return _only(passing), _only(ordinary)
     return None, error
@@ -28,7 +35,7 @@ def public(error: BaseException) -> BaseException:
     A group of nothing but `Cancelled` becomes one `Cancelled`; one that holds a
     KeyboardInterrupt or a SystemExit becomes that.
     """
-    if not isinstance(error, BaseExceptionGroup):
+    if not is_group(error):
         return error
     for kind in (KeyboardInterrupt, SystemExit):
         found = first_of(error, kind)
@@ -44,14 +51,14 @@ def first_of(error: BaseException, kind: type[BaseException]) -> BaseException |
     """Return the first *kind* in *error*, be it a group or not."""
     if isinstance(error, kind):
         return error
-    if isinstance(error, BaseExceptionGroup):
+    if is_group(error):
         return next((found for e in error.exceptions if (found := first_of(e, kind)) is not None), None)
     return None
 
 
 def describe(error: BaseException, limit: int = 2_000) -> str:
     """Return an error as one text for people and models, whatever its `__str__` does."""
-    if isinstance(error, BaseExceptionGroup):
+    if is_group(error):
         inner = "; ".join(describe(e, limit) for e in error.exceptions[:5])
         return f"{len(error.exceptions)} errors: {inner}"[:limit]
     try:
@@ -63,6 +70,6 @@ def describe(error: BaseException, limit: int = 2_000) -> str:
 
 
 def _only(error: BaseException | None) -> BaseException | None:
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+    while is_group(error) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

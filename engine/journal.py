@@ -16,6 +16,9 @@ one indivisible thing between two checkpoints, and nothing here needs a lock.
   cursors until `release`. So `TurnEnded` is seen only after it is durable.
 """
 
+# pyright: reportPrivateUsage=false
+# A journal and its cursors are friends: what they share is nobody else's business.
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -27,6 +30,8 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.events import (
     ArgumentsDelta,
+    CallHeartbeat,
+    CallProgress,
     Delta,
     Durable,
     InputAdmitted,
@@ -202,6 +207,9 @@ class Journal:
         waiting = self._tail[hold.position - self._base :]
         self._hold = None
         self._visible = self._base + len(self._tail)
+        # The turn is over: who is nearly there still gets single deltas, others get them
+        # merged. An idle session would else hold a megabyte or two of them, for nobody.
+        self._trim(keep=max(REFILL, len(waiting)))
         self._lot.unpark_all()
         if self.parent is not None:
             for entry in waiting:
@@ -217,13 +225,15 @@ class Journal:
             if self._lot:
                 self._lot.unpark_all()
             if len(tail) > 2 * self.ring:
-                self._trim()
+                self._trim(keep=self.ring)
             if self.parent is not None:
                 self.parent._push(entry)
 
-    def _trim(self) -> None:
-        del self._tail[: self.ring]
-        self._base += self.ring
+    def _trim(self, *, keep: int) -> None:
+        old = len(self._tail) - keep
+        if old > 0:
+            del self._tail[:old]
+            self._base += old
 
     def _track(self, event: Durable) -> None:
         match event:
@@ -421,10 +431,10 @@ class Cursor:
     # -- what was handed over ------------------------------------------------------------
 
     def _note(self, entry: Entry) -> None:
-        if type(entry) in _DELTA_SET:
-            self._offsets[entry.part_id] = entry.offset + len(entry.text)  # type: ignore[union-attr]  # a delta
-        elif entry.seq is not None:
-            self._note_durable(entry)  # type: ignore[arg-type]  # an event with a seq is durable
+        if isinstance(entry, (TextDelta, ReasoningDelta, ArgumentsDelta)):
+            self._offsets[entry.part_id] = entry.offset + len(entry.text)
+        elif not isinstance(entry, (CallProgress, CallHeartbeat)):
+            self._note_durable(entry)
 
     def _note_durable(self, event: Durable) -> None:
         assert event.seq is not None
@@ -501,7 +511,6 @@ class Cursor:
 
 
 _KINDS: dict[type[AssistantPart], PartKind] = {TextPart: "text", ReasoningPart: "reasoning", CallPart: "call"}
-_DELTA_SET = frozenset((TextDelta, ReasoningDelta, ArgumentsDelta))
 
 
 @attrs.define(eq=False)

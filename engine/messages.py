@@ -226,8 +226,8 @@ class Transcript(Sequence[Message]):
     @overload
     def __getitem__(self, index: int) -> Message: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
-    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
+    def __getitem__(self, index: slice[int | None, int | None, int | None]) -> tuple[Message, ...]: ...
+    def __getitem__(self, index: int | slice[int | None, int | None, int | None]) -> Message | tuple[Message, ...]:
         if isinstance(index, slice):
             return tuple(self._items[i] for i in range(*index.indices(self._length)))
         position = index + self._length if index < 0 else index

@@ -10,6 +10,7 @@ import time
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeVar, final, runtime_checkable
 
@@ -76,7 +77,7 @@ def open_engine(
     trace: Trace | None = None,
     jitter: Callable[[], float] | None = None,
 ) -> Engine:
-    """Return an engine; enter it to open it: `async with open_engine(model=…) as eng`.
+    """Make an engine, which is opened by entering it with `async with`.
 
     Args:
         model: a name such as `"anthropic/claude-sonnet-4-5"`, or a `Model`; several
@@ -116,9 +117,17 @@ V = TypeVar("V", Settings, Hooks)
 def _checked(value: V | None, kind: type[V]) -> V:
     if value is None:
         return kind()
-    if not isinstance(value, kind):
-        raise ConfigError(f"expected {kind.__name__}, got {value!r}")
+    given = typing.cast("object", value)
+    if not isinstance(given, kind):
+        raise ConfigError(f"expected {kind.__name__}, got {given!r}")
     return value
+
+
+def _absolute(cwd: str | os.PathLike[str]) -> str:
+    try:
+        return str(Path(cwd).expanduser().absolute())
+    except (TypeError, RuntimeError) as error:
+        raise ConfigError(f"cwd must be the path of a directory, not {cwd!r}: {error}") from error
 
 
 def _several(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
@@ -139,16 +148,16 @@ class Engine:
     Two engines in one process do not know each other.
     """
 
-    _choices: tuple[ModelChoice, ...]
-    _registry: Registry
-    _settings: Settings
-    _hooks: Hooks
-    _approver: Approver
-    _store: Store
-    _keeper: ContextKeeper
-    _clock: WallClock
-    _ids: IdSource
-    _trace: Trace
+    _choices: tuple[ModelChoice, ...] = attrs.field(alias="choices")
+    _registry: Registry = attrs.field(alias="registry")
+    _settings: Settings = attrs.field(alias="settings")
+    _hooks: Hooks = attrs.field(alias="hooks")
+    _approver: Approver = attrs.field(alias="approver")
+    _store: Store = attrs.field(alias="store")
+    _keeper: ContextKeeper = attrs.field(alias="keeper")
+    _clock: WallClock = attrs.field(alias="clock")
+    _ids: IdSource = attrs.field(alias="ids")
+    _trace: Trace = attrs.field(alias="trace")
     jitter: Callable[[], float]
     _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
     _sessions: dict[SessionId, Session] = attrs.field(factory=dict[SessionId, Session], init=False)
@@ -182,7 +191,7 @@ class Engine:
 
         The body's own exception goes on as it is.
         """
-        assert self._manager is not None and self._nursery is not None
+        assert self._manager is not None
         self._closed = True
         for session in self._sessions.values():
             session.end_turn(Cause(kind="left", reason="aborted", detail="the engine was closed"))
@@ -219,7 +228,7 @@ class Engine:
             model: instead of the engine's.
         """
         session = self._create(
-            cwd=os.path.abspath(os.path.expanduser(cwd)),
+            cwd=_absolute(cwd),
             settings=self._settings if settings is None else _checked(settings, Settings),
             registry=self._registry if tools is None else Registry.of(tools),
             choices=self._choices if model is None else _several(model),

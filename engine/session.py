@@ -6,6 +6,9 @@ the nursery. Turns are left in the reverse order in which they were entered, as 
 nurseries are.
 """
 
+# pyright: reportPrivateUsage=false
+# A session and its turns are friends: what they share is nobody else's business.
+
 from __future__ import annotations
 
 import re
@@ -29,7 +32,7 @@ from engine.errors import (
     TurnNotEnded,
     TurnOver,
 )
-from engine.events import Durable, Live, SessionCreated, SharedContext, TurnEnded, TurnResult, TurnStarted
+from engine.events import Durable, Live, TurnEnded, TurnResult, TurnStarted
 from engine.exceptions import public
 from engine.hooks import Hooks
 from engine.ids import InputId, RequestId, SessionId, TurnId
@@ -108,14 +111,14 @@ def _given(answer: object) -> Given:
 class Session:
     """One conversation. Made by `Engine.create_session`."""
 
-    _engine: Engine
-    _journal: Journal
-    _deps: Deps
-    _registry: Registry
-    _hooks: Hooks
-    _settings: Settings
-    _questions: Questions
-    _choices: tuple[str | Model, ...]
+    _engine: Engine = attrs.field(alias="engine")
+    _journal: Journal = attrs.field(alias="journal")
+    _deps: Deps = attrs.field(alias="deps")
+    _registry: Registry = attrs.field(alias="registry")
+    _hooks: Hooks = attrs.field(alias="hooks")
+    _settings: Settings = attrs.field(alias="settings")
+    _questions: Questions = attrs.field(alias="questions")
+    _choices: tuple[str | Model, ...] = attrs.field(alias="choices")
     _active: TurnRun | None = attrs.field(default=None, init=False)
 
     @property
@@ -367,7 +370,8 @@ class Turn:
         A schedule point. If cancelled, the turn is settled and saved all the same. The
         body's own exception goes on as it is: the nursery never sees it.
         """
-        assert self._nursery is not None and self._run is not None
+        assert self._nursery is not None
+        assert self._run is not None
         if self._run.cause is None:
             # A Cancelled that gets here is the host's, or it came with the turn's own deadline.
             self._run.end(self._run.first_catch() if isinstance(error, trio.Cancelled) else _LEFT)

@@ -143,10 +143,9 @@ async def _make_durable(run: TurnRun) -> bool:
     deadline = trio.current_time() + run.settings.durable_within
     if run.grace_limit is not None and run.cause is not None and run.cause.kind in {"host", "limit"}:
         deadline = min(deadline, max(run.ended_at + run.grace_limit, trio.current_time()))
-    durable = False
     with trio.CancelScope(shield=True, deadline=deadline):
-        durable = await run.flush()
-    return durable
+        return await run.flush()
+    return False
 
 
 async def close_bounded(aclose: Callable[[], Awaitable[None]], seconds: float) -> None:

@@ -195,9 +195,7 @@ class Demux:
         if block is None:
             self._slip("end_without_start")
             return
-        out.append(
-            CloseBlock(part_id=block.part_id, kind=kind, signature=fields.signature, redacted=fields.redacted)
-        )
+        out.append(CloseBlock(part_id=block.part_id, kind=kind, signature=fields.signature, redacted=fields.redacted))
 
     def _feed_call(self, event: ToolCallStarted | ToolCallChunk | ToolCallDone, out: list[Command]) -> None:
         block = self._open.get(("call", event.id))

@@ -133,9 +133,7 @@ class Ledger:
         entry = Entry(call_id=call_id, part_id=part_id, tool_name=tool)
         self.entries.append(entry)
         self._by_id[call_id] = entry
-        self.journal.append(
-            CallAnnounced(call_id=call_id, message_id=self.message_id, part_id=part_id, tool=tool)
-        )
+        self.journal.append(CallAnnounced(call_id=call_id, message_id=self.message_id, part_id=part_id, tool=tool))
 
     @enable_ki_protection
     def queue(self, call_id: CallId, tool: str, arguments: str, prepared: Prepared | Settlement) -> Entry:

@@ -53,7 +53,7 @@ async def run_loop(run: TurnRun) -> Stop:
         if isinstance(move, Stop):
             _close(run, move)
             return move
-        state = await _carry_out(run, state, move, number)
+        state = await _carry_out(run, move, number)
 
 
 # -- before a request ------------------------------------------------------------------------
@@ -151,9 +151,7 @@ def _look_for_monologue(run: TurnRun, outcome: StepOutcome, text: str) -> StepOu
 
 
 async def _ask_stop_hooks(run: TurnRun, state: LoopState, text: str) -> tuple[HookVerdict, str]:
-    subject = Stopping(
-        session_id=run.journal.journal.session_id, text=text, already_blocked=state.stop_blocks
-    )
+    subject = Stopping(session_id=run.journal.journal.session_id, text=text, already_blocked=state.stop_blocks)
     for hook in run.hooks.stop:
         decision = await guard_hook(
             hook,
@@ -181,7 +179,7 @@ def _close(run: TurnRun, move: Move) -> None:
     step.close(keep=move.keep, discard_reason=move.reason if isinstance(move, Continue) else "failed")
 
 
-async def _carry_out(run: TurnRun, state: LoopState, move: Continue, number: int) -> LoopState:
+async def _carry_out(run: TurnRun, move: Continue, number: int) -> LoopState:
     """Go on as the move says; return the state to go on with. A checkpoint if there is something to wait for."""
     step = run.step
     if step is not None:

@@ -190,9 +190,7 @@ def _after_failure(state: LoopState, outcome: StepOutcome, failure: Failure) -> 
         case "overflow" | "media":
             return _after_overflow(state, outcome, failure)
         case "signature" if not state.signature_retried:
-            return Continue(
-                reason="signature_retry", state=attrs.evolve(state, signature_retried=True), keep=False
-            )
+            return Continue(reason="signature_retry", state=attrs.evolve(state, signature_retried=True), keep=False)
         case "auth":
             return Stop(reason="auth_failed", detail=failure.message, keep=False)
         case "filtered":
@@ -331,7 +329,9 @@ def _after_target(state: LoopState, outcome: StepOutcome) -> Move:
         increments = (*increments, used - state.nudged_at)
     recent = increments[-DIMINISHING_RUNS:]
     if len(recent) == DIMINISHING_RUNS and all(gained < DIMINISHING_TOKENS for gained in recent):
-        return Stop(reason="diminishing", detail=f"the last {DIMINISHING_RUNS} continuations added {list(recent)} tokens")
+        return Stop(
+            reason="diminishing", detail=f"the last {DIMINISHING_RUNS} continuations added {list(recent)} tokens"
+        )
     return Continue(
         reason="budget_continue",
         state=attrs.evolve(state, increments=increments, nudged_at=used),

@@ -15,7 +15,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.errors import ProviderError, StreamTimeout
-from engine.exceptions import describe, split
+from engine.exceptions import describe, is_group, split
 from engine.model import StreamEvent
 from engine.nursery.retry import Failure, failure_of
 
@@ -54,7 +54,7 @@ def _with_reset(step: Step, failure: Failure) -> Failure:
 
 def _foreign(error: BaseException) -> Failure:
     found = error
-    if isinstance(found, BaseExceptionGroup):
+    if is_group(found):
         found = next((e for e in found.exceptions if isinstance(e, ProviderError)), found)
     if isinstance(found, ProviderError):
         return failure_of(found)

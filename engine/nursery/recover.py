@@ -44,12 +44,12 @@ def recovery(state: SessionState, results_id: MessageId) -> list[Durable]:
 def _close_step(step: OpenStep, results_id: MessageId) -> list[Durable]:
     events: list[Durable] = []
     calls = {call.part_id: call for call in step.calls}
-    for part in step.parts:
-        if part.part is None:
-            events.append(_close_part(step, part, calls.get(part.part_id)))
-    for call in step.calls:
-        if call.settlement is None:
-            events.append(CallSettled(call_id=call.call_id, settlement=_interrupted(call)))
+    events += [_close_part(step, part, calls.get(part.part_id)) for part in step.parts if part.part is None]
+    events += [
+        CallSettled(call_id=call.call_id, settlement=_interrupted(call))
+        for call in step.calls
+        if call.settlement is None
+    ]
     events += [CallDelivered(call_id=call.call_id) for call in step.calls if call.state != "delivered"]
     events.append(
         StepEnded(
@@ -66,9 +66,7 @@ def _close_step(step: OpenStep, results_id: MessageId) -> list[Durable]:
 
 def _close_part(step: OpenStep, part: OpenPart, call: OpenCall | None) -> Durable:
     if call is not None:
-        cut = CallPart(
-            id=part.part_id, call_id=call.call_id, tool=call.tool, arguments=part.text, complete=False
-        )
+        cut = CallPart(id=part.part_id, call_id=call.call_id, tool=call.tool, arguments=part.text, complete=False)
         return PartEnded(message_id=step.message_id, part=cut)
     if part.text and part.kind == "text":
         return PartEnded(message_id=step.message_id, part=TextPart(id=part.part_id, text=part.text))

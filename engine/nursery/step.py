@@ -117,9 +117,7 @@ class Step:
             case CloseCall():
                 self._close_call(command)
             case CloseItem():
-                part = ProviderPart(
-                    id=command.part_id, kind=command.kind, data=command.data, model=self.request.model
-                )
+                part = ProviderPart(id=command.part_id, kind=command.kind, data=command.data, model=self.request.model)
                 self.has_content = True
                 self._end_part(part)
             case Grow():
@@ -129,9 +127,7 @@ class Step:
 
     def _open(self, command: OpenBlock) -> None:
         self._parts.append(command.part_id)
-        self.run.journal.append(
-            PartStarted(message_id=self.message_id, part_id=command.part_id, kind=command.kind)
-        )
+        self.run.journal.append(PartStarted(message_id=self.message_id, part_id=command.part_id, kind=command.kind))
         if command.call_id is not None:
             self.ledger.announce(command.call_id, command.part_id, command.tool)
 
@@ -315,9 +311,7 @@ class Step:
         self.ledger.close()
         if not keep:
             for part_id in self._parts:
-                journal.append(
-                    PartDiscarded(message_id=self.message_id, part_id=part_id, reason=discard_reason)
-                )
+                journal.append(PartDiscarded(message_id=self.message_id, part_id=part_id, reason=discard_reason))
         journal.append(
             StepEnded(
                 step=self.number,
@@ -330,7 +324,6 @@ class Step:
             )
         )
         self.run.step = None
-
 
 
 @enable_ki_protection

@@ -166,9 +166,7 @@ class _Call:
         signature = signature_of(self.entry.tool_name, self.entry.arguments)
         self.entry.seen, finding = self.step.run.doom.check(signature)
         if finding is not None:
-            self.step.run.journal.append(
-                DoomDetected(kind=finding.kind, action=finding.action, detail=finding.detail)
-            )
+            self.step.run.journal.append(DoomDetected(kind=finding.kind, action=finding.action, detail=finding.detail))
         return finding
 
     async def may_go_round(self, finding: Finding) -> bool:
@@ -229,9 +227,7 @@ class _Call:
         self.entry.last_progress = message or self.entry.last_progress
         if output:
             self.entry.keep_output(output)
-        self.step.run.journal.append_live(
-            CallProgress(call_id=self.entry.call_id, message=message, output=output)
-        )
+        self.step.run.journal.append_live(CallProgress(call_id=self.entry.call_id, message=message, output=output))
 
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
         if self.settings.headless == "deny":

@@ -207,8 +207,10 @@ class HttpStream:
             chunk = await self._body.read()
             if chunk is None:
                 return self._decoder.close()
-            events = self._decoder.feed(chunk)
-            return events or ([] if self._decoder.is_over else [Ping()])
+            return self._decoder.feed(chunk) or self._sign_of_life()
+
+    def _sign_of_life(self) -> Sequence[StreamEvent]:
+        return () if self._decoder.is_over else (Ping(),)
 
     async def aclose(self) -> None:
         """Close the connection, or give it back if the answer is over. A checkpoint.

@@ -12,6 +12,7 @@ import attrs
 
 from engine.errors import JournalCorrupt
 from engine.events import (
+    STOP_REASONS,
     ArgumentsDelta,
     CallAnnounced,
     CallDelivered,
@@ -29,7 +30,6 @@ from engine.events import (
     PermissionAnswered,
     PermissionAsked,
     ReasoningDelta,
-    STOP_REASONS,
     StepEnded,
     StepStarted,
     TextDelta,
@@ -127,7 +127,9 @@ def _check_parts(events: Sequence[Durable | Live]) -> list[str]:
                 if event.part_id not in texts or event.part_id in ended:
                     problems.append(f"a delta of part {event.part_id} came while it was not open")
                 elif event.offset != len(texts[event.part_id]):
-                    problems.append(f"a delta of part {event.part_id} begins at {event.offset}, not where the last ended")
+                    problems.append(
+                        f"a delta of part {event.part_id} begins at {event.offset}, not where the last ended"
+                    )
                 else:
                     texts[event.part_id] += event.text
             case PartEnded():

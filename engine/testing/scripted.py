@@ -48,8 +48,9 @@ class ScriptedProvider:
         self.trace.point("model.open")
         await trio.lowlevel.checkpoint()
         answer = list(self._answer(len(self.requests) - 1, request))
-        while answer and isinstance(answer[0], (Pause, Fail, HttpFailure)):
-            await _play(answer.pop(0))
+        while answer and isinstance(first := answer[0], (Pause, Fail, HttpFailure)):
+            await _play(first)
+            answer.pop(0)
         self.open_streams += 1
         self.trace.point("model.opened")
         return ScriptedStream(self, answer)

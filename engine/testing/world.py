@@ -5,6 +5,9 @@ clock, with trio's scheduler seeded. Two runs of one scenario with one seed do t
 same in the same order, so a run can be repeated with a cancel put in at one point.
 """
 
+# pyright: reportPrivateUsage=false
+# Trio offers no public way to seed its scheduler.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -20,7 +23,6 @@ from engine.exceptions import describe
 from engine.hooks import Hooks
 from engine.journal import Cursor
 from engine.model import ModelInfo
-from engine.nursery.cleanup import GRACE
 from engine.permission.simple import AllowAll, AskFirst
 from engine.ports import Approver
 from engine.service import open_engine
@@ -32,7 +34,7 @@ from engine.testing.script import Answer as ScriptedItems
 from engine.testing.script import done, text
 from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
 from engine.testing.tools import FakeTools
-from engine.tools.spec import Tool
+from engine.tools.spec import GRACE, Tool
 
 EPSILON = 1e-6
 PATIENCE = 100_000.0
@@ -101,7 +103,7 @@ class Injection:
 
 
 @attrs.define(eq=False)
-class Points:
+class Points(trio.abc.Instrument):
     """Counts the points of a run, before and after each scheduler step and inside the ports, and cancels at one.
 
     It is a trio instrument and a `Trace`.
@@ -143,21 +145,23 @@ class Points:
             self._fire(first=False)
 
     def _fire(self, *, first: bool) -> None:
-        assert self.injection is not None and self.turn is not None and self.host is not None
+        assert self.injection is not None
+        assert self.turn is not None
+        assert self.host is not None
         self.fired += 1
         if first:
             self.fired_at = trio.current_time()
             self.fired_in_body = self.in_body and not self._is_over()
             self.fired_seq = 0 if self.session is None else self.session.journal.seq
-        match self.injection.way, first:
-            case ("user" | "user_twice", _) | ("user_then_host", True) | ("host_then_user", False):
-                self.turn.cancel()
-            case ("host", _) | ("host_then_user", True) | ("user_then_host", False):
-                self.host.cancel(reason="injected by the test")
-            case ("host_deadline", _):
-                self.host.deadline = trio.current_time()
-            case ("leave", _):
-                self.leaving.cancel(reason="injected: leave the block")
+        way = self.injection.way
+        if way in {"user", "user_twice", "user_then_host" if first else "host_then_user"}:
+            self.turn.cancel()
+        elif way == "host_deadline":
+            self.host.deadline = trio.current_time()
+        elif way == "leave":
+            self.leaving.cancel(reason="injected: leave the block")
+        else:
+            self.host.cancel(reason="injected by the test")
 
     def _is_over(self) -> bool:
         try:
@@ -203,7 +207,7 @@ def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 
             instruments=[points],
             strict_exception_groups=True,
         )
-    except BaseException as error:  # noqa: BLE001  # told as a problem, with the point at which it happened
+    except BaseException as error:  # told as a problem, with the point at which it happened
         run.problems.append(f"the run raised {describe(error)}")
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
@@ -215,7 +219,7 @@ def seed_scheduler(seed: int) -> None:
     """Make trio's scheduler deterministic. Private names of trio: it offers no others."""
     from trio._core import _run
 
-    _run._ALLOW_DETERMINISTIC_SCHEDULING = True
+    setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)  # noqa: B010  # "final" for checkers, and made to be set
     _run._r.seed(seed)
 
 
@@ -243,7 +247,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
             run.points.session = session
             watcher = session.subscribe()
             before = _tasks()
-            await _first_turn(scenario, run, session, watcher)
+            await _first_turn(scenario, run, session)
             run.tasks_left = sorted(_tasks() - before)
             run.open_streams = run.model.open_streams
             _drain(watcher, run)
@@ -266,7 +270,7 @@ def _approver(scenario: Scenario) -> Approver:
     return AskFirst() if scenario.asks else AllowAll()
 
 
-async def _first_turn(scenario: Scenario, run: Run, session: Session, watcher: Cursor) -> None:
+async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
     points = run.points
     turn = session.prompt("go")
     points.turn = turn
@@ -398,9 +402,7 @@ def _verify_cancel(scenario: Scenario, run: Run) -> list[str]:
     if injection.way not in {"leave", "host_deadline"}:
         # (A deadline takes effect when trio looks at deadlines next.)
         problems += _verify_starts(run)
-    ended = [
-        event.time for event in run.seen if isinstance(event, TurnEnded) and event.session_id == event.path[0]
-    ]
+    ended = [event.time for event in run.seen if isinstance(event, TurnEnded) and event.session_id == event.path[0]]
     shown = run.ended_at if injection.way in {"user", "user_twice"} and run.ended_at is not None else None
     late = (shown if shown is not None else ended[0] if ended else points.fired_at) - points.fired_at
     allowed = _needed(scenario, run, points.fired_at) + 2 * scenario.store_delay + EPSILON

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import types
 import typing
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -71,10 +72,11 @@ def _converter() -> Converter:
     for kind in (str, int, float, bool):
         converter.register_structure_hook(kind, _strict)
     converter.register_structure_hook_func(_is_union_of_primitives, _strict_union)
-    converter.register_structure_hook_factory(
-        attrs.has,
-        lambda cls: make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True, _cattrs_use_alias=True),
-    )
+
+    def structure_fields(cls: type[attrs.AttrsInstance]) -> Callable[[Mapping[str, object], object], object]:
+        return make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True, _cattrs_use_alias=True)
+
+    converter.register_structure_hook_factory(attrs.has, structure_fields)
     return converter
 
 

@@ -7,7 +7,6 @@ from typing import Protocol, TypeVar, TypeVarTuple, Unpack
 
 import attrs
 
-
 from engine.events import AnswerKind, SharedContext, TurnResult
 from engine.ids import CallId, SessionId, TurnId
 from engine.threads import to_thread
@@ -48,7 +47,7 @@ class ToolContext:
     turn_id: TurnId
     call_id: CallId
     shared: SharedContext
-    _host: CallHost
+    _host: CallHost = attrs.field(alias="host")
 
     @property
     def cwd(self) -> str:
@@ -59,7 +58,7 @@ class ToolContext:
         """Say how far the tool is; *output* is kept and shown if it is aborted. Not a checkpoint."""
         self._host.progress(message, output)
 
-    async def to_thread(self, function: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]) -> T:
+    async def to_thread(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
         """Run blocking work in a thread and return its result. A checkpoint.
 
         If cancelled, the thread is abandoned: it runs on, its result is dropped.

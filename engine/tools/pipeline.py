@@ -8,6 +8,7 @@ it changes is checked like the first. Every refusal names its source.
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
@@ -25,7 +26,7 @@ from engine.ports import Judgement, PermissionQuery
 from engine.settings import Settings
 from engine.tools.context import ToolContext
 from engine.tools.registry import Prepared
-from engine.tools.spec import Need, ToolOutput
+from engine.tools.spec import Body, Need, ToolOutput
 
 T = TypeVar("T")
 
@@ -49,17 +50,34 @@ class CallSite(Protocol):
     """The turn, as one call's pipeline sees it."""
 
     @property
-    def session_id(self) -> SessionId: ...
+    def session_id(self) -> SessionId:
+        """The session."""
+        ...
+
     @property
-    def settings(self) -> Settings: ...
+    def settings(self) -> Settings:
+        """The turn's settings."""
+        ...
+
     @property
-    def hooks(self) -> Hooks: ...
+    def hooks(self) -> Hooks:
+        """The host's hooks."""
+        ...
+
     @property
-    def prepared(self) -> Prepared | Settlement: ...
+    def prepared(self) -> Prepared | Settlement:
+        """The call ready to run, or what is wrong with it."""
+        ...
+
     @property
-    def use(self) -> ToolUse: ...
+    def use(self) -> ToolUse:
+        """The call, as hooks see it."""
+        ...
+
     @property
-    def context(self) -> ToolContext: ...
+    def context(self) -> ToolContext:
+        """The call, as its tool sees it."""
+        ...
 
     def change(self, arguments: str) -> Prepared | Settlement:
         """Validate the arguments that a hook put in place of the model's."""
@@ -200,7 +218,7 @@ async def _run_body(site: CallSite, prepared: Prepared) -> Outcome:
 
 
 @disable_ki_protection
-async def _unprotected(body: Callable[..., Awaitable[T]], arguments: object, context: ToolContext) -> T:
+async def _unprotected(body: Body, arguments: object, context: ToolContext) -> object:
     """Enter the tool's body, which an interrupt may hit; our frames it may not."""
     return await body(arguments, context)
 
@@ -242,7 +260,10 @@ def _wrong_field(output: ToolOutput) -> str | None:
     fields: tuple[tuple[bool, str], ...] = (
         (_is_a(str, output.text), "text must be a str"),
         (_is_a(str, output.metadata), "metadata must be a str"),
-        (_is_a(tuple, output.images) and all(_is_a(ImagePart, i) for i in output.images), "images must be a tuple of ImagePart"),
+        (
+            _is_a(tuple, output.images) and all(_is_a(ImagePart, i) for i in output.images),
+            "images must be a tuple of ImagePart",
+        ),
         (output.stop is None or _is_a(str, output.stop), "stop must be a str or None"),
     )
     return next((told for is_right, told in fields if not is_right), None)
@@ -321,11 +342,11 @@ async def guard_hook(
 def _wrong_decision(decided: ToolDecision | StopDecision) -> str | None:
     """Say which field makes no sense: one verdict must never pass for another, nor a text be no text."""
     known: tuple[str, ...] = ("pass", "block", "prevent")
-    texts: tuple[object, ...] = (decided.reason,)
-    stop: object = False
+    texts: list[object] = [decided.reason]
+    stop = typing.cast("object", False)
     if isinstance(decided, ToolDecision):
-        known, stop = _STRICTNESS, decided.stop
-        texts = (decided.reason, *(text for text in (decided.arguments, decided.text) if text is not None))
+        known, stop = _STRICTNESS, typing.cast("object", decided.stop)
+        texts += [text for text in (decided.arguments, decided.text) if text is not None]
     if decided.verdict not in known:
         return f"verdict must be one of {', '.join(known)}, not {decided.verdict!r}"
     if not all(isinstance(text, str) for text in texts):

@@ -61,7 +61,9 @@ class Registry:
         tool = self.get(name)
         if tool is None:
             close = difflib.get_close_matches(name, self._tools, n=3, cutoff=0.5)
-            hint = f" Did you mean {' or '.join(close)}?" if close else f" There are: {', '.join(self._tools) or 'none'}."
+            hint = (
+                f" Did you mean {' or '.join(close)}?" if close else f" There are: {', '.join(self._tools) or 'none'}."
+            )
             return Settlement(status="error", text=f"There is no tool named {name!r}.{hint}")
         try:
             parsed = parse(tool.arguments, arguments)

@@ -14,7 +14,7 @@ import attrs
 
 from engine.errors import ConfigError
 
-Json: TypeAlias = "str | int | float | bool | None | list[Json] | dict[str, Json]"
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 Schema: TypeAlias = dict[str, Json]
 
 

@@ -54,7 +54,7 @@ class Need:
     detail: str = ""
 
 
-Body = Callable[..., Awaitable["str | ToolOutput"]]
+Body = Callable[[object, "ToolContext"], Awaitable["str | ToolOutput"]]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -167,14 +167,15 @@ def _make(
     chain: bool,
     need: Callable[[A], Need] | None,
 ) -> Tool:
-    if not callable(body) or not inspect.iscoroutinefunction(inspect.unwrap(body)):
+    function: object = body
+    if not callable(function) or not inspect.iscoroutinefunction(inspect.unwrap(function)):
         raise ConfigError(f"a tool is an async function (arguments, context), not {body!r}")
-    chosen = name or getattr(body, "__name__", "")
+    chosen = name or str(getattr(body, "__name__", ""))
     if not _NAME.match(chosen):
         raise ConfigError(f"a tool's name is up to 64 letters, digits, - and _, not {chosen!r}")
     arguments = _arguments_class(body, chosen)
     own_doc = arguments.__doc__ if arguments.__doc__ and not arguments.__doc__.startswith("Method generated") else None
-    text = inspect.cleandoc(description or own_doc or body.__doc__ or "")
+    text = inspect.cleandoc(description or own_doc or getattr(body, "__doc__", None) or "")
     if not text:
         raise ConfigError(f"tool {chosen} has no description: give its class of arguments a docstring")
     if timeout is not None and not timeout > 0:
@@ -186,7 +187,7 @@ def _make(
         name=chosen,
         description=text,
         arguments=arguments,
-        body=body,
+        body=typing.cast("Body", body),
         read_only=read_only,
         safe=typing.cast("Callable[[object], bool]", safe) if callable(safe) else lambda _: bool(safe),
         timeout=timeout,
@@ -196,17 +197,19 @@ def _make(
     )
 
 
-def _arguments_class(body: Callable[..., object], name: str) -> type[attrs.AttrsInstance]:
+def _arguments_class(body: Function[A], name: str) -> type[attrs.AttrsInstance]:
     parameters = list(inspect.signature(body).parameters.values())
     if len(parameters) != 2:
         raise ConfigError(f"tool {name} must take two parameters, its arguments and a ToolContext")
     annotation = _annotation(body, parameters[0])
     if not (isinstance(annotation, type) and attrs.has(annotation)):
-        raise ConfigError(f"the first parameter of tool {name} must be annotated with an attrs class, not {annotation!r}")
+        raise ConfigError(
+            f"the first parameter of tool {name} must be annotated with an attrs class, not {annotation!r}"
+        )
     return annotation
 
 
-def _annotation(body: Callable[..., object], parameter: inspect.Parameter) -> object:
+def _annotation(body: Function[A], parameter: inspect.Parameter) -> object:
     if not isinstance(parameter.annotation, str):
         return parameter.annotation
     # Only this one is resolved: the others may name what is imported for type checkers alone.

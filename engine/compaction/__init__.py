@@ -1,0 +1,1 @@
+"""Keeping the transcript inside the window."""
