@@ -343,7 +343,7 @@ def _wrong_decision(decided: ToolDecision | StopDecision) -> str | None:
     """Say which field makes no sense: one verdict must never pass for another, nor a text be no text."""
     known: tuple[str, ...] = ("pass", "block", "prevent")
     texts: list[object] = [decided.reason]
-    stop = typing.cast("object", False)
+    stop = typing.cast("object", None)
     if isinstance(decided, ToolDecision):
         known, stop = _STRICTNESS, typing.cast("object", decided.stop)
         texts += [text for text in (decided.arguments, decided.text) if text is not None]
@@ -351,4 +351,4 @@ def _wrong_decision(decided: ToolDecision | StopDecision) -> str | None:
         return f"verdict must be one of {', '.join(known)}, not {decided.verdict!r}"
     if not all(isinstance(text, str) for text in texts):
         return "texts must be str"
-    return None if isinstance(stop, bool) else "stop must be a bool"
+    return None if stop is None or isinstance(stop, bool) else "stop must be a bool"

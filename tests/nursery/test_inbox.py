@@ -370,7 +370,7 @@ def test_t5_each_request_begins_with_all_of_the_one_before(steps: list[str], que
     async def main() -> None:
         script = [answer_of(kind, n) for n, kind in enumerate(steps)]
         bench = Bench()
-        settings = Settings(retry=RetryPolicy(attempts=1))
+        settings = Settings(retry=RetryPolicy(attempts=1), headless="deny")
         async with world(*script, DONE, repeat=True, tools=bench.tools(), settings=settings) as w:
             if queued:
                 w.session.queue("and later this")
