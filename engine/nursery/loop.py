@@ -29,6 +29,7 @@ from engine.nursery.moves import (
     transition,
     wants_stop_hooks,
 )
+from engine.nursery.retry import Failure
 from engine.nursery.step import begin_step, run_step
 from engine.ports import ContextView
 from engine.tools.pipeline import guard_hook
@@ -117,7 +118,31 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
     run.last_usage = step.demux.usage
     if outcome.failure is None:
         outcome = await _judge_answer(run, state, outcome, step.text)
+    elif outcome.failure.kind in {"overflow", "media"} and not outcome.started:
+        outcome = attrs.evolve(outcome, room=await _make_room_after(run, state, outcome.failure))
     return transition(state, outcome)
+
+
+async def _make_room_after(
+    run: TurnRun, state: LoopState, failure: Failure
+) -> Literal["none", "collapsed", "compacted"]:
+    """Ask the context keeper about a request that was too large; say what it has done. A checkpoint.
+
+    It is asked before the move: if it can do nothing, the same request is not sent again to fail again.
+    """
+    if not run.settings.auto_compact:
+        return "none"
+    assert run.step is not None
+    run.step.close(keep=False)
+    run.repeats_step = True
+    keeper = run.deps.keeper
+    may_collapse = failure.kind == "overflow" and not state.collapsed
+    if may_collapse and _replace(run, "collapse", await keeper.collapse(_view(run, state), forced=True)):
+        return "collapsed"
+    may_compact = not state.reactive_compacted
+    if may_compact and _replace(run, "compact", await keeper.compact(_view(run, state), forced=True)):
+        return "compacted"
+    return "none"
 
 
 def _is_last(run: TurnRun) -> bool:
@@ -195,8 +220,6 @@ async def _carry_out(run: TurnRun, move: Continue, number: int) -> LoopState:
         _nudge(run, move.nudge)
     if move.delay is not None:
         await _wait(run, move)
-    if move.remedy is not None:
-        return await _remedy(run, move)
     return move.state
 
 
@@ -216,16 +239,6 @@ async def _wait(run: TurnRun, move: Continue) -> None:
     )
     with trio.move_on_after(move.delay):
         await run.skip_wait.wait()
-
-
-async def _remedy(run: TurnRun, move: Continue) -> LoopState:
-    """Ask the context keeper; that it could not help shows in the next request's failure."""
-    view = _view(run, move.state)
-    if move.remedy == "collapse":
-        _replace(run, "collapse", await run.deps.keeper.collapse(view, forced=True))
-    else:
-        _replace(run, "compact", await run.deps.keeper.compact(view, forced=True))
-    return move.state
 
 
 def _nudge(run: TurnRun, text: str) -> None:

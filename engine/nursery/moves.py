@@ -72,7 +72,7 @@ class StepOutcome:
         can_raise_cap: whether the model's limit is above the cap that was used.
         stop_hook: what the stop hooks said, where they were asked.
         invalid_output: why the structured answer does not fit.
-        can_compact: whether the context keeper may be asked.
+        room: what the context keeper has done about an overflow.
         jitter: a random fraction for a wait.
     """
 
@@ -92,7 +92,7 @@ class StepOutcome:
     stop_hook: HookVerdict = "none"
     stop_hook_text: str = ""
     invalid_output: str | None = None
-    can_compact: bool = False
+    room: Literal["none", "collapsed", "compacted"] = "none"
     jitter: float = 0.0
 
 
@@ -105,7 +105,6 @@ class Continue:
         nudge: a message of the engine to the model, put before the next request.
         delay: seconds to wait before it.
         status: what to tell of the wait.
-        remedy: what to ask the context keeper for.
     """
 
     reason: ContinueReason
@@ -114,7 +113,6 @@ class Continue:
     nudge: str | None = None
     delay: float | None = None
     status: str = ""
-    remedy: Literal["collapse", "compact"] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -208,21 +206,14 @@ def _resume(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
 
 
 def _after_overflow(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
-    if failure.kind == "overflow" and outcome.can_compact and not state.collapsed:
-        return Continue(
-            reason="overflow_prune_retry",
-            state=attrs.evolve(state, collapsed=True),
-            keep=False,
-            remedy="collapse",
-        )
-    if outcome.can_compact and not state.reactive_compacted:
-        return Continue(
-            reason="reactive_compact_retry",
-            state=attrs.evolve(state, reactive_compacted=True),
-            keep=False,
-            remedy="compact",
-        )
-    return Stop(reason="prompt_too_long", detail=failure.message, keep=False)
+    match outcome.room:
+        case "collapsed":
+            return Continue(reason="overflow_prune_retry", state=attrs.evolve(state, collapsed=True), keep=False)
+        case "compacted":
+            compacted = attrs.evolve(state, reactive_compacted=True)
+            return Continue(reason="reactive_compact_retry", state=compacted, keep=False)
+        case "none":
+            return Stop(reason="prompt_too_long", detail=failure.message, keep=False)
 
 
 def _again(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:

@@ -297,7 +297,6 @@ class Step:
             prevented=self.run.prevented,
             turn_output_tokens=self.run.output_tokens,
             can_raise_cap=self.model.info.output > self.request.max_output,
-            can_compact=self.run.settings.auto_compact,
             jitter=self.run.jitter(),
         )
 

@@ -231,9 +231,6 @@ async def test_c6_what_the_keeper_returns_replaces_the_history(autojump_clock: M
         assert [said(m) for m in w.session.state.transcript] == ["second", "Done."]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="without anything staged to collapse, the same request is sent once more before compacting"
-)
 async def test_c6_nothing_to_collapse_makes_no_request_that_must_fail_again(autojump_clock: MockClock) -> None:
     class NothingStaged(ScriptedKeeper):
         async def collapse(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
