@@ -96,7 +96,7 @@ class Settings:
         wrap_up: spend the last step of a step limit on an answer without tools.
         parallel: calls that may run at once, if all of them are safe together.
         chain: a failed call of a chained tool stops the ones queued after it.
-        output_cap: tokens one answer may have; raised once to `output_cap_raised`.
+        output_cap: tokens one answer may have; raised once to `output_cap_raised`, if that is more.
         output_cap_raised: see there.
         output_recoveries: how often a cut answer is continued.
         token_target: keep the model at work until so many output tokens (C9).

@@ -52,6 +52,11 @@ class LoopState:
         """Tokens that the next answer may have, the model's own limit aside."""
         return self.settings.output_cap_raised if self.escalated else self.settings.output_cap
 
+    @property
+    def can_escalate(self) -> bool:
+        """Whether the cap may still be raised, the model's own limit aside."""
+        return not self.escalated and self.settings.output_cap_raised > self.settings.output_cap
+
 
 @attrs.frozen(kw_only=True)
 class StepOutcome:
@@ -253,7 +258,7 @@ def _after_calls(state: LoopState, outcome: StepOutcome) -> Move:
 def _after_cut(state: LoopState, outcome: StepOutcome) -> Move:
     if outcome.wrapped_up:
         return Stop(reason="step_limit", detail="the last answer was cut off at the output limit")
-    if not state.escalated and outcome.can_raise_cap:
+    if state.can_escalate and outcome.can_raise_cap:
         return Continue(reason="output_escalate", state=attrs.evolve(state, escalated=True), keep=False)
     if state.recoveries >= state.settings.output_recoveries:
         return Stop(reason="output_limit", detail=f"cut off {state.recoveries + 1} times")
