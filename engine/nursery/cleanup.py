@@ -25,7 +25,9 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.events import TurnEnded, TurnResult
 from engine.exceptions import describe
+from engine.ids import MessageId
 from engine.messages import Settlement
+from engine.nursery.recover import recovery
 from engine.tools.spec import GRACE
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ async def conclude(run: TurnRun) -> None:
         _save_step(run)
     except Exception as error:  # noqa: BLE001  # a bug of ours must not leave a turn without its end
         run.notice("warning", "internal_error", f"while the turn was ending: {describe(error)}")
+        _close_by_force(run)
     ended = run.journal.close(TurnEnded(result=_result(run)))
     durable = await _make_durable(run)
     result = attrs.evolve(ended.result, durable=durable)
@@ -120,6 +123,18 @@ def _save_step(run: TurnRun) -> None:
     step.charge()
     run.keep_answer(step.text)
     step.close(keep=True)
+
+
+@enable_ki_protection
+def _close_by_force(run: TurnRun) -> None:
+    """Close what is open in the record, from nothing but the record, as after a crash. Not a checkpoint."""
+    if run.step is not None:
+        run.step.ledger.close()
+        run.step = None
+    # No port is asked for anything here: it may be one that failed.
+    for event in recovery(run.journal.journal.snapshot(), MessageId(f"{run.journal.turn_id}_results")):
+        if not isinstance(event, TurnEnded):
+            run.journal.append(event)
 
 
 def _result(run: TurnRun) -> TurnResult:

@@ -7,21 +7,22 @@ would kill the running tools.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.errors import ProviderError, StreamTimeout
+from engine.errors import ProviderError, ProviderProtocolError, StreamTimeout
 from engine.exceptions import describe, is_group, split
-from engine.model import StreamEvent
 from engine.nursery.retry import Failure, failure_of
+from engine.nursery.vet import vet
 
 if TYPE_CHECKING:
     from engine.nursery.step import Step
     from engine.ports import ModelStream
+
+CLOSE_WITHIN = 1.0
 
 
 @enable_ki_protection
@@ -67,32 +68,45 @@ async def _receive_all(step: Step) -> None:
     stream = await _open(step, min(timeouts.headers, timeouts.total))
     try:
         while True:
-            batch = await _next(stream, timeouts.idle, timeouts.total, total_at)
+            batch, error = vet(await _next(stream, timeouts.idle, timeouts.total, total_at))
+            if batch:
+                # The port promises that `receive` is a checkpoint, so this loop lets
+                # other tasks run once per network chunk, not once per delta.
+                step.feed(batch)
+            if error is not None:
+                raise error
             if not batch:
                 return
-            # The port promises that `receive` is a checkpoint, so this loop lets
-            # other tasks run once per network chunk, not once per delta.
-            step.feed(batch)
     finally:
-        # By trio's convention `aclose` closes forcefully if it is cancelled.
-        await stream.aclose()
+        await _close(step, stream)
 
 
 async def _open(step: Step, limit: float) -> ModelStream:
-    stream: ModelStream | None = None
     with trio.move_on_after(limit):
         stream = await step.model.open(step.request)
-    if stream is None:
-        raise StreamTimeout("headers", limit)
-    return stream
+        if not (hasattr(stream, "receive") and hasattr(stream, "aclose")):
+            raise ProviderProtocolError(f"the provider broke its protocol: `open` gave {type(stream).__name__}, no stream")
+        return stream
+    raise StreamTimeout("headers", limit)
 
 
-async def _next(stream: ModelStream, idle: float, total: float, total_at: float) -> Sequence[StreamEvent]:
-    """Return the next batch. The slot decides, not the scope: a batch that has come is not thrown away."""
-    batch: Sequence[StreamEvent] | None = None
+async def _next(stream: ModelStream, idle: float, total: float, total_at: float) -> object:
+    """Return the next batch. What has come counts, not the scope: it is not thrown away for a deadline."""
     limit_at = min(trio.current_time() + idle, total_at)
     with trio.move_on_at(limit_at):
-        batch = await stream.receive()
-    if batch is None:
-        raise StreamTimeout("total", total) if limit_at == total_at else StreamTimeout("idle", idle)
-    return batch
+        return await stream.receive()
+    raise StreamTimeout("total", total) if limit_at == total_at else StreamTimeout("idle", idle)
+
+
+async def _close(step: Step, stream: ModelStream) -> None:
+    """Close the connection. The answer is in, or has failed already: what goes wrong here is told and changes nothing."""
+    try:
+        # By trio's convention `aclose` closes forcefully if it is cancelled.
+        with trio.move_on_after(CLOSE_WITHIN):
+            await stream.aclose()
+    except BaseException as error:
+        passing, ordinary = split(error)
+        if ordinary is not None:
+            step.run.notice("warning", "close_failed", f"the stream could not be closed: {describe(ordinary)}")
+        if passing is not None:
+            raise
