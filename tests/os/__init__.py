@@ -1,0 +1,1 @@
+"""Tests in real time: threads, processes, signals, kill -9."""

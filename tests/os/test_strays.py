@@ -1,0 +1,189 @@
+"""What `/proc` says, and what the hunt makes of it: a made-up `/proc`, and made-up processes."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from engine.tools import strays
+from engine.tools.strays import Descendants, Hunt, Stray, end_strays, find_marked, identify, is_alive
+
+pytestmark = pytest.mark.os
+
+LEADER = 100
+FAR = 4_000_000  # a pid which no process has
+
+
+@attrs.define
+class Proc:
+    """A folder that looks like `/proc`."""
+
+    root: Path
+
+    def add(
+        self,
+        pid: int,
+        *,
+        name: str = "sleep",
+        state: str = "S",
+        parent: int = 1,
+        session: int = 1,
+        flags: int = 0,
+        threads: int = 1,
+        start: int = 500,
+        environment: tuple[int, int] = (1000, 2000),
+        environ: bytes = b"A=1\0B=2\0",
+        children: str = "",
+    ) -> None:
+        fields = [pid, f"({name})", state, parent, session, session, 0, -1, flags, *[0] * 10, threads, 0, start]
+        fields += [0] * 25 + [3000, 3001, *environment, 0]
+        folder = self.root / str(pid)
+        (folder / "task" / str(pid)).mkdir(parents=True, exist_ok=True)
+        (folder / "stat").write_text(" ".join(map(str, fields)) + "\n")
+        (folder / "environ").write_bytes(environ)
+        (folder / "task" / str(pid) / "children").write_text(children)
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proc:
+    monkeypatch.setattr(strays, "_PROC", str(tmp_path))
+    (tmp_path / "self").mkdir()
+    proc = Proc(tmp_path)
+    proc.add(1, name="init", parent=0, start=1)
+    return proc
+
+
+def pids(found: Iterator[Stray]) -> set[int]:
+    return {stray.pid for stray in found}
+
+
+def test_a_name_may_hold_brackets_and_blanks(proc: Proc) -> None:
+    proc.add(FAR, name=") S 1 (evil", session=7)
+    assert identify(FAR) == Stray(FAR, 500, 7)
+    assert identify(FAR).group == 7
+    assert is_alive(Stray(FAR, 500))
+    assert not is_alive(Stray(FAR, 501))
+
+
+def test_who_is_dead(proc: Proc) -> None:
+    proc.add(FAR, state="Z")
+    proc.add(FAR + 1, state="X")
+    proc.add(FAR + 2, state="Z", threads=2)
+    assert [is_alive(Stray(FAR + n, 500)) for n in range(4)] == [False, False, True, False]
+    assert identify(FAR + 3) == Stray(FAR + 3, 0)
+
+
+def test_the_descendants_of_a_leader(proc: Proc) -> None:
+    proc.add(LEADER, state="Z")
+    proc.add(101, session=LEADER)
+    proc.add(102, environ=b"A=1\0ENGINE_CALL=outer:mine\0")
+    proc.add(103, parent=102, environ=b"", environment=(1000, 1000))
+    proc.add(104, parent=103, environ=b"ENGINE_CALL=other\0")
+    proc.add(105, environ=b"NOT_ENGINE_CALL=mine\0")
+    proc.add(106, environ=b"ENGINE_CALL=mine\0", start=499)
+    proc.add(107, environ=b"ENGINE_CALL=mine\0", state="Z")
+    proc.add(108, environ=b"ENGINE_CALL=mine\0", flags=0x00200000)
+    proc.add(109, environ=b"A=" + b"x" * 200_000 + b"\0ENGINE_CALL=mine\0")
+    assert pids(Descendants(LEADER, "mine")()) == {101, 102, 103, 104, 109}
+
+
+def test_who_was_seen_once_stays_known(proc: Proc) -> None:
+    """Its parent gone, its environment wiped a moment later: no matter."""
+    proc.add(LEADER, session=LEADER, children="101")
+    proc.add(101, parent=LEADER, children="102")
+    proc.add(102, parent=101, environ=b"A=1\0")
+    descendants = Descendants(LEADER, "mine")
+    descendants.remember()
+    proc.add(102, environ=b"A=1\0")
+    assert pids(descendants()) == {LEADER, 101, 102}
+    proc.add(102, environ=b"A=1\0", start=501)  # another one, by the same number
+    assert pids(descendants()) == {LEADER, 101}
+
+
+def test_nobody_is_ruled_out_in_the_middle_of_an_exec(proc: Proc) -> None:
+    """While execve loads a program there is no environment, and its bounds are 0."""
+    proc.add(LEADER, state="Z")
+    proc.add(101, environ=b"", environment=(0, 0))
+    proc.add(102, environ=b"", environment=(1000, 2000))  # it began between the two readings
+    proc.add(103, environ=b"", environment=(1000, 1000))  # env -i: nothing to wait for
+    hunt = Hunt(find=Descendants(LEADER, "mine"))
+    for _ in range(3):
+        hunt.look()
+        assert (hunt.found_nobody, hunt.survivors()) == (False, ())
+    proc.add(101, environ=b"ENGINE_CALL=mine\0")
+    proc.add(102, environ=b"A=1\0")
+    hunt.look()
+    assert pids(iter(hunt.survivors())) == {101}
+    proc.add(101, state="Z")
+    hunt.look()
+    assert not hunt.found_nobody
+    hunt.look()
+    assert hunt.found_nobody
+
+
+def test_patience_has_an_end(proc: Proc) -> None:
+    proc.add(LEADER, state="Z")
+    proc.add(101, environ=b"", environment=(0, 0))
+    hunt = Hunt(find=Descendants(LEADER, "mine"))
+    looks = 0
+    while not hunt.found_nobody:
+        hunt.look()
+        looks += 1
+    assert 5 < looks < 20
+
+
+def test_of_another_users_processes_nothing_is_expected(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    proc.add(LEADER, state="Z")
+    proc.add(101, environ=b"", environment=(0, 0))
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    hunt = Hunt(find=Descendants(LEADER, "mine"))
+    hunt.look()
+    hunt.look()
+    assert hunt.found_nobody
+
+
+def test_marked(proc: Proc) -> None:
+    proc.add(101, environ=b"ENGINE_CALL=crashed-1\0")
+    proc.add(102, parent=101, environ=b"")
+    proc.add(103, environ=b"ENGINE_CALL=living-1\0")
+    proc.add(os.getpid(), parent=104, environ=b"ENGINE_CALL=crashed-1\0")
+    proc.add(104, environ=b"ENGINE_CALL=crashed-1\0")
+    assert pids(iter(find_marked(lambda mark: mark.startswith("crashed")))) == {101, 102}
+
+
+async def test_it_looks_until_nobody_was_there_twice() -> None:
+    """Somebody may be just in between when one looks; and one who is asked nicely may have gone before."""
+    answers = [[], [Stray(FAR, 1)], [], [Stray(FAR, 1)], [Stray(FAR, 1)], [], []]
+    left = iter(answers)
+    assert await end_strays(lambda: next(left), grace=5) == ()
+    assert list(left) == []
+
+
+def test_one_sigterm_for_each_though_it_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[Stray, int]] = []
+
+    def send(stray: Stray, number: int) -> bool:
+        sent.append((stray, number))
+        return True
+
+    monkeypatch.setattr(strays, "_send", send)
+    member, stray = Stray(FAR, 1, group=7), Stray(FAR + 1, 1, group=8)
+    hunt = Hunt(find=lambda: [member, stray], group=7)
+    hunt.look(signal.SIGTERM)
+    hunt.look(signal.SIGTERM)
+    assert sent == [(stray, signal.SIGTERM)]
+    hunt.look(signal.SIGKILL)
+    hunt.look(signal.SIGKILL)
+    assert sent[1:] == [(member, signal.SIGKILL), (stray, signal.SIGKILL)] * 2
+    assert hunt.signalled == {member, stray}
+
+
+async def test_it_gives_up_in_time_and_says_who_is_left(proc: Proc) -> None:
+    proc.add(FAR, start=1)
+    start = trio.current_time()
+    assert await end_strays(lambda: [Stray(FAR, 1)], grace=0.05) == (Stray(FAR, 1),)
+    assert 0.04 < trio.current_time() - start < 0.5

@@ -1,0 +1,93 @@
+"""`to_thread`: prompt cancels, and a limiter of the engine's own."""
+
+import contextvars
+import threading
+
+import pytest
+import trio
+
+from engine.threads import LIMIT, current_limiter, to_thread
+
+pytestmark = pytest.mark.os
+
+
+async def test_result_arguments_and_context() -> None:
+    variable = contextvars.ContextVar("variable", default="outside")
+    variable.set("inside")
+
+    def work(a: int, b: int) -> tuple[int, str, bool]:
+        return a + b, variable.get(), threading.current_thread() is threading.main_thread()
+
+    assert await to_thread(work, 1, 2) == (3, "inside", False)
+
+
+async def test_error_passes() -> None:
+    def work() -> None:
+        raise LookupError("not there")
+
+    with pytest.raises(LookupError, match="not there"):
+        await to_thread(work)
+
+
+async def test_a_cancel_abandons_the_thread_which_keeps_its_place_until_it_ends() -> None:
+    hang = threading.Event()
+    with trio.move_on_after(0.02):
+        await to_thread(hang.wait, 10)
+    assert current_limiter().borrowed_tokens == 1
+    hang.set()
+    with trio.fail_after(2):
+        while current_limiter().borrowed_tokens:
+            await trio.sleep(0.001)
+
+
+async def test_a_cancel_waits_for_work_that_must_not_be_left() -> None:
+    hang = threading.Event()
+    threading.Timer(0.05, hang.set).start()
+    with trio.move_on_after(0.01):
+        assert await to_thread(hang.wait, 10, abandon_on_cancel=False)
+    assert hang.is_set()
+
+
+async def test_cancelled_before_it_begins() -> None:
+    done: list[int] = []
+    with trio.CancelScope() as scope:
+        scope.cancel(reason="test")
+        await to_thread(done.append, 1)
+    assert scope.cancelled_caught
+    await trio.sleep(0.02)
+    assert done == []
+
+
+async def test_cancelled_while_it_waits_for_a_place() -> None:
+    limiter, done = trio.CapacityLimiter(1), list[int]()
+    async with limiter:
+        with trio.move_on_after(0.02):
+            await to_thread(done.append, 1, limiter=limiter)
+    await to_thread(done.append, 2, limiter=limiter)
+    assert done == [2]
+
+
+async def test_the_host_and_the_engine_do_not_take_each_others_threads() -> None:
+    hang = threading.Event()
+    theirs, ours = trio.to_thread.current_default_thread_limiter(), current_limiter()
+    assert (theirs is not ours, ours.total_tokens) == (True, LIMIT)
+    try:
+        async with trio.open_nursery() as nursery:
+            for _ in range(int(theirs.total_tokens)):
+                nursery.start_soon(lambda: trio.to_thread.run_sync(hang.wait, 10, abandon_on_cancel=True))
+            while theirs.available_tokens:
+                await trio.sleep(0.001)
+            with trio.fail_after(1):
+                assert await to_thread(lambda: 3) == 3
+            nursery.cancel_scope.cancel(reason="test")
+    finally:
+        hang.set()
+
+
+def test_each_run_has_its_own_limiter() -> None:
+    async def main() -> trio.CapacityLimiter:
+        await trio.lowlevel.checkpoint()
+        assert current_limiter() is current_limiter()
+        return current_limiter()
+
+    assert trio.run(main) is not trio.run(main)
