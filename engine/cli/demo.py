@@ -22,9 +22,10 @@ import trio
 from engine.cli.demo_story import PROMPTS, WORKERS, answer, usage_of, write_repository
 from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally
 from engine.cli.output import Output, complain
-from engine.cli.render import Margins, Renderer
+from engine.cli.render import Margins
+from engine.cli.screen import Screen
 from engine.cli.signals import heeded_signals, watch_signals
-from engine.cli.text import duration, symbols_for
+from engine.cli.text import duration
 from engine.events import CallHeartbeat, CallQueued, CallSettled, CallStarted, Durable, Live, TurnEnded, TurnResult
 from engine.messages import Settlement, Usage
 from engine.permission.simple import AllowAll
@@ -133,7 +134,7 @@ class _Record:
         most_at_once: calls that ran at the same time.
         workers: processes of the load test that ran just before the cancel.
         left: those of them that ran just after the turn's end.
-        seconds_to_end: from the cancel to the turn's end.
+        seconds_to_end: from the cancel to the turn's end; None if it did not come to that.
     """
 
     calls: dict[str, _Call] = attrs.field(factory=dict[str, _Call], init=False)
@@ -141,7 +142,7 @@ class _Record:
     most_at_once: int = attrs.field(default=0, init=False)
     workers: list[int] = attrs.field(factory=list[int], init=False)
     left: list[int] = attrs.field(factory=list[int], init=False)
-    seconds_to_end: float = attrs.field(default=float("inf"), init=False)
+    seconds_to_end: float | None = attrs.field(default=None, init=False)
 
     def feed(self, event: Durable | Live | Resync) -> None:
         """Take note of an event."""
@@ -159,6 +160,11 @@ class _Record:
             case _:
                 pass
 
+    @property
+    def time_to_end(self) -> str:
+        """The same for people."""
+        return "none was cancelled" if self.seconds_to_end is None else duration(self.seconds_to_end)
+
     def commands(self, command: str) -> list[_Call]:
         """Return the calls that ran *command*."""
         return [call for call in self.calls.values() if call.tool == "bash" and command in call.arguments]
@@ -171,20 +177,17 @@ class _Demo:
     _folder: Path
     output: Output
     tally: Tally = attrs.field(factory=Tally, init=False)
-    _renderer: Renderer = attrs.field(init=False)
+    _screen: Screen = attrs.field(init=False)
     _record: _Record = attrs.field(factory=_Record, init=False)
     _cancelled_at: float | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._renderer = Renderer(
-            symbols=symbols_for(self.output.encoding),
-            width=self.output.width,
-            margins=Margins(model="model  ", call="tool   ", note="       "),
-        )
+        margins = Margins(model="model  ", call="tool   ", note="       ")
+        self._screen = Screen.on(self.output, margins=margins, plain=True)
 
     async def run(self, nursery: trio.Nursery) -> bool:
         """Play it, and return whether all of it was true. Always a checkpoint; the server runs in *nursery*."""
-        self.output.write(_INTRODUCTION)
+        self._screen.say(_INTRODUCTION)
         write_repository(self._folder)
         server = ScriptedServer(lambda request: answer(len(server.requests) - 1, request))
         url = await nursery.start(server.serve)
@@ -202,30 +205,29 @@ class _Demo:
         return self._sum_up(usage, server.requests)
 
     async def _play(self, session: Session, title: str, prompt: str, *, cancel: bool = False) -> None:
-        self.output.write(f"\n{title}\n\nyou    {prompt}\n")
+        self._screen.say(f"\n{title}\n\nyou    {prompt}\n")
         async with session.prompt(prompt) as turn:
             async for event in turn:
                 self.tally.feed(event)
                 self._record.feed(event)
-                self.output.write(self._renderer.feed(event))
+                self._screen.show(event)
                 if cancel:
                     self._cancel_in_the_middle(turn, event)
-        self.output.write(self._renderer.end_line())
 
     def _cancel_in_the_middle(self, turn: Turn, event: Durable | Live | Resync) -> None:
         record = self._record
         if isinstance(event, CallHeartbeat) and event.elapsed >= _RUNNING_FOR and self._cancelled_at is None:
             record.workers = [pid for pid in self._pids() if is_running(pid)]
-            self.output.write(f"you    turn.cancel(), while {len(record.workers)} workers are running\n")
+            self._screen.say(f"you    turn.cancel(), while {len(record.workers)} workers are running\n")
             self.tally.mark_cancel()
             self._cancelled_at = trio.current_time()
             turn.cancel()
         elif isinstance(event, TurnEnded) and self._cancelled_at is not None:
-            record.seconds_to_end = trio.current_time() - self._cancelled_at
+            seconds = record.seconds_to_end = trio.current_time() - self._cancelled_at
             record.left = [pid for pid in record.workers if is_running(pid)]
-            note = self._renderer.symbols.note
-            told = f"the turn ended {duration(record.seconds_to_end)} after the cancel: {self.tally.cancelled}"
-            self.output.write(f"       {note} {told}, {len(record.left)} workers left\n")
+            note = self._screen.symbols.note
+            told = f"the turn ended {duration(seconds)} after the cancel: {self.tally.cancelled}"
+            self._screen.say(f"       {note} {told}, {len(record.left)} workers left\n")
 
     def _pids(self) -> list[int]:
         try:
@@ -236,20 +238,20 @@ class _Demo:
     def _sum_up(self, usage: Usage, requests: Sequence[ReceivedRequest]) -> bool:
         """Check every claim, print the summary, and return whether all was true."""
         checks = list(self._checks(usage, requests))
-        symbols = self._renderer.symbols
-        self.output.write("\nWhat was checked\n\n")
+        symbols = self._screen.symbols
+        self._screen.say("\nWhat was checked\n\n")
         for check in checks:
             mark = symbols.done if check.is_true else symbols.failed
-            self.output.write(f"{mark} {check.claim}" + ("" if check.is_true else f"  NOT SO: {check.seen}") + "\n")
-        self.output.write(
+            self._screen.say(f"{mark} {check.claim}" + ("" if check.is_true else f"  NOT SO: {check.seen}") + "\n")
+        self._screen.say(
             f"\ncalls                   {self.tally.states}\n"
-            f"from cancel to the end  {duration(self._record.seconds_to_end)} (the grace is {duration(GRACE)})\n"
+            f"from cancel to the end  {self._record.time_to_end} (the grace is {duration(GRACE)})\n"
             f"processes left          {len(self._record.left)}\n"
             f"tokens                  {usage.total:,} in {len(requests)} requests, as the server counted them\n"
         )
         passed = all(check.is_true for check in checks)
         if not passed:
-            self.output.write("\nNot all of this was as it should be: see above.\n")
+            self._screen.say("\nNot all of this was as it should be: see above.\n")
         return passed
 
     def _checks(self, usage: Usage, requests: Sequence[ReceivedRequest]) -> Iterator[Check]:
@@ -277,8 +279,8 @@ class _Demo:
         )
         yield Check(
             f"the cancelled turn ended within its grace of {duration(GRACE)}",
-            record.seconds_to_end <= GRACE + _ALLOWANCE,
-            duration(record.seconds_to_end),
+            record.seconds_to_end is not None and record.seconds_to_end <= GRACE + _ALLOWANCE,
+            record.time_to_end,
         )
         strays = [stray.pid for stray in find_marked(self.tally.is_ours)]
         yield Check(

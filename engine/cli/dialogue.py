@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -11,6 +10,7 @@ import trio
 
 from engine.cli.keyboard import Keyboard
 from engine.cli.render import telling_argument
+from engine.cli.screen import Screen
 from engine.cli.text import Symbols, visible
 from engine.errors import RequestNotFound, ToolError, TurnOver
 from engine.events import PermissionAnswered, PermissionAsked
@@ -57,16 +57,11 @@ class Dialogue:
 
     turn: Turn
     keyboard: Keyboard
-    say: Callable[[str], None]
-    symbols: Symbols
+    screen: Screen
     _open: list[tuple[PermissionAsked, str]] = attrs.field(factory=list[tuple[PermissionAsked, str]], init=False)
     _is_shown: bool = attrs.field(default=False, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
     _asked: trio.Event = attrs.field(factory=trio.Event, init=False)
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether a question is on the screen, and an answer waited for."""
-        return self._is_shown
 
     def ask(self, asked: PermissionAsked, detail: str) -> None:
         """Ask, as soon as no other question is open. Not a checkpoint."""
@@ -79,7 +74,7 @@ class Dialogue:
         """A question is settled: by us, by a grant, or because its call is gone. Not a checkpoint."""
         if self._is_shown and self._open[0][0].request_id == event.request_id:
             self._is_shown = False
-            self.say(f"\n  (settled: {event.answer})\n")
+            self.screen.say(f"  (settled: {event.answer})\n")
         self._open = [(asked, detail) for asked, detail in self._open if asked.request_id != event.request_id]
         if self._open and not self._is_shown:
             self._show()
@@ -87,10 +82,12 @@ class Dialogue:
     async def run(self) -> None:
         """Take lines until cancelled; when there are no more, reject what is asked. Always a checkpoint."""
         while (line := await self.keyboard.read_line()) is not None:
+            self.screen.line_was_typed()
             if self._is_shown:
                 await self._answer(line)
             elif line.strip():
                 self._steer(line)
+        self._is_closed = True
         while True:
             while self._open:
                 await self._reply(_NOBODY)
@@ -98,15 +95,17 @@ class Dialogue:
             await self._asked.wait()
 
     def _show(self) -> None:
+        if self._is_closed:
+            return
         asked, detail = self._open[0]
         self.keyboard.forget()
         self._is_shown = True
-        self.say(question(asked, detail, self.symbols) + choices(asked))
+        self.screen.prompt(question(asked, detail, self.screen.symbols) + choices(asked))
 
     async def _answer(self, line: str) -> None:
         answer = answer_of(line)
         if answer is None:
-            self.say(choices(self._open[0][0]))
+            self.screen.prompt(choices(self._open[0][0]))
         else:
             await self._reply(answer)
 
@@ -120,9 +119,9 @@ class Dialogue:
         try:
             self.turn.steer(line)
         except TurnOver:
-            self.say("  (too late: the turn is over)\n")
+            self.screen.say("  (too late: the turn is over)\n")
         else:
-            self.say("  (the model will read this before its next step)\n")
+            self.screen.say("  (the model will read this before its next step)\n")
 
 
 async def detail_of(asked: PermissionAsked, arguments: str, cwd: str) -> str:

@@ -111,11 +111,10 @@ def closing(result: TurnResult, tally: Tally, seconds: float) -> str:
     ]
     if result.stop_reason == "completed":
         return f"completed in {duration(seconds)}: {', '.join(used)}"
-    happened = f"{result.stop_reason.replace('_', ' ')}: {result.detail}" if result.detail else result.stop_reason
-    return (
-        f"stopped after {duration(seconds)} ({', '.join(used)}): {happened}. {ADVICE[result.stop_reason]}".rstrip(". ")
-        + "."
-    )
+    reason = result.stop_reason.replace("_", " ")
+    happened = f"{reason}: {result.detail.rstrip('. ')}." if result.detail else f"{reason}."
+    told = f"stopped after {duration(seconds)} ({', '.join(used)}): {happened}"
+    return f"{told} {ADVICE[result.stop_reason]}".rstrip()
 
 
 def exit_code(result: TurnResult, interrupted_by: int | None) -> int:

@@ -17,9 +17,8 @@ from engine.cli.dialogue import Dialogue, detail_of
 from engine.cli.keyboard import Keyboard
 from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
 from engine.cli.output import Output, complain
-from engine.cli.render import Renderer
+from engine.cli.screen import Screen
 from engine.cli.signals import heeded_signals, watch_signals
-from engine.cli.text import symbols_for
 from engine.errors import ConfigError
 from engine.events import CallQueued, Durable, Live, PermissionAnswered, PermissionAsked, TurnResult
 from engine.ids import CallId
@@ -162,6 +161,7 @@ class _Watch:
     _session: Session
     _keyboard: Keyboard | None
     output: Output
+    _screen: Screen = attrs.field(init=False)
     tally: Tally = attrs.field(factory=Tally, init=False)
     _arguments: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
     _interrupted_by: int | None = attrs.field(default=None, init=False)
@@ -169,6 +169,9 @@ class _Watch:
     _started: float = attrs.field(factory=time.monotonic, init=False)
     # Around the last write: a reader who doesn't read must not keep us once somebody wants us to go.
     _last_words: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._screen = Screen.on(self.output)
 
     def attach(self, turn: Turn) -> None:
         """From now on, *turn* is what an interruption cancels."""
@@ -184,25 +187,19 @@ class _Watch:
 
     async def follow(self, turn: Turn) -> None:
         """Show *turn* to its end, and let the person at the keyboard speak. Always a checkpoint."""
-        renderer = Renderer(
-            symbols=symbols_for(self.output.encoding), width=self.output.width, plain=not self.output.has_status
-        )
         async with trio.open_nursery() as nursery:
             dialogue: Dialogue | None = None
             if self._keyboard is not None:
-                dialogue = Dialogue(turn=turn, keyboard=self._keyboard, say=self.output.write, symbols=renderer.symbols)
+                dialogue = Dialogue(turn=turn, keyboard=self._keyboard, screen=self._screen)
                 nursery.start_soon(dialogue.run)
             async for event in turn:
                 self.tally.feed(event)
                 if self._options.as_json:
                     self.output.write(_json_of(event))
                     continue
-                self.output.write(renderer.feed(event))
+                self._screen.show(event)
                 if dialogue is not None:
                     await self._converse(dialogue, event)
-                is_asking = dialogue is not None and dialogue.is_asking
-                self.output.show_status("" if is_asking else renderer.status)
-            self.output.write("" if self._options.as_json else renderer.end_line())
             nursery.cancel_scope.cancel(reason="the turn is over")
 
     async def _converse(self, dialogue: Dialogue, event: Durable | Live | Resync) -> None:
@@ -211,7 +208,6 @@ class _Watch:
             case CallQueued():
                 self._arguments[event.call_id] = event.arguments
             case PermissionAsked():
-                self.output.show_status("")
                 cwd = self._session.state.context.cwd
                 detail = await detail_of(event, self._arguments.get(event.call_id, ""), cwd)
                 dialogue.ask(event, detail)
@@ -222,12 +218,11 @@ class _Watch:
 
     async def finish(self, result: TurnResult) -> int:
         """Say how it went, and return the exit code. Always a checkpoint."""
-        note = symbols_for(self.output.encoding).note
-        lines = [f"{note} {line}\n" for line in self._last_lines(result)]
+        lines = "".join(f"{self._screen.symbols.note} {line}\n" for line in self._last_lines(result))
         if self._options.as_json:
-            complain("".join(lines).rstrip("\n"))
+            complain(lines.rstrip())
         else:
-            self.output.write("".join(lines))
+            self._screen.say(lines)
         with self._last_words:
             await self.output.drain()
         return self._exit_code(result)

@@ -1,6 +1,6 @@
 """`bash`: what the model reads of a command, and that nothing outlives it. Real processes, in real time."""
 
-# ruff: noqa: ASYNC110, ASYNC240 -- the files are small, and what is waited for tells nobody
+# ruff: noqa: ASYNC240 -- the files are small, and what is waited for tells nobody
 
 import json
 import os

@@ -1,0 +1,55 @@
+"""A model's host for the tests that run the command, one for each process of the test run."""
+
+import subprocess
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.cli.processes import REPOSITORY, Command
+
+
+@pytest.fixture(scope="session")
+def host() -> Generator[str]:
+    """The address of the host."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.cli.host"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+class Start(Protocol):
+    def __call__(
+        self, *arguments: str, terminal: bool = False, program: Sequence[str] = ..., **env: str
+    ) -> Command: ...
+
+
+@pytest.fixture
+def engine(host: str, tmp_path: Path) -> Iterator[Start]:
+    """Start `engine …` in `tmp_path`, with a key and the host's address in its environment."""
+    with ExitStack() as stack:
+
+        def start(
+            *arguments: str,
+            terminal: bool = False,
+            program: Sequence[str] = (sys.executable, "-m", "engine"),
+            **env: str,
+        ) -> Command:
+            environment = {
+                "ANTHROPIC_API_KEY": "test-key-0123456789",
+                "ANTHROPIC_BASE_URL": host,
+                "ENGINE_MODEL": "",
+                **env,
+            }
+            return stack.enter_context(
+                Command(arguments, cwd=tmp_path, env=environment, terminal=terminal, program=program)
+            )
+
+        yield start

@@ -1,0 +1,88 @@
+"""A model's host for these tests, as a program: `python -m tests.cli.host` prints its address and serves until it is ended.
+
+The prompt of a session names the scenario; which answer of it comes is told by the number of answers before.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import trio
+
+from engine.messages import Usage
+from engine.testing.http_server import ReceivedRequest, ScriptedServer
+from engine.testing.script import Answer, HttpFailure, call, done, spread, text
+
+USAGE = Usage(input=1_000, output=50)
+
+# Processes of every kind; the token is what tests find them by. {t} comes from the prompt.
+TREE = "trap '' TERM; setsid sleep {t} & nohup sleep {t} >/dev/null 2>&1 & echo ready; sleep {t}; wait"
+
+Answers = Sequence[Answer | Callable[[ReceivedRequest], Answer]]
+
+
+def scenario(words: list[str]) -> Answers:
+    name, argument = words[0], " ".join(words[1:])
+    end = [*text("All done."), *done(usage=USAGE)]
+    match name:
+        case "hello":
+            return [[*text("Hello, wörld.\nTwo lines.", pieces=5), *done(usage=USAGE)]]
+        case "bash":
+            return [
+                [*text("I'll run it."), *call("bash", {"command": argument}, id="c1"), *done("calls", usage=USAGE)],
+                end,
+            ]
+        case "tree":
+            command = TREE.format(t=argument)
+            return [
+                [
+                    *text("I'll run two."),
+                    *call("bash", {"command": command, "timeout": 100}, id="c1"),
+                    *call("bash", {"command": "echo two"}, id="c2"),
+                    *done("calls", usage=USAGE),
+                ],
+                end,
+            ]
+        case "write":
+            content = {"path": "a.txt", "content": "one\nTWO\n"}
+            return [
+                [
+                    *call("write", content, id="c1"),
+                    *call("bash", {"command": "cat a.txt"}, id="c2"),
+                    *done("calls", usage=USAGE),
+                ],
+                end,
+            ]
+        case "stubborn":  # a tool that some test adds
+            return [[*call("stubborn", {"sleep": argument}, id="c1"), *done("calls", usage=USAGE)], end]
+        case "slow":
+            return [[*spread(text("word " * 200, pieces=200), 0.05), *done()]]
+        case "flood":
+            return [[*text("x" * 1_000_000, pieces=100), *done()]]
+        case "escapes":
+            return [[*text("red \x1b[31m bell \x07 turn \u202e end"), *done()]]
+        case "echo":
+            return [lambda request: [*text(f"{request.json.get('model')} {request.json.get('system')}"), *done()]]
+        case "refused":
+            return [
+                [HttpFailure(401, '{"type":"error","error":{"type":"authentication_error","message":"wrong key"}}')]
+            ]
+        case _:
+            return [[*text(f"no such scenario: {name}"), *done()]]
+
+
+def respond(request: ReceivedRequest) -> Answer:
+    messages = cast("list[dict[str, Any]]", request.json["messages"])
+    first = messages[0]["content"]
+    prompt: str = first if isinstance(first, str) else first[0]["text"]
+    before = sum(message["role"] == "assistant" for message in messages)
+    answer = scenario(prompt.split(" "))[before]
+    return answer if isinstance(answer, Sequence) else answer(request)
+
+
+async def main() -> None:
+    async with trio.open_nursery() as nursery:
+        print(await nursery.start(ScriptedServer(respond).serve), flush=True)
+
+
+if __name__ == "__main__":
+    trio.run(main)

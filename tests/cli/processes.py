@@ -1,0 +1,126 @@
+"""The command as a real process: on pipes or on a terminal, spoken to and listened to with a time limit."""
+
+import fcntl
+import itertools
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+_numbers = itertools.count(1)
+
+
+def token() -> str:
+    """Something to sleep for a day, by which the sleeper is found."""
+    return f"86401.{os.getpid():07}{next(_numbers):04}"
+
+
+def sleepers(of: str) -> list[int]:
+    """The living processes with that token as an argument: looked for without the means of the engine."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            arguments = (entry / "cmdline").read_bytes().split(b"\0")
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if of.encode() in arguments and state not in {"Z", "X"}:
+            found.append(int(entry.name))
+    return found
+
+
+def await_sleepers(of: str, count: int, seconds: float = 10) -> None:
+    """Wait until so many run: a process is forked a while before it sleeps."""
+    deadline = time.monotonic() + seconds
+    while len(sleepers(of)) != count:
+        assert time.monotonic() < deadline, f"{len(sleepers(of))} processes run, not {count}"
+        time.sleep(0.02)
+
+
+class Command:
+    """`engine …`, running.
+
+    `output` is what it has written so far, to standard output and standard error.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        terminal: bool = False,
+        program: Sequence[str] = (sys.executable, "-m", "engine"),
+    ) -> None:
+        self.output = ""
+        self._ours, theirs = pty.openpty() if terminal else os.pipe()
+        command = [*program, *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm", **env}
+        if terminal:
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, b"\x1e\x00\x64\x00\x00\x00\x00\x00")  # 30 lines of 100 columns
+        self.process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=environment,
+            stdin=theirs if terminal else subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            # The terminal becomes its controlling one, so that Ctrl-C and a hang-up reach it.
+            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if terminal else None,  # noqa: PLW1509
+        )
+        os.close(theirs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.hang_up()
+        self.process.kill()
+        self.process.wait()
+
+    def read_until(self, text: str, seconds: float = 20) -> None:
+        """Read until *text* has come, or fail."""
+        deadline = time.monotonic() + seconds
+        while text not in self.output:
+            assert self._read(deadline), f"{text!r} did not come; this did:\n{self.output}"
+
+    def type(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def hang_up(self) -> None:
+        """Close our end of the pipe or the terminal."""
+        if self._ours >= 0:
+            os.close(self._ours)
+            self._ours = -1
+
+    def wait(self, seconds: float = 20) -> int:
+        """Read to the end; return the exit code, negative if a signal killed it."""
+        deadline = time.monotonic() + seconds
+        while self._ours >= 0 and self._read(deadline):
+            pass
+        return self.process.wait(max(0.1, deadline - time.monotonic()))
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._ours], [], [], max(0, deadline - time.monotonic()))
+        if not ready:
+            return False
+        try:
+            data = os.read(self._ours, 65_536)
+        except OSError:  # the terminal's last user has gone
+            return False
+        self.output += data.decode(errors="replace")
+        return bool(data)

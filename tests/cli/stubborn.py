@@ -1,0 +1,33 @@
+"""`engine` with one tool more: it starts a process and then can't be stopped, whatever is cancelled."""
+
+import subprocess
+import sys
+
+import attrs
+import trio
+
+import engine.cli.run
+from engine.cli import main
+from engine.tools.context import ToolContext
+from engine.tools.spec import tool
+from engine.tools.strays import marked
+
+
+@attrs.frozen
+class Stubborn:
+    """Never stop."""
+
+    sleep: str
+
+
+@tool
+async def stubborn(args: Stubborn, ctx: ToolContext) -> str:
+    with subprocess.Popen(["sleep", args.sleep], env=marked({"PATH": "/usr/bin:/bin"}, ctx.call_id)):  # noqa: ASYNC220
+        with trio.CancelScope(shield=True):
+            await trio.sleep_forever()
+    return ""
+
+
+if __name__ == "__main__":
+    setattr(engine.cli.run, "builtin_tools", lambda: (stubborn,))  # noqa: B010 -- what is imported there is not exported
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""`engine demo`: it runs, alone and offline, and it would notice if one of its claims were false."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.cli.demo import has_each_result, is_running
+from engine.cli.demo_story import PROMPTS, answer, write_repository
+from engine.testing.http_server import ReceivedRequest
+from engine.testing.script import HttpFailure
+from tests.cli.conftest import Start
+
+pytestmark = pytest.mark.os
+
+
+def test_it_runs_offline_and_all_it_claims_is_true(engine: Start, tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    start = time.monotonic()
+    nowhere = "http://127.0.0.1:9"
+    command = engine(
+        "demo",
+        ANTHROPIC_API_KEY="",
+        ANTHROPIC_BASE_URL=nowhere,
+        HTTP_PROXY=nowhere,
+        HTTPS_PROXY=nowhere,
+        ALL_PROXY=nowhere,
+        PYTHONPATH=f"{Path(__file__).resolve().parent.parent.parent}",
+        PYTHONWARNINGS="error",
+        TMPDIR=str(tmp_path / "tmp"),
+    )
+    assert command.wait(60) == 0, command.output
+    assert time.monotonic() - start < 20
+    assert "✗" not in command.output.partition("What was checked")[2]
+    assert command.output.partition("What was checked")[2].count("✓") == 8
+    assert "✗ bash  sh check  exit code 1" in command.output
+    assert "■ bash  sh load-test  aborted: cancelled" in command.output
+    assert "calls                   7 completed, 1 failed, 1 aborted, 1 not executed\n" in command.output
+    assert "processes left          0\n" in command.output
+    assert "tokens                  14,280 in 7 requests" in command.output
+    assert list((tmp_path / "tmp").iterdir()) == [], "the scratch folder is removed"
+
+
+def test_a_claim_that_is_false_is_noticed(engine: Start) -> None:
+    """The same demo with another spelling of the bug: the edit finds nothing, the tests go on failing."""
+    program = [
+        sys.executable,
+        "-c",
+        "import sys, engine.cli.demo_story as story\n"
+        "files = {**story._FILES, 'prices.py': story._FILES['prices.py'].replace('price * percent', 'price*percent')}\n"
+        "story._FILES = files\n"
+        "from engine.cli import main\n"
+        "sys.exit(main())",
+    ]
+    command = engine("demo", program=program)
+    assert command.wait(60) == 1
+    assert "NOT SO: " in command.output
+    assert "Not all of this was as it should be" in command.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_leaves_nothing(engine: Start, tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "tmp").mkdir()
+    command = engine("demo", TMPDIR=str(tmp_path / "tmp"))
+    command.read_until("sh load-test  running\n", 30)
+    (pids,) = (tmp_path / "tmp").glob("*/pids")
+    workers = [int(pid) for pid in pids.read_text().split()]
+    command.send(number)
+    assert command.wait() == 128 + number
+    assert command.output.endswith("engine demo: interrupted, 0 processes left\n")
+    assert not any(is_running(worker) for worker in workers)
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_reader_who_leaves_ends_it(engine: Start) -> None:
+    command = engine("demo")
+    command.read_until("A bug to fix")
+    command.hang_up()
+    assert command.process.wait(20) == 141
+
+
+def test_arguments_are_refused(engine: Start) -> None:
+    command = engine("demo", "--fast")
+    assert command.wait() == 2
+    assert "unrecognized arguments: --fast" in command.output
+
+
+# ---- its own means ---------------------------------------------------------------------------------------------------
+
+
+def test_whether_a_process_runs() -> None:
+    assert is_running(os.getpid())
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert not is_running(process.pid), "a zombie does not run"
+    assert not is_running(process.pid)
+
+
+def received(*messages: tuple[str, list[dict[str, object]]]) -> ReceivedRequest:
+    body = {"messages": [{"role": role, "content": content} for role, content in messages]}
+    return ReceivedRequest(method="POST", target="/v1/messages", headers={}, body=json.dumps(body).encode())
+
+
+Block = dict[str, object]
+
+
+def use(name: str) -> Block:
+    return {"type": "tool_use", "id": name}
+
+
+def result(name: str) -> Block:
+    return {"type": "tool_result", "tool_use_id": name}
+
+
+USER: tuple[str, list[Block]] = ("user", [{"type": "text", "text": "hi"}])
+
+
+@pytest.mark.parametrize(
+    ("request_", "is_valid"),
+    [
+        (received(USER), True),
+        (received(USER, ("assistant", [use("a"), use("b")]), ("user", [result("a"), result("b")])), True),
+        (received(USER, ("assistant", [use("a"), use("b")]), ("user", [result("b"), result("a")])), False),
+        (received(USER, ("assistant", [use("a"), use("b")]), ("user", [result("a")])), False),
+        (received(USER, ("assistant", [use("a")]), ("user", [result("a"), result("a")])), False),
+        (received(USER, ("assistant", [use("a")]), USER, ("user", [result("a")])), False),
+        (received(USER, ("assistant", [use("a")])), False),
+        (received(("user", [result("a")])), False),
+        (received(), False),
+    ],
+)
+def test_whether_each_call_has_its_result(request_: ReceivedRequest, is_valid: bool) -> None:
+    assert has_each_result(request_) is is_valid
+
+
+def test_the_script_refuses_to_go_on_when_it_sees_something_else() -> None:
+    request = received(("user", [{"type": "text", "text": "something else"}]))
+    (failure,) = answer(0, request)
+    assert isinstance(failure, HttpFailure)
+    assert f"expected {PROMPTS[0]!r}" in failure.body
+    (failure,) = answer(99, request)
+    assert isinstance(failure, HttpFailure)
+
+
+def test_the_repository_has_the_bug(tmp_path: Path) -> None:
+    write_repository(tmp_path)
+    tests = subprocess.run(["sh", "check"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert tests.returncode == 1
+    assert "AssertionError: -1800 != 180" in tests.stderr

@@ -1,0 +1,275 @@
+"""`engine run` as a process: on pipes, with signals, with ends that are closed. A real host, real tools."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.codec import decode_event
+from engine.events import TextDelta, TurnEnded
+from tests.cli.conftest import Start
+from tests.cli.processes import REPOSITORY, await_sleepers, sleepers, token
+
+pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+def without_times(output: str) -> str:
+    """What was printed, whatever the machine's speed: on a busy one, a quick call is told while it runs."""
+    return re.sub(r"\d+(\.\d+)? (ms|s)\b", "T", re.sub(r"● .*  running\n", "", output))
+
+
+# ---- what it prints --------------------------------------------------------------------------------------------------
+
+
+def test_text_streams_and_the_end_is_told(engine: Start) -> None:
+    command = engine("run", "hello")
+    assert command.wait() == 0
+    assert without_times(command.output) == (
+        "Hello, wörld.\nTwo lines.\n· completed in T: 1 step, 0 calls, 1,050 tokens, $0.0037\n"
+    )
+
+
+def test_each_call_has_its_line(engine: Start) -> None:
+    command = engine("run", "--yes", "bash echo hi; exit 3")
+    assert command.wait() == 0
+    assert without_times(command.output) == (
+        "I'll run it.\n"
+        "✗ bash  echo hi; exit 3  exit code 3  T\n"
+        "All done.\n"
+        "· completed in T: 2 steps, 1 call, 2,100 tokens, $0.0075\n"
+    )
+
+
+def test_a_slow_call_is_told_while_it_runs(engine: Start) -> None:
+    command = engine("run", "--yes", "bash until [ -e go ]; do sleep 0.05; done")
+    command.read_until("● bash  until [ -e go ]; do sleep 0.05; done  running\n")
+    Path(f"/proc/{command.process.pid}/cwd/go").touch()
+    assert command.wait() == 0
+    assert "✓ bash  until" in command.output
+
+
+def test_signs_fit_the_encoding(engine: Start) -> None:
+    command = engine("run", "--yes", "bash true", PYTHONIOENCODING="ascii")
+    assert command.wait() == 0
+    assert "\n+ bash  true  exit code 0" in command.output
+    command = engine("run", "hello", PYTHONIOENCODING="ascii")
+    assert command.wait() == 0
+    assert "Hello, w?rld." in command.output
+
+
+def test_the_model_can_not_steer_the_terminal(engine: Start) -> None:
+    command = engine("run", "escapes")
+    assert command.wait() == 0
+    assert command.output.startswith("red ^[[31m bell ^G turn \\u202e end\n")
+
+
+def test_json_is_one_event_a_line(engine: Start, host: str, tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "engine", "run", "hello", "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": host},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    events = [decode_event(line) for line in result.stdout.splitlines()]
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Hello, wörld.\nTwo lines."
+    assert isinstance(events[-1], TurnEnded)
+    assert json.loads(result.stdout.splitlines()[0])["type"] == "turn_started"
+    assert result.stderr.startswith("· completed in ")
+
+
+# ---- what it is told -------------------------------------------------------------------------------------------------
+
+
+def test_the_model_and_the_folder(engine: Start, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    command = engine("run", "echo", "--model", "anthropic/claude-one", "--cwd", "sub")
+    assert command.wait() == 0
+    assert command.output.startswith("claude-one You are a coding agent.")
+    assert str(tmp_path / "sub") in command.output
+    command = engine("run", "echo", ENGINE_MODEL="anthropic/claude-two")
+    assert command.wait() == 0
+    assert command.output.startswith("claude-two ")
+    command = engine("run", "echo")
+    assert command.wait() == 0
+    assert command.output.startswith("claude-sonnet-4-5 ")
+
+
+def test_the_task_from_standard_input(host: str, tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": host}
+    command = [sys.executable, "-m", "engine", "run", "-"]
+    result = subprocess.run(command, cwd=tmp_path, env=env, input="hello", capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("Hello")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "the following arguments are required: task"),
+        (["", "--yes"], "the task is empty"),
+        (["-"], "the task is empty"),
+        (["a", "b"], "unrecognized arguments: b"),
+        (["a", "--fast"], "unrecognized arguments: --fast"),
+        (["a", "--mod", "x"], "unrecognized arguments: --mod x"),
+        (["a", "--cwd", "nowhere"], "--cwd: nowhere is no folder"),
+        (["a", "--max-steps", "0"], "argument --max-steps: must be at least 1"),
+        (["a", "--max-steps", "many"], "argument --max-steps: invalid"),
+        (["a", "--max-seconds", "-1"], "argument --max-seconds: must be above 0"),
+        (["a", "--max-seconds", "nan"], "argument --max-seconds: must be above 0"),
+        (["a", "--model", "gpt"], "engine run: no provider answers to the model name 'gpt'"),
+        (["a", "--model", "anthropic/"], "engine run: no provider answers to the model name 'anthropic/'"),
+    ],
+)
+def test_wrong_usage_is_one_clear_line(engine: Start, arguments: list[str], error: str) -> None:
+    command = engine("run", *arguments)
+    assert command.wait() == 2
+    assert error in command.output
+    assert "Traceback" not in command.output
+
+
+def test_a_missing_key_is_one_clear_line(engine: Start) -> None:
+    command = engine("run", "hello", ANTHROPIC_API_KEY="")
+    assert command.wait() == 2
+    assert command.output == ("engine run: no key for anthropic: set the environment variable ANTHROPIC_API_KEY\n")
+
+
+def test_a_refused_key(engine: Start) -> None:
+    command = engine("run", "refused")
+    assert command.wait() == 1
+    assert "auth failed: " in command.output
+    assert command.output.endswith("Check the key of the model's provider.\n")
+
+
+def test_a_limit_of_steps(engine: Start) -> None:
+    command = engine("run", "--yes", "--max-steps", "1", "bash echo hi")
+    assert command.wait() == 1
+    assert "· stopped after " in command.output
+    assert command.output.endswith("Run it again with a higher --max-steps.\n")
+
+
+def test_a_limit_of_seconds(engine: Start) -> None:
+    sleeper = token()
+    command = engine("run", "--yes", "--max-seconds", "1", f"tree {sleeper}")
+    assert command.wait() == 1
+    assert command.output.endswith("Run it again with a higher --max-seconds.\n")
+    assert sleepers(sleeper) == []
+
+
+def test_without_a_terminal_what_needs_a_right_is_denied(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "write")
+    assert command.wait() == 0
+    assert "✗ write a.txt  Denied: it needs the permission 'edit'" in command.output
+    assert "run it in a terminal, or with --yes\n" in command.output
+    assert not (tmp_path / "a.txt").exists()
+
+
+# ---- how it is ended -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_signal_cancels_and_leaves_nothing(engine: Start, number: signal.Signals, code: int) -> None:
+    sleeper = token()
+    command = engine("run", "--yes", f"tree {sleeper}")
+    command.read_until("running\n")
+    await_sleepers(sleeper, 3)
+    start = time.monotonic()
+    command.send(number)
+    assert command.wait() == code
+    assert time.monotonic() - start < 5
+    assert "■ bash  echo two  aborted: not executed\n" in command.output
+    assert "aborted: cancelled  " in command.output
+    assert command.output.endswith("· cancelled: 2 calls settled (1 aborted, 1 not executed), nothing left running\n")
+    assert sleepers(sleeper) == []
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_signal_while_the_answer_streams(engine: Start, number: signal.Signals, code: int) -> None:
+    command = engine("run", "slow")
+    command.read_until("word word")
+    command.send(number)
+    assert command.wait() == code
+    assert command.output.endswith("word \n· cancelled: no call was open, nothing left running\n")
+
+
+def test_signals_that_come_together_are_one_wish(engine: Start) -> None:
+    """A service manager sends SIGTERM and SIGHUP at once: the clean-up is not cut short by the second."""
+    sleeper = token()
+    command = engine("run", "--yes", f"tree {sleeper}")
+    command.read_until("running\n")
+    command.send(signal.SIGTERM)
+    command.send(signal.SIGHUP)
+    assert command.wait() in {143, 129}
+    assert command.output.endswith("nothing left running\n")
+
+
+def test_a_signal_that_was_ignored_stays_ignored(engine: Start) -> None:
+    ignoring = ["sh", "-c", 'trap "" HUP; exec "$@"', "-", sys.executable, "-m", "engine"]
+    command = engine("run", "--yes", "bash until [ -e go ]; do sleep 0.05; done", program=ignoring)
+    command.read_until("running\n")
+    command.send(signal.SIGHUP)
+    time.sleep(0.3)
+    Path(f"/proc/{command.process.pid}/cwd/go").touch()
+    assert command.wait() == 0
+
+
+def test_the_second_ctrl_c_leaves_at_once_and_leaves_nothing(engine: Start) -> None:
+    """`stubborn.py` has a tool that starts a process and can't be stopped within its grace."""
+    sleeper = token()
+    program = [sys.executable, str(Path(__file__).with_name("stubborn.py"))]
+    command = engine("run", "--yes", f"stubborn {sleeper}", program=program)
+    command.read_until("running\n")
+    await_sleepers(sleeper, 1)
+    command.send(signal.SIGINT)
+    command.read_until("would not stop")
+    assert command.process.poll() is None, "it waits for the tool"
+    start = time.monotonic()
+    command.send(signal.SIGINT)
+    assert command.wait() == 130
+    assert time.monotonic() - start < 2
+    assert sleepers(sleeper) == []
+
+
+def test_a_reader_who_leaves_ends_it(engine: Start) -> None:
+    sleeper = token()
+    command = engine("run", "--yes", f"tree {sleeper}")
+    command.read_until("two.")
+    command.hang_up()
+    assert command.process.wait(20) == 141
+    assert sleepers(sleeper) == []
+
+
+def test_a_reader_who_does_not_read_keeps_nobody_from_leaving(engine: Start) -> None:
+    """The pipe is full: the writer hangs, but not the loop that heeds the signal."""
+    command = engine("run", "flood")
+    command.read_until("x")
+    time.sleep(0.5)
+    start = time.monotonic()
+    command.send(signal.SIGTERM)
+    assert command.process.wait(20) in {143, 0}, "0 if the answer was there before the signal"
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "error"),
+    [
+        ("<&- >&-", 0, ""),
+        ("<&- >&- 2>&-", 0, ""),
+        (">/dev/full", 1, "engine run: can't write the output: No space left on device\n"),
+    ],
+)
+def test_ends_that_are_closed(engine: Start, tmp_path: Path, redirection: str, code: int, error: str) -> None:
+    program = ["bash", "-c", f'"$@" {redirection}', "-", sys.executable, "-m", "engine"]
+    command = engine("run", "--yes", "bash touch done", program=program)
+    assert command.wait() == code
+    assert command.output == error
+    assert (tmp_path / "done").exists() or code

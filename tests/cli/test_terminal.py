@@ -1,0 +1,194 @@
+"""`engine run` on a terminal: questions, steering, Ctrl-C, Ctrl-D, a hang-up, and a status line."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Start
+from tests.cli.processes import await_sleepers, sleepers, token
+
+pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+
+PROMPT = "or type what to do instead: "
+
+
+def test_a_question_shows_what_would_change_and_is_answered(engine: Start, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    command = engine("run", "write", terminal=True)
+    command.read_until(PROMPT)
+    assert "● write asks for the permission: edit\r\n" in command.output
+    assert "    -two\r\n    +TWO\r\n" in command.output
+    assert (tmp_path / "a.txt").read_text() == "one\ntwo\n"
+    command.type("once\n")
+    command.read_until("bash asks for the permission")
+    assert (tmp_path / "a.txt").read_text() == "one\nTWO\n"
+    command.read_until(PROMPT)
+    command.type("y\n")
+    assert command.wait() == 0
+    assert "✓ bash  cat a.txt  exit code 0" in command.output
+
+
+def test_a_new_file_is_shown_whole(engine: Start) -> None:
+    command = engine("run", "write", terminal=True)
+    command.read_until(PROMPT)
+    assert "    +++ a.txt, all of it:\r\n    +one\r\n    +TWO\r\n" in command.output
+
+
+def test_rejecting_stops_the_turn(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "write", terminal=True)
+    command.read_until(PROMPT)
+    command.type("r\n")
+    assert command.wait() == 1
+    assert "denied: Rejected by the user." in command.output
+    assert "permission rejected" in command.output
+    assert not (tmp_path / "a.txt").exists()
+
+
+def test_a_word_of_why_goes_to_the_model(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "write", terminal=True)
+    command.read_until(PROMPT)
+    command.type("not that file\n")
+    command.read_until("denied: Rejected by the user: not that file")
+    command.read_until("bash asks")
+    command.read_until(PROMPT)
+    command.type("a\n")
+    assert command.wait() == 0
+    assert "All done." in command.output
+    assert not (tmp_path / "a.txt").exists()
+
+
+def test_an_empty_line_answers_nothing(engine: Start) -> None:
+    command = engine("run", "write", terminal=True)
+    command.read_until(PROMPT)
+    command.output = ""
+    command.type("\n")
+    command.read_until(PROMPT)
+    command.type("r\n")
+    assert command.wait() == 1
+
+
+def test_what_was_typed_before_a_question_does_not_answer_it(engine: Start, tmp_path: Path) -> None:
+    """Two quick returns must not allow what nobody has seen."""
+    command = engine("run", "write", terminal=True)
+    command.read_until(PROMPT)
+    command.type("o\no\n")
+    command.read_until("bash asks")
+    command.read_until(PROMPT)
+    time.sleep(0.5)
+    assert "✓ bash" not in command.output
+    command.type("r\n")
+    assert command.wait() == 1
+
+
+def test_a_typed_line_steers(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "--yes", "bash until [ -e go ]; do sleep 0.05; done", terminal=True)
+    command.read_until("running 0 s")
+    command.type("please hurry\n")
+    command.read_until("(the model will read this before its next step)")
+    (tmp_path / "go").touch()
+    assert command.wait() == 0
+    assert "· the model reads your message now\r\n" in command.output
+
+
+def test_the_status_line_is_erased_again(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "--yes", "bash echo said; until [ -e go ]; do sleep 0.05; done", terminal=True)
+    command.read_until("running 1 s · said")
+    (tmp_path / "go").touch()
+    assert command.wait() == 0
+    assert "\r\x1b[K✓ bash" in command.output
+    assert command.output.split("\x1b[K")[-1].count("running") == 0
+
+
+def test_a_dumb_terminal_gets_no_cursor_tricks(engine: Start) -> None:
+    command = engine("run", "--yes", "bash sleep 0.5", terminal=True, TERM="dumb")
+    assert command.wait() == 0
+    assert "\x1b" not in command.output
+    assert "● bash  sleep 0.5  running\r\n" in command.output
+
+
+def test_ctrl_c_during_a_command(engine: Start) -> None:
+    sleeper = token()
+    command = engine("run", "--yes", f"tree {sleeper}", terminal=True)
+    command.read_until("· ready")
+    await_sleepers(sleeper, 3)
+    command.type("\x03")
+    assert command.wait() == 130
+    assert "· cancelled: 2 calls settled (1 aborted, 1 not executed), nothing left running\r\n" in command.output
+    assert sleepers(sleeper) == []
+
+
+def test_ctrl_c_at_a_question_withdraws_it(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "write", terminal=True)
+    command.read_until(PROMPT)
+    command.type("\x03")
+    assert command.wait() == 130
+    assert "\r\n  (settled: withdrawn)\r\n" in command.output
+    assert "2 calls settled (2 not executed), nothing left running" in command.output
+    assert not (tmp_path / "a.txt").exists()
+
+
+def test_ctrl_d_at_a_question_rejects_it_and_the_next(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "write", terminal=True)
+    command.read_until(PROMPT)
+    command.type("\x04")
+    assert command.wait() == 0
+    assert command.output.count("denied: Rejected by the user: nobody can answer any more") == 2
+    assert command.output.count(PROMPT) == 1
+    assert not (tmp_path / "a.txt").exists()
+
+
+def test_ctrl_d_while_it_works_ends_nothing(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "--yes", "bash until [ -e go ]; do sleep 0.05; done", terminal=True)
+    command.read_until("running 0 s")
+    command.type("\x04")
+    command.read_until("running 1 s")
+    (tmp_path / "go").touch()
+    assert command.wait() == 0
+
+
+@pytest.mark.parametrize("task", ["tree {}", "write"])
+def test_a_terminal_that_hangs_up_ends_it(engine: Start, task: str) -> None:
+    sleeper = token()
+    command = engine("run", *(["--yes"] if "tree" in task else []), task.format(sleeper), terminal=True)
+    command.read_until("running 0 s" if "tree" in task else PROMPT)
+    command.hang_up()
+    assert command.process.wait(20) == 129
+    assert sleepers(sleeper) == []
+
+
+def test_a_halted_terminal_keeps_nobody_from_leaving(engine: Start) -> None:
+    """Ctrl-S: nothing can be written, and a signal is heeded all the same."""
+    sleeper = token()
+    command = engine("run", "--yes", f"tree {sleeper}", terminal=True)
+    command.read_until("running 0 s")
+    command.type("\x13")
+    time.sleep(1.2)  # the next status line hangs
+    start = time.monotonic()
+    command.send(signal.SIGTERM)
+    assert command.process.wait(20) == 143
+    assert time.monotonic() - start < 5
+    assert sleepers(sleeper) == []
+
+
+def test_json_asks_nobody(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "write", "--json", terminal=True)
+    assert command.wait() == 0
+    assert PROMPT not in command.output
+    assert '"status":"denied"' in command.output
+    assert not (tmp_path / "a.txt").exists()
+
+
+def test_the_shells_terminal_is_left_as_it_was(engine: Start) -> None:
+    """Standard input is shared with our parent: it must not be non-blocking afterwards."""
+    program = [
+        sys.executable,
+        "-c",
+        "import os, subprocess, sys; code = subprocess.call([sys.executable, '-m', 'engine', *sys.argv[1:]]); "
+        "print('blocking:', os.get_blocking(0), os.get_blocking(1)); sys.exit(code)",
+    ]
+    command = engine("run", "hello", terminal=True, program=program)
+    assert command.wait() == 0
+    assert "blocking: True True" in command.output
