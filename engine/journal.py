@@ -108,6 +108,7 @@ class Journal:
     Attributes:
         state: the fold of everything, what is held included.
         inputs: the text of each input that was ever admitted.
+        refused: why the store would not take an event; from then on nothing of the session is durable.
         ring: how many entries the tail keeps at least.
     """
 
@@ -120,6 +121,7 @@ class Journal:
     ring: int = RING
     state: SessionState = attrs.field(factory=SessionState, init=False)
     inputs: dict[InputId, str] = attrs.field(factory=dict[InputId, str], init=False)
+    refused: Exception | None = attrs.field(default=None, init=False)
     _durable: list[Durable] = attrs.field(factory=list[Durable], init=False)
     _log: list[Durable] = attrs.field(factory=list[Durable], init=False)
     _tail: list[Entry] = attrs.field(factory=list[Entry], init=False)
@@ -160,7 +162,10 @@ class Journal:
             self._hold = _Hold(self._base + len(self._tail), len(self._log), self.state)
         self.state = state
         self._durable.append(stamped)
-        self.store.put(stamped)
+        try:
+            self.store.put(stamped)
+        except Exception as error:  # noqa: BLE001  # a port's; half an append would leave a turn that can't end
+            self.refused = self.refused or error
         self._track(stamped)
         self._push(stamped)
         self.trace.point("journal.appended")

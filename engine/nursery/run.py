@@ -9,9 +9,8 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.errors import StoreError
 from engine.events import During, Notice, StopReason, TurnResult
-from engine.exceptions import describe
+from engine.exceptions import describe, split
 from engine.hooks import Hooks
 from engine.journal import TurnJournal
 from engine.messages import Usage
@@ -153,14 +152,21 @@ class TurnRun:
     async def flush(self) -> bool:
         """Wait until all so far is durable; return whether it is. A checkpoint; if cancelled, nothing is lost."""
         journal = self.journal.journal
+        failed: BaseException | None = None
         try:
             await self.deps.store.flushed(journal.session_id, journal.seq)
-        except StoreError as error:
-            if not self.store_failed:
-                self.store_failed = True
-                self.notice("warning", "not_durable", f"the store failed: {error}")
-            return False
-        return True
+        except BaseException as error:
+            # Whatever a store raises is an answer: raised here it would keep a turn from its end.
+            passing, failed = split(error)
+            if passing is error:
+                raise
+            if passing is not None:
+                raise passing from None
+        failed = failed or journal.refused
+        if failed is not None and not self.store_failed:
+            self.store_failed = True
+            self.notice("warning", "not_durable", f"the store failed: {describe(failed)}")
+        return failed is None
 
     def _end_for_limit(self, exhausted: Exhausted) -> None:
         self.end(Cause(kind="limit", reason=exhausted.reason, detail=exhausted.detail))
