@@ -119,7 +119,7 @@ class Ledger:
     chain: bool
     trace: Trace
     context: SharedContext
-    on_modifier_error: Callable[[Entry, Exception], None]
+    on_modifier_error: Callable[[Entry, BaseException], None]
     entries: list[Entry] = attrs.field(factory=list[Entry], init=False)
     late: int = attrs.field(default=0, init=False)
     _by_id: dict[CallId, Entry] = attrs.field(factory=dict[CallId, Entry], init=False)
@@ -211,7 +211,8 @@ class Ledger:
                 changed = entry.modify(self.context)
                 if not isinstance(changed, SharedContext):  # pyright: ignore[reportUnnecessaryIsInstance]
                     raise TypeError(f"a modifier must return a SharedContext, not {type(changed).__name__}")
-            except Exception as error:  # noqa: BLE001  # the tool author's code; its result stands
+            except BaseException as error:  # noqa: BLE001  # the tool author's code; its result stands
+                # A plain function can't be cancelled and is shut off from interrupts, so nothing has to pass.
                 self.on_modifier_error(entry, error)
                 continue
             self.context = changed

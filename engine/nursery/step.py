@@ -333,7 +333,7 @@ def begin_step(
     message_id = MessageId(run.deps.ids.new("msg"))
     step: Step
 
-    def modifier_failed(entry: Entry, error: Exception) -> None:
+    def modifier_failed(entry: Entry, error: BaseException) -> None:
         run.notice("warning", "modifier_failed", f"{entry.tool_name}'s change of the context failed: {describe(error)}")
 
     ledger = Ledger(
