@@ -120,6 +120,7 @@ def _save_step(run: TurnRun) -> None:
     step.stop_receiving()
     for entry in step.ledger.unsettled:
         _settle_without(run, step, entry)
+    run.questions.withdraw(run.journal)
     step.charge()
     run.keep_answer(step.text)
     step.close(keep=True)

@@ -42,6 +42,10 @@ class Questions:
         self, asked: PermissionAsked, query: PermissionQuery, journal: TurnJournal, *, timeout: float | None
     ) -> Given:
         """Ask, and return the answer. Always a checkpoint; if cancelled, the question is withdrawn, with an event."""
+        if journal.is_closed:
+            # A tool that outlives its turn: nobody would see the question, and it would stay open for ever.
+            await trio.lowlevel.checkpoint()
+            return "withdrawn", ""
         question = _Open(asked=asked, query=query, journal=journal, answer=Deferred())
         self._open[asked.request_id] = question
         journal.append(asked)
@@ -70,6 +74,13 @@ class Questions:
             for other in list(self._open.values()):
                 if self.approver.judge(other.query).verdict == "allow":
                     self._settle(other, ("once", ""))
+
+    @enable_ki_protection
+    def withdraw(self, journal: TurnJournal) -> None:
+        """Withdraw what a turn that ends has asked: a tool that shields itself does not do it. Not a checkpoint."""
+        for question in list(self._open.values()):
+            if question.journal is journal:
+                self._settle(question, ("withdrawn", ""))
 
     @enable_ki_protection
     def _settle(self, question: _Open, given: Given) -> None:
