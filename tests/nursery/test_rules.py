@@ -8,9 +8,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 import attrs
 import pytest
@@ -32,6 +32,7 @@ from engine.events import (
 from engine.fold import fold
 from engine.journal import RING, Position
 from engine.messages import TextPart
+from engine.model import StreamEvent
 from engine.session import Session, Turn
 from engine.settings import Limits, Settings
 from engine.state import Resync
@@ -47,7 +48,7 @@ from engine.tools.spec import Tool
 STUBBORN_CALL = call("look", {"manner": "stubborn"}, id="s")
 
 
-def looks(*seconds: float) -> list[object]:
+def looks(*seconds: float) -> list[StreamEvent]:
     return [event for n, s in enumerate(seconds) for event in call("look", {"key": f"k{n}", "seconds": s}, id=f"l{n}")]
 
 
@@ -454,7 +455,7 @@ async def test_rule_07_a_cursor_of_another_life_of_the_store_gets_one_resync(
 async def test_rule_08_the_reader_yields_once_for_each_chunk_not_for_each_delta(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    class Steps:
+    class Steps(trio.abc.Instrument):
         count = 0
 
         def before_task_step(self, task: trio.lowlevel.Task) -> None:
@@ -550,6 +551,10 @@ def test_rule_09_a_run_in_which_the_cancel_did_not_strike_is_a_failure() -> None
 # -- 10: KeyboardInterrupt --------------------------------------------------------------------------------------------------
 
 
+class Trace(Protocol):
+    def __call__(self, frame: FrameType, event: str, arg: object, /) -> "Trace | None": ...
+
+
 @attrs.define(eq=False)
 class LineInterrupt:
     """Raises SIGINT when the n-th line of the engine's own code is about to run."""
@@ -558,7 +563,7 @@ class LineInterrupt:
     lines: int = 0
     where: str = ""
 
-    def trace(self, frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+    def trace(self, frame: FrameType, event: str, _: object) -> Trace | None:
         name = frame.f_code.co_filename
         if "/engine/" not in name or "/testing/" in name:
             return None
@@ -615,8 +620,8 @@ def test_rule_10_an_interrupt_at_any_line_of_ours_leaves_a_whole_record() -> Non
 async def test_rule_12_a_limit_reached_in_a_sub_agent_ends_the_limits_owner_and_all_below_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    root: list[object] = [*call("sub", {"key": "do it"}, id="1"), *done("calls")]
-    child: list[object] = [*looks(0.1), *done("calls")]
+    root = [*call("sub", {"key": "do it"}, id="1"), *done("calls")]
+    child = [*looks(0.1), *done("calls")]
     script = [root, child, child, child, child]
     limits = Settings(limits=Limits(steps=3), wrap_up=False)
     async with opened(*script, settings=limits) as eng:

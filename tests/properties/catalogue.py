@@ -1,6 +1,7 @@
 """The scenarios that are cancelled at each of their points: one for each thing that a turn may be doing."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import trio
 
@@ -74,12 +75,14 @@ def _ask_for_work_once(request: ModelRequest) -> Answer:
 
 
 CATALOGUE: dict[str, Callable[[], Scenario]] = {
-    **{f"manner {manner}": lambda manner=manner: _manner(manner) for manner in MANNERS},
+    **{f"manner {manner}": partial(_manner, manner) for manner in MANNERS},
     "text and thinking": lambda: Scenario(
         script=[[*reasoning("hm", pieces=2, signature="s"), *text("Hello there", pieces=3), *done()]]
     ),
     "interleaved": lambda: Scenario(
-        script=[[e for pair in zip(text("ab", id="1", pieces=2), text("cd", id="2", pieces=2), strict=True) for e in pair]]
+        script=[
+            [e for pair in zip(text("ab", id="1", pieces=2), text("cd", id="2", pieces=2), strict=True) for e in pair]
+        ]
     ),
     "parallel calls": lambda: Scenario(
         script=[
@@ -89,8 +92,12 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
             ]
         ]
     ),
-    "slow stream": lambda: Scenario(script=[[*text("a"), Pause(1), *_LOOK, Pause(1), *_WORK, Pause(1), *done("calls")]]),
-    "one chunk": lambda: Scenario(batch=100, script=[[*text("abc", pieces=3), *_LOOK, *_WORK, *_LOOK_MORE, *done("calls")]]),
+    "slow stream": lambda: Scenario(
+        script=[[*text("a"), Pause(1), *_LOOK, Pause(1), *_WORK, Pause(1), *done("calls")]]
+    ),
+    "one chunk": lambda: Scenario(
+        batch=100, script=[[*text("abc", pieces=3), *_LOOK, *_WORK, *_LOOK_MORE, *done("calls")]]
+    ),
     "question answered": lambda: Scenario(asks=True, script=[[*_WORK, *_LOOK, *done("calls")]]),
     "question answered always": lambda: Scenario(
         asks=True,
@@ -118,7 +125,9 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
         ]
     ),
     "runs before a break": lambda: Scenario(script=[[*_WORK, Pause(1), Break()], _ask_for_work_once]),
-    "break in the arguments": lambda: Scenario(script=[[*text("abc"), *call("look", {"key": "q"}, id="1", pieces=3)[:-2], Break()]]),
+    "break in the arguments": lambda: Scenario(
+        script=[[*text("abc"), *call("look", {"key": "q"}, id="1", pieces=3)[:-2], Break()]]
+    ),
     "slow store": lambda: Scenario(store_delay=0.05, script=[[*_WORK, *done("calls")]]),
     "steered": lambda: Scenario(
         steers=((1, "left"), (2, "right")),
@@ -149,8 +158,12 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
             ]
         ],
     ),
-    "deadline": lambda: Scenario(settings=Settings(limits=Limits(seconds=0.7)), script=[[*_WORK, *_LOOK, *_LOOK_MORE, *done("calls")]]),
-    "step limit": lambda: Scenario(settings=Settings(limits=Limits(steps=2)), script=[[*_LOOK, *done("calls")]] * 3, unique_keys=False),
+    "deadline": lambda: Scenario(
+        settings=Settings(limits=Limits(seconds=0.7)), script=[[*_WORK, *_LOOK, *_LOOK_MORE, *done("calls")]]
+    ),
+    "step limit": lambda: Scenario(
+        settings=Settings(limits=Limits(steps=2)), script=[[*_LOOK, *done("calls")]] * 3, unique_keys=False
+    ),
     "doom loop": lambda: Scenario(
         asks=True,
         unique_keys=False,
@@ -166,5 +179,3 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
     "three levels, stubborn": lambda: _deep("stubborn"),
     "three levels, cleaning up": lambda: _deep("cleans_up"),
 }
-
-

@@ -3,13 +3,13 @@
 import pytest
 
 from engine.testing.cancel import cancel_everywhere
-from engine.testing.world import WAYS
+from engine.testing.world import WAYS, Way
 from tests.conftest import CountRuns, Soak
 from tests.properties.catalogue import CATALOGUE
 
 # The two pure ways at every point; the mixed ones, of which there are five, at every tenth.
-PURE = ("user", "host")
-MIXED = tuple(way for way in WAYS if way not in PURE)
+PURE: tuple[Way, ...] = ("user", "host")
+MIXED: tuple[Way, ...] = tuple(way for way in WAYS if way not in PURE)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

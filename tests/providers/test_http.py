@@ -132,7 +132,7 @@ async def test_one_chunk_of_the_network_is_one_batch() -> None:
 async def test_bytes_that_make_no_event_are_a_sign_of_life() -> None:
     async with host([HELLO], largest_piece=1) as (model, _):
         stream = await model.open(request())
-        assert await stream.receive() == [Ping()]
+        assert list(await stream.receive()) == [Ping()]
         await read(stream)
         await stream.aclose()
 
