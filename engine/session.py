@@ -287,6 +287,10 @@ class Session:
         self, run: TurnRun, entry: Entry, prompt: str, *, model: str | None, system: str | None, steps: int | None
     ) -> TurnResult:
         """Run a turn of a child session inside the calling task (see `ToolContext.run_agent`)."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if run.cause is not None:
+            # Only a tool that shields itself gets here; what it starts would outlive the turn's end.
+            raise TurnOver("the turn is ending: it starts no sub-agent any more")
         child = self._engine.create_child(self, entry.call_id, model=model)
         settings = attrs.evolve(
             run.settings,
