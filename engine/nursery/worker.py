@@ -200,14 +200,16 @@ class _Call:
         # A task that was woken just before the cancel would go on to its next
         # checkpoint, and that one may be inside the tool.
         await trio.lowlevel.checkpoint_if_cancelled()
-        self.entry.timeout_at = trio.current_time() + (prepared.tool.timeout or float("inf"))
         self.step.ledger.start(self.entry)
         # What changes the world must be known to have begun before it begins.
         if not prepared.tool.read_only and not await self.step.run.flush():
             return Settlement(
                 status="error", text="Not executed: the store could not record it, so running it would not be safe."
             )
+        # The store may have shielded itself, and the call may be settled by now as never executed.
+        await trio.lowlevel.checkpoint_if_cancelled()
         self.entry.entered = True
+        self.entry.timeout_at = trio.current_time() + (prepared.tool.timeout or float("inf"))
         return None
 
     def reached(self, outcome: Outcome) -> None:
