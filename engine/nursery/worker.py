@@ -19,7 +19,7 @@ from engine.events import (
     PermissionAsked,
     TurnResult,
 )
-from engine.exceptions import describe, split
+from engine.exceptions import describe, first_of, split
 from engine.hooks import Hooks, ToolUse
 from engine.ids import RequestId, SessionId
 from engine.messages import Settlement
@@ -54,6 +54,9 @@ async def work(step: Step, entry: Entry) -> None:
         outcome = await _guarded(call)
     except BaseException as error:
         passing, ordinary = split(error)
+        if passing is not None and _is_stray(passing):
+            # Raised again far from its scope, by a tool that kept it: let out, it would end the step.
+            passing, ordinary = None, RuntimeError("trio.Cancelled was raised though nothing was cancelled")
         call.settle(entry.reached or Outcome(settlement=_broken(ordinary) if passing is None else _aborted(entry)))
         if passing is error:
             raise
@@ -85,6 +88,12 @@ async def _guarded(call: _Call) -> Outcome:
         "keeps you from it.]"
     )
     return attrs.evolve(outcome, settlement=attrs.evolve(outcome.settlement, text=text))
+
+
+def _is_stray(passing: BaseException) -> bool:
+    interrupts = (KeyboardInterrupt, SystemExit, GeneratorExit)
+    is_cancelled = not any(first_of(passing, kind) for kind in interrupts)
+    return is_cancelled and trio.current_effective_deadline() > float("-inf")
 
 
 def _aborted(entry: Entry) -> Settlement:
