@@ -139,6 +139,10 @@ class Ledger:
     def queue(self, call_id: CallId, tool: str, arguments: str, prepared: Prepared | Settlement) -> Entry:
         """Its arguments are whole. Not a checkpoint."""
         entry = self._by_id[call_id]
+        if entry.is_settled:
+            # The turn ended meanwhile; a model that was slow to stop still brings what it had.
+            self.late += 1
+            return entry
         entry.tool_name, entry.arguments, entry.prepared, entry.state = tool, arguments, prepared, "queued"
         self.journal.append(CallQueued(call_id=call_id, tool=tool, arguments=arguments))
         if self._broken_by and entry.chained:
