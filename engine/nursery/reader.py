@@ -40,8 +40,10 @@ async def read_stream(step: Step) -> None:
         passing, ordinary = split(error)
         if ordinary is not None:
             step.failure = _foreign(ordinary)
-        if passing is not None:
+        if passing is error:
             raise
+        if passing is not None:
+            raise passing from None
     finally:
         step.stop_receiving()
 
@@ -108,5 +110,7 @@ async def _close(step: Step, stream: ModelStream) -> None:
         passing, ordinary = split(error)
         if ordinary is not None:
             step.run.notice("warning", "close_failed", f"the stream could not be closed: {describe(ordinary)}")
-        if passing is not None:
+        if passing is error:
             raise
+        if passing is not None:
+            raise passing from None
