@@ -25,7 +25,7 @@ from engine.exceptions import public
 from engine.hooks import Hooks
 from engine.ids import CallId, MessageId, SessionId
 from engine.journal import Journal
-from engine.nursery.cleanup import close_bounded
+from engine.nursery.cleanup import all_over, close_bounded
 from engine.nursery.frame import run_turn
 from engine.nursery.questions import Questions
 from engine.nursery.recover import recovery
@@ -193,8 +193,8 @@ class Engine:
         """
         assert self._manager is not None
         self._closed = True
-        for session in self._sessions.values():
-            session.end_turn(Cause(kind="left", reason="aborted", detail="the engine was closed"))
+        cause = Cause(kind="left", reason="aborted", detail="the engine was closed")
+        ending = [run for session in self._sessions.values() if (run := session.end_turn(cause)) is not None]
         try:
             await self._manager.__aexit__(None, None, None)
         except BaseException as raised:
@@ -205,6 +205,8 @@ class Engine:
                 raise
             raise seen from raised.__cause__
         finally:
+            # Turns in blocks of the host's own nurseries still have to be saved.
+            await all_over(ending)
             await close_bounded(self._store.aclose, self._settings.durable_within)
             for model in self._models.values():
                 if isinstance(model, Closeable):

@@ -216,10 +216,11 @@ class Session:
             return None
         return self._begin(queued)
 
-    def end_turn(self, cause: Cause) -> None:
-        """End the turn that is running, if any. Not a checkpoint."""
+    def end_turn(self, cause: Cause) -> TurnRun | None:
+        """End the turn that is running, if any, and return it. Not a checkpoint."""
         if self._active is not None:
             self._active.end(cause)
+        return self._active
 
     # -- inside -----------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ All shields of a turn are in this module, and each has a deadline.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -157,11 +157,20 @@ def _result(run: TurnRun) -> TurnResult:
 async def _make_durable(run: TurnRun) -> bool:
     """Flush everything up to the held `TurnEnded`, for so long as the settings say."""
     deadline = trio.current_time() + run.settings.durable_within
-    if run.grace_limit is not None and run.cause is not None and run.cause.kind in {"host", "limit"}:
+    if run.grace_limit is not None and run.cause is not None and run.cause.kind in {"host", "limit", "left", "user"}:
         deadline = min(deadline, max(run.ended_at + run.grace_limit, trio.current_time()))
     with trio.CancelScope(shield=True, deadline=deadline):
         return await run.flush()
     return False
+
+
+async def all_over(runs: Iterable[TurnRun]) -> None:
+    """Wait until ending turns are recorded, whoever's nursery they are in. A checkpoint; shielded, with deadlines."""
+    for run in runs:
+        graces = [GRACE] if run.step is None else [GRACE, *(entry.grace for entry in run.step.ledger.entries)]
+        deadline = run.ended_at + max(graces) + run.settings.durable_within
+        with trio.CancelScope(shield=True, deadline=deadline):
+            await run.over.wait()
 
 
 async def close_bounded(aclose: Callable[[], Awaitable[None]], seconds: float) -> None:
