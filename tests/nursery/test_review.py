@@ -1,0 +1,383 @@
+"""Defects found by reading: each test is named for what was wrong."""
+
+from collections.abc import Callable, Sequence
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+import engine
+from engine.errors import SessionBusy, StoreError
+from engine.events import (
+    CallDelivered,
+    CallSettled,
+    Durable,
+    Notice,
+    PermissionAnswered,
+    PermissionAsked,
+    SharedContext,
+    TurnEnded,
+)
+from engine.fold import fold
+from engine.ids import SessionId
+from engine.model import (
+    ModelInfo,
+    ModelRequest,
+    StreamEvent,
+    ToolCallChunk,
+    ToolCallDone,
+    ToolCallStarted,
+)
+from engine.permission.simple import AllowAll
+from engine.ports import Model, ModelStream
+from engine.session import Session
+from engine.testing.ports import SlowStore
+from engine.testing.script import Pause, call, done, text
+from engine.testing.scripted import ScriptedAnswer, ScriptedModel
+from engine.testing.tools import FakeTools
+from engine.tools.context import ToolContext
+from engine.tools.spec import Need, Tool, ToolOutput, tool
+
+LAST: ScriptedAnswer = [*text("That is all."), *done()]
+
+
+@attrs.frozen
+class Nothing:
+    """No arguments."""
+
+
+def opened(
+    *script: ScriptedAnswer, tools: tuple[Tool, ...] = (), store: SlowStore | None = None, model: Model | None = None
+) -> engine.Engine:
+    return engine.open_engine(
+        model=model or ScriptedModel([*script, LAST, LAST, LAST]),
+        tools=(*FakeTools().tools(), *tools),
+        approver=AllowAll(),
+        store=store or SlowStore(),
+    )
+
+
+def events_of(session: Session, kind: type[Durable]) -> list[Durable]:
+    return [event for event in session.journal.events() if isinstance(event, kind)]
+
+
+def statuses(session: Session) -> list[tuple[str, str | None]]:
+    return [
+        (event.settlement.status, event.settlement.reason)
+        for event in session.journal.events()
+        if isinstance(event, CallSettled)
+    ]
+
+
+def check_ended(session: Session) -> None:
+    """The last turn has its one end, the session is idle, and what was written folds to the same."""
+    assert isinstance(session.journal.events()[-1], TurnEnded)
+    assert session.state.turn is None
+    assert fold(session.journal.events()) == session.state
+    assert len(events_of(session, CallSettled)) == len(events_of(session, CallDelivered))
+
+
+@attrs.define(eq=False)
+class Wrapped:
+    """A model whose streams are made to misbehave."""
+
+    model: ScriptedModel
+    wrap: Callable[[ModelStream], ModelStream]
+    times: int = 1
+
+    @property
+    def info(self) -> ModelInfo:
+        return self.model.info
+
+    async def open(self, request: ModelRequest) -> ModelStream:
+        stream = await self.model.open(request)
+        self.times -= 1
+        return self.wrap(stream) if self.times >= 0 else stream
+
+
+@attrs.define(eq=False)
+class Stream:
+    """A stream that does what the one in it does."""
+
+    inner: ModelStream
+
+    async def receive(self) -> Sequence[StreamEvent]:
+        return await self.inner.receive()
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+# -- the store -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("good", range(1, 12))
+async def test_a_store_that_refuses_an_event_left_a_turn_without_its_end(
+    good: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    class Refusing(SlowStore):
+        count = 0
+
+        def put(self, event: Durable) -> None:
+            self.count += 1
+            if self.count > good:
+                raise StoreError("the sink has failed")
+            super().put(event)
+
+    async with opened([*text("hi"), *call("look", id="a"), *done("calls")], store=Refusing()) as eng:
+        session = await eng.create_session()
+        result = await session.run("go")
+        check_ended(session)
+        assert (result.stop_reason, result.durable) == ("completed", False)
+        assert (await session.run("again")).stop_reason == "completed"
+
+
+async def test_a_flush_that_raised_no_store_error_left_a_turn_without_its_end(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Broken(SlowStore):
+        async def flushed(self, session_id: SessionId, seq: int) -> None:
+            await trio.lowlevel.checkpoint()
+            raise OSError("no space left")
+
+    async with opened(store=Broken()) as eng:
+        session = await eng.create_session()
+        result = await session.run("go")
+        check_ended(session)
+    assert (result.stop_reason, result.durable) == ("completed", False)
+    assert [e.code for e in session.journal.events() if isinstance(e, Notice)] == ["not_durable"]
+
+
+# -- the end of a turn -----------------------------------------------------------------------------
+
+
+async def test_a_modifier_that_raised_a_base_exception_left_a_turn_without_its_end(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Odd(BaseException):
+        pass
+
+    def modify(context: SharedContext) -> SharedContext:
+        raise Odd
+
+    @tool(read_only=True)
+    async def odd(args: Nothing, ctx: ToolContext) -> ToolOutput:
+        """Return a modifier that fails."""
+        await trio.lowlevel.checkpoint()
+        return ToolOutput(text="ok", modify=modify)
+
+    script = [*call("odd", id="a"), *call("look", {"seconds": 5}, id="b"), *done("calls")]
+    async with opened(script, tools=(odd,)) as eng:
+        session = await eng.create_session()
+        async with session.prompt("go") as turn:
+            await trio.sleep(1)
+            turn.cancel()
+            await turn.wait()
+        check_ended(session)
+    assert statuses(session) == [("completed", None), ("aborted", "cancelled")]
+
+
+async def test_a_question_of_a_tool_that_shields_itself_was_left_open(autojump_clock: trio.testing.MockClock) -> None:
+    answers: list[str] = []
+
+    @tool(read_only=True)
+    async def asks(args: Nothing, ctx: ToolContext) -> str:
+        """Ask as it is cancelled, and once more after the turn."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 100):
+                answers.append((await ctx.ask(Need(permission="tidy")))[0])
+                answers.append((await ctx.ask(Need(permission="tidy")))[0])
+
+    async with opened([*call("asks", id="a"), *done("calls")], tools=(asks,)) as eng:
+        session = await eng.create_session()
+        async with session.prompt("go") as turn:
+            await trio.sleep(1)
+            turn.cancel()
+            await turn.wait()
+            assert len(session.questions) == 0
+        check_ended(session)
+    assert answers == ["withdrawn", "withdrawn"]
+    assert len(events_of(session, PermissionAsked)) == len(events_of(session, PermissionAnswered)) == 1
+
+
+async def test_a_sub_agent_could_be_started_after_the_turns_end(autojump_clock: trio.testing.MockClock) -> None:
+    @tool(read_only=True)
+    async def late(args: Nothing, ctx: ToolContext) -> str:
+        """Start a sub-agent when nobody is there any more."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 100):
+                await trio.sleep(1)
+                await ctx.run_agent("too late")
+
+    model = ScriptedModel([[*call("late", id="a"), *done("calls")], LAST])
+    async with opened(tools=(late,), model=model) as eng:
+        session = await eng.create_session()
+        watcher = session.subscribe()
+        async with session.prompt("go") as turn:
+            await trio.sleep(1)
+            turn.cancel()
+        seen = list(iter(watcher.take, None))
+    assert isinstance(seen[-1], TurnEnded)
+    assert len(model.requests) == 1
+
+
+# -- a call's start ----------------------------------------------------------------------------------
+
+
+async def test_a_call_was_run_after_it_was_settled_as_out_of_time(autojump_clock: trio.testing.MockClock) -> None:
+    @tool(timeout=0.5)
+    async def change(args: Nothing, ctx: ToolContext) -> str:
+        """Change something."""
+        await trio.lowlevel.checkpoint()
+        return "changed"
+
+    # It waits for the store for longer than its timeout and its grace.
+    async with opened([*call("change", id="a"), *done("calls")], tools=(change,), store=SlowStore(delay=2)) as eng:
+        session = await eng.create_session()
+        await session.run("go")
+    assert statuses(session) == [("completed", None)]
+
+
+async def test_a_call_was_run_after_it_was_settled_as_not_executed(autojump_clock: trio.testing.MockClock) -> None:
+    ran: list[float] = []
+
+    @tool()
+    async def change(args: Nothing, ctx: ToolContext) -> str:
+        """Change something."""
+        ran.append(trio.current_time())
+        await trio.lowlevel.checkpoint()
+        return "changed"
+
+    class Shielded(SlowStore):
+        async def flushed(self, session_id: SessionId, seq: int) -> None:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
+                await trio.sleep(1)
+
+    async with opened([*call("change", id="a"), *done("calls")], tools=(change,), store=Shielded()) as eng:
+        session = await eng.create_session()
+        async with session.prompt("go") as turn:
+            await trio.sleep(0.5)
+            turn.cancel()
+    assert statuses(session) == [("aborted", "not_executed")]
+    assert ran == []
+
+
+async def test_a_cancelled_that_a_tool_had_kept_ended_the_step(autojump_clock: trio.testing.MockClock) -> None:
+    @tool(read_only=True)
+    async def keeps(args: Nothing, ctx: ToolContext) -> str:
+        """Raise a Cancelled where nothing is cancelled."""
+        kept: trio.Cancelled | None = None
+        with trio.CancelScope() as scope:
+            scope.cancel(reason="test")
+            try:
+                await trio.sleep_forever()
+            except trio.Cancelled as error:
+                kept = error
+                raise
+        assert kept is not None
+        raise kept
+
+    script = [*call("keeps", id="a"), Pause(1), *call("look", id="b"), *done("calls")]
+    async with opened(script, tools=(keeps,)) as eng:
+        session = await eng.create_session()
+        assert (await session.run("go")).stop_reason == "completed"
+    assert statuses(session) == [("error", None), ("completed", None)]
+
+
+# -- the model ---------------------------------------------------------------------------------------
+
+
+async def test_a_batch_after_the_cancel_left_a_call_undelivered(autojump_clock: trio.testing.MockClock) -> None:
+    class Uncancellable(Stream):
+        async def receive(self) -> Sequence[StreamEvent]:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
+                return await self.inner.receive()
+            return []
+
+    late = [ToolCallChunk("a", "{}"), ToolCallDone("a"), *text("more"), *done("calls")]
+    model = ScriptedModel([[ToolCallStarted("a", "look"), Pause(1), *late]], batch=10)
+    async with opened(model=Wrapped(model, Uncancellable)) as eng:
+        session = await eng.create_session()
+        async with session.prompt("go") as turn:
+            await trio.sleep(0.9)
+            turn.cancel()
+        check_ended(session)
+    assert turn.result.text == "more"
+    assert statuses(session) == [("aborted", "not_executed")]
+
+
+async def test_an_error_beside_a_cancel_was_told_as_one_of_ours(autojump_clock: trio.testing.MockClock) -> None:
+    class Noisy(Stream):
+        async def receive(self) -> Sequence[StreamEvent]:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._fail_when_cancelled)
+                await trio.sleep_forever()
+
+        async def _fail_when_cancelled(self) -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise OSError("reset by peer")
+
+    async with opened(model=Wrapped(ScriptedModel([LAST]), Noisy)) as eng:
+        session = await eng.create_session()
+        async with session.prompt("go") as turn:
+            await trio.sleep(1)
+            turn.cancel()
+        check_ended(session)
+    assert turn.result.stop_reason == "aborted"
+    assert events_of(session, Notice) == []
+
+
+# -- the engine --------------------------------------------------------------------------------------
+
+
+async def test_a_session_opened_twice_at_once_had_two_logs(autojump_clock: trio.testing.MockClock) -> None:
+    store = SlowStore()
+    async with opened(store=store) as eng:
+        first = await eng.create_session()
+        await first.run("go")
+    found: list[Session] = []
+    async with opened(store=store) as eng:
+
+        async def open_one() -> None:
+            found.append(await eng.open_session(first.id))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(open_one)
+            nursery.start_soon(open_one)
+        assert found[0] is found[1]
+        async with found[0].prompt("one"):
+            with pytest.raises(SessionBusy):
+                await found[1].run("two")
+
+
+async def test_the_store_was_closed_before_a_turn_of_the_host_was_saved(autojump_clock: trio.testing.MockClock) -> None:
+    order: list[str] = []
+
+    class Noting(SlowStore):
+        async def flushed(self, session_id: SessionId, seq: int) -> None:
+            await super().flushed(session_id, seq)
+            order.append("flushed")
+
+        async def aclose(self) -> None:
+            order.append("closed")
+            await super().aclose()
+
+    async def use(session: Session) -> None:
+        async with session.prompt("go") as turn:
+            await turn.wait()
+
+    script = [*call("look", {"manner": "cleans_up"}, id="a"), Pause(20), *done("calls")]
+    async with trio.open_nursery() as nursery:
+        async with opened(script, store=Noting(delay=0.1)) as eng:
+            session = await eng.create_session()
+            nursery.start_soon(use, session)
+            await trio.sleep(1)
+    assert order == ["flushed", "closed"]
+    check_ended(session)
