@@ -107,10 +107,16 @@ class _Call:
 
 @attrs.define(eq=False)
 class Scribe:
-    """Writes into one journal. `possible()` names the moves that may come next; `move()` makes one."""
+    """Writes into one journal. `possible()` names the moves that may come next; `move()` makes one.
+
+    Attributes:
+        whims: take back single parts too, whatever has become of their calls; the engine takes back whole steps,
+            when every call of them has been delivered.
+    """
 
     journal: Journal
     wall: Wall
+    whims: bool = True
     count: int = 0
     turn: TurnJournal | None = None
     ended_held: bool = False
@@ -146,7 +152,7 @@ class Scribe:
         found = ["open_text", "open_reasoning", "open_call", "provider_item"]
         if self._open_parts():
             found += ["grow"] * 3 + ["replace", "close_part"]
-        if self.parts:
+        if self.parts and self.whims:
             found += ["discard"]
         for state, moves in _CALL_MOVES.items():
             if self._calls(state):
