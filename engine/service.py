@@ -98,17 +98,38 @@ def open_engine(
     """
     return Engine(
         choices=_several(model),
-        registry=Registry.of(tools),
+        registry=_registry(tools),
         settings=_checked(settings, Settings),
         hooks=_checked(hooks, Hooks),
-        approver=approver or AskFirst(),
-        store=store or MemoryStore(),
-        keeper=keeper or NoKeeper(),
-        clock=clock or SystemClock(),
-        ids=ids or RandomIds(),
-        trace=trace or NoTrace(),
-        jitter=jitter or random.random,
+        approver=_port("approver", approver, AskFirst, "judge", "grant"),
+        store=_port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose"),
+        keeper=_port("keeper", keeper, NoKeeper, "prune", "collapse", "compact", "is_blocked"),
+        clock=_port("clock", clock, SystemClock, "now"),
+        ids=_port("ids", ids, RandomIds, "new"),
+        trace=_port("trace", trace, NoTrace, "point"),
+        jitter=_port("jitter", jitter, lambda: random.random, "__call__"),
     )
+
+
+P = TypeVar("P")
+
+
+def _port(name: str, given: P | None, default: Callable[[], P], *members: str) -> P:
+    """Return what was given for a port, or its default. Raises `ConfigError` if it lacks a member."""
+    if given is None:
+        return default()
+    missing = [member for member in members if not hasattr(given, member)]
+    if missing or isinstance(given, type):
+        raise ConfigError(f"{name} must be an object with {', '.join(members)}, not {given!r}")
+    return given
+
+
+def _registry(tools: Iterable[Tool]) -> Registry:
+    try:
+        given = tuple(tools)
+    except TypeError as error:
+        raise ConfigError(f"tools must be a sequence of tools, not {tools!r}") from error
+    return Registry.of(given)
 
 
 V = TypeVar("V", Settings, Hooks)
@@ -232,7 +253,7 @@ class Engine:
         session = self._create(
             cwd=_absolute(cwd),
             settings=self._settings if settings is None else _checked(settings, Settings),
-            registry=self._registry if tools is None else Registry.of(tools),
+            registry=self._registry if tools is None else _registry(tools),
             choices=self._choices if model is None else _several(model),
         )
         await trio.lowlevel.checkpoint()
@@ -245,11 +266,18 @@ class Engine:
         Raises `SessionNotFound`, `JournalCorrupt`.
         """
         self._check_open()
+        if not isinstance(typing.cast("object", session_id), str):
+            raise ConfigError(f"a session id is a str, not {session_id!r}")
         known = self._sessions.get(SessionId(session_id))
         if known is not None:
             await trio.lowlevel.checkpoint()
             return known
         events = await self._store.load(SessionId(session_id))
+        self._check_open()
+        known = self._sessions.get(SessionId(session_id))
+        if known is not None:
+            # Another task was quicker. One session has one journal.
+            return known
         if not events:
             raise SessionNotFound(f"the store has no session {session_id!r}")
         journal = self._journal(SessionId(session_id), events[0].path, None)
@@ -265,6 +293,10 @@ class Engine:
         Watch it with the returned turn or with `session.subscribe`.
         """
         nursery = self._check_open()
+        if not isinstance(typing.cast("object", session), Session):
+            raise ConfigError(f"start_turn takes a Session of this engine, not {session!r}")
+        if self._sessions.get(session.id) is not session:
+            raise ConfigError(f"session {session.id} belongs to another engine: start its turns there")
         turn, run = session.start(text, settings=settings)
         nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
         return turn

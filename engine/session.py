@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, final, overload
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, cast, final, overload
 
 import attrs
 import trio
@@ -33,7 +33,7 @@ from engine.errors import (
     TurnOver,
 )
 from engine.events import Durable, Live, TurnEnded, TurnResult, TurnStarted
-from engine.exceptions import public
+from engine.exceptions import describe, public
 from engine.hooks import Hooks
 from engine.ids import InputId, RequestId, SessionId, TurnId
 from engine.journal import Cursor, Journal, Position, TurnJournal
@@ -100,10 +100,25 @@ def _given(answer: object) -> Given:
             return "once", ""
         case Always():
             return "always", ""
-        case Reject():
+        case Reject() if isinstance(cast("object", answer.feedback), str):
             return "reject", answer.feedback
         case _:
-            raise ConfigError(f"answer with engine.Once(), engine.Always() or engine.Reject(), not {answer!r}")
+            raise ConfigError(
+                f"answer with engine.Once(), engine.Always() or engine.Reject(feedback=a str), not {answer!r}"
+            )
+
+
+def _settings(value: object, default: Settings) -> Settings:
+    if value is None:
+        return default
+    if not isinstance(value, Settings):
+        raise ConfigError(f"settings must be an engine.Settings, not {value!r}")
+    return value
+
+
+def _output_class(value: object) -> None:
+    if not (isinstance(value, type) and attrs.has(value)):
+        raise ConfigError(f"output must be an attrs class, not {value!r}")
 
 
 @final
@@ -136,7 +151,7 @@ class Session:
 
         Raises `SessionBusy` on entering if a turn is running.
         """
-        return Turn(self, partial(self._begin, _text(text, "a prompt"), settings=settings))
+        return Turn(self, partial(self._begin, _text(text, "a prompt"), settings=_settings(settings, self._settings)))
 
     @overload
     async def run(self, text: str, *, settings: Settings | None = None) -> TurnResult: ...
@@ -152,7 +167,9 @@ class Session:
         With *output*, an attrs class, the answer must fit it.
         """
         _text(text, "a prompt")
-        chosen = attrs.evolve(settings or self._settings, headless="deny")
+        chosen = attrs.evolve(_settings(settings, self._settings), headless="deny")
+        if output is not None:
+            _output_class(output)
         begin = partial(self._begin, text, settings=chosen, output=output)
         async with Turn(self, begin) as turn:
             await turn.wait()
@@ -175,10 +192,15 @@ class Session:
 
     def subscribe(self, after: int | Position | None = None) -> Cursor:
         """Return a cursor over this session's events: after that number, or from now on. Not a checkpoint."""
+        given = cast("object", after)
+        if given is not None and not isinstance(given, (int, Position)):
+            raise ConfigError(f"subscribe after an event's seq, an int, or a cursor's Position, not {given!r}")
         return self._journal.follow(after)
 
     async def reply(self, request_id: str, answer: Answer) -> None:
         """Answer an open question. Always a checkpoint. Raises `RequestNotFound`; if cancelled, it may be answered."""
+        if not isinstance(cast("object", request_id), str):
+            raise ConfigError(f"a request id is the str of a PermissionAsked event, not {request_id!r}")
         self._questions.reply(RequestId(request_id), _given(answer))
         await trio.lowlevel.checkpoint()
 
@@ -263,16 +285,29 @@ class Session:
             system=chosen.system,
             grace_limit=None if parent is None else CHILD_SHARE * _grace_of(*parent),
             output_schema=None if output is None else schema_of(output),
-            check_output=None if output is None else partial(_problem, output),
+            check_output=None if output is None else partial(_fitted, output),
             jitter=self._engine.jitter,
         )
         run.on_ended = partial(self._ended, run, parent)
         self._active = run
-        run.journal.append(TurnStarted())
-        if isinstance(text, str):
-            admit(self._journal, self._deps.ids, text, "prompt", turn_id=turn_id)
-        promote(run, None if isinstance(text, str) else text)
+        try:
+            run.journal.append(TurnStarted())
+            if isinstance(text, str):
+                admit(self._journal, self._deps.ids, text, "prompt", turn_id=turn_id)
+            promote(run, None if isinstance(text, str) else text)
+        except BaseException as error:
+            self._abandon(run, error)
+            raise
         return run
+
+    def _abandon(self, run: TurnRun, error: BaseException) -> None:
+        """A port failed while the turn began: it is over before it had a task. Not a checkpoint."""
+        self._active = None
+        run.crash(error)
+        if self._journal.state.turn is not None:
+            result = TurnResult(stop_reason="internal_error", detail=describe(error))
+            run.journal.close(TurnEnded(result=result))
+            self._journal.release()
 
     def _ended(self, run: TurnRun, parent: tuple[TurnRun, Entry] | None, result: TurnResult) -> None:
         """The end of a turn is visible: the session is idle. Not a checkpoint."""
@@ -292,14 +327,15 @@ class Session:
         if run.cause is not None:
             # Only a tool that shields itself gets here; what it starts would outlive the turn's end.
             raise TurnOver("the turn is ending: it starts no sub-agent any more")
-        child = self._engine.create_child(self, entry.call_id, model=model)
+        text = _text(prompt, "a sub-agent's prompt")
         settings = attrs.evolve(
             run.settings,
             system=run.settings.system if system is None else system,
             limits=Limits(steps=steps),
             token_target=None,
         )
-        child_run = child._begin(_text(prompt, "a sub-agent's prompt"), settings=settings, parent=(run, entry))
+        child = self._engine.create_child(self, entry.call_id, model=model)
+        child_run = child._begin(text, settings=settings, parent=(run, entry))
         await run_turn(child_run)
         assert child_run.result is not None
         return child_run.result
@@ -326,12 +362,14 @@ def _settle_parent(run: TurnRun, entry: Entry, result: TurnResult) -> None:
     )
 
 
-def _problem(output: type[attrs.AttrsInstance], text: str) -> str | None:
+def _fitted(output: type[attrs.AttrsInstance], text: str) -> tuple[str | None, str | None]:
+    """Return the JSON of an answer that fits its class, or what is wrong with it."""
+    bare = _unfenced(text)
     try:
-        parse(output, _unfenced(text))
+        parse(output, bare)
     except InvalidArguments as error:
-        return str(error)
-    return None
+        return None, str(error)
+    return bare, None
 
 
 def _unfenced(text: str) -> str:

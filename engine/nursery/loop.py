@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 import trio
 
+from engine.errors import ConfigError
 from engine.events import DoomDetected, HistoryReplaced, LoopContinued, NudgeAdded, RetryScheduled
 from engine.hooks import StopDecision, Stopping
 from engine.ids import MessageId, PartId
-from engine.messages import Message, TextPart, UserMessage
+from engine.messages import AssistantMessage, Message, ResultsMessage, TextPart, UserMessage
 from engine.model import ModelRequest
 from engine.nursery.inbox import promote, steers
 from engine.nursery.moves import (
@@ -86,6 +87,9 @@ def _view(run: TurnRun, state: LoopState) -> ContextView:
 def _replace(run: TurnRun, kind: Literal["prune", "collapse", "compact"], messages: Sequence[Message] | None) -> bool:
     if messages is None:
         return False
+    replacement: tuple[object, ...] = tuple(messages)
+    if not all(isinstance(message, (UserMessage, AssistantMessage, ResultsMessage)) for message in replacement):
+        raise ConfigError(f"the context keeper's {kind} must return messages or None, not {messages!r}")
     run.journal.append(HistoryReplaced(kind=kind, messages=tuple(messages)))
     return True
 
@@ -157,8 +161,7 @@ async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, te
         verdict, reason = await _ask_stop_hooks(run, state, text)
         outcome = attrs.evolve(outcome, stop_hook=verdict, stop_hook_text=reason)
     if run.check_output is not None and outcome.calls == 0:
-        problem = run.check_output(run.answer_prefix + text)
-        run.output = run.answer_prefix + text if problem is None else None
+        run.output, problem = run.check_output(run.answer_prefix + text)
         outcome = attrs.evolve(outcome, invalid_output=problem)
     # Looked at last: there is no checkpoint between this and the move.
     return attrs.evolve(outcome, steered=bool(steers(run)))

@@ -55,7 +55,7 @@ class TurnRun:
     Attributes:
         scope: holds the loop and all below it; a user's cancel cancels this and nothing else.
         grace_limit: the longest grace of any call, where a parent's grace bounds it.
-        check_output: says what is wrong with a structured answer; None: it fits.
+        check_output: returns the JSON of a structured answer, or what is wrong with it.
         on_ended: told of the result, once the end is visible.
         answer: the visible text that counts as the turn's answer.
         host_deadline: the host's effective deadline as last seen.
@@ -72,7 +72,7 @@ class TurnRun:
     system: str
     grace_limit: float | None = None
     output_schema: str | None = None
-    check_output: Callable[[str], str | None] | None = None
+    check_output: Callable[[str], tuple[str | None, str | None]] | None = None
     on_ended: Callable[[TurnResult], None] | None = None
     jitter: Callable[[], float]
     doom: DoomWindow = attrs.field(factory=DoomWindow, init=False)
