@@ -6,12 +6,13 @@ value; only cancellation, KeyboardInterrupt and SystemExit pass on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.errors import ConfigError
 from engine.events import (
     AnswerKind,
     CallProgress,
@@ -28,7 +29,7 @@ from engine.nursery.run import Cause
 from engine.ports import Judgement, PermissionQuery
 from engine.settings import Settings
 from engine.tools.context import ToolContext
-from engine.tools.pipeline import Outcome, run_call
+from engine.tools.pipeline import Outcome, check_need, run_call
 from engine.tools.registry import Prepared
 from engine.tools.spec import Need
 
@@ -233,6 +234,8 @@ class _Call:
     # -- for the tool ---------------------------------------------------------------------
 
     def progress(self, message: str, output: str) -> None:
+        if not isinstance(cast("object", message), str) or not isinstance(cast("object", output), str):
+            raise ConfigError("ctx.progress takes a message and an output, both str")
         if self.entry.is_settled:
             return
         self.entry.last_progress = message or self.entry.last_progress
@@ -241,6 +244,7 @@ class _Call:
         self.step.run.journal.append_live(CallProgress(call_id=self.entry.call_id, message=message, output=output))
 
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
+        check_need(need)
         if self.settings.headless == "deny":
             return "reject", "nobody is there to answer"
         return await self._ask(need, self._query(need))

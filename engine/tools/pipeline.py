@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import attrs
 import trio
 from trio.lowlevel import disable_ki_protection
 
-from engine.errors import ToolError
+from engine.errors import ConfigError, ToolError
 from engine.events import AnswerKind, SharedContext
 from engine.exceptions import describe, split
 from engine.hooks import Hooks, StopDecision, ToolDecision, ToolHook, ToolUse
@@ -162,7 +162,7 @@ async def _permit(site: CallSite, prepared: Prepared, decision: ToolDecision) ->
     if decision.verdict == "deny":
         return Settlement(status="denied", text=f"Denied by a hook: {decision.reason or 'no reason given'}")
     try:
-        need = prepared.tool.need(prepared.arguments)
+        need = check_need(prepared.tool.need(prepared.arguments))
     except Exception as error:  # noqa: BLE001  # the tool author's code; unknown rights are no rights
         return Settlement(status="denied", text=f"Denied: its permissions can't be told ({describe(error)})")
     query = PermissionQuery(
@@ -186,6 +186,21 @@ async def _permit(site: CallSite, prepared: Prepared, decision: ToolDecision) ->
         )
     answer, feedback = await site.question(need, query)
     return _refusal(answer, feedback)
+
+
+def check_need(need: object) -> Need:
+    """Return *need*. Raises `ConfigError` if it is none: a question made of it would make no sense to anybody."""
+    if not isinstance(need, Need):
+        raise ConfigError(f"a right that is needed is told as a Need, not as {type(need).__name__}")
+    texts: tuple[object, ...] = (need.permission, need.detail)
+    several: tuple[object, ...] = (need.patterns, need.offers)
+    if not all(_is_a(str, text) for text in texts) or not all(_is_texts(value) for value in several):
+        raise ConfigError(f"a Need holds str, and tuples of str: not {need!r}")
+    return need
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, tuple) and all(_is_a(str, text) for text in cast("tuple[object, ...]", value))
 
 
 def _refusal(answer: AnswerKind, feedback: str) -> Settlement | None:
