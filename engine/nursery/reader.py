@@ -87,7 +87,9 @@ async def _open(step: Step, limit: float) -> ModelStream:
     with trio.move_on_after(limit):
         stream = await step.model.open(step.request)
         if not (hasattr(stream, "receive") and hasattr(stream, "aclose")):
-            raise ProviderProtocolError(f"the provider broke its protocol: `open` gave {type(stream).__name__}, no stream")
+            raise ProviderProtocolError(
+                f"the provider broke its protocol: `open` gave {type(stream).__name__}, no stream"
+            )
         return stream
     raise StreamTimeout("headers", limit)
 
