@@ -15,6 +15,8 @@ from engine.testing.cancel import cancel_everywhere as cancel_everywhere
 from engine.testing.cancel import tool_scenario as tool_scenario
 from engine.testing.invariants import Evidence as Evidence
 from engine.testing.invariants import check as check
+from engine.testing.points import WAYS as WAYS
+from engine.testing.points import Injection as Injection
 from engine.testing.ports import CountingIds as CountingIds
 from engine.testing.ports import ScriptedKeeper as ScriptedKeeper
 from engine.testing.ports import SlowStore as SlowStore
@@ -31,8 +33,6 @@ from engine.testing.script import spread as spread
 from engine.testing.script import text as text
 from engine.testing.scripted import ScriptedProvider as ScriptedProvider
 from engine.testing.tools import FakeTools as FakeTools
-from engine.testing.world import WAYS as WAYS
-from engine.testing.world import Injection as Injection
 from engine.testing.world import Run as Run
 from engine.testing.world import Scenario as Scenario
 from engine.testing.world import play as play

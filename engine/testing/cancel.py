@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from engine.testing.points import WAYS, Injection, Way
 from engine.testing.script import call, done, text
-from engine.testing.world import WAYS, Injection, Run, Scenario, Way, play
+from engine.testing.world import Run, Scenario, play
 from engine.tools.spec import Tool
 
 

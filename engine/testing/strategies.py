@@ -15,9 +15,10 @@ from engine.messages import FinishReason, Usage
 from engine.model import StreamEvent
 from engine.session import Always, Answer, Once, Reject
 from engine.settings import Limits, Settings
+from engine.testing.points import WAYS, Injection
 from engine.testing.script import Break, Fail, Pause, ScriptItem, call, done, reasoning, text
 from engine.testing.tools import MANNERS
-from engine.testing.world import WAYS, Injection, Scenario
+from engine.testing.world import Scenario
 
 _FINISHES: tuple[FinishReason, ...] = get_args(FinishReason)
 _SECONDS = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.7])

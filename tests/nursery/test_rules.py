@@ -38,11 +38,12 @@ from engine.settings import Limits, Settings
 from engine.state import Resync
 from engine.testing.cancel import cancel_everywhere
 from engine.testing.invariants import check_transcript
+from engine.testing.points import Injection
 from engine.testing.ports import SlowStore
 from engine.testing.script import Break, Pause, call, done, text
 from engine.testing.scripted import ScriptedAnswer, ScriptedModel
 from engine.testing.tools import STUBBORN, FakeTools
-from engine.testing.world import Injection, Scenario, play, seed_scheduler
+from engine.testing.world import Scenario, play, seed_scheduler
 from engine.tools.spec import Tool
 
 STUBBORN_CALL = call("look", {"manner": "stubborn"}, id="s")

@@ -5,8 +5,9 @@ import random
 import hypothesis
 from hypothesis import strategies as st
 
+from engine.testing.points import WAYS, Injection
 from engine.testing.strategies import scenarios
-from engine.testing.world import WAYS, Injection, Scenario, play
+from engine.testing.world import Scenario, play
 from tests.conftest import CountRuns
 
 CANCELS = 40
