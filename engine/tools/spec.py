@@ -180,8 +180,8 @@ def _make(
         raise ConfigError(f"tool {chosen} has no description: give its class of arguments a docstring")
     if timeout is not None and not timeout > 0:
         raise ConfigError(f"the timeout of tool {chosen} must be above 0, not {timeout!r}")
-    if not grace >= 0:
-        raise ConfigError(f"the grace of tool {chosen} must not be negative, but is {grace!r}")
+    if not 0 <= grace < float("inf"):  # a shield has a deadline
+        raise ConfigError(f"the grace of tool {chosen} must be finite and not negative, but is {grace!r}")
     schema_of(arguments)
     return Tool(
         name=chosen,

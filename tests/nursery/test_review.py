@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 import engine
-from engine.errors import SessionBusy, StoreError
+from engine.errors import ConfigError, SessionBusy, StoreError
 from engine.events import (
     CallDelivered,
     CallSettled,
@@ -287,6 +287,15 @@ async def test_a_cancelled_that_a_tool_had_kept_ended_the_step(autojump_clock: t
         session = await eng.create_session()
         assert (await session.run("go")).stop_reason == "completed"
     assert statuses(session) == [("error", None), ("completed", None)]
+
+
+def test_an_endless_grace_made_a_shield_without_a_deadline() -> None:
+    async def tidies(args: Nothing, ctx: ToolContext) -> str:
+        """Clean up for ever."""
+        await trio.sleep_forever()
+
+    with pytest.raises(ConfigError, match="grace"):
+        tool(grace=float("inf"))(tidies)
 
 
 # -- the model ---------------------------------------------------------------------------------------
