@@ -36,7 +36,10 @@ _PRIMITIVES: dict[object, str] = {str: "string", int: "integer", float: "number"
 @lru_cache(maxsize=512)
 def schema_of(cls: type[attrs.AttrsInstance]) -> str:
     """Return the JSON schema of an attrs class as JSON text. Raises `ConfigError` for a type it can't express."""
-    return json.dumps(_object(cls), separators=(",", ":"))
+    try:
+        return json.dumps(_object(cls), separators=(",", ":"))
+    except RecursionError as error:
+        raise ConfigError(f"{cls.__name__}: a tool's arguments can't hold themselves") from error
 
 
 def _object(cls: type[attrs.AttrsInstance]) -> Schema:
