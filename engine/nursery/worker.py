@@ -269,6 +269,7 @@ class _Call:
     async def _ask(self, need: Need, query: PermissionQuery) -> tuple[AnswerKind, str]:
         run = self.step.run
         asked = PermissionAsked(
+            session_id=self.session_id,  # the journal would fill it in, but the approver gets this one
             request_id=RequestId(run.deps.ids.new("ask")),
             call_id=self.entry.call_id,
             tool=self.entry.tool_name,
