@@ -1,0 +1,446 @@
+"""Permissions in the real loop: a question, its one answer, and what becomes of the call, the turn and other questions."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+import engine
+from engine.errors import RequestNotFound
+from engine.events import CallSettled, CallStarted, PermissionAnswered, PermissionAsked, TurnEnded
+from engine.permission.simple import AllowAll, AskFirst
+from engine.ports import Judgement, PermissionQuery
+from engine.session import Answer as Reply
+from engine.session import Turn
+from engine.settings import Settings
+from engine.state import Busy, Waiting
+from engine.testing.script import Answer, Pause, ScriptItem, call, done, text
+from engine.tools.spec import Need, Tool
+from tests.support.world import Played, React, Seen, about, said, world
+
+DONE: Answer = [*text("Done."), *done()]
+
+
+@attrs.frozen(kw_only=True)
+class Path:
+    """Write a file."""
+
+    path: str = "a"
+    seconds: float = 0.0
+
+
+def needs(args: Path) -> Need:
+    return Need(permission="write", patterns=(args.path,), detail=f"write {args.path}")
+
+
+def tools(log: list[str]) -> tuple[Tool, ...]:
+    async def run(args: Path, ctx: engine.ToolContext) -> str:
+        log.append(args.path)
+        await trio.sleep(args.seconds)
+        return f"wrote {args.path}"
+
+    @engine.tool(read_only=True)
+    async def curious(args: Path, ctx: engine.ToolContext) -> str:
+        """Ask in the middle of the work."""
+        answer, feedback = await ctx.ask(needs(args))
+        return f"{answer}: {feedback}"
+
+    write = engine.tool(name="write", need=needs)(run)
+    together = engine.tool(name="together", need=needs, safe=True)(run)
+    return write, together, curious, engine.tool(name="look", read_only=True)(run)
+
+
+def calls(tool: str, *paths: str) -> list[ScriptItem]:
+    return [item for path in paths for item in call(tool, {"path": path}, id=f"{tool}{path}")]
+
+
+def step(tool: str, *paths: str) -> Answer:
+    return [*calls(tool, *paths), *done("calls")]
+
+
+def replies(*answers: Reply) -> React:
+    left = list(answers)
+
+    async def react(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            await turn.reply(event.request_id, left.pop(0))
+
+    return react
+
+
+def answers(played: Played) -> list[str]:
+    return [e.answer for e in played.all(PermissionAnswered)]
+
+
+# -- one question ---------------------------------------------------------------------------------
+
+
+async def test_once_lets_this_call_run_and_asks_again_for_the_next(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    async with world(step("write", "a"), step("write", "a"), DONE, tools=tools(log), approver=AskFirst()) as w:
+        played = await w.play(react=replies(engine.Once(), engine.Once()))
+    assert log == ["a", "a"]
+    assert answers(played) == ["once", "once"]
+    order = played.order(PermissionAsked, PermissionAnswered, CallStarted, CallSettled)
+    assert order == ["PermissionAsked", "PermissionAnswered", "CallStarted", "CallSettled"] * 2
+
+
+async def test_a_question_tells_what_is_asked_for(autojump_clock: MockClock) -> None:
+    async with world(step("write", "a/b"), DONE, tools=tools([]), approver=AskFirst()) as w:
+        played = await w.play(react=replies(engine.Once()))
+    asked = played.one(PermissionAsked)
+    assert (asked.tool, asked.permission, asked.patterns, asked.detail) == ("write", "write", ("a/b",), "write a/b")
+    assert asked.call_id == played.one(CallStarted).call_id
+    assert asked.seq is not None
+
+
+async def test_what_only_reads_is_not_asked_about(autojump_clock: MockClock) -> None:
+    async with world(step("look", "a"), DONE, tools=tools([]), approver=AskFirst()) as w:
+        played = await w.play()
+    assert (played.all(PermissionAsked), played.statuses) == ([], ["completed"])
+
+
+async def test_always_holds_for_what_was_asked_in_this_session_and_its_later_turns(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    script = [step("write", "a"), step("write", "a"), step("write", "b"), DONE]
+    async with world(*script, tools=tools(log), approver=AskFirst()) as w:
+        played = await w.play(react=replies(engine.Always(), engine.Once()))
+        assert [e.patterns for e in played.all(PermissionAsked)] == [("a",), ("b",)]
+        w.will_say(step("write", "a"), DONE)
+        assert (await w.play()).all(PermissionAsked) == []
+    assert log == ["a", "a", "b", "a"]
+
+
+async def test_always_in_one_session_does_not_hold_in_another(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=AskFirst()) as w:
+        await w.play(react=replies(engine.Always()))
+        other = await w.engine.create_session()
+        w.will_say(step("write", "a"), DONE)
+        played = await w.play(session=other, react=replies(engine.Once()))
+    assert len(played.all(PermissionAsked)) == 1
+
+
+async def test_always_releases_the_open_questions_that_it_covers_and_only_those(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    left: list[str] = []
+
+    async def react(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            left.append(event.request_id)
+            if len(left) == 3:
+                await turn.reply(left[0], engine.Always())
+                with pytest.raises(RequestNotFound):
+                    await turn.reply(left[2], engine.Once())
+                assert w.session.state.status == Waiting((left[1],))  # type: ignore[arg-type]
+                await turn.reply(left[1], engine.Once())
+
+    three = [*calls("together", "a", "b"), *call("together", {"path": "a"}, id="again"), *done("calls")]
+    async with world(three, DONE, tools=tools(log), approver=AskFirst()) as w:
+        played = await w.play(react=react)
+    assert answers(played) == ["always", "once", "once"]
+    assert sorted(log) == ["a", "a", "b"]
+
+
+async def test_a_rejection_ends_the_turn_and_the_call_is_not_run(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    async with world(step("write", "a"), tools=tools(log), approver=AskFirst()) as w:
+        played = await w.play(react=replies(engine.Reject()))
+        assert log == []
+        assert (played.stop_reason, played.result.detail) == ("permission_rejected", "write was rejected")
+        assert [(s.status, s.text) for s in played.settlements] == [("denied", "Rejected by the user.")]
+        assert (answers(played), len(w.requests)) == (["reject"], 1)
+        await w.goes_on()
+
+
+async def test_a_rejection_cancels_running_siblings_and_queued_ones_never_start(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    first = [
+        *call("look", {"path": "long", "seconds": 60}, id="1"),
+        *calls("together", "b"),
+        *calls("write", "c"),
+        *done("calls"),
+    ]
+    async with world(first, tools=tools(log), approver=AskFirst()) as w:
+        played = await w.play(react=replies(engine.Reject()))
+        assert log == ["long"]
+        assert played.statuses == ["cancelled", "denied", "not_executed"]
+        assert played.stop_reason == "permission_rejected"
+        assert autojump_clock.current_time() == 0
+        await w.goes_on()
+
+
+async def test_a_rejection_with_a_word_is_for_the_model_which_goes_on(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=AskFirst()) as w:
+        played = await w.play(react=replies(engine.Reject(feedback="use b instead")))
+    assert (log, played.stop_reason) == ([], "completed")
+    assert said(w.requests[1].transcript[-1]) == "Rejected by the user: use b instead"
+    assert [(e.answer, e.feedback) for e in played.all(PermissionAnswered)] == [("reject", "use b instead")]
+
+
+async def test_three_open_questions_one_rejected_all_resolved_and_the_turn_stops_once(
+    autojump_clock: MockClock,
+) -> None:
+    log: list[str] = []
+    asked: list[str] = []
+
+    async def react(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            asked.append(event.request_id)
+            if len(asked) == 3:
+                await turn.reply(asked[1], engine.Reject())
+
+    async with world(step("together", "a", "b", "c"), tools=tools(log), approver=AskFirst()) as w:
+        played = await w.play(react=react)
+        assert log == []
+        by_request = {e.request_id: e.answer for e in played.all(PermissionAnswered)}
+        assert len(played.all(PermissionAnswered)) == 3
+        assert [by_request[r] for r in asked] == ["withdrawn", "reject", "withdrawn"]  # type: ignore[index]
+        assert sorted(played.statuses) == ["denied", "not_executed", "not_executed"]
+        assert played.order(TurnEnded) == ["TurnEnded"]
+        assert played.stop_reason == "permission_rejected"
+        with pytest.raises(RequestNotFound):
+            await w.session.reply(asked[0], engine.Once())
+        await w.goes_on()
+
+
+async def test_one_rejected_with_a_word_leaves_the_other_questions_open(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+
+    async def react(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            reject = event.patterns == ("b",)
+            await turn.reply(event.request_id, engine.Reject(feedback="not b") if reject else engine.Once())
+
+    async with world(step("together", "a", "b", "c"), DONE, tools=tools(log), approver=AskFirst()) as w:
+        played = await w.play(react=react)
+    assert (sorted(log), played.statuses) == (["a", "c"], ["completed", "denied", "completed"])
+
+
+async def test_a_second_reply_is_a_typed_error(autojump_clock: MockClock) -> None:
+    async def twice(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            await turn.reply(event.request_id, engine.Once())
+            for answer in (engine.Once(), engine.Always(), engine.Reject()):
+                with pytest.raises(RequestNotFound, match=event.request_id):
+                    await turn.reply(event.request_id, answer)
+
+    log: list[str] = []
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=AskFirst()) as w:
+        played = await w.play(react=twice)
+        assert (answers(played), log, played.stop_reason) == (["once"], ["a"], "completed")
+        await w.goes_on()
+
+
+async def test_any_watcher_may_answer_through_the_session(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=AskFirst()) as w:
+        watcher = w.session.subscribe()
+        turn = w.engine.start_turn(w.session, "go")
+        async for event in watcher:
+            if isinstance(event, PermissionAsked):
+                await w.session.reply(event.request_id, engine.Once())
+                break
+        assert (await turn.wait()).stop_reason == "completed"
+    assert log == ["a"]
+
+
+# -- nobody answers --------------------------------------------------------------------------------------
+
+
+async def test_an_unanswered_question_waits(autojump_clock: MockClock) -> None:
+    statuses: list[object] = []
+    async with world(step("write", "a"), DONE, tools=tools([]), approver=AskFirst()) as w:
+        async with w.session.prompt("go") as turn:
+            await trio.sleep(3_600)
+            (asked,) = [e for e in w.session.journal.events() if isinstance(e, PermissionAsked)]
+            statuses.append(w.session.state.status)
+            await turn.reply(asked.request_id, engine.Once())
+            statuses.append(w.session.state.status)
+            assert (await turn.wait()).stop_reason == "completed"
+        assert statuses == [Waiting((asked.request_id,)), Busy(1)]
+
+
+async def test_an_expired_question_is_a_denial_with_an_event_and_the_turn_goes_on(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    settings = Settings(question_timeout=60)
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=AskFirst(), settings=settings) as w:
+        played = await w.play()
+        assert (log, answers(played), played.statuses) == ([], ["expired"], ["denied"])
+        assert "nobody answered" in played.settlements[0].text
+        assert (played.stop_reason, autojump_clock.current_time()) == ("completed", about(60))
+        with pytest.raises(RequestNotFound):
+            await w.session.reply(played.one(PermissionAsked).request_id, engine.Once())
+        await w.goes_on()
+
+
+async def test_an_answer_in_time_is_no_expiry(autojump_clock: MockClock) -> None:
+    async def late(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            await trio.sleep(59.9)
+            await turn.reply(event.request_id, engine.Once())
+
+    settings = Settings(question_timeout=60)
+    async with world(step("write", "a"), DONE, tools=tools([]), approver=AskFirst(), settings=settings) as w:
+        played = await w.play(react=late)
+    assert answers(played) == ["once"]
+
+
+async def test_a_cancelled_turn_withdraws_its_question_with_an_event(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    async with world(step("write", "a"), tools=tools(log), approver=AskFirst()) as w:
+        async with w.session.prompt("go") as turn:
+            await trio.sleep(5)
+            turn.cancel()
+            result = await turn.wait()
+            assert trio.current_time() == about(5)
+        assert (result.stop_reason, result.during) == ("aborted", "waiting")
+        events = w.session.journal.events()
+        (asked,) = [e for e in events if isinstance(e, PermissionAsked)]
+        (answered,) = [e for e in events if isinstance(e, PermissionAnswered)]
+        assert (answered.request_id, answered.answer) == (asked.request_id, "withdrawn")
+        (settled,) = [e.settlement for e in events if isinstance(e, CallSettled)]
+        assert (settled.reason, log) == ("not_executed", [])
+        with pytest.raises(RequestNotFound):
+            await w.session.reply(asked.request_id, engine.Once())
+        await w.goes_on()
+
+
+@pytest.mark.parametrize("how", ["settings", "run"])
+async def test_headless_a_question_is_a_denial_that_the_model_is_told_of(autojump_clock: MockClock, how: str) -> None:
+    log: list[str] = []
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=AskFirst()) as w:
+        if how == "run":
+            result = await w.session.run("go")
+        else:
+            result = (await w.play(settings=Settings(headless="deny"))).result
+        assert (log, result.stop_reason) == ([], "completed")
+        assert "nobody is there to give it" in said(w.requests[1].transcript[-1])
+        assert not [e for e in w.session.journal.events() if isinstance(e, PermissionAsked)]
+
+
+# -- rules -------------------------------------------------------------------------------------------------
+
+
+class Deny(AllowAll):
+    def judge(self, query: PermissionQuery) -> Judgement:
+        return Judgement(verdict="deny", source="the house rules")
+
+
+async def test_what_a_rule_denies_is_never_asked_and_the_model_goes_on(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=Deny()) as w:
+        played = await w.play()
+    assert (log, played.all(PermissionAsked), played.statuses) == ([], [], ["denied"])
+    assert "the house rules" in played.settlements[0].text
+    assert played.stop_reason == "completed"
+
+
+async def test_always_never_overrules_a_rule_that_denies(autojump_clock: MockClock) -> None:
+    """Deny > grant: an open question that a rule denies by now is not released by a grant, and the next call is denied."""
+
+    class Later(AskFirst):
+        def judge(self, query: PermissionQuery) -> Judgement:
+            if "secret" in query.patterns:
+                return Judgement(verdict="deny", source="the house rules")
+            return super().judge(query)
+
+    log: list[str] = []
+    async with world(step("write", "a"), step("write", "secret"), DONE, tools=tools(log), approver=Later()) as w:
+        played = await w.play(react=replies(engine.Always()))
+    assert (log, played.statuses) == (["a"], ["completed", "denied"])
+
+
+async def test_the_session_waits_for_all_its_open_questions(autojump_clock: MockClock) -> None:
+    states: list[object] = []
+
+    async def react(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            await trio.testing.wait_all_tasks_blocked()
+            states.append(w.session.state.status)
+            await turn.reply(event.request_id, engine.Once())
+
+    async with world(step("together", "a", "b"), DONE, tools=tools([]), approver=AskFirst()) as w:
+        played = await w.play(react=react)
+    asked = [e.request_id for e in played.all(PermissionAsked)]
+    assert states == [Waiting((asked[0], asked[1])), Waiting((asked[1],))]
+
+
+# -- questions of a tool -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (engine.Once(), "once: "),
+        (engine.Always(), "always: "),
+        (engine.Reject(feedback="no"), "reject: no"),
+        (engine.Reject(), "reject: "),
+    ],
+)
+async def test_a_tool_may_ask_in_the_middle_of_its_work(
+    autojump_clock: MockClock, answer: Reply, expected: str
+) -> None:
+    async with world(step("curious", "a"), DONE, tools=tools([]), approver=AskFirst()) as w:
+        played = await w.play(react=replies(answer))
+    assert [s.text for s in played.settlements] == [expected]
+    assert played.stop_reason == "completed"
+    order = played.order(CallStarted, PermissionAsked, PermissionAnswered, CallSettled)
+    assert order == ["CallStarted", "PermissionAsked", "PermissionAnswered", "CallSettled"]
+
+
+async def test_a_tools_question_is_withdrawn_if_the_tool_stops_waiting(autojump_clock: MockClock) -> None:
+    @engine.tool(read_only=True)
+    async def hasty(args: Path, ctx: engine.ToolContext) -> str:
+        with trio.move_on_after(5):
+            await ctx.ask(needs(args))
+        return "went on without"
+
+    async with world([*call("hasty", {}, id="1"), *done("calls")], DONE, tools=[hasty], approver=AskFirst()) as w:
+        played = await w.play()
+    assert (answers(played), [s.text for s in played.settlements]) == (["withdrawn"], ["went on without"])
+
+
+async def test_a_tools_question_is_rejected_where_nobody_is_there(autojump_clock: MockClock) -> None:
+    async with world(step("curious", "a"), DONE, tools=tools([]), approver=AskFirst()) as w:
+        await w.session.run("go")
+    assert said(w.requests[1].transcript[-1]) == "reject: nobody is there to answer"
+
+
+async def test_a_question_does_not_hold_back_the_stream_nor_the_running_calls(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    first = [*calls("look", "a"), *calls("together", "b"), Pause(5), *calls("look", "c"), Pause(5), *done("calls")]
+
+    async def late(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            assert trio.current_time() == 0
+            await trio.sleep(8)
+            await turn.reply(event.request_id, engine.Once())
+
+    async with world(first, DONE, tools=tools(log), approver=AskFirst()) as w:
+        played = await w.play(react=late)
+    assert (log, autojump_clock.current_time()) == (["a", "c", "b"], about(10))
+    assert played.statuses == ["completed"] * 3
+
+
+async def test_a_reply_in_the_instant_of_the_cancel_changes_nothing(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+
+    async def both(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            turn.cancel()
+            try:
+                await turn.reply(event.request_id, engine.Once())
+            except RequestNotFound:
+                return
+
+    async with world(step("write", "a"), tools=tools(log), approver=AskFirst()) as w:
+        played = await w.play(react=both)
+        assert (played.stop_reason, log) == ("aborted", [])
+        assert played.statuses == ["not_executed"]
+        assert len(answers(played)) == 1
+        await w.goes_on()
