@@ -40,13 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not first:
         _say_wrong(USAGE)
         return 2
-    command = _command(first)
-    if command is None:
-        _say_wrong(f"engine: there is no command {first!r}; `engine --help` lists them\n")
-        return 2
     try:
+        command = _command(first)
+        if command is None:
+            _say_wrong(f"engine: there is no command {first!r}; `engine --help` lists them\n")
+            return 2
         return command(arguments[1:])
-    except KeyboardInterrupt:  # before the command took it into its own hands, or after
+    except KeyboardInterrupt:  # before the command has taken it into its own hands, or after
         return 130
 
 
