@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import types
 import typing
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar, overload
@@ -170,18 +171,16 @@ def _make(
     function: object = body
     if not callable(function) or not inspect.iscoroutinefunction(inspect.unwrap(function)):
         raise ConfigError(f"a tool is an async function (arguments, context), not {body!r}")
-    chosen = name or str(getattr(body, "__name__", ""))
-    if not _NAME.match(chosen):
-        raise ConfigError(f"a tool's name is up to 64 letters, digits, - and _, not {chosen!r}")
+    chosen = _name(getattr(body, "__name__", "") if name is None else name)
     arguments = _arguments_class(body, chosen)
     own_doc = arguments.__doc__ if arguments.__doc__ and not arguments.__doc__.startswith("Method generated") else None
-    text = inspect.cleandoc(description or own_doc or getattr(body, "__doc__", None) or "")
-    if not text:
-        raise ConfigError(f"tool {chosen} has no description: give its class of arguments a docstring")
-    if timeout is not None and not timeout > 0:
-        raise ConfigError(f"the timeout of tool {chosen} must be above 0, not {timeout!r}")
-    if not 0 <= grace < float("inf"):  # a shield has a deadline
-        raise ConfigError(f"the grace of tool {chosen} must be finite and not negative, but is {grace!r}")
+    text = _description(description or own_doc or getattr(body, "__doc__", None) or "", chosen)
+    if timeout is not None and not (_is_number(timeout) and timeout > 0):
+        raise ConfigError(f"the timeout of tool {chosen} must be a number above 0, or None, not {timeout!r}")
+    if not (_is_number(grace) and 0 <= grace < float("inf")):  # a shield has a deadline
+        raise ConfigError(f"the grace of tool {chosen} must be a finite number, not negative, but is {grace!r}")
+    _check_function("safe", safe, chosen, or_else=bool)
+    _check_function("need", need, chosen, or_else=types.NoneType)
     schema_of(arguments)
     return Tool(
         name=chosen,
@@ -195,6 +194,30 @@ def _make(
         chain=chain,
         need=typing.cast("Callable[[object], Need]", need) if need is not None else lambda _: Need(permission=chosen),
     )
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise ConfigError(f"a tool's name is up to 64 letters, digits, - and _, the first a letter, not {name!r}")
+    return name
+
+
+def _description(text: object, name: str) -> str:
+    if not isinstance(text, str):
+        raise ConfigError(f"the description of tool {name} must be a str, not {text!r}")
+    cleaned = inspect.cleandoc(text)
+    if not cleaned:
+        raise ConfigError(f"tool {name} has no description: give its class of arguments a docstring")
+    return cleaned
+
+
+def _check_function(what: str, value: object, name: str, *, or_else: type) -> None:
+    if not (callable(value) or isinstance(value, or_else)):
+        raise ConfigError(f"{what!r} of tool {name} must be a function of its arguments, not {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _arguments_class(body: Function[A], name: str) -> type[attrs.AttrsInstance]:
@@ -214,11 +237,11 @@ def _annotation(body: Function[A], parameter: inspect.Parameter) -> object:
         return parameter.annotation
     # Only this one is resolved: the others may name what is imported for type checkers alone.
     function = inspect.unwrap(body)
-    scope = dict(inspect.getclosurevars(function).nonlocals)
     try:
+        scope = dict(inspect.getclosurevars(function).nonlocals)
         return eval(parameter.annotation, function.__globals__, scope)  # noqa: S307  # the author's own annotation
-    except NameError as error:
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise ConfigError(
-            f"can't resolve the annotation {parameter.annotation!r} of {function.__qualname__}: define the class of "
-            "arguments at module level"
+            f"can't resolve the annotation {parameter.annotation!r} of {function!r}: define the class of arguments at "
+            "module level"
         ) from error
