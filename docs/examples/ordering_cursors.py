@@ -1,0 +1,54 @@
+"""A watcher that keeps up, one that comes late, and one that went away and comes back."""
+
+import trio
+
+import engine
+from engine.events import PartEnded
+from engine.journal import Cursor
+from engine.testing import ScriptedProvider, done, text
+
+ANSWER = "It rained all day. " * 600
+
+
+def drain(cursor: Cursor) -> list[str]:
+    """Take what there is now, and tell each event in a word."""
+    told: list[str] = []
+    while (event := cursor.take()) is not None:
+        match event:
+            case engine.TextDelta():
+                told.append(f"delta {event.offset}+{len(event.text)}")
+            case PartEnded():
+                told.append("PartEnded")
+            case engine.TurnEnded():
+                told.append("TurnEnded")
+            case _:
+                told.append(type(event).__name__)
+    return told
+
+
+async def main() -> None:
+    model = ScriptedProvider([[*text(ANSWER, pieces=len(ANSWER)), *done()], [*text("Yes."), *done()]])
+    async with engine.open_engine(model=model) as eng:
+        session = await eng.create_session()
+        late = session.subscribe()
+        async with session.prompt("How was the weather?") as turn:
+            deltas = [event.text async for event in turn if isinstance(event, engine.TextDelta)]
+        print("keeps up:", len(deltas), "deltas, which make the text:", "".join(deltas) == ANSWER)
+
+        # It did not read at all meanwhile, and the deltas have left the window.
+        print("is late:", drain(late))
+
+        # Away, and back: the position says what it has seen.
+        position = late.position
+        await session.run("Really?")
+        print("is back:", drain(session.subscribe(after=position)))
+
+        # From the first event of all: whatever happened in this session.
+        print("from the start:", len(drain(session.subscribe(after=0))), "events")
+
+        # From a number that never was: the state as it stands, then whatever comes.
+        print("from nowhere:", drain(session.subscribe(after=1_000)))
+
+
+if __name__ == "__main__":
+    trio.run(main)
