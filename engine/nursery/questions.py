@@ -6,6 +6,8 @@ The answer and its event are one: whoever settles the Deferred appends
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
@@ -39,9 +41,18 @@ class Questions:
         return len(self._open)
 
     async def ask(
-        self, asked: PermissionAsked, query: PermissionQuery, journal: TurnJournal, *, timeout: float | None
+        self,
+        asked: PermissionAsked,
+        query: PermissionQuery,
+        journal: TurnJournal,
+        *,
+        timeout: float | None,
+        on_cancel: Callable[[], None] = lambda: None,
     ) -> Given:
-        """Ask, and return the answer. Always a checkpoint; if cancelled, the question is withdrawn, with an event."""
+        """Ask, and return the answer. Always a checkpoint.
+
+        If cancelled, *on_cancel* is called, then the question is withdrawn, with an event.
+        """
         if journal.is_closed:
             # A tool that outlives its turn: nobody would see the question, and it would stay open for ever.
             await trio.lowlevel.checkpoint()
@@ -54,6 +65,9 @@ class Questions:
             with trio.move_on_after(float("inf") if timeout is None else timeout):
                 await question.answer.wait()
             expired = True
+        except trio.Cancelled:
+            on_cancel()
+            raise
         finally:
             self._settle(question, ("expired" if expired else "withdrawn", ""))
         return question.answer.value

@@ -40,6 +40,8 @@ async def read_stream(step: Step) -> None:
         passing, ordinary = split(error)
         if ordinary is not None:
             step.failure = _foreign(ordinary)
+        if passing is not None:
+            step.run.catch()
         if passing is error:
             raise
         if passing is not None:

@@ -6,6 +6,7 @@ value; only cancellation, KeyboardInterrupt and SystemExit pass on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 import attrs
@@ -58,6 +59,8 @@ async def work(step: Step, entry: Entry) -> None:
         if passing is not None and _is_stray(passing):
             # Raised again far from its scope, by a tool that kept it: let out, it would end the step.
             passing, ordinary = None, RuntimeError("trio.Cancelled was raised though nothing was cancelled")
+        if passing is not None:
+            step.run.catch()
         call.settle(entry.reached or Outcome(settlement=_broken(ordinary) if passing is None else _aborted(entry)))
         if passing is error:
             raise
@@ -183,7 +186,7 @@ class _Call:
         if finding.action == "stop" or self.settings.headless == "deny":
             return False
         need = Need(permission=DOOM_QUESTION, detail=finding.detail, offers=(self.entry.tool_name,))
-        answer, _ = await self._ask(need, self._query(need))
+        answer, _ = await self._ask(need, self._query(need), self.step.run.catch)
         if answer == "always" and self.entry.seen is not None:
             self.step.run.doom.allow(self.entry.seen.signature)
         return answer in {"once", "always"}
@@ -197,7 +200,7 @@ class _Call:
         return self.step.run.deps.approver.judge(query)
 
     async def question(self, need: Need, query: PermissionQuery) -> tuple[AnswerKind, str]:
-        answer, feedback = await self._ask(need, query)
+        answer, feedback = await self._ask(need, query, self.step.run.catch)
         if answer == "reject" and not feedback:
             refused = Settlement(status="denied", text="Rejected by the user.")
             self.settle(Outcome(settlement=refused))
@@ -247,7 +250,8 @@ class _Call:
         check_need(need)
         if self.settings.headless == "deny":
             return "reject", "nobody is there to answer"
-        return await self._ask(need, self._query(need))
+        # A tool may stop waiting by itself; its turn is not cancelled by that.
+        return await self._ask(need, self._query(need), lambda: None)
 
     async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
         run = self.step.run
@@ -266,7 +270,7 @@ class _Call:
             detail=need.detail,
         )
 
-    async def _ask(self, need: Need, query: PermissionQuery) -> tuple[AnswerKind, str]:
+    async def _ask(self, need: Need, query: PermissionQuery, on_cancel: Callable[[], None]) -> tuple[AnswerKind, str]:
         run = self.step.run
         asked = PermissionAsked(
             session_id=self.session_id,  # the journal would fill it in, but the approver gets this one
@@ -278,4 +282,6 @@ class _Call:
             offers=need.offers,
             detail=need.detail,
         )
-        return await run.questions.ask(asked, query, run.journal, timeout=run.settings.question_timeout)
+        return await run.questions.ask(
+            asked, query, run.journal, timeout=run.settings.question_timeout, on_cancel=on_cancel
+        )
