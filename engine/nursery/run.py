@@ -83,6 +83,7 @@ class TurnRun:
     cause: Cause | None = attrs.field(default=None, init=False)
     ended_at: float = attrs.field(default=0.0, init=False)
     during: During = attrs.field(default="waiting", init=False)
+    caught: During | None = attrs.field(default=None, init=False)
     step: Step | None = attrs.field(default=None, init=False)
     result: TurnResult | None = attrs.field(default=None, init=False)
     answer: str = attrs.field(default="", init=False)
@@ -111,10 +112,19 @@ class TurnRun:
             return False
         self.cause = cause
         self.ended_at = trio.current_time()
-        self.during = self._during()
+        self.during = self.caught or self._during()
         self.scope.cancel(reason=f"the turn ends: {cause.kind}")
         self.ended.set()
         return True
+
+    def catch(self) -> None:
+        """A task of the turn was cancelled: note where the turn is, before that changes. Not a checkpoint.
+
+        A host's cancel reaches all tasks, in no order; the frame, which names the
+        cause, may be the last of them.
+        """
+        if self.cause is None and self.caught is None:
+            self.caught = self._during()
 
     def crash(self, error: BaseException) -> None:
         """An error of ours: it ends this turn and no other; if it is ending already, it is told. Not a checkpoint."""
