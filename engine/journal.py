@@ -120,6 +120,7 @@ class Journal:
     parent: Journal | None = None
     ring: int = RING
     state: SessionState = attrs.field(factory=SessionState, init=False)
+    is_closed: bool = attrs.field(default=False, init=False)
     inputs: dict[InputId, str] = attrs.field(factory=dict[InputId, str], init=False)
     refused: Exception | None = attrs.field(default=None, init=False)
     _durable: list[Durable] = attrs.field(factory=list[Durable], init=False)
@@ -196,6 +197,15 @@ class Journal:
         part.chunks.append(text)
         part.length += len(text)
         self._push(delta)
+
+    @enable_ki_protection
+    def close(self) -> None:
+        """Nothing more will come: a cursor ends when it has seen all there is. Not a checkpoint."""
+        self.is_closed = True
+        # What a slow cursor still wants of it, it reads from the log.
+        self._base += len(self._tail)
+        self._tail.clear()
+        self._lot.unpark_all()
 
     @enable_ki_protection
     def release(self, replacement: Durable | None = None) -> None:
@@ -366,9 +376,10 @@ class Cursor:
         return self
 
     async def __anext__(self) -> Entry | Resync:
-        """Return the next event. A cancellation point; it parks, or lets others run, only at times.
+        """Return the next event; the iteration ends when the engine has closed and nothing is left.
 
-        If cancelled, the event that was not returned is returned next time.
+        A cancellation point; it parks, or lets others run, only at times. If cancelled,
+        the event that was not returned is returned next time.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         self._credit -= 1
@@ -379,6 +390,8 @@ class Cursor:
             entry = self.take()
             if entry is not None:
                 return entry
+            if self.journal.is_closed:
+                raise StopAsyncIteration
             await self.journal._lot.park()
             self._credit = REFILL
 

@@ -19,9 +19,9 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.compaction.keeper import NoKeeper
-from engine.errors import ConfigError, EngineClosed, SessionNotFound
+from engine.errors import ConfigError, EngineClosed, EngineError, SessionNotFound, StoreError
 from engine.events import SessionCreated, SharedContext
-from engine.exceptions import public
+from engine.exceptions import describe, public
 from engine.hooks import Hooks
 from engine.ids import CallId, MessageId, SessionId
 from engine.journal import Journal
@@ -228,11 +228,24 @@ class Engine:
         finally:
             # Turns in blocks of the host's own nurseries still have to be saved.
             await all_over(ending)
-            await close_bounded(self._store.aclose, self._settings.durable_within)
-            for model in self._models.values():
-                if isinstance(model, Closeable):
-                    await close_bounded(model.aclose, self._settings.durable_within)
+            for session in self._sessions.values():
+                session.journal.close()
+            failed = await self._close_ports()
+        if failed is not None and error is None:
+            raise failed
         return False
+
+    async def _close_ports(self) -> EngineError | None:
+        """Close the store and the models, all of them whatever one says; return the first error."""
+        closing = [self._store.aclose, *(m.aclose for m in self._models.values() if isinstance(m, Closeable))]
+        failed: EngineError | None = None
+        for aclose in closing:
+            try:
+                await close_bounded(aclose, self._settings.durable_within)
+            except Exception as error:  # noqa: BLE001  # a port is somebody else's code; the others are closed all the same
+                told = error if isinstance(error, EngineError) else StoreError(f"closing failed: {describe(error)}")
+                failed = failed or told
+        return failed
 
     async def create_session(
         self,
@@ -310,6 +323,11 @@ class Engine:
         run = session.start_queued()
         if run is not None:
             self._nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
+
+    def forget(self, child: Session) -> None:
+        """A sub-agent is done: its session is in the store, and `open_session` finds it there. Not a checkpoint."""
+        self._sessions.pop(child.id, None)
+        child.journal.close()
 
     def create_child(self, parent: Session, call_id: CallId, *, model: str | None) -> Session:
         """Return a new child session of *parent*. Not a checkpoint."""

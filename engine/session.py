@@ -336,7 +336,12 @@ class Session:
         )
         child = self._engine.create_child(self, entry.call_id, model=model)
         child_run = child._begin(text, settings=settings, parent=(run, entry))
-        await run_turn(child_run)
+        run.children.append(child_run)
+        try:
+            await run_turn(child_run)
+        finally:
+            run.children.remove(child_run)
+            self._engine.forget(child)
         assert child_run.result is not None
         return child_run.result
 

@@ -159,7 +159,7 @@ async def _make_durable(run: TurnRun) -> bool:
     deadline = trio.current_time() + run.settings.durable_within
     if run.grace_limit is not None and run.cause is not None and run.cause.kind in {"host", "limit", "left", "user"}:
         deadline = min(deadline, max(run.ended_at + run.grace_limit, trio.current_time()))
-    with trio.CancelScope(shield=True, deadline=deadline):
+    with trio.CancelScope(shield=True, deadline=deadline) as run.flushing:
         return await run.flush()
     return False
 

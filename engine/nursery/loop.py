@@ -7,7 +7,7 @@ pure `transition` say what comes next, carry that out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import attrs
 import trio
@@ -87,7 +87,7 @@ def _view(run: TurnRun, state: LoopState) -> ContextView:
 def _replace(run: TurnRun, kind: Literal["prune", "collapse", "compact"], messages: Sequence[Message] | None) -> bool:
     if messages is None:
         return False
-    replacement: tuple[object, ...] = tuple(messages)
+    replacement = cast("Sequence[object]", messages)
     if not all(isinstance(message, (UserMessage, AssistantMessage, ResultsMessage)) for message in replacement):
         raise ConfigError(f"the context keeper's {kind} must return messages or None, not {messages!r}")
     run.journal.append(HistoryReplaced(kind=kind, messages=tuple(messages)))

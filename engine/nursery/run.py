@@ -86,6 +86,8 @@ class TurnRun:
     caught: During | None = attrs.field(default=None, init=False)
     step: Step | None = attrs.field(default=None, init=False)
     result: TurnResult | None = attrs.field(default=None, init=False)
+    flushing: trio.CancelScope | None = attrs.field(default=None, init=False)
+    children: list[TurnRun] = attrs.field(factory=list["TurnRun"], init=False)
     answer: str = attrs.field(default="", init=False)
     answer_prefix: str = attrs.field(default="", init=False)
     output: str | None = attrs.field(default=None, init=False)
@@ -115,7 +117,17 @@ class TurnRun:
         self.during = self.caught or self._during()
         self.scope.cancel(reason=f"the turn ends: {cause.kind}")
         self.ended.set()
+        for child in self.children:
+            child.hurry()
         return True
+
+    def hurry(self) -> None:
+        """The turn above ends: a flush that is under way has no more time than a grace. Not a checkpoint."""
+        if self.flushing is not None and self.grace_limit is not None:
+            soon = trio.current_time() + self.grace_limit
+            self.flushing.deadline = min(self.flushing.deadline, soon)
+        for child in self.children:
+            child.hurry()
 
     def catch(self) -> None:
         """A task of the turn was cancelled: note where the turn is, before that changes. Not a checkpoint.
@@ -143,7 +155,8 @@ class TurnRun:
         deadline = self.budget.deadline
         if deadline <= trio.current_time() and deadline <= self.host_deadline:
             return self.deadline_cause()
-        return Cause(kind="host", reason="aborted", detail="the host cancelled")
+        inside = "the call that ran this sub-agent was cancelled" if self.grace_limit is not None else ""
+        return Cause(kind="host", reason="aborted", detail=inside or "the host cancelled")
 
     def deadline_cause(self) -> Cause:
         """Return the cause of a turn whose time is up."""

@@ -233,8 +233,9 @@ class Step:
         self.run.notice(
             "warning",
             "loop_blocked",
-            f"the event loop was blocked for {late:.1f} s while {', '.join(names) or 'nothing of this turn'} was "
-            "running; blocking work belongs in a thread: await ctx.to_thread(...)",
+            f"the event loop stood still for {late:.1f} s while {', '.join(names) or 'nothing of this turn'} was "
+            "running. If the process was not stopped, something blocked it: such work belongs in a thread, "
+            "await ctx.to_thread(...)",
         )
 
     def _heartbeat(self, entry: Entry) -> None:

@@ -7,7 +7,7 @@ event that is not what `engine.model` says; the good part is kept, the rest is a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import cast, get_args
 
 from engine.errors import ProviderProtocolError
 from engine.messages import FinishReason, Usage
@@ -55,7 +55,7 @@ def vet(batch: object) -> tuple[Sequence[StreamEvent], ProviderProtocolError | N
     if not isinstance(batch, Sequence) or isinstance(batch, (str, bytes)):
         told = f"`receive` must return a sequence of stream events, not {type(batch).__name__}"
         return (), ProviderProtocolError(f"the provider broke its protocol: {told}")
-    events: Sequence[StreamEvent] = batch
+    events = cast("Sequence[StreamEvent]", batch)
     for index, event in enumerate(events):
         # The hot path: deltas are nearly all there is.
         if type(event) is TextChunk and type(event.text) is str and type(event.id) is str:

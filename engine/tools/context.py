@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar, TypeVarTuple, Unpack
 
 import attrs
+import trio
 
 from engine.events import AnswerKind, SharedContext, TurnResult
 from engine.ids import CallId, SessionId, TurnId
@@ -55,7 +56,14 @@ class ToolContext:
         return self.shared.cwd
 
     def progress(self, message: str = "", *, output: str = "") -> None:
-        """Say how far the tool is; *output* is kept and shown if it is aborted. Not a checkpoint."""
+        """Say how far the tool is; *output* is kept and shown if it is aborted. Not a checkpoint.
+
+        From a thread, call it with `trio.from_thread.run_sync(ctx.progress, ...)`.
+        """
+        if not trio.lowlevel.in_trio_task():
+            raise RuntimeError(
+                "ctx.progress was called outside of trio; use trio.from_thread.run_sync(ctx.progress, ...)"
+            )
         self._host.progress(message, output)
 
     async def to_thread(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
