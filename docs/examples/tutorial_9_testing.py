@@ -17,7 +17,7 @@ class RunTests:
 
 
 @engine.tool(read_only=True)
-async def good(args: RunTests, ctx: engine.ToolContext) -> str:
+async def run_tests(args: RunTests, ctx: engine.ToolContext) -> str:
     try:
         await trio.sleep(0.1)
         return f"{args.suite}: 12 passed"
@@ -28,23 +28,23 @@ async def good(args: RunTests, ctx: engine.ToolContext) -> str:
 
 
 @engine.tool(read_only=True)
-async def bad(args: RunTests, ctx: engine.ToolContext) -> str:
+async def run_tests_stubbornly(args: RunTests, ctx: engine.ToolContext) -> str:
     with trio.CancelScope(shield=True):
         await trio.sleep(0.5)
     return f"{args.suite}: 12 passed"
 
 
-def test_good() -> None:
-    cancel_everywhere(tool_scenario(good, {"suite": "unit"}), every=3)
+def test_it_may_be_cancelled_at_any_instant() -> None:
+    cancel_everywhere(tool_scenario(run_tests, {"suite": "unit"}), every=3)
 
 
-def test_bad() -> None:
+def test_a_stubborn_one_is_found() -> None:
     try:
-        cancel_everywhere(tool_scenario(bad, {"suite": "unit"}), every=3)
+        cancel_everywhere(tool_scenario(run_tests_stubbornly, {"suite": "unit"}), every=3)
     except PromiseBroken as broken:
         print(broken)
 
 
 if __name__ == "__main__":
-    test_good()
-    test_bad()
+    test_it_may_be_cancelled_at_any_instant()
+    test_a_stubborn_one_is_found()

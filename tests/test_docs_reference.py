@@ -1,0 +1,219 @@
+"""The reference names all that there is, and nothing that is not: events and their fields, reasons, settings, errors, names."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import get_args
+
+import attrs
+import pytest
+
+import engine
+import engine.testing
+from engine import errors, settings
+from engine.events import (
+    CONTINUE_REASONS,
+    DURABLE_TYPES,
+    LIVE_TYPES,
+    STOP_REASONS,
+    EventBase,
+    SharedContext,
+    TurnResult,
+)
+from engine.messages import (
+    CallPart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    Settlement,
+    TextPart,
+    Usage,
+    UserMessage,
+)
+from engine.session import Session, Turn
+from engine.state import Resync
+from engine.testing import FakeTools, Scenario, strategies
+from engine.testing.tools import Manner
+from engine.tools.context import ToolContext
+from engine.tools.spec import ToolOutput
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+ENGINE = REPOSITORY / "engine"
+DOCS = REPOSITORY / "docs"
+
+EVENTS = (*DURABLE_TYPES, *LIVE_TYPES)
+VALUES = (
+    TurnResult,
+    Settlement,
+    SharedContext,
+    Usage,
+    UserMessage,
+    TextPart,
+    ReasoningPart,
+    CallPart,
+    ProviderPart,
+    ImagePart,
+    Resync,
+)
+SETTINGS = (settings.Settings, settings.Limits, settings.Timeouts, settings.RetryPolicy)
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def sections(text: str) -> dict[str, str]:
+    """The text under each heading; backquotes in a heading don't count."""
+    parts = re.split(r"^#{1,6} +(.+?) *$", text, flags=re.MULTILINE)
+    return {title.replace("`", ""): body for title, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def names_in(text: str) -> list[str]:
+    """The names in the first column of the tables of *text*, in their order."""
+    cells = re.findall(r"^\| *(`[^|]*?) *\|", text, flags=re.MULTILINE)
+    return [name for cell in cells for name in re.findall(r"`(?:await |async with )?([\w.]+)[^`]*`", cell)]
+
+
+def fields_of(cls: type) -> list[str]:
+    return [field.name for field in attrs.fields(cls)]
+
+
+def public_members(cls: type) -> set[str]:
+    """What a class itself offers to a host: up to the line in its source under which the engine's own members stand."""
+    offered = inspect.getsource(cls).partition("    # -- for ")[0]
+    (body,) = (node for node in ast.parse(offered).body if isinstance(node, ast.ClassDef))
+    functions = [node for node in body.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return {node.name for node in functions if not node.name.startswith("_")}
+
+
+# ---- events ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_event_and_nothing_else_has_its_section() -> None:
+    told = set(re.findall(r"^### `(\w+)`$", page("reference/events.md"), flags=re.MULTILINE))
+    assert told == {cls.__name__ for cls in (*EVENTS, *VALUES)}
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda cls: cls.__name__)
+def test_an_event_has_its_fields_and_says_whether_it_is_durable(event: type) -> None:
+    section = sections(page("reference/events.md"))[event.__name__]
+    common = set(fields_of(EventBase))
+    assert names_in(section) == [name for name in fields_of(event) if name not in common]
+    assert section.strip().startswith("Live." if event in LIVE_TYPES else "Durable.")
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda cls: cls.__name__)
+def test_a_value_has_its_fields(value: type) -> None:
+    assert names_in(sections(page("reference/events.md"))[value.__name__]) == fields_of(value)
+
+
+def test_the_fields_of_every_event() -> None:
+    assert names_in(sections(page("reference/events.md"))["Fields of every event"]) == fields_of(EventBase)
+
+
+def test_every_code_of_a_notice() -> None:
+    call = re.compile(r"""notice\(\s*(?:"(?:info|warning)",\s*)?"((?!info|warning)\w+)",""")
+    codes = {code for path in ENGINE.rglob("*.py") for code in call.findall(path.read_text(encoding="utf-8"))}
+    assert codes, "the notices are written in a way which this test can't read any more"
+    assert set(names_in(sections(page("reference/events.md"))["Codes of notices"])) == codes
+
+
+# ---- reasons ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_stop_reason() -> None:
+    stop, _, going_on = page("reference/stop-reasons.md").partition("## Continue reasons")
+    assert sorted(names_in(stop)) == sorted(STOP_REASONS)
+    assert sorted(names_in(going_on)) == sorted(CONTINUE_REASONS)
+
+
+# ---- settings --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", SETTINGS, ids=lambda cls: cls.__name__)
+def test_every_setting_with_its_default(cls: type) -> None:
+    section = sections(page("reference/settings.md"))[cls.__name__]
+    told = dict(re.findall(r"^\| `(\w+)` \| `(.+?)` \|", section, flags=re.MULTILINE))
+    assert list(told) == fields_of(cls)
+    defaults = {"Limits": settings.Limits, "Timeouts": settings.Timeouts, "RetryPolicy": settings.RetryPolicy}
+    for field in attrs.fields(cls):
+        shown = told[field.name]
+        value = defaults[shown.removesuffix("()")]() if shown.endswith("()") else ast.literal_eval(shown)
+        assert value == getattr(cls(), field.name), f"{cls.__name__}.{field.name}"
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_error() -> None:
+    classes = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if cls.__module__ == errors.__name__]
+    told = names_in(page("reference/errors.md"))
+    assert sorted(told) == sorted(cls.__name__ for cls in classes)
+    tree = re.search(r"^```text\nEngineError\n(.*?)^```$", page("reference/errors.md"), flags=re.MULTILINE | re.DOTALL)
+    assert tree is not None
+    assert {*re.findall(r"\w+", tree[1]), "EngineError"} == {cls.__name__ for cls in classes}
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_public_name() -> None:
+    before, _, _ = page("reference/api.md").partition("## Engine")
+    assert sorted(names_in(before)) == sorted(engine.__all__)
+
+
+@pytest.mark.parametrize(
+    ("cls", "title"), [(engine.Engine, "Engine"), (Session, "Session"), (Turn, "Turn"), (ToolContext, "ToolContext")]
+)
+def test_every_member_that_a_host_may_use(cls: type, title: str) -> None:
+    told = set(names_in(sections(page("reference/api.md"))[title]))
+    assert public_members(cls) <= told, f"missing: {public_members(cls) - told}"
+
+
+def test_every_argument() -> None:
+    told = sections(page("reference/api.md"))
+    assert set(inspect.signature(engine.open_engine).parameters) <= set(names_in(told["Engine"]))
+    options = {"name", "description", "read_only", "safe", "timeout", "grace", "chain", "need"}
+    assert options == set(inspect.signature(engine.tool).parameters) - {"function"}
+    assert options | set(fields_of(ToolOutput)) == set(names_in(told["Tools"]))
+
+
+# ---- the test kit ----------------------------------------------------------------------------------------------------
+
+
+def test_every_name_of_the_test_kit() -> None:
+    before, _, _ = page("reference/testing.md").partition("## Scripts")
+    told = set(re.findall(r"`(\w+)`", before))
+    assert set(engine.testing.__all__) <= told, f"missing: {set(engine.testing.__all__) - told}"
+
+
+def test_every_field_of_a_scenario() -> None:
+    assert names_in(sections(page("reference/testing.md"))["Scenario"]) == fields_of(Scenario)
+
+
+def test_every_manner_of_a_fake_tool() -> None:
+    told = names_in(sections(page("reference/testing.md"))["FakeTools"])
+    assert sorted(told) == sorted(get_args(Manner))
+    assert {tool.name for tool in FakeTools().tools()} == {"look", "work", "sub"}
+
+
+def test_every_strategy() -> None:
+    made = {
+        name
+        for name, function in inspect.getmembers(strategies, inspect.isfunction)
+        if function.__module__ == strategies.__name__ and not name.startswith("_")
+    }
+    told = set(re.findall(r"`(\w+)\(", sections(page("reference/testing.md"))["Strategies"]))
+    assert made <= told, f"missing: {made - told}"
+
+
+# ---- the structure ---------------------------------------------------------------------------------------------------
+
+
+def test_every_module_of_the_ground_and_of_a_turn_has_its_room() -> None:
+    rooms = sections(page("explanation/structure.md"))
+    ground = {path.stem for path in ENGINE.glob("*.py") if not path.stem.startswith("_")} - {"session", "service"}
+    assert set(names_in(rooms["On the ground"])) == ground
+    turn = {path.stem for path in (ENGINE / "nursery").glob("*.py") if not path.stem.startswith("_")}
+    assert set(names_in(rooms["nursery/: one turn"])) == turn
