@@ -91,7 +91,9 @@ def test_its_blocks_are_in_their_files(page: Path) -> None:
     for block in blocks_of(text):
         where = f"{_name(page)}:{block.line}"
         if block.source is None:
-            assert block.language != "python" or page in FREE, f"{where}: a block of Python under no comment <!-- from examples/….py -->"
+            assert block.language != "python" or page in FREE, (
+                f"{where}: a block of Python under no comment <!-- from examples/….py -->"
+            )
             continue
         source = _source(block.source)
         assert source.is_file(), f"{where}: there is no {block.source}"
