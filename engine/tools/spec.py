@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import types
@@ -232,14 +233,22 @@ def _arguments_class(body: Function[A], name: str) -> type[attrs.AttrsInstance]:
     return annotation
 
 
+def _enclosing(function: types.FunctionType) -> dict[str, object]:
+    """Return the names of the enclosing functions that have a value by now; `inspect.getclosurevars` wants all of them."""
+    found: dict[str, object] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):
+            found[name] = cell.cell_contents
+    return found
+
+
 def _annotation(body: Function[A], parameter: inspect.Parameter) -> object:
     if not isinstance(parameter.annotation, str):
         return parameter.annotation
     # Only this one is resolved: the others may name what is imported for type checkers alone.
     function = inspect.unwrap(body)
     try:
-        scope = dict(inspect.getclosurevars(function).nonlocals)
-        return eval(parameter.annotation, function.__globals__, scope)  # noqa: S307  # the author's own annotation
+        return eval(parameter.annotation, function.__globals__, _enclosing(function))  # noqa: S307  # the author's own annotation
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise ConfigError(
             f"can't resolve the annotation {parameter.annotation!r} of {function!r}: define the class of arguments at "
