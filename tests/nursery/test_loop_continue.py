@@ -44,7 +44,7 @@ from engine.settings import Limits, RetryPolicy, Settings, Timeouts
 from engine.state import Retry
 from engine.testing.ports import ScriptedKeeper
 from engine.testing.script import Answer, Break, Fail, HttpFailure, Pause, call, done, reasoning, text
-from engine.testing.scripted import ScriptedAnswer, ScriptedModel
+from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
 from tests.support.bench import Bench
 from tests.support.world import Played, Seen, about, said, world
 
@@ -143,7 +143,7 @@ async def run_case(case: Case) -> tuple[Played, list[ModelRequest]]:
         if case.steer and isinstance(event, TextDelta) and event.text == "Hm":
             turn.steer("and this")
 
-    fallback = ScriptedModel([DONE], info=ModelInfo(name="scripted/other"))
+    fallback = ScriptedProvider([DONE], info=ModelInfo(name="scripted/other"))
     async with world(
         *case.script,
         tools=bench.tools(),
@@ -406,7 +406,7 @@ async def test_t23_attempts_begin_anew_with_each_step_and_the_total_is_of_the_tu
 
 async def test_c6_a_fallback_is_kept_for_the_rest_of_the_turn(autojump_clock: MockClock) -> None:
     bench = Bench()
-    other = ScriptedModel([reading(), DONE], info=ModelInfo(name="scripted/other", output=4_000))
+    other = ScriptedProvider([reading(), DONE], info=ModelInfo(name="scripted/other", output=4_000))
     settings = Settings(retry=RetryPolicy(attempts=1))
     async with world(BUSY, BUSY, tools=bench.tools(), settings=settings, models=[other]) as w:
         played = await w.play()
@@ -419,7 +419,7 @@ async def test_c6_a_fallback_is_kept_for_the_rest_of_the_turn(autojump_clock: Mo
 
 
 async def test_c6_when_the_last_model_of_the_chain_fails_its_error_is_told(autojump_clock: MockClock) -> None:
-    other = ScriptedModel([[Fail(ProviderError("quite dead"))]], info=ModelInfo(name="scripted/other"))
+    other = ScriptedProvider([[Fail(ProviderError("quite dead"))]], info=ModelInfo(name="scripted/other"))
     async with world([Fail(ProviderError("dead"))], models=[other]) as w:
         played = await w.play()
     assert (played.stop_reason, played.result.detail) == ("provider_error", "quite dead")

@@ -40,7 +40,7 @@ from engine.state import Resync
 from engine.testing.invariants import check_events, check_transcript
 from engine.testing.ports import CountingIds, SlowStore, TrioClock
 from engine.testing.script import Answer, done, text
-from engine.testing.scripted import ScriptedAnswer, ScriptedModel
+from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
 from engine.tools.spec import Tool
 
 Seen = Durable | Live | Resync
@@ -103,7 +103,7 @@ class World:
 
     engine: engine.Engine
     session: Session
-    model: ScriptedModel
+    model: ScriptedProvider
     store: SlowStore
 
     @property
@@ -170,7 +170,7 @@ async def world(
     repeat: bool = False,
 ) -> AsyncGenerator[World]:
     """Open an engine whose model gives *answers*, and a session in it. *models* come after that model, in a chain."""
-    model = ScriptedModel(list(answers), info=info or ModelInfo(name="scripted/model"), batch=batch, repeat=repeat)
+    model = ScriptedProvider(list(answers), info=info or ModelInfo(name="scripted/model"), batch=batch, repeat=repeat)
     kept = SlowStore() if store is None else store
     async with engine.open_engine(
         model=[model, *models],
