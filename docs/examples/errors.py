@@ -61,4 +61,4 @@ def tell(error: engine.EngineError) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main)
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))

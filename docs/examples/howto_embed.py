@@ -4,6 +4,7 @@ from typing import Annotated
 
 import attrs
 import trio
+import trio.testing
 
 import engine
 from engine.model import ModelRequest
@@ -107,4 +108,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main)
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))

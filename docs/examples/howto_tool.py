@@ -101,6 +101,7 @@ RELEASED: list[str] = []
 
 @engine.tool(grace=1.0)
 async def lease(args: Lease, ctx: engine.ToolContext) -> str:
+    ctx.progress("the machine is ours")
     try:
         await trio.sleep(5)
     finally:
@@ -152,8 +153,7 @@ async def main() -> None:
             async for event in turn:
                 if isinstance(event, engine.PermissionAsked):
                     await turn.reply(event.request_id, engine.Once())
-                elif isinstance(event, engine.CallStarted):
-                    await trio.sleep(0.1)
+                elif isinstance(event, CallProgress):
                     break
         print("released:", len(RELEASED))
 
