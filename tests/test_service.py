@@ -306,7 +306,7 @@ async def test_a_started_turn_keeps_the_session_busy(autojump_clock: MockClock) 
         await w.goes_on()
 
 
-async def test_a_thousand_sessions_in_one_engine(autojump_clock: MockClock) -> None:
+async def test_many_sessions_in_one_engine(autojump_clock: MockClock) -> None:
     bench = Bench()
 
     def answer(request: ModelRequest) -> Answer:

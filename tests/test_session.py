@@ -8,7 +8,6 @@ from typing import Annotated
 import attrs
 import pytest
 import trio
-import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
@@ -23,6 +22,7 @@ from engine.events import (
     Durable,
     EventBase,
     Live,
+    LoopContinued,
     PartStarted,
     ReasoningDelta,
     SessionCreated,
@@ -651,7 +651,7 @@ async def test_output_one_that_does_not_fit_is_asked_for_once_more(autojump_cloc
         watcher = w.session.subscribe()
         result = await w.session.run("check it", output=Report)
         assert (result.stop_reason, result.value) == ("completed", REPORT)
-        reasons = [e.reason for e in drained(watcher) if hasattr(e, "reason") and type(e).__name__ == "LoopContinued"]
+        reasons = [e.reason for e in drained(watcher) if isinstance(e, LoopContinued)]
         assert reasons == ["schema_repair"]
         told = said(w.requests[1].transcript[-1])
         assert "does not fit the schema" in told

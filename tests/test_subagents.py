@@ -318,8 +318,9 @@ async def test_cancelling_the_root_cancels_the_tree_within_one_grace(
     tools = [*agent_tools(), *bench.tools()]
     async with world(by_prompt(nested(depth)), repeat=True, tools=tools) as w:
         watcher = w.session.subscribe()
+        turn = w.session.prompt("level 0")
         with trio.CancelScope() as host:
-            async with w.session.prompt("level 0") as turn:
+            async with turn:
                 await trio.sleep(1)
                 if way == "user":
                     turn.cancel()

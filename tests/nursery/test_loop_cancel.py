@@ -88,9 +88,10 @@ async def test_lost_cancel_of_a_turn_in_the_engines_nursery(autojump_clock: Mock
 
 async def test_lost_cancel_of_the_host_before_the_start(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
+        turn = w.session.prompt("go")
         with trio.CancelScope() as host:
             host.cancel(reason="the test")
-            async with w.session.prompt("go") as turn:
+            async with turn:
                 await turn.wait()
         assert host.cancelled_caught
         assert turn.result.stop_reason == "aborted"
@@ -350,8 +351,9 @@ async def test_cancel_during_the_clean_up_does_nothing(autojump_clock: MockClock
 async def test_the_host_cancels_during_the_clean_up_of_a_users_cancel(autojump_clock: MockClock) -> None:
     log: list[float] = []
     async with world(CAREFUL, tools=[careful(0.5, log)]) as w:
+        turn = w.session.prompt("go")
         with trio.CancelScope() as host:
-            async with w.session.prompt("go") as turn:
+            async with turn:
                 await trio.sleep(1)
                 turn.cancel()
                 await trio.sleep(0.2)
@@ -392,8 +394,9 @@ async def test_a_deadline_of_the_host_during_the_last_flush_comes_out_and_the_en
 ) -> None:
     store = SlowStore(delay=3)
     async with world(DONE, store=store) as w:
+        turn = w.session.prompt("go")
         with trio.move_on_after(4) as host:
-            async with w.session.prompt("go") as turn:
+            async with turn:
                 await turn.wait()
         assert host.cancelled_caught
         assert (turn.result.stop_reason, turn.result.durable) == ("completed", True)
@@ -409,8 +412,9 @@ async def test_a_cancel_while_another_cancel_waits_for_a_stubborn_tool(autojump_
         return "late"
 
     async with world([*call("stubborn", {}, id="1"), *done("calls")], tools=[stubborn]) as w:
+        turn = w.session.prompt("go")
         with trio.CancelScope() as host:
-            async with w.session.prompt("go") as turn:
+            async with turn:
                 await trio.sleep(1)
                 turn.cancel()
                 await turn.wait()
@@ -457,8 +461,9 @@ async def test_a_hosts_cancel_tells_where_the_turn_was_whichever_task_it_reaches
     for script, during, approver in cases:
         asking = AskFirst() if approver == "AskFirst" else None
         async with world(script, tools=bench.tools(), approver=asking) as w:
+            turn = w.session.prompt("go")
             with trio.move_on_after(1):
-                async with w.session.prompt("go") as turn:
+                async with turn:
                     await turn.wait()
             assert (turn.result.stop_reason, turn.result.during) == ("aborted", during)
 
@@ -466,8 +471,9 @@ async def test_a_hosts_cancel_tells_where_the_turn_was_whichever_task_it_reaches
 async def test_a_hosts_cancel_comes_out_after_the_same_clean_up(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working(), tools=bench.tools()) as w:
+        turn = w.session.prompt("go")
         with trio.move_on_after(1) as host:
-            async with w.session.prompt("go") as turn:
+            async with turn:
                 async for _ in turn:
                     pass
         assert host.cancelled_caught
@@ -590,13 +596,15 @@ async def test_closing_the_engine_ends_the_turns_in_its_nursery(autojump_clock: 
 async def test_a_host_that_cancels_the_engine_leaves_nothing_unsettled(autojump_clock: MockClock) -> None:
     bench = Bench()
     turns: list[engine.Turn] = []
+    worlds: list[World] = []
     with trio.move_on_after(1) as host:
         async with world(working(), tools=bench.tools()) as w:
+            worlds.append(w)
             turns.append(w.engine.start_turn(w.session, "go"))
             await trio.sleep_forever()
     assert host.cancelled_caught
     assert turns[0].result.stop_reason == "aborted"
-    assert (settlements(w), bench.running) == (["cancelled"], 0)
+    assert (settlements(worlds[0]), bench.running) == (["cancelled"], 0)
 
 
 async def test_two_turns_of_one_host_are_left_in_reverse_order(autojump_clock: MockClock) -> None:

@@ -19,6 +19,7 @@ from engine.events import (
     PermissionAsked,
     TurnEnded,
 )
+from engine.hooks import StopDecision, Stopping
 from engine.model import ModelRequest
 from engine.session import Answer as Reply
 from engine.session import Turn
@@ -307,8 +308,8 @@ async def test_t6_the_same_text_again_and_again_is_found_nudged_and_stopped(auto
 
 
 async def test_t6_a_monologue_is_nudged_about_in_words_that_the_model_reads(autojump_clock: MockClock) -> None:
-    async def block(stopping: object) -> engine.hooks.StopDecision:
-        return engine.hooks.StopDecision(verdict="block", reason="not yet")
+    async def block(stopping: Stopping) -> StopDecision:
+        return StopDecision(verdict="block", reason="not yet")
 
     settings = Settings(stop_hook_limit=10)
     hooks = engine.Hooks(stop=(block,))

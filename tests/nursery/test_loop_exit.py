@@ -43,7 +43,9 @@ async def test_t1_provider_executed_items_make_no_further_request(autojump_clock
     assert (len(w.requests), played.stop_reason, played.result.text) == (1, "completed", "Found it.")
 
 
-@pytest.mark.parametrize("said_before", [(), text("Half an ans"), reasoning("Hm.")], ids=["nothing", "text", "thought"])
+@pytest.mark.parametrize(
+    "said_before", [(), text("Half an answer, no"), reasoning("Hm.")], ids=["nothing", "text", "thought"]
+)
 async def test_t1_a_stream_without_a_finish_ends_as_incomplete(
     autojump_clock: MockClock, said_before: tuple[object, ...]
 ) -> None:

@@ -111,9 +111,9 @@ async def test_t2_concatenated_deltas_are_the_final_text_of_every_part(autojump_
 
 
 async def test_t2_a_delta_before_its_start_opens_the_block_with_one_warning(autojump_clock: MockClock) -> None:
-    async with world([TextChunk("t", "Hel"), TextStarted("t"), TextChunk("t", "lo."), TextDone("t"), *done()]) as w:
+    async with world([TextChunk("t", "Good "), TextStarted("t"), TextChunk("t", "day."), TextDone("t"), *done()]) as w:
         played = await w.play()
-    assert played.result.text == "Hello."
+    assert played.result.text == "Good day."
     assert len(played.all(PartStarted)) == 1
     (told,) = slips(played)
     assert "delta_before_start ×1" in told
@@ -320,10 +320,10 @@ async def test_watchdog_leaves_a_tool_alone_and_the_stream_that_broke_beside_it_
 async def test_t4_a_stream_that_breaks_before_any_call_started_is_sent_again_and_its_text_taken_back(
     autojump_clock: MockClock,
 ) -> None:
-    broken = [*reasoning("Hm."), TextStarted("t"), TextChunk("t", "Hel"), Break()]
-    async with world(broken, [*text("Hello."), *done()]) as w:
+    broken = [*reasoning("Hm."), TextStarted("t"), TextChunk("t", "Good "), Break()]
+    async with world(broken, [*text("Good day."), *done()]) as w:
         played = await w.play()
-    assert (played.result.text, played.reasons) == ("Hello.", ["provider_retry"])
+    assert (played.result.text, played.reasons) == ("Good day.", ["provider_retry"])
     assert [(s.step, s.attempt) for s in played.all(StepStarted)] == [(1, 1), (1, 2)]
     order = played.order(PartDiscarded, StepStarted)
     assert order == ["StepStarted", "PartDiscarded", "PartDiscarded", "StepStarted"]

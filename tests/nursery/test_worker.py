@@ -269,7 +269,7 @@ async def test_a_tool_that_returns_nonsense_is_an_error_that_says_what_to_return
 async def test_an_unknown_tool_is_an_error_with_a_hint(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [
-        *call("raed", {}, id="1"),
+        *call("reed", {}, id="1"),
         *call("xyzzy", {}, id="2"),
         *call("READ", {"name": "a"}, id="3"),
         *done("calls"),
@@ -282,7 +282,7 @@ async def test_an_unknown_tool_is_an_error_with_a_hint(autojump_clock: MockClock
 
 
 @pytest.mark.parametrize(
-    "arguments", ["{", "[]", "5", '"text"', "null", '{"name": 5}', '{"nmae": "x"}', '{"name": "x", "seconds": "long"}']
+    "arguments", ["{", "[]", "5", '"text"', "null", '{"name": 5}', '{"title": "x"}', '{"name": "x", "seconds": "long"}']
 )
 async def test_arguments_that_do_not_fit_are_an_error_and_run_nothing(
     autojump_clock: MockClock, arguments: str
