@@ -32,7 +32,7 @@ from engine.errors import (
     TurnNotEnded,
     TurnOver,
 )
-from engine.events import Durable, Live, TurnEnded, TurnResult, TurnStarted
+from engine.events import Durable, Live, Notice, TurnEnded, TurnResult, TurnStarted
 from engine.exceptions import describe, public
 from engine.hooks import Hooks
 from engine.ids import InputId, RequestId, SessionId, TurnId
@@ -317,7 +317,15 @@ class Session:
         if parent is not None and not finished:
             _settle_parent(*parent, result)
         elif parent is None and finished:
+            self._pump_after()
+
+    def _pump_after(self) -> None:
+        """Begin the next queued turn. That it can't begin is no fault of the one that is over. Not a checkpoint."""
+        try:
             self._engine.pump(self)
+        except Exception as error:  # noqa: BLE001  # raised here it would end the turn's host, or all turns of the engine
+            text = f"the next queued input could not be begun: {describe(error)}"
+            self._journal.append(Notice(level="warning", code="internal_error", text=text))
 
     async def run_agent(
         self, run: TurnRun, entry: Entry, prompt: str, *, model: str | None, system: str | None, steps: int | None
