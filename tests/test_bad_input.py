@@ -32,7 +32,7 @@ from engine.errors import (
     TurnOver,
     UnknownModel,
 )
-from engine.events import CallSettled, Notice, PermissionAsked, TurnEnded
+from engine.events import CallSettled, Durable, Notice, PermissionAsked, TurnEnded
 from engine.fold import fold
 from engine.journal import Position
 from engine.messages import Message, Usage, UserMessage
@@ -54,6 +54,7 @@ from engine.permission.simple import AllowAll, AskFirst
 from engine.ports import ContextView, Judgement, PermissionQuery
 from engine.session import Session, Turn
 from engine.settings import Limits, RetryPolicy, Settings, Timeouts
+from engine.testing.invariants import check_transcript
 from engine.testing.ports import CountingIds, ScriptedKeeper, SlowStore, TrioClock
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted import ScriptedProvider
@@ -1102,3 +1103,86 @@ async def test_a_bug_in_one_turn_ends_no_other(autojump_clock: MockClock) -> Non
         assert (await bad.wait()).stop_reason == "internal_error"
         assert (await good.wait()).stop_reason == "completed"
         await w.goes_on()
+
+
+@pytest.mark.parametrize("at", range(1, 15))
+async def test_ids_that_fail_for_good_end_the_turn_and_its_record_is_closed(autojump_clock: MockClock, at: int) -> None:
+    bench = Bench()
+    first: Answer = [
+        *text("Hi."),
+        *call("write", {"name": "a"}, id="1"),
+        *call("read", {"name": "b"}, id="2"),
+        *done("calls"),
+    ]
+    ids = FailingIds()
+    async with engine.open_engine(
+        model=ScriptedProvider([first, *[DONE] * 5]),
+        tools=bench.tools(),
+        approver=AllowAll(),
+        ids=ids,
+        clock=TrioClock(),
+    ) as eng:
+        session = await eng.create_session()
+        ids.failing = Failing(at, forever=True, error=RuntimeError("no ids left"))
+        with trio.fail_after(100):
+            try:
+                result = await session.run("go")
+            except RuntimeError:
+                assert at <= 4, "raised to whoever began the turn, which did not begin"
+            else:
+                assert result.stop_reason in {"internal_error", "provider_error"}
+                assert "no ids left" in result.detail
+            assert ids.failing.fired
+            assert session.state.turn is None
+            assert fold(session.journal.events()) == session.journal.state
+            assert check_transcript(session.state.transcript) == []
+            ids.failing = None
+            assert (await session.run("and now?")).stop_reason == "completed"
+
+
+async def test_a_queued_turn_that_can_not_begin_spoils_nothing_of_the_one_before(autojump_clock: MockClock) -> None:
+    ids = FailingIds()
+    async with engine.open_engine(model=ScriptedProvider([DONE, DONE, DONE]), ids=ids, clock=TrioClock()) as eng:
+        session, other = await eng.create_session(), await eng.create_session()
+        busy = eng.start_turn(other, "meanwhile")
+        async with session.prompt("go") as turn:
+            session.queue("later")
+            async for event in turn:
+                if type(event).__name__ == "StepEnded":
+                    ids.failing = Failing(1, forever=False, error=RuntimeError("no ids left"))
+            assert turn.result.stop_reason == "completed"
+        assert (await busy.wait()).stop_reason == "completed"
+        told = [e.text for e in session.journal.events() if isinstance(e, Notice)]
+        assert len(told) == 1
+        assert "no ids left" in told[0]
+        assert [p.message.text for p in session.state.inbox] == ["later"], "it waits for the next word"
+        assert (await session.run("more")).stop_reason == "completed"
+
+
+async def test_a_store_that_takes_nothing_is_told_and_the_turn_ends_undurably(autojump_clock: MockClock) -> None:
+    class Full(SlowStore):
+        def put(self, event: Durable) -> None:
+            if full:
+                raise OSError(28, "no space left")
+            super().put(event)
+
+    full = False
+    bench = Bench()
+    first: Answer = [*call("write", {"name": "a"}, id="1"), *call("read", {"name": "b"}, id="2"), *done("calls")]
+    async with engine.open_engine(
+        model=ScriptedProvider([first, DONE, DONE]),
+        tools=bench.tools(),
+        approver=AllowAll(),
+        store=Full(),
+        clock=TrioClock(),
+    ) as eng:
+        session = await eng.create_session()
+        full = True
+        result = await session.run("go")
+        assert (result.stop_reason, result.durable) == ("completed", False)
+        assert bench.log == ["+b", "-b"], "what changes something is not run if it can't be recorded"
+        told = [e.text for e in session.journal.events() if isinstance(e, Notice)]
+        assert len(told) == 1
+        assert "no space left" in told[0]
+        assert fold(session.journal.events()) == session.journal.state
+        assert (await session.run("more")).stop_reason == "completed"

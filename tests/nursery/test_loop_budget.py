@@ -322,3 +322,26 @@ async def test_budget_reached_while_the_store_is_slow_still_keeps_the_record_who
         assert (played.stop_reason, played.result.durable) == ("token_budget", True)
         started, settled = played.one(CallStarted), played.one(CallSettled)
         assert started.call_id == settled.call_id
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        [*text("cut"), *done("length")],
+        [*text("pause"), *done("pause")],
+        [*text("Half"), *call("read", {"name": "b"}, id="1"), Pause(1), Break()],
+        [*text("Enough."), *done("stop")],
+    ],
+    ids=["cut", "pause", "break", "stop"],
+)
+async def test_c10_however_the_last_step_ends_there_is_no_further_request(
+    autojump_clock: MockClock, last: Answer
+) -> None:
+    bench = Bench()
+    settings = Settings(limits=Limits(steps=2), output_cap=64_000, retry=RetryPolicy(attempts=0))
+    async with world(calling("a"), last, tools=bench.tools(), settings=settings) as w:
+        played = await w.play()
+        assert len(w.requests) == 2
+        assert played.stop_reason in {"step_limit", "provider_error"}
+        assert bench.log == ["+a", "-a"], "no call of the last step runs"
+        await w.goes_on()

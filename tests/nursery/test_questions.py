@@ -444,3 +444,33 @@ async def test_a_reply_in_the_instant_of_the_cancel_changes_nothing(autojump_clo
         assert played.statuses == ["not_executed"]
         assert len(answers(played)) == 1
         await w.goes_on()
+
+
+async def test_a_question_of_a_tool_that_shields_itself_is_withdrawn_before_the_turns_end(
+    autojump_clock: MockClock,
+) -> None:
+    late: list[str] = []
+
+    @engine.tool(read_only=True)
+    async def stubborn(args: Path, ctx: engine.ToolContext) -> str:
+        with trio.CancelScope(shield=True):
+            late.append((await ctx.ask(needs(args)))[0])
+            # Nobody is there any more to be asked.
+            late.append((await ctx.ask(needs(args)))[0])
+        return "late"
+
+    async with world([*call("stubborn", {}, id="1"), *done("calls")], tools=[stubborn], approver=AskFirst()) as w:
+        async with w.session.prompt("go") as turn:
+            await trio.sleep(1)
+            turn.cancel()
+            result = await turn.wait()
+            assert trio.current_time() == about(1.25)
+        assert result.stop_reason == "aborted"
+        events = w.session.journal.events()
+        (asked,) = [e for e in events if isinstance(e, PermissionAsked)]
+        (answered,) = [e for e in events if isinstance(e, PermissionAnswered)]
+        assert (answered.request_id, answered.answer) == (asked.request_id, "withdrawn")
+        assert late == ["withdrawn", "withdrawn"]
+        with pytest.raises(RequestNotFound):
+            await w.session.reply(asked.request_id, engine.Once())
+        await w.goes_on()

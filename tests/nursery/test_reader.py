@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import trio
 from trio.testing import MockClock
 
+import engine
 from engine.errors import ConnectionBroken, Overloaded, StreamTimeout
 from engine.events import (
     CallQueued,
@@ -22,11 +24,14 @@ from engine.events import (
 from engine.messages import AssistantMessage, CallPart, ProviderPart, ReasoningPart, ResultsMessage, TextPart
 from engine.model import (
     Finished,
+    ModelInfo,
+    ModelRequest,
     Ping,
     ProviderItem,
     ReasoningChunk,
     ReasoningDone,
     ReasoningStarted,
+    StreamEvent,
     TextChunk,
     TextDone,
     TextStarted,
@@ -35,6 +40,8 @@ from engine.model import (
     ToolCallStarted,
 )
 from engine.settings import RetryPolicy, Settings, Timeouts
+from engine.testing.invariants import check_transcript
+from engine.testing.ports import TrioClock
 from engine.testing.script import Answer, Break, Fail, Pause, ScriptItem, call, done, reasoning, text
 from tests.support.bench import Bench
 from tests.support.world import Played, World, about, world
@@ -419,3 +426,58 @@ async def test_t23_what_is_not_retryable_is_not_retried(autojump_clock: MockCloc
     async with world([Fail(ConnectionBroken("file has 500 lines"))], repeat=True) as w:
         played = await w.play()
     assert (played.stop_reason, played.reasons, len(w.requests)) == ("provider_error", [], 1)
+
+
+async def test_t2_a_second_finish_and_what_comes_after_the_first_are_told_and_kept(autojump_clock: MockClock) -> None:
+    async with world([*text("One."), *done(), *text(" Two.", id="u"), *done("refusal")]) as w:
+        played = await w.play()
+    assert (played.stop_reason, played.result.text) == ("completed", "One. Two.")
+    (told,) = slips(played)
+    assert "second_finish ×1" in told
+    assert "block_after_finish ×1" in told
+
+
+class Unstoppable:
+    """A stream that shields itself: it gives its second half, a whole call, ten seconds late."""
+
+    def __init__(self) -> None:
+        self.halves: list[list[StreamEvent]] = [
+            [TextStarted("t"), TextChunk("t", "Half"), ToolCallStarted("1", "read"), ToolCallChunk("1", '{"name": ')],
+            [ToolCallChunk("1", '"late"}'), ToolCallDone("1"), TextChunk("t", " and late")],
+        ]
+
+    async def receive(self) -> list[StreamEvent]:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(10 if len(self.halves) == 1 else 0)
+        return self.halves.pop(0) if self.halves else []
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_a_model_that_does_not_stop_for_a_cancel_delays_no_end_and_what_it_brings_late_is_dropped(
+    autojump_clock: MockClock,
+) -> None:
+    class Stubborn:
+        info = ModelInfo(name="odd/stubborn")
+
+        async def open(self, request: ModelRequest) -> Unstoppable:
+            await trio.lowlevel.checkpoint()
+            return Unstoppable()
+
+    bench = Bench()
+    async with engine.open_engine(model=Stubborn(), tools=bench.tools(), clock=TrioClock()) as eng:
+        session = await eng.create_session()
+        async with session.prompt("go") as turn:
+            await trio.sleep(1)
+            turn.cancel()
+            result = await turn.wait()
+            assert trio.current_time() == about(1.25)
+            assert (result.stop_reason, result.during, result.text) == ("aborted", "streaming", "Half")
+            before = session.journal.events()
+        assert trio.current_time() == about(10)
+        assert session.journal.events() == before
+        assert bench.log == []
+        told = [e.text for e in before if isinstance(e, Notice) and e.code == "overstaying"]
+        assert told == ["a task of the turn would not stop and is still running"]
+        assert check_transcript(session.state.transcript) == []

@@ -136,6 +136,7 @@ class World:
         # That a turn ended as an internal error is a broken promise, except where a test breaks a port.
         broken = [problem for problem in check_events(list(events)) if not (failed and "the engine failed" in problem)]
         assert broken == []
+        assert fold(session.journal.events()) == session.journal.state
         assert check_transcript(session.state.transcript) == []
         if not self.store.fails and not self.store.hangs:
             stored = await self.store.load(session.id)
