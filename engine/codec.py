@@ -355,7 +355,7 @@ def _member_reader(kind: type) -> Callable[[Any, Any], Any]:
 
 
 def _fields_reader(kind: Any) -> Callable[[Any, Any], Any]:
-    structure = make_dict_structure_fn(kind, _converter, _cattrs_forbid_extra_keys=True)
+    structure = make_dict_structure_fn(kind, _converter)
 
     def read(value: Any, _: object) -> Any:
         return structure(_an_object(value), kind)

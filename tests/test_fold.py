@@ -196,6 +196,10 @@ def test_a_turn_from_its_start_to_its_end() -> None:
     )
 
 
+def test_a_step_that_is_not_kept_leaves_nothing_in_the_transcript() -> None:
+    assert fold([*TEXT, text_ended("wrong"), step_ended(kept=False)]).transcript == Transcript()
+
+
 def test_usage_and_cost_add_up_whether_the_step_is_kept_or_not() -> None:
     second = attrs.evolve(STEP_STARTED, step=2, attempt=2)
     state = fold([*STEP, step_ended(kept=False), second, step_ended()])

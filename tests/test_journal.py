@@ -544,6 +544,12 @@ def test_a_position_tells_parents_and_childrens_events_apart() -> None:
     assert len([cursor.take() for _ in range(2)]) == 2
     again = desk.journal.follow(cursor.position)
     assert [entry.seq for entry in take_all(again) if isinstance(entry, Notice)] == [3, 4, 5, 6]
+    assert again.position.children == (("c", 6),)
+    desk.notices(1)
+    take_all(again)
+    assert (again.position.seq, again.position.children) == (5, ()), (
+        "it does not grow with the children there ever were"
+    )
 
 
 @pytest.mark.parametrize("after", [-1, 5, Position(epoch="x", seq=2), Position(epoch="e", seq=5)])
