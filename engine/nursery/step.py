@@ -221,7 +221,7 @@ class Step:
                 self._note_block(trio.current_time() - until)
                 self.run.host_deadline = trio.current_effective_deadline()
                 if not entry.is_settled:
-                    self._heartbeat(entry)
+                    self._end_round()
             self.ledger.deliver(entry)
         self.ledger.apply_modifiers()
 
@@ -237,6 +237,12 @@ class Step:
             "running. If the process was not stopped, something blocked it: such work belongs in a thread, "
             "await ctx.to_thread(...)",
         )
+
+    def _end_round(self) -> None:
+        """Nobody answered in time: tell of every call that is at work, not only of the one that is waited for."""
+        for entry in self.ledger.unsettled:
+            if entry.state in {"admitted", "running"}:
+                self._heartbeat(entry)
 
     def _heartbeat(self, entry: Entry) -> None:
         now = trio.current_time()
