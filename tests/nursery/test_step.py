@@ -117,6 +117,35 @@ async def test_t3_a_heartbeat_tells_of_input_that_waits(autojump_clock: MockCloc
     assert [b.pending_inputs for b in played.all(CallHeartbeat)] == [1, 1, 1]
 
 
+async def test_t3_every_call_at_work_sends_heartbeats_and_a_queued_one_does_not(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    first = [*calls("read", ("a", 0.9), ("b", 0.4)), *calls("write", ("c", 0.3)), *done("calls")]
+    async with world(first, DONE, tools=bench.tools()) as w:
+        played = await w.play()
+    named = {e.call_id: e.arguments for e in played.all(CallQueued)}
+    beats = [(named[b.call_id][10:11], b.time) for b in played.all(CallHeartbeat)]
+    assert beats == [("a", about(0.25)), ("b", about(0.25)), ("a", about(0.5)), ("a", about(0.75)), ("c", about(1.15))]
+
+
+async def test_t3_a_call_that_overstays_its_timeout_is_recorded_though_another_is_waited_for(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+
+    @engine.tool(read_only=True, timeout=2)
+    async def stubborn(args: Job, ctx: engine.ToolContext) -> str:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(20)
+        return "late"
+
+    first = [*calls("read", ("long", 30.0)), *calls("stubborn", ("x", 0)), *done("calls")]
+    async with world(first, DONE, tools=[stubborn, *bench.tools()]) as w:
+        played = await w.play()
+    settled = played.all(CallSettled)
+    assert [(e.settlement.reason, e.time) for e in settled] == [("timeout", about(2.25)), (None, about(30))]
+    assert played.statuses == ["completed", "timeout"]
+
+
 async def test_t3_cleanup_longer_than_the_default_grace_is_waited_for_if_declared(autojump_clock: MockClock) -> None:
     cleaned: list[float] = []
 
