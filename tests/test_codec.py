@@ -313,6 +313,8 @@ def test_a_missing_field_with_a_default_has_it() -> None:
         '{"type":"notice","v":1,"level":"shout","code":"","text":""}',
         '{"type":"notice","v":1,"level":{},"code":"","text":""}',
         '{"type":"part_discarded","v":1,"message_id":"","part_id":"","reason":"whim"}',
+        '{"type":"nudge_added","v":1,"message":{"type":"assistant","id":"m","parts":[],"model":"m"}}',
+        '{"type":"nudge_added","v":1,"message":{"id":"m","parts":[]}}',
         '{"type":"session_created","v":1,"context":{"cwd":"","values":[["a"]]},"model":""}',
         '{"type":"session_created","v":1,"context":{"cwd":"","values":["ab"]},"model":""}',
         '{"type":"session_created","v":1,"context":{"cwd":"","values":[["a","b","c"]]},"model":""}',

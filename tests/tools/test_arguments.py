@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Optional
 
 import attrs
 import pytest
@@ -217,6 +217,8 @@ def test_a_value_is_read_as_its_type_says_or_not_at_all(hint: object, value: obj
         (dict[str, list[Point]], {"k": [{"x": 1}, {"x": "1"}]}, "x.k[1].x: expected integer, got string"),
         (Place | Point, {"z": 1}, "x.name: is required\nx.z: no such field; there are: name"),
         (Place | Point, 1, "x: expected object, got integer"),
+        (Optional[Annotated[list[int], doc("many")]], "a", "x: expected array or null, got string"),  # noqa: UP045  # pyright knows no | of Annotated
+        (Colour | dict[str, int], 5, 'x: expected "red" or "blue" or object, got integer'),
     ],
 )
 def test_what_is_expected_is_in_the_words_of_the_schema(hint: object, value: object, text: str) -> None:
