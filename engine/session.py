@@ -350,6 +350,9 @@ class Session:
         finally:
             run.children.remove(child_run)
             self._engine.forget(child)
+        if run.cause is not None:
+            # The call was settled with the child's end: what the tool would still make of the result counts no more.
+            await trio.lowlevel.checkpoint_if_cancelled()
         assert child_run.result is not None
         return child_run.result
 

@@ -44,10 +44,11 @@ class ScriptedProvider:
 
     async def open(self, request: ModelRequest) -> ScriptedStream:
         """Begin the next answer. Always a checkpoint. Raises what the script fails with first."""
+        index = len(self.requests)
         self.requests.append(request)
         self.trace.point("model.open")
         await trio.lowlevel.checkpoint()
-        answer = list(self._answer(len(self.requests) - 1, request))
+        answer = list(self._answer(index, request))
         while answer and isinstance(first := answer[0], (Pause, Fail, HttpFailure)):
             await _play(first)
             answer.pop(0)

@@ -193,7 +193,6 @@ async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
             run.left_quietly = True
         finally:
             points.armed = False
-            run.ended_at = run.ended_at or trio.current_time()
         # A host that was cancelled must notice here at the latest.
         await trio.lowlevel.checkpoint()
     run.host_cancelled = host.cancelled_caught
