@@ -9,7 +9,7 @@ import trio
 
 import engine
 from engine.testing.script import Answer, call, done, text
-from engine.testing.scripted import ScriptedModel
+from engine.testing.scripted import ScriptedProvider
 
 
 @attrs.frozen
@@ -31,13 +31,13 @@ def one_call(tool: str, n: int) -> Answer:
     return [*call(tool, {"n": n}, id="c"), *done("calls")]
 
 
-def scripted(answers: Sequence[Answer] | Callable[[int], Answer], *, batch: int = 1_000) -> ScriptedModel:
+def scripted(answers: Sequence[Answer] | Callable[[int], Answer], *, batch: int = 1_000) -> ScriptedProvider:
     """Return a model that plays *answers*, or asks a function for answer N, counted from 0."""
     if not callable(answers):
-        return ScriptedModel(tuple(answers), batch=batch)
+        return ScriptedProvider(tuple(answers), batch=batch)
     make = answers
     # The count is the model's own: `requests` holds this request already.
-    model = ScriptedModel([lambda _request: make(len(model.requests) - 1)], batch=batch, repeat=True)
+    model = ScriptedProvider([lambda _request: make(len(model.requests) - 1)], batch=batch, repeat=True)
     return model
 
 

@@ -332,7 +332,7 @@ class Session:
     ) -> TurnResult:
         """Run a turn of a child session inside the calling task (see `ToolContext.run_agent`)."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        if run.cause is not None:
+        if _is_ending(run):
             # Only a tool that shields itself gets here; what it starts would outlive the turn's end.
             raise TurnOver("the turn is ending: it starts no sub-agent any more")
         text = _text(prompt, "a sub-agent's prompt")
@@ -350,11 +350,15 @@ class Session:
         finally:
             run.children.remove(child_run)
             self._engine.forget(child)
-        if run.cause is not None:
+        if _is_ending(run):
             # The call was settled with the child's end: what the tool would still make of the result counts no more.
             await trio.lowlevel.checkpoint_if_cancelled()
         assert child_run.result is not None
         return child_run.result
+
+
+def _is_ending(run: TurnRun) -> bool:
+    return run.cause is not None
 
 
 def _budget(limits: Limits, parent: Budget | None) -> Budget:

@@ -35,12 +35,12 @@ async def run_tests_stubbornly(args: RunTests, ctx: engine.ToolContext) -> str:
 
 
 def test_it_may_be_cancelled_at_any_instant() -> None:
-    cancel_everywhere(tool_scenario(run_tests, {"suite": "unit"}), every=3)
+    cancel_everywhere(tool_scenario(run_tests, {"suite": "unit"}), every=5)
 
 
 def test_a_stubborn_one_is_found() -> None:
     try:
-        cancel_everywhere(tool_scenario(run_tests_stubbornly, {"suite": "unit"}), every=3)
+        cancel_everywhere(tool_scenario(run_tests_stubbornly, {"suite": "unit"}), every=5)
     except PromiseBroken as broken:
         print(broken)
 

@@ -136,9 +136,7 @@ async def _make_room_after(
     """
     if not run.settings.auto_compact:
         return "none"
-    assert run.step is not None
-    run.step.close(keep=False)
-    run.repeats_step = True
+    # The step stays open meanwhile: if a cancel strikes, what was received of it is kept.
     keeper = run.deps.keeper
     may_collapse = failure.kind == "overflow" and not state.collapsed
     if may_collapse and _replace(run, "collapse", await keeper.collapse(_view(run, state), forced=True)):

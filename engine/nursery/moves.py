@@ -195,7 +195,7 @@ def _after_failure(state: LoopState, outcome: StepOutcome, failure: Failure) -> 
         case "signature" if not state.signature_retried:
             return Continue(reason="signature_retry", state=attrs.evolve(state, signature_retried=True), keep=False)
         case "auth":
-            return Stop(reason="auth_failed", detail=failure.message, keep=False)
+            return Stop(reason="auth_failed", detail=failure.message, keep=outcome.has_content)
         case "filtered":
             return Stop(reason="content_filter", detail=failure.message, keep=outcome.has_content)
         case _:
@@ -218,7 +218,7 @@ def _after_overflow(state: LoopState, outcome: StepOutcome, failure: Failure) ->
             compacted = attrs.evolve(state, reactive_compacted=True)
             return Continue(reason="reactive_compact_retry", state=compacted, keep=False)
         case "none":
-            return Stop(reason="prompt_too_long", detail=failure.message, keep=False)
+            return Stop(reason="prompt_too_long", detail=failure.message, keep=outcome.has_content)
 
 
 def _again(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:

@@ -40,11 +40,14 @@ from engine.fold import fold
 from engine.ids import CallId, PartId, SessionId, TurnId
 from engine.messages import (
     AssistantMessage,
+    AssistantPart,
     CallPart,
     Message,
     ProviderPart,
+    ReasoningPart,
     ResultsMessage,
     Settlement,
+    TextPart,
     UserMessage,
 )
 from engine.state import Resync, SessionState
@@ -317,7 +320,15 @@ def check_kept(events: Sequence[Seen], transcript: Sequence[Message], trails: Se
     ]
     ends = [event.result for event in roots if isinstance(event, TurnEnded)]
     if ends and ends[0].stop_reason == "aborted":
-        thrown = [e.part_id for e in roots if isinstance(e, PartDiscarded) and e.reason == "failed"]
+        # Thinking alone makes no message, so a failed answer of nothing else may be taken back.
+        said = {e.part.id for e in roots if isinstance(e, PartEnded) and _says_something(e.part)}
+        thrown = [
+            e.part_id for e in roots if isinstance(e, PartDiscarded) and e.reason == "failed" and e.part_id in said
+        ]
         if thrown:
             problems.append(f"an aborted turn threw away parts {thrown}")
     return problems
+
+
+def _says_something(part: AssistantPart) -> bool:
+    return not isinstance(part, ReasoningPart) and not (isinstance(part, TextPart) and not part.text)

@@ -109,6 +109,3 @@ async def _play(item: Pause | Break | Fail | HttpFailure) -> None:
         case HttpFailure():
             reply = HttpReply(status=item.status, headers=dict(item.headers), body=item.body.encode())
             raise MESSAGES.failure(reply, trio.current_time())
-
-
-ScriptedModel = ScriptedProvider

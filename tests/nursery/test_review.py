@@ -34,7 +34,7 @@ from engine.ports import Model, ModelStream
 from engine.session import Session
 from engine.testing.ports import SlowStore
 from engine.testing.script import Pause, call, done, text
-from engine.testing.scripted import ScriptedAnswer, ScriptedModel
+from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
 from engine.testing.tools import FakeTools
 from engine.tools.context import ToolContext
 from engine.tools.spec import Need, Tool, ToolOutput, tool
@@ -51,7 +51,7 @@ def opened(
     *script: ScriptedAnswer, tools: tuple[Tool, ...] = (), store: SlowStore | None = None, model: Model | None = None
 ) -> engine.Engine:
     return engine.open_engine(
-        model=model or ScriptedModel([*script, LAST, LAST, LAST]),
+        model=model or ScriptedProvider([*script, LAST, LAST, LAST]),
         tools=(*FakeTools().tools(), *tools),
         approver=AllowAll(),
         store=store or SlowStore(),
@@ -82,7 +82,7 @@ def check_ended(session: Session) -> None:
 class Wrapped:
     """A model whose streams are made to misbehave."""
 
-    model: ScriptedModel
+    model: ScriptedProvider
     wrap: Callable[[ModelStream], ModelStream]
     times: int = 1
 
@@ -214,7 +214,7 @@ async def test_a_sub_agent_could_be_started_after_the_turns_end(autojump_clock: 
                 await trio.sleep(1)
                 await ctx.run_agent("too late")
 
-    model = ScriptedModel([[*call("late", id="a"), *done("calls")], LAST])
+    model = ScriptedProvider([[*call("late", id="a"), *done("calls")], LAST])
     async with opened(tools=(late,), model=model) as eng:
         session = await eng.create_session()
         watcher = session.subscribe()
@@ -309,7 +309,7 @@ async def test_a_batch_after_the_cancel_left_a_call_undelivered(autojump_clock: 
             return []
 
     late = [ToolCallChunk("a", "{}"), ToolCallDone("a"), *text("more"), *done("calls")]
-    model = ScriptedModel([[ToolCallStarted("a", "look"), Pause(1), *late]], batch=10)
+    model = ScriptedProvider([[ToolCallStarted("a", "look"), Pause(1), *late]], batch=10)
     async with opened(model=Wrapped(model, Uncancellable)) as eng:
         session = await eng.create_session()
         async with session.prompt("go") as turn:
@@ -333,7 +333,7 @@ async def test_an_error_beside_a_cancel_was_told_as_one_of_ours(autojump_clock: 
             finally:
                 raise OSError("reset by peer")
 
-    async with opened(model=Wrapped(ScriptedModel([LAST]), Noisy)) as eng:
+    async with opened(model=Wrapped(ScriptedProvider([LAST]), Noisy)) as eng:
         session = await eng.create_session()
         async with session.prompt("go") as turn:
             await trio.sleep(1)

@@ -41,7 +41,7 @@ from engine.testing.invariants import check_transcript
 from engine.testing.points import Injection
 from engine.testing.ports import SlowStore
 from engine.testing.script import Break, Pause, call, done, text
-from engine.testing.scripted import ScriptedAnswer, ScriptedModel
+from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
 from engine.testing.tools import STUBBORN, FakeTools
 from engine.testing.world import Scenario, play, seed_scheduler
 from engine.tools.spec import Tool
@@ -64,7 +64,7 @@ def opened(
 
     last: ScriptedAnswer = [*text("That is all."), *done()]
     return engine.open_engine(
-        model=ScriptedModel([*script, last, last, last]),
+        model=ScriptedProvider([*script, last, last, last]),
         tools=(*FakeTools().tools(), *tools),
         settings=settings,
         approver=AllowAll(),
@@ -145,7 +145,7 @@ async def test_rule_01_an_error_of_ours_ends_one_turn_and_no_other(autojump_cloc
         def is_blocked(self, view: object) -> bool:
             return False
 
-    model = ScriptedModel([[*text("fine"), *done()]], repeat=True)
+    model = ScriptedProvider([[*text("fine"), *done()]], repeat=True)
     async with engine.open_engine(model=model, keeper=BrokenKeeper()) as eng:
         session = await eng.create_session()
         result = await session.run("go")
@@ -306,8 +306,9 @@ async def test_rule_04_the_first_of_two_causes_wins_and_the_host_is_heard_all_th
 ) -> None:
     async with opened([*looks(5), *done("calls")], [*looks(5), *done("calls")]) as eng:
         session = await eng.create_session()
+        turn = session.prompt("go")
         with trio.CancelScope() as host:
-            async with session.prompt("go") as turn:
+            async with turn:
                 await trio.sleep(1)
                 turn.cancel()
                 host.cancel(reason="second")
@@ -365,8 +366,9 @@ async def test_rule_05_a_disk_that_hangs_delays_the_end_by_five_seconds_and_no_m
     async with opened([Pause(100)], store=store) as eng:
         session = await eng.create_session()
         began = trio.current_time()
+        turn = session.prompt("go")
         with trio.move_on_after(1) as scope:
-            async with session.prompt("go") as turn:
+            async with turn:
                 await trio.sleep(0.5)
                 store.hangs = True
                 await turn.wait()
@@ -464,7 +466,7 @@ async def test_rule_08_the_reader_yields_once_for_each_chunk_not_for_each_delta(
 
     async def reader_steps(batch: int) -> int:
         steps = Steps()
-        model = ScriptedModel([[*text("x" * 1_000, pieces=1_000), *done()]], batch=batch)
+        model = ScriptedProvider([[*text("x" * 1_000, pieces=1_000), *done()]], batch=batch)
         async with engine.open_engine(model=model) as eng:
             session = await eng.create_session()
             trio.lowlevel.add_instrument(steps)

@@ -5,7 +5,7 @@ from functools import partial
 
 import trio
 
-from engine.errors import ContextOverflow, Overloaded, SignatureRejected
+from engine.errors import ContextOverflow, Overloaded, ProviderError, SignatureRejected
 from engine.hooks import Hooks, StopDecision, Stopping, ToolDecision, ToolUse
 from engine.messages import Message, ResultsMessage
 from engine.model import ModelRequest
@@ -140,6 +140,12 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
     "compaction": lambda: Scenario(
         keeper=_busy_keeper, script=[[Fail(ContextOverflow("too long"))], [*text("ok"), *done()]]
     ),
+    "too long in the middle": lambda: Scenario(
+        keeper=_busy_keeper,
+        script=[[*text("abc"), Fail(ContextOverflow("too long"))], [*text("ok"), *done()]],
+    ),
+    "too long in the middle, and no room": lambda: Scenario(script=[[*text("abc"), Fail(ContextOverflow("too long"))]]),
+    "failed after a thought": lambda: Scenario(script=[[*reasoning("hm", signature="s"), Fail(ProviderError("no"))]]),
     "cut off": lambda: Scenario(
         script=[[*text("abc"), *done("length")], [*text("abc"), *done("length")], [*text("def"), *done()]]
     ),
