@@ -217,20 +217,20 @@ class Engine:
         cause = Cause(kind="left", reason="aborted", detail="the engine was closed")
         ending = [run for session in self._sessions.values() if (run := session.end_turn(cause)) is not None]
         try:
-            await self._manager.__aexit__(None, None, None)
+            await self._manager.__aexit__(None, None, None)  # noqa: ASYNC102  # bounded: see cleanup.py
         except BaseException as raised:
             seen = public(raised)
             if error is not None and isinstance(seen, trio.Cancelled):
-                return False
+                return False  # noqa: ASYNC104  # what must pass is raised
             if seen is raised:
                 raise
-            raise seen from raised.__cause__
+            raise seen from raised.__cause__  # noqa: ASYNC104  # what must pass is raised
         finally:
             # Turns in blocks of the host's own nurseries still have to be saved.
-            await all_over(ending)
+            await all_over(ending)  # noqa: ASYNC102  # bounded: see cleanup.py
             for session in self._sessions.values():
                 session.journal.close()
-            failed = await self._close_ports()
+            failed = await self._close_ports()  # noqa: ASYNC102  # bounded: see cleanup.py
         if failed is not None and error is None:
             raise failed
         return False

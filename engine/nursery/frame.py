@@ -35,7 +35,7 @@ async def run_turn(run: TurnRun) -> None:
         finally:
             if run.cause is None:
                 run.end(run.first_catch())
-            await conclude(run)
+            await conclude(run)  # noqa: ASYNC102  # bounded: see cleanup.py
 
 
 @enable_ki_protection
@@ -44,7 +44,7 @@ async def _loop_task(run: TurnRun) -> None:
         with run.scope:
             stop = await run_loop(run)
             run.end(Cause(kind="finished", reason=stop.reason, detail=stop.detail, reset_at=stop.reset_at))
-    except BaseException as error:
+    except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
         passing, ordinary = split(error)
         if ordinary is not None:
             run.crash(ordinary)
@@ -53,6 +53,6 @@ async def _loop_task(run: TurnRun) -> None:
         if passing is error:
             raise
         if passing is not None:
-            raise passing from None
+            raise passing from None  # noqa: ASYNC104  # what must pass is raised
     finally:
         run.loop_gone.set()

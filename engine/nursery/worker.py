@@ -54,7 +54,7 @@ async def work(step: Step, entry: Entry) -> None:
         # checkpoint, so this must come before anything that has an effect.
         await trio.lowlevel.checkpoint_if_cancelled()
         outcome = await _guarded(call)
-    except BaseException as error:
+    except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
         passing, ordinary = split(error)
         if passing is not None and _is_stray(passing):
             # Raised again far from its scope, by a tool that kept it: let out, it would end the step.
@@ -65,7 +65,7 @@ async def work(step: Step, entry: Entry) -> None:
         if passing is error:
             raise
         if passing is not None:
-            raise passing from None
+            raise passing from None  # noqa: ASYNC104  # what must pass is raised
     else:
         call.settle(outcome)
     step.start_admitted()

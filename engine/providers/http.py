@@ -198,7 +198,7 @@ class HttpStream:
         try:
             await trio.lowlevel.checkpoint()
         except trio.Cancelled:
-            await self._body.aclose(0)
+            await self._body.aclose(0)  # noqa: ASYNC102  # bounded: see cleanup.py
             raise
         with _renamed_errors(self._endpoint):
             events = self._decoder.feed(b"")  # raises what the last bytes ended in
@@ -287,18 +287,18 @@ class _Body:
         """Return what an error says, as far as it comes in reasonable time; close the connection."""
         page = b""
         try:
-            with trio.move_on_after(_ERROR_PATIENCE), suppress(httpx.HTTPError):
+            with trio.move_on_after(_ERROR_PATIENCE), suppress(httpx.HTTPError):  # noqa: ASYNC912  # the caller's code in it is the cancel point
                 while len(page) < _LONGEST_ERROR_BYTES and (chunk := await self.read()) is not None:
                     page += chunk
         finally:
-            await self.aclose(0)
+            await self.aclose(0)  # noqa: ASYNC102  # bounded: see cleanup.py
         return page[:_LONGEST_ERROR_BYTES]
 
     async def aclose(self, patience: float) -> None:
         """Read to the end for *patience* seconds, then close the connection."""
         if not self._is_closed:
             self._is_closed = True
-            with trio.move_on_after(patience) as scope:
+            with trio.move_on_after(patience) as scope:  # noqa: ASYNC912  # the caller's code in it is the cancel point
                 if patience == 0:
                     scope.cancel(reason="the rest of the answer is not wanted")
                 with suppress(httpx.HTTPError):

@@ -115,7 +115,7 @@ def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 
             instruments=[points],
             strict_exception_groups=True,
         )
-    except BaseException as error:  # told as a problem, with the point at which it happened
+    except BaseException as error:  # told as a problem, with the point at which it happened  # noqa: ASYNC103  # what must pass is split off and raised
         run.problems.append(f"the run raised {describe(error)}")
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise

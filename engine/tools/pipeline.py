@@ -218,16 +218,16 @@ def _refusal(answer: AnswerKind, feedback: str) -> Settlement | None:
 async def _run_body(site: CallSite, prepared: Prepared) -> Outcome:
     tool = prepared.tool
     returned: object = None
-    with trio.move_on_after(float("inf") if tool.timeout is None else tool.timeout):
+    with trio.move_on_after(float("inf") if tool.timeout is None else tool.timeout):  # noqa: ASYNC912  # the caller's code in it is the cancel point
         try:
             returned = await _unprotected(tool.body, prepared.arguments, site.context)
-        except BaseException as error:
+        except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
             passing, ordinary = split(error)
             if passing is error:
                 raise
             if passing is not None:
-                raise passing from None
-            return Outcome(settlement=_error_of(ordinary))
+                raise passing from None  # noqa: ASYNC104  # what must pass is raised
+            return Outcome(settlement=_error_of(ordinary))  # noqa: ASYNC104  # what must pass is raised
         return _outcome_of(returned)
     return _timed_out(site, tool.timeout or 0.0)
 
@@ -329,18 +329,18 @@ async def guard_hook(
     notice: Callable[[str, str], None],
 ) -> D | None:
     """Run a hook with a deadline: its decision, *default* for None, or None if it hung or raised. A checkpoint."""
-    with trio.move_on_after(timeout):
+    with trio.move_on_after(timeout):  # noqa: ASYNC912  # the caller's code in it is the cancel point
         try:
             decided = await hook(subject)
-        except BaseException as error:
+        except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
             passing, ordinary = split(error)
             if passing is error:
                 raise
             if passing is not None:
-                raise passing from None
+                raise passing from None  # noqa: ASYNC104  # what must pass is raised
             assert ordinary is not None
             notice("hook_failed", f"a hook failed: {describe(ordinary)}")
-            return None
+            return None  # noqa: ASYNC104  # what must pass is raised
         if decided is None:
             return default
         if type(decided) is not type(default):
