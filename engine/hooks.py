@@ -32,8 +32,8 @@ class ToolDecision:
     """What a tool hook wants.
 
     Attributes:
-        verdict: `"deny"` is final; `"ask"` makes it a question; `"allow"` answers a
-            question that no rule asked, and never overrules one.
+        verdict: `"deny"` is final; `"ask"` makes it a question; `"allow"` says that
+            this hook has no objection, and overrules no rule.
         reason: for the model, if denied; for the user, if the turn is to stop.
         arguments: other arguments, as JSON text; they are checked like the first.
         text: after the tool: what the model reads instead of the result.
