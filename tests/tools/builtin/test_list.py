@@ -63,7 +63,7 @@ async def test_what_is_no_folder(ctx: ToolContext, tmp_path: Path, path: str, er
     assert str(raised.value) == error
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.usefixtures("not_root")
 async def test_a_folder_that_may_not_be_read(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir(mode=0o000)
     with pytest.raises(ToolError, match="permission denied"):

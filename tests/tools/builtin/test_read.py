@@ -159,7 +159,7 @@ async def test_a_missing_file_is_answered_with_close_names(ctx: ToolContext, tmp
     assert str(raised.value) == "readme.md does not exist. Did you mean README.md or readme.rst, in the same folder?"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.usefixtures("not_root")
 async def test_a_file_that_may_not_be_read(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch(mode=0o000)
     with pytest.raises(ToolError, match="permission denied"):

@@ -102,7 +102,7 @@ async def test_what_can_not_be_written(ctx: ToolContext, tmp_path: Path, path: s
     assert (tmp_path / "file").read_text() == "kept"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+@pytest.mark.usefixtures("not_root")
 async def test_a_read_only_file_and_folder(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch(mode=0o444)
     (tmp_path / "sub").mkdir(mode=0o555)
