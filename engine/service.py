@@ -217,11 +217,11 @@ class Engine:
         cause = Cause(kind="left", reason="aborted", detail="the engine was closed")
         ending = [run for session in self._sessions.values() if (run := session.end_turn(cause)) is not None]
         try:
-            await self._manager.__aexit__(None, None, None)  # noqa: ASYNC102  # bounded: see cleanup.py
+            await self._manager.__aexit__(None, None, None)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
         except BaseException as raised:
             seen = public(raised)
             if error is not None and isinstance(seen, trio.Cancelled):
-                return False  # noqa: ASYNC104  # what must pass is raised
+                return False  # noqa: ASYNC104  # the body's own exception goes on
             if seen is raised:
                 raise
             raise seen from raised.__cause__  # noqa: ASYNC104  # what must pass is raised

@@ -439,13 +439,13 @@ class Turn:
             # A Cancelled that gets here is the host's, or it came with the turn's own deadline.
             self._run.end(self._run.first_catch() if isinstance(error, trio.Cancelled) else _LEFT)
         try:
-            await self._nursery.__aexit__(None, None, None)  # noqa: ASYNC102  # bounded: see cleanup.py
+            await self._nursery.__aexit__(None, None, None)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
         except BaseException as raised:
             seen = public(raised)
             if error is not None and isinstance(seen, trio.Cancelled):
                 # The body's exception is on its way already, a Cancelled or the
                 # host's own; the scope that was cancelled stays cancelled.
-                return False  # noqa: ASYNC104  # what must pass is raised
+                return False  # noqa: ASYNC104  # the body's own exception goes on
             if seen is raised:
                 raise
             raise seen from raised.__cause__  # noqa: ASYNC104  # what must pass is raised
