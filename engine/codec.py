@@ -40,6 +40,7 @@ from engine.events import DURABLE_TYPES, LIVE_TYPES, Durable, Live
 from engine.messages import (
     AssistantMessage,
     CallPart,
+    FilePart,
     ImagePart,
     Message,
     ProviderPart,
@@ -64,6 +65,7 @@ TAGS: Final[Mapping[type, str]] = {
     CallPart: "call",
     ProviderPart: "provider",
     ImagePart: "image",
+    FilePart: "file",
     UserMessage: "user",
     AssistantMessage: "assistant",
     ResultsMessage: "results",

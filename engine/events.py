@@ -191,7 +191,13 @@ class StepStarted(EventBase):
 
 @attrs.frozen(kw_only=True)
 class StepEnded(EventBase):
-    """A step is over; if `kept`, its message and results are in the transcript."""
+    """A step is over; if `kept`, its message and results are in the transcript.
+
+    Attributes:
+        usage: of this request; `usage.cache_share` is how much of the prompt came from a cache.
+        prefix_broken_at: where the request differed from the beginning of the one before it,
+            so that no cache could help from there on; empty: nowhere.
+    """
 
     step: int
     message_id: MessageId
@@ -200,6 +206,7 @@ class StepEnded(EventBase):
     usage: Usage
     cost: float
     kept: bool = True
+    prefix_broken_at: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -107,7 +107,10 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
         case ContextChanged():
             return attrs.evolve(state, context=event.context)
         case PermissionAsked() | PermissionAnswered() | RetryScheduled() | LoopContinued():
-            return attrs.evolve(state, turn=_apply_to_status(_open_turn(state, event), event))
+            state = attrs.evolve(state, turn=_apply_to_status(_open_turn(state, event), event))
+            if isinstance(event, LoopContinued) and event.reason == "signature_retry":
+                return attrs.evolve(state, reasoning_from=len(state.transcript))
+            return state
         case DoomDetected() | Notice():
             return state
     assert_never(event)
@@ -138,7 +141,10 @@ def _apply_to_session(
         case NudgeAdded():
             return attrs.evolve(state, transcript=state.transcript.append(event.message))
         case HistoryReplaced():
-            return attrs.evolve(state, transcript=Transcript(event.messages))
+            transcript = Transcript(event.messages)
+            # What the host rejected may be among the messages that were kept.
+            reasoning_from = len(transcript) if state.reasoning_from else 0
+            return attrs.evolve(state, transcript=transcript, reasoning_from=reasoning_from)
 
 
 def _promoted(state: SessionState, event: InputPromoted) -> SessionState:

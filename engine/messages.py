@@ -43,6 +43,12 @@ class Usage:
         """Everything that passed through the model."""
         return self.input + self.output + self.cache_read + self.cache_write
 
+    @property
+    def cache_share(self) -> float:
+        """How much of the prompt was read from a cache, from 0 to 1."""
+        prompt = self.input + self.cache_read + self.cache_write
+        return self.cache_read / prompt if prompt else 0.0
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             input=self.input + other.input,
@@ -54,11 +60,29 @@ class Usage:
 
 
 @attrs.frozen(kw_only=True)
+class Citation:
+    """A source that the model names for what it says.
+
+    Attributes:
+        url: where it is; empty for a document of the request.
+        title: what it is called.
+        quote: the words that are cited, where the host tells.
+        raw: the host's own record of it, as JSON text.
+    """
+
+    url: str = ""
+    title: str = ""
+    quote: str = ""
+    raw: str = ""
+
+
+@attrs.frozen(kw_only=True)
 class TextPart:
-    """Visible text."""
+    """Visible text, and the sources it names."""
 
     id: PartId
     text: str
+    citations: tuple[Citation, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -108,8 +132,18 @@ class ImagePart:
     data: str
 
 
+@attrs.frozen(kw_only=True)
+class FilePart:
+    """A file other than an image (a PDF, a recording), as base64."""
+
+    media_type: str
+    data: str
+    name: str = ""
+
+
 AssistantPart = TextPart | ReasoningPart | CallPart | ProviderPart
-UserPart = TextPart | ImagePart
+MediaPart = ImagePart | FilePart
+UserPart = TextPart | ImagePart | FilePart
 
 
 @attrs.frozen(kw_only=True)
@@ -122,6 +156,7 @@ class Settlement:
         reason: why it was aborted.
         outcome_unknown: it would not stop: its side effects may still come.
         images: shown to the model beside the text.
+        files: the same, other than images.
         failed: it completed, but what it ran reports failure (a non-zero exit).
         metadata: JSON for clients, never sent to the model.
     """
@@ -131,6 +166,7 @@ class Settlement:
     reason: AbortReason | None = None
     outcome_unknown: bool = False
     images: tuple[ImagePart, ...] = ()
+    files: tuple[FilePart, ...] = ()
     failed: bool = False
     metadata: str = ""
 
@@ -197,6 +233,18 @@ class ResultsMessage:
 Message = UserMessage | AssistantMessage | ResultsMessage
 
 
+class _Items(list[Message]):
+    """A list that can be referred to weakly, and is the same only as itself."""
+
+    __slots__ = ("__weakref__",)
+
+    def __hash__(self) -> int:  # type: ignore[override]  # a list has none; this one is looked up by what it is
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
 class Transcript(Sequence[Message]):
     """An immutable sequence of messages to which appending costs nothing.
 
@@ -208,12 +256,21 @@ class Transcript(Sequence[Message]):
     __slots__ = ("_items", "_length")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self._items: list[Message] = list(messages)
+        self._items: _Items = _Items(messages)
         self._length = len(self._items)
+
+    @property
+    def lineage(self) -> object:
+        """What all versions of this transcript have in common, and no other transcript has.
+
+        Two transcripts of one lineage agree as far as the shorter one goes. It can
+        be referred to weakly.
+        """
+        return self._items
 
     def append(self, *messages: Message) -> Transcript:
         """Return this transcript followed by *messages*."""
-        items = self._items if len(self._items) == self._length else self._items[: self._length]
+        items = self._items if len(self._items) == self._length else _Items(self._items[: self._length])
         items.extend(messages)
         longer = Transcript.__new__(Transcript)
         longer._items = items

@@ -11,9 +11,51 @@ from typing import Literal, get_args
 
 import attrs
 
-from engine.messages import FinishReason, Transcript, Usage
+from engine.errors import ConfigError
+from engine.messages import Citation, FinishReason, Transcript, Usage
 
 ToolChoice = Literal["auto", "none", "required"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+CacheLifetime = Literal["off", "5m", "1h"]
+
+
+@attrs.frozen(kw_only=True)
+class ModelOptions:
+    """How a model is to work; None: as its host has it by default.
+
+    What a host, or a model, does not take is left out of the request.
+
+    Attributes:
+        effort: how much it thinks.
+        temperature: how much chance there is in its words.
+        cache: how long the host keeps the request's beginning, where that can be chosen.
+        output_cap: tokens that one answer may have.
+    """
+
+    effort: Effort | None = None
+    temperature: float | None = None
+    cache: CacheLifetime | None = None
+    output_cap: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        for name, allowed in (("effort", get_args(Effort)), ("cache", get_args(CacheLifetime))):
+            if getattr(self, name) is not None and getattr(self, name) not in allowed:
+                raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
+        if self.temperature is not None and not _is_number(self.temperature, 0.0, 2.0):
+            raise ConfigError(f"temperature must be a number from 0 to 2, not {self.temperature!r}")
+        if self.output_cap is not None and (
+            not _is_number(self.output_cap, 1) or self.output_cap != int(self.output_cap)
+        ):
+            raise ConfigError(f"output_cap must be a whole number above 0, not {self.output_cap!r}")
+
+    def over(self, base: ModelOptions) -> ModelOptions:
+        """Return these options, and those of *base* where these say nothing."""
+        chosen = {f.name: getattr(self, f.name) for f in attrs.fields(ModelOptions)}
+        return attrs.evolve(base, **{name: value for name, value in chosen.items() if value is not None})
+
+
+def _is_number(value: object, least: float, most: float = float("inf")) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
 
 
 @attrs.frozen(kw_only=True)
@@ -21,14 +63,22 @@ class ModelInfo:
     """A model's limits and prices; prices are per million tokens.
 
     Attributes:
-        name: as a user writes it, `provider/model`.
+        name: as a user writes it, `host/model`.
         context: tokens of the window.
         output: tokens of the longest answer.
+        is_known: whether the limits were told by somebody, not assumed.
+        host: what requests at once are counted by; empty: this model alone.
+        parallel: requests at once that its host is sent at most, by this engine; None: no limit.
+        options: what holds for this model unless a turn says otherwise.
     """
 
     name: str
     context: int = 200_000
     output: int = 64_000
+    is_known: bool = True
+    host: str = ""
+    parallel: int | None = None
+    options: ModelOptions = ModelOptions()
     price_input: float = 0.0
     price_output: float = 0.0
     price_cache_read: float = 0.0
@@ -55,7 +105,13 @@ class ToolSchema:
 
 @attrs.frozen(kw_only=True)
 class ModelRequest:
-    """One request, complete."""
+    """One request, complete.
+
+    Attributes:
+        session_id: whose it is: hosts keep the requests of one conversation near to each other.
+        output_schema: a JSON schema that the answer's text must fit.
+        reasoning_from: messages before this one are sent without their thinking: the host no longer accepts it.
+    """
 
     model: str
     system: str
@@ -64,7 +120,9 @@ class ModelRequest:
     tool_choice: ToolChoice = "auto"
     max_output: int = 8_192
     output_schema: str | None = None
-    drop_reasoning: bool = False
+    reasoning_from: int = 0
+    session_id: str = ""
+    options: ModelOptions = ModelOptions()
 
 
 # -- what streams back ---------------------------------------------------------
@@ -95,6 +153,14 @@ class TextDone:
     """The block is whole."""
 
     id: str
+
+
+@attrs.frozen
+class Cited:
+    """What the block of text says has this source."""
+
+    id: str
+    citation: Citation
 
 
 @attrs.frozen
@@ -156,6 +222,25 @@ class ProviderItem:
 
 
 @attrs.frozen
+class PrefixBroken:
+    """The request does not begin with the bytes of the one before it, so no cache could help.
+
+    Attributes:
+        at: the first piece which differs: `"system"`, `"tool read"`, `"message 3"`.
+    """
+
+    at: str
+
+
+@attrs.frozen
+class Unread:
+    """What the host sent besides, and nobody understood: a kind of event, and how often."""
+
+    kind: str
+    count: int = 1
+
+
+@attrs.frozen
 class UsageReported:
     """Cumulative usage of this answer; the last one counts."""
 
@@ -176,6 +261,7 @@ StreamEvent = (
     | TextStarted
     | TextChunk
     | TextDone
+    | Cited
     | ReasoningStarted
     | ReasoningChunk
     | ReasoningDone
@@ -183,6 +269,8 @@ StreamEvent = (
     | ToolCallChunk
     | ToolCallDone
     | ProviderItem
+    | PrefixBroken
+    | Unread
     | UsageReported
     | Finished
 )

@@ -100,7 +100,11 @@ class OpenTurn:
 
 @attrs.frozen(kw_only=True)
 class SessionState:
-    """A session as it stands after its last event."""
+    """A session as it stands after its last event.
+
+    Attributes:
+        reasoning_from: messages before this one are sent without their thinking, which the host has rejected.
+    """
 
     session_id: SessionId = SessionId("")
     seq: int = 0
@@ -108,6 +112,7 @@ class SessionState:
     parent_id: SessionId | None = None
     context: SharedContext = SharedContext(cwd="")
     transcript: Transcript = attrs.field(factory=Transcript)
+    reasoning_from: int = 0
     inbox: tuple[PendingInput, ...] = ()
     turn: OpenTurn | None = None
     last_result: TurnResult | None = None

@@ -15,10 +15,12 @@ import attrs
 
 from engine.events import PartKind
 from engine.ids import CallId, PartId
-from engine.messages import FinishReason, Usage
+from engine.messages import Citation, FinishReason, Usage
 from engine.model import (
+    Cited,
     Finished,
     Ping,
+    PrefixBroken,
     ProviderItem,
     ReasoningChunk,
     ReasoningDone,
@@ -30,6 +32,7 @@ from engine.model import (
     ToolCallChunk,
     ToolCallDone,
     ToolCallStarted,
+    Unread,
     UsageReported,
 )
 
@@ -67,6 +70,7 @@ class CloseBlock:
     kind: Literal["text", "reasoning"]
     signature: str | None = None
     redacted: str | None = None
+    citations: tuple[Citation, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -99,6 +103,7 @@ class _Block:
     call_id: CallId | None = None
     tool: str = ""
     chunks: list[str] = attrs.field(factory=list[str])
+    citations: list[Citation] = attrs.field(factory=list[Citation])
 
 
 @attrs.define(eq=False)
@@ -109,6 +114,8 @@ class Demux:
         finish: why the model stopped; None until it said so.
         usage: the last usage that was reported.
         slips: protocol slips by kind.
+        unread: what the provider sent and nobody understood, by kind.
+        broken_at: where the request differs from the beginning of the one before it.
     """
 
     _new_id: Callable[[str], str]
@@ -116,6 +123,8 @@ class Demux:
     finish_detail: str = attrs.field(default="", init=False)
     usage: Usage = attrs.field(factory=Usage, init=False)
     slips: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
+    unread: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
+    broken_at: str = attrs.field(default="", init=False)
     _open: dict[tuple[_BlockKind, str], _Block] = attrs.field(factory=dict[tuple[_BlockKind, str], _Block], init=False)
     _closed_calls: set[str] = attrs.field(factory=set[str], init=False)
 
@@ -141,7 +150,7 @@ class Demux:
             if kind == "call":
                 self._close_call(stream_id, block, out, complete=False)
             else:
-                out.append(CloseBlock(part_id=block.part_id, kind=kind))
+                out.append(CloseBlock(part_id=block.part_id, kind=kind, citations=tuple(block.citations)))
         self._open.clear()
         return out
 
@@ -158,16 +167,25 @@ class Demux:
             case TextDone():
                 self._close("text", event.id, CloseBlockFields(), out)
             case ReasoningDone():
-                if event.redacted is not None and ("reasoning", event.id) not in self._open:
-                    self._open_block("reasoning", event.id, out)
-                fields = CloseBlockFields(signature=event.signature, redacted=event.redacted)
-                self._close("reasoning", event.id, fields, out)
+                self._end_reasoning(event, out)
             case ProviderItem():
                 part_id = PartId(self._new_id("part"))
                 out.append(OpenBlock(part_id, "provider"))
                 out.append(CloseItem(part_id=part_id, kind=event.kind, data=event.data))
+            case Cited():
+                self._cite(event, out)
+            case _:
+                self._note(event)
+
+    def _note(self, event: UsageReported | PrefixBroken | Unread | Finished | Ping | TextChunk) -> None:
+        """Take what belongs to the answer as a whole."""
+        match event:
             case UsageReported():
                 self.usage = event.usage
+            case PrefixBroken():
+                self.broken_at = event.at
+            case Unread():
+                self.unread[event.kind] = self.unread.get(event.kind, 0) + event.count
             case Finished():
                 self._finish(event)
             case Ping() | TextChunk():
@@ -182,6 +200,19 @@ class Demux:
         if event.text:
             out.append(Grow(block.part_id, event.text))
 
+    def _end_reasoning(self, event: ReasoningDone, out: list[Command]) -> None:
+        has_more = event.redacted is not None or event.signature is not None
+        if has_more and ("reasoning", event.id) not in self._open:
+            self._open_block("reasoning", event.id, out)
+        fields = CloseBlockFields(signature=event.signature, redacted=event.redacted)
+        self._close("reasoning", event.id, fields, out)
+
+    def _cite(self, event: Cited, out: list[Command]) -> None:
+        block = self._open.get(("text", event.id))
+        if block is None:
+            block = self._open_block("text", event.id, out, slip="delta_before_start")
+        block.citations.append(event.citation)
+
     def _start(self, kind: Literal["text", "reasoning"], stream_id: str, out: list[Command]) -> None:
         if (kind, stream_id) in self._open:
             self._slip("duplicate_start")
@@ -195,7 +226,15 @@ class Demux:
         if block is None:
             self._slip("end_without_start")
             return
-        out.append(CloseBlock(part_id=block.part_id, kind=kind, signature=fields.signature, redacted=fields.redacted))
+        out.append(
+            CloseBlock(
+                part_id=block.part_id,
+                kind=kind,
+                signature=fields.signature,
+                redacted=fields.redacted,
+                citations=tuple(block.citations),
+            )
+        )
 
     def _feed_call(self, event: ToolCallStarted | ToolCallChunk | ToolCallDone, out: list[Command]) -> None:
         block = self._open.get(("call", event.id))

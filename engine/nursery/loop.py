@@ -115,7 +115,8 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
         tool_choice="none" if wrapped_up else "auto",
         max_output=min(state.output_cap, model.info.output),
         output_schema=run.output_schema,
-        drop_reasoning=state.signature_retried,
+        reasoning_from=run.journal.journal.state.reasoning_from,
+        session_id=run.journal.journal.session_id,
     )
     step = begin_step(run, model, request, number=number, attempt=attempt, wrapped_up=wrapped_up)
     outcome = await run_step(step)

@@ -136,7 +136,7 @@ class Step:
         if command.kind == "text":
             self._texts.append(text)
             self.has_content = self.has_content or bool(text)
-            self._end_part(TextPart(id=command.part_id, text=text))
+            self._end_part(TextPart(id=command.part_id, text=text, citations=command.citations))
         else:
             self._end_part(
                 ReasoningPart(
@@ -197,6 +197,9 @@ class Step:
         if self.demux.slips:
             told = ", ".join(f"{kind} ×{count}" for kind, count in sorted(self.demux.slips.items()))
             self.run.notice("info", "protocol_slips", f"the provider slipped against its own protocol: {told}")
+        if self.demux.unread:
+            told = ", ".join(f"{kind} ×{count}" for kind, count in sorted(self.demux.unread.items()))
+            self.run.notice("info", "unread_events", f"the provider sent what this engine does not know: {told}")
 
     # -- the calls ------------------------------------------------------------------------
 
@@ -327,6 +330,7 @@ class Step:
                 usage=self.demux.usage,
                 cost=self.cost,
                 kept=keep,
+                prefix_broken_at=self.demux.broken_at,
             )
         )
         self.run.step = None

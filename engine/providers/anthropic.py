@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from engine._version import __version__
-from engine.providers.anthropic_decode import Decoder
-from engine.providers.anthropic_encode import encode
-from engine.providers.anthropic_errors import HOST, failure
+from functools import partial
+
+import attrs
+
+from engine.providers.anthropic_decode import AnthropicReader
+from engine.providers.anthropic_encode import encoder
+from engine.providers.complaints import http_failure
+from engine.providers.decoding import decoder_for
+from engine.providers.quirks import Quirks
 from engine.providers.wire import WireFormat
 
 API_VERSION = "2023-06-01"
 
 
-def headers(key: str) -> dict[str, str]:
-    """Return the headers that a request with *key* needs."""
-    return {"x-api-key": key, "anthropic-version": API_VERSION, "user-agent": f"nursery-engine/{__version__}"}
-
-
-MESSAGES = WireFormat(
-    host=HOST,
-    path="/v1/messages",
-    content_type="text/event-stream",
-    headers=headers,
-    encode=encode,
-    decoder=Decoder,
-    failure=failure,
-)
+def wire(quirks: Quirks) -> WireFormat:
+    """Return the format as a host with *quirks* speaks it."""
+    quirks = attrs.evolve(quirks, title=quirks.title or "Anthropic")
+    return WireFormat(
+        host=quirks.title,
+        path=lambda _: "/v1/messages",
+        accept="text/event-stream",
+        headers=lambda _: {"anthropic-version": API_VERSION},
+        encoder=partial(encoder, quirks),
+        decoder=lambda content_type: decoder_for(AnthropicReader(quirks.title), content_type),
+        failure=partial(http_failure, quirks.title),
+    )

@@ -20,9 +20,10 @@ from collections import Counter
 
 import attrs
 
-from engine.errors import ConnectionBroken, ProviderError, ProviderProtocolError
-from engine.messages import FinishReason, Usage
+from engine.errors import ProviderProtocolError
+from engine.messages import Citation, FinishReason, Usage
 from engine.model import (
+    Cited,
     Finished,
     Ping,
     ProviderItem,
@@ -38,9 +39,8 @@ from engine.model import (
     ToolCallStarted,
     UsageReported,
 )
-from engine.providers.anthropic_errors import stream_failure
-from engine.providers.jsonvalue import Json, as_object, dumps, loads, number, text
-from engine.providers.sse import ServerSentEvent, SseParser
+from engine.providers.complaints import stream_failure
+from engine.providers.jsonvalue import Json, as_list, as_object, dumps, loads, number, text
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -63,60 +63,42 @@ class _Block:
 
 
 @attrs.define(eq=False)
-class Decoder:
-    """Turns the bytes of one answer into stream events, however they are cut.
+class AnthropicReader:
+    """Makes stream events of one answer's events.
 
     Attributes:
+        host: for error texts.
         is_over: the answer has come to its proper end.
         ignored: what was not understood or has no neutral form, counted by name.
     """
 
+    host: str = "Anthropic"
     is_over: bool = attrs.field(default=False, init=False)
     ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
-    _sse: SseParser = attrs.field(factory=SseParser, init=False)
     _blocks: dict[int, _Block] = attrs.field(factory=dict[int, _Block], init=False)
     _ids: set[str] = attrs.field(factory=set[str], init=False)
     _usage: Usage = attrs.field(factory=Usage, init=False)
     _stop_reason: str | None = attrs.field(default=None, init=False)
     _detail: str = attrs.field(default="", init=False)
-    _failure: ProviderError | None = attrs.field(default=None, init=False)
 
-    def feed(self, data: bytes) -> list[StreamEvent]:
-        """Return the events that *data* completes; raise what ended the answer before."""
-        return self._decode(self._sse.feed(data))
+    def read_document(self, document: Json, out: list[StreamEvent]) -> None:
+        """Take a message that was not streamed."""
+        if document.get("type") == "error":
+            raise stream_failure(self.host, document.get("error"))
+        self._count(document.get("usage"), out)
+        for index, content in enumerate(as_list(document.get("content"))):
+            self._open({"index": index, "content_block": content}, out)
+            block = self._blocks.pop(index)
+            block.signature = text(block.content, "signature")
+            _close(block, out)
+        self._note_end(document)
+        self._finish(out)
 
-    def close(self) -> list[StreamEvent]:
-        """Return what is left at the end of the bytes; raise `ConnectionBroken` if the answer was cut short."""
-        if self._failure is None and not self.is_over:
-            return self._end()
-        return self._decode([])
+    def end(self, out: list[StreamEvent]) -> None:
+        """The bytes are over: without its `message_stop` an answer is not whole."""
 
-    def _end(self) -> list[StreamEvent]:
-        try:
-            events = self._decode(self._sse.close())
-        except ProviderProtocolError:  # no lie of the host, but an event cut in two
-            events = []
-            self._failure = None
-        if self._failure is None and not self.is_over:
-            self._failure = ConnectionBroken("Anthropic: the stream ended in the middle of the answer", retryable=True)
-        return events or self._decode([])
-
-    def _decode(self, raw: list[ServerSentEvent]) -> list[StreamEvent]:
-        if self._failure is not None:
-            raise self._failure
-        events: list[StreamEvent] = []
-        try:
-            for item in raw:
-                if self.is_over:
-                    break
-                self._read(_parse(item.data), events)
-        except ProviderError as failure:
-            self._failure = failure
-            if not events:
-                raise
-        return events
-
-    def _read(self, event: Json, out: list[StreamEvent]) -> None:
+    def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
+        """Take an event; its type stands in the event itself."""
         match event.get("type"):
             case "content_block_delta":
                 self._extend(event, out)
@@ -136,7 +118,7 @@ class Decoder:
             case "ping":
                 out.append(Ping())
             case "error":
-                raise stream_failure(event.get("error"))
+                raise stream_failure(self.host, event.get("error"))
             case other:
                 self.ignored[str(other)] += 1
 
@@ -152,6 +134,8 @@ class Decoder:
             case "thinking", "thinking_delta":
                 if piece := text(delta, "thinking"):
                     out.append(ReasoningChunk(block.id, piece))
+            case "text", "citations_delta":
+                _cite(block, delta.get("citation"), out)
             case "thinking", "signature_delta":
                 block.signature += text(delta, "signature")
             case "tool_use", "input_json_delta":
@@ -176,6 +160,8 @@ class Decoder:
                 out.append(TextStarted(block.id))
                 if piece := text(content, "text"):
                     out.append(TextChunk(block.id, piece))
+                for citation in as_list(content.get("citations")):
+                    _cite(block, citation, out)
             case "thinking":
                 out.append(ReasoningStarted(block.id))
                 block.signature = text(content, "signature")
@@ -230,6 +216,13 @@ def _close(block: _Block, out: list[StreamEvent]) -> None:
             out.append(ProviderItem(block.id, kind, dumps(_gathered(block))))
 
 
+def _cite(block: _Block, citation: object, out: list[StreamEvent]) -> None:
+    if facts := as_object(citation):
+        title = text(facts, "title") or text(facts, "document_title")
+        found = Citation(url=text(facts, "url"), title=title, quote=text(facts, "cited_text"), raw=dumps(facts))
+        out.append(Cited(block.id, found))
+
+
 def _gathered(block: _Block) -> Json:
     streamed = "".join(block.arguments)
     if not streamed:
@@ -238,14 +231,6 @@ def _gathered(block: _Block) -> Json:
         return block.content | {"input": loads(streamed)}
     except ValueError as error:
         raise ProviderProtocolError(f"Anthropic: the input of a {block.kind} is no JSON", retryable=True) from error
-
-
-def _parse(data: str) -> Json:
-    try:
-        event = loads(data)
-    except ValueError as error:
-        raise ProviderProtocolError("Anthropic: an event of the stream is no JSON", retryable=True) from error
-    return as_object(event)
 
 
 def _index(event: Json) -> int:

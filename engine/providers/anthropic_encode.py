@@ -1,153 +1,214 @@
 """The neutral transcript as a request to the Anthropic Messages API.
 
 The API wants turns of user and assistant by turns, a user's first; the results of
-an assistant's calls at the very start of the turn after it, each call with one and
-no result without its call; no empty text; no thinking that it has not signed, and
-none at the end of a turn. A transcript is already true to most of that. What it
-may still lack is repaired here rather than refused, since a session whose every
-request is refused is lost: a call without a result gets one which says so, a
-result without a call is left out, and so is a hosted tool's work of which one half
-is missing. Anything that would change what was *said* is not repaired: a
-transcript that begins with the model, or ends with it other than by a pause, is a
-`ConfigError`. (To end with the model's text is a prefill, which asks it to go on in
-mid-sentence. No transcript of ours means that, and newer models refuse it.)
+an assistant's calls at the very start of the turn after it; no thinking that it has
+not signed, and none at the end of a turn. A hosted tool's work of which one half is
+missing is left out. The rest of what a transcript may lack is put right by the
+`Arranger`.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import assert_never
 
 import attrs
 
-from engine.errors import ConfigError
 from engine.messages import (
-    AssistantMessage,
     AssistantPart,
     CallPart,
-    CallResult,
     ImagePart,
+    MediaPart,
     ProviderPart,
     ReasoningPart,
-    ResultsMessage,
-    Settlement,
     TextPart,
-    UserMessage,
     UserPart,
 )
-from engine.model import ModelRequest, ToolChoice, ToolSchema
-from engine.providers.jsonvalue import Json, as_object, dumps, loads, text
-
-PREFIX = "anthropic/"
+from engine.model import CacheLifetime, Effort, ModelRequest, ToolChoice, ToolSchema
+from engine.providers.encoding import Chunk, Encoder, Piece, TurnWriter, array, members
+from engine.providers.items import (
+    Answered,
+    AssistantItem,
+    Item,
+    ResultsItem,
+    UserItem,
+    arguments_of,
+    safe_id,
+    schema_of,
+)
+from engine.providers.jsonvalue import Json, as_object, loads, text, to_bytes
+from engine.providers.quirks import Quirks, nearest_effort
+from engine.providers.wire import own_name
 
 _TOOL_CHOICE: dict[ToolChoice, str] = {"auto": "auto", "none": "none", "required": "any"}
-_IMAGE_TYPES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
 _THINKING = {"thinking", "redacted_thinking"}
-_SAFE_ID = re.compile(r"(?!x-)[A-Za-z0-9_-]+")
-_UNSAFE_IN_TOOL = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST_TOOL = 128
+_TURNS = TurnWriter()
+# Tokens of thinking where they have to be said as a number; the answer comes on top.
+_BUDGETS: dict[Effort, int] = {
+    "minimal": 1_024,
+    "low": 4_096,
+    "medium": 10_240,
+    "high": 24_576,
+    "xhigh": 32_768,
+    "max": 49_152,
+}
+_SMALLEST_BUDGET = 1_024
+_STAND_IN: Json = {"name": "unavailable", "description": "Not offered.", "input_schema": {"type": "object"}}
 
 
-def encode(request: ModelRequest) -> bytes:
-    """Return the body for *request*; raise `ConfigError` for a transcript that can't be one."""
-    turns = _turns(request)
-    body: Json = {
-        "model": request.model.removeprefix(PREFIX),
-        "max_tokens": request.max_output,
-        "stream": True,
-    }
-    if request.system.strip():
-        body["system"] = request.system
-    if tools := _tools(request, turns):
-        choice = request.tool_choice if request.tools else "none"
-        body |= {"tools": tools, "tool_choice": {"type": _TOOL_CHOICE[choice]}}
-    if request.output_schema is not None:
-        body["output_config"] = {"format": {"type": "json_schema", "schema": _schema(request.output_schema, "output")}}
-    body["messages"] = [{"role": turn.role, "content": turn.blocks} for turn in turns]
-    # A lone surrogate has no UTF-8, and its escape is refused as invalid: "?" it is.
-    return dumps(body).encode("utf-8", "replace")
+def encoder(quirks: Quirks) -> Encoder[State]:
+    """Return an encoder for one model."""
+    return Encoder(AnthropicDialect(quirks), quirks)
 
 
-def wire_id(call_id: str) -> str:
-    """Return *call_id* in the characters that the API allows; different ids stay different.
+@attrs.frozen
+class State:
+    """What is open: the role of the last turn; and whether there was a call."""
 
-    Almost all ids pass unchanged. One that has other characters, or looks as if it
-    had been through here already, is spelt out behind an `x-`.
-    """
-    if _SAFE_ID.fullmatch(call_id):
-        return call_id
-    return "x-" + "".join(char if char.isascii() and char.isalnum() else f"_{ord(char):x}_" for char in call_id)
+    role: str | None = None
+    has_calls: bool = False
 
 
-# -- turns ---------------------------------------------------------------------
+@attrs.frozen
+class AnthropicDialect:
+    """How the Messages API writes a request."""
 
+    quirks: Quirks
 
-@attrs.define(eq=False)
-class _Turn:
-    role: str
-    blocks: list[Json]
-    paused: bool = False
+    def start(self) -> State:
+        """Return the state before the first item."""
+        return State()
 
+    def opening(self, request: ModelRequest) -> list[Piece]:
+        """Return what stays the same from step to step."""
+        pieces = [Piece("model", b'{"model":%s,"stream":true' % to_bytes(own_name(request)))]
+        if config := self._output_config(request):
+            pieces.append(Piece("output", b"," + members({"output_config": config})))
+        marker = _marker(request.options.cache or "5m") if self.quirks.marks else None
+        if request.tools:
+            documents = [_tool(tool) for tool in request.tools]
+            if marker:
+                documents[-1]["cache_control"] = marker
+            pieces += [Piece("tools", b',"tools":['), *array(request.tools, documents), Piece("tools", b"]")]
+        if request.system.strip():
+            block: Json = {"type": "text", "text": request.system} | ({"cache_control": marker} if marker else {})
+            pieces.append(Piece("system", b',"system":' + to_bytes([block])))
+        return [*pieces, Piece("messages", b',"messages":[')]
 
-@attrs.define(eq=False)
-class _Turns:
-    """Gathers blocks into turns; a call's result waits for the end of its results."""
-
-    turns: list[_Turn] = attrs.field(factory=list[_Turn])
-    calls: Sequence[CallPart] = ()
-    results: dict[str, CallResult] = attrs.field(factory=dict[str, CallResult])
-
-    def add(self, role: str, blocks: list[Json], *, paused: bool = False) -> None:
-        if not blocks:
-            return
-        if not self.turns or self.turns[-1].role != role:
-            self.turns.append(_Turn(role, []))
-        self.turns[-1].blocks += blocks
-        self.turns[-1].paused = paused
-
-    def take_results(self, results: Iterable[CallResult]) -> None:
-        for result in results:
-            self.results.setdefault(result.call_id, result)
-
-    def answer_calls(self) -> None:
-        self.add("user", [_result_block(call, self.results.get(call.call_id)) for call in self.calls])
-        self.calls = ()
-        self.results.clear()
-
-
-def _turns(request: ModelRequest) -> list[_Turn]:
-    gathered = _Turns()
-    for message in request.transcript:
-        match message:
-            case ResultsMessage():
-                gathered.take_results(message.results)
-            case UserMessage():
-                gathered.answer_calls()
-                gathered.add("user", list(_user_blocks(message.parts)))
-            case AssistantMessage():
-                gathered.answer_calls()
-                blocks = [block for part in message.parts for block in _assistant_blocks(part, request)]
-                gathered.add("assistant", blocks, paused=message.finish == "pause")
-                gathered.calls = message.calls
+    def add(self, state: State, item: Item) -> tuple[State, list[Chunk]]:
+        """Write an item as blocks of a turn."""
+        match item:
+            case UserItem():
+                role, chunks = _TURNS.write(state.role, "user", [(_user_block(part), True) for part in item.parts])
+            case AssistantItem():
+                blocks = [(block, text(block, "type") not in _THINKING) for block in _assistant_blocks(item)]
+                role, chunks = _TURNS.write(state.role, "assistant", blocks)
+            case ResultsItem():
+                role, chunks = _TURNS.write(state.role, "user", [(_result_block(each), True) for each in item.answered])
             case _:
-                assert_never(message)
-    gathered.answer_calls()
-    return _checked(_pruned(gathered.turns))
+                assert_never(item)
+        return State(role, state.has_calls or isinstance(item, ResultsItem)), chunks
+
+    def closing(self, state: State, request: ModelRequest) -> bytes:
+        """Return what may differ from step to step."""
+        body: Json = {"max_tokens": request.max_output}
+        thinking = self._thinking(request)
+        if request.tools:
+            choice = request.tool_choice if not thinking or request.tool_choice != "required" else "auto"
+            body["tool_choice"] = {"type": _TOOL_CHOICE[choice]}
+        elif state.has_calls:
+            # A transcript with calls is refused where no tool is declared.
+            body |= {"tools": [_STAND_IN], "tool_choice": {"type": "none"}}
+        if thinking:
+            body["thinking"] = thinking
+        elif request.options.temperature is not None and self.quirks.temperature:
+            body["temperature"] = min(1.0, request.options.temperature)
+        return _TURNS.close(state.role) + b"]," + members(body) + b"}"
+
+    def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
+        """Put a cache marker at the end of a block."""
+        return data[:-1] + b"," + members({"cache_control": _marker(lifetime)}) + b"}"
+
+    def _output_config(self, request: ModelRequest) -> Json:
+        config: Json = {}
+        if request.output_schema is not None:
+            config["format"] = {"type": "json_schema", "schema": schema_of(request.output_schema, "output")}
+        effort = request.options.effort
+        if self.quirks.adaptive_thinking and effort is not None and effort != "none":
+            config["effort"] = nearest_effort(effort, self.quirks.efforts)
+        return config
+
+    def _thinking(self, request: ModelRequest) -> Json:
+        effort = request.options.effort
+        if effort is None or effort == "none":
+            return {}
+        if self.quirks.adaptive_thinking:
+            return {"type": "adaptive"}
+        budget = min(_BUDGETS[effort], request.max_output - _SMALLEST_BUDGET)
+        if not self.quirks.thinking_budget or budget < _SMALLEST_BUDGET:
+            return {}
+        return {"type": "enabled", "budget_tokens": budget}
 
 
-def _pruned(turns: list[_Turn]) -> list[_Turn]:
-    """Take away what may not stand where it stands, and the turns that this empties."""
-    pruned = _Turns()
-    for turn in turns:
-        if turn.role == "assistant":
-            is_open = turn.paused and turn is turns[-1]
-            turn.blocks = _without_halves(turn.blocks, may_be_open=is_open)
-            while turn.blocks and turn.blocks[-1]["type"] in _THINKING:
-                turn.blocks.pop()
-        pruned.add(turn.role, turn.blocks, paused=turn.paused)
-    return pruned.turns
+def _marker(lifetime: CacheLifetime) -> Json:
+    if lifetime == "off":
+        return {}
+    return {"type": "ephemeral"} | ({"ttl": "1h"} if lifetime == "1h" else {})
+
+
+# -- blocks --------------------------------------------------------------------
+
+
+def _user_block(part: UserPart) -> Json:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    return _media_block(part)
+
+
+def _media_block(part: MediaPart) -> Json:
+    source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    if isinstance(part, ImagePart):
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source} | ({"title": part.name} if part.name else {})
+
+
+def _assistant_blocks(item: AssistantItem) -> list[Json]:
+    blocks = [block for part in item.parts for block in _blocks(part)]
+    blocks = _without_halves(blocks, may_be_open=item.is_paused)
+    while blocks and blocks[-1]["type"] in _THINKING:
+        blocks.pop()
+    return blocks
+
+
+def _blocks(part: AssistantPart) -> Iterator[Json]:
+    match part:
+        case TextPart():
+            yield {"type": "text", "text": part.text}
+        case ReasoningPart():
+            if part.redacted is not None:
+                yield {"type": "redacted_thinking", "data": part.redacted}
+            elif part.signature is not None:
+                yield {"type": "thinking", "thinking": part.text, "signature": part.signature}
+        case CallPart():
+            yield {
+                "type": "tool_use",
+                "id": safe_id(part.call_id),
+                "name": part.tool,
+                "input": as_object(loads(arguments_of(part))),
+            }
+        case ProviderPart():
+            yield from _provider_block(part)
+        case _:
+            assert_never(part)
+
+
+def _provider_block(part: ProviderPart) -> Iterator[Json]:
+    try:
+        block = as_object(loads(part.data))
+    except ValueError:
+        return
+    if "type" in block:
+        yield block
 
 
 def _without_halves(blocks: list[Json], *, may_be_open: bool) -> list[Json]:
@@ -174,140 +235,17 @@ def _is_hosted_result(block: Json) -> bool:
     return text(block, "type").endswith("_tool_result")
 
 
-def _checked(turns: list[_Turn]) -> list[_Turn]:
-    if not turns:
-        raise ConfigError("nothing to send: the transcript has no text, image or result in it")
-    if turns[0].role != "user":
-        raise ConfigError("the transcript begins with the model: put a user message before it")
-    if turns[-1].role != "user" and not turns[-1].paused:
-        raise ConfigError("the transcript ends with the model's own words: append a user message or results")
-    return turns
-
-
-# -- blocks --------------------------------------------------------------------
-
-
-def _text_block(whole: str) -> Iterator[Json]:
-    if whole.strip():
-        yield {"type": "text", "text": whole}
-
-
-def _image_block(image: ImagePart) -> Json:
-    if image.media_type not in _IMAGE_TYPES or not image.data:
-        return {"type": "text", "text": f"(an image of type {image.media_type} is left out: this model can't read it)"}
-    return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
-
-
-def _user_blocks(parts: Iterable[UserPart]) -> Iterator[Json]:
-    for part in parts:
-        match part:
-            case TextPart():
-                yield from _text_block(part.text)
-            case ImagePart():
-                yield _image_block(part)
-            case _:
-                assert_never(part)
-
-
-def _assistant_blocks(part: AssistantPart, request: ModelRequest) -> Iterator[Json]:
-    match part:
-        case TextPart():
-            yield from _text_block(part.text)
-        case ReasoningPart():
-            if part.model == request.model and not request.drop_reasoning:
-                yield from _thinking_block(part)
-        case CallPart():
-            yield {
-                "type": "tool_use",
-                "id": wire_id(part.call_id),
-                "name": _wire_tool(part.tool),
-                "input": _arguments(part),
-            }
-        case ProviderPart():
-            if _provider(part.model) == _provider(request.model):
-                yield from _provider_block(part)
-        case _:
-            assert_never(part)
-
-
-def _provider(model: str) -> str:
-    return model.rpartition("/")[0]
-
-
-def _thinking_block(part: ReasoningPart) -> Iterator[Json]:
-    if part.redacted is not None:
-        yield {"type": "redacted_thinking", "data": part.redacted}
-    elif part.signature is not None:
-        yield {"type": "thinking", "thinking": part.text, "signature": part.signature}
-
-
-def _provider_block(part: ProviderPart) -> Iterator[Json]:
-    try:
-        block = as_object(loads(part.data))
-    except ValueError:
-        return
-    if "type" in block:
-        yield block
-
-
-def _arguments(call: CallPart) -> Json:
-    """Return the arguments as an object; broken ones as an empty one, for the result says what was wrong."""
-    if not call.complete:
-        return {}
-    try:
-        return as_object(loads(call.arguments, parse_float=_finite, parse_constant=_finite))
-    except ValueError:
-        return {}
-
-
-def _finite(literal: str) -> float:
-    """Return the number; what Python reads but JSON can't say (NaN, 1e999) is a `ValueError`."""
-    value = float(literal)
-    if not math.isfinite(value):
-        raise ValueError(literal)
-    return value
-
-
-def _result_block(call: CallPart, result: CallResult | None) -> Json:
-    settlement = result.settlement if result else Settlement(status="aborted", text="(no result was recorded)")
-    block: Json = {"type": "tool_result", "tool_use_id": wire_id(call.call_id)}
-    if settlement.status != "completed":
+def _result_block(answered: Answered) -> Json:
+    block: Json = {"type": "tool_result", "tool_use_id": safe_id(answered.call.call_id)}
+    if answered.is_error:
         block["is_error"] = True
-    images = [_image_block(image) for image in settlement.images]
-    told = settlement.text if settlement.text.strip() or images else "(no output)"
-    block["content"] = [*_text_block(told), *images] if images else told
-    return block
-
-
-# -- tools ---------------------------------------------------------------------
-
-
-def _tools(request: ModelRequest, turns: list[_Turn]) -> list[Json]:
-    """Return the tools; without any, stand-ins for those in the transcript, which must be declared."""
-    if request.tools:
-        return [_tool(tool) for tool in request.tools]
-    used = {block["name"] for turn in turns for block in turn.blocks if block["type"] == "tool_use"}
-    return [{"name": name, "input_schema": {"type": "object"}} for name in sorted(used)]
+    told = answered.text
+    if not answered.media:
+        return block | {"content": told}
+    first = [{"type": "text", "text": told}] if told.strip() else []
+    return block | {"content": [*first, *(_media_block(part) for part in answered.media)]}
 
 
 def _tool(tool: ToolSchema) -> Json:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "input_schema": _schema(tool.schema, f"tool {tool.name!r}"),
-    }
-
-
-def _schema(document: str, whose: str) -> Json:
-    try:
-        schema = as_object(loads(document))
-    except ValueError as error:
-        raise ConfigError(f"the schema of the {whose} is not valid JSON: {error}") from error
-    if not schema:
-        raise ConfigError(f"the schema of the {whose} must be a JSON object that is not empty")
-    return schema
-
-
-def _wire_tool(name: str) -> str:
-    """Return a name the API allows: another host's model may have asked for anything."""
-    return _UNSAFE_IN_TOOL.sub("_", name)[:_LONGEST_TOOL] or "unknown"
+    schema = schema_of(tool.schema, f"tool {tool.name!r}")
+    return {"name": tool.name, "description": tool.description, "input_schema": schema}

@@ -18,14 +18,17 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import Any, Protocol, final
+from urllib.parse import quote
 
 import attrs
 import httpx
 import trio
 
+from engine._version import __version__
 from engine.errors import ConfigError, ConnectionBroken, EngineClosed, ProviderError, ProviderProtocolError
-from engine.model import ModelInfo, ModelRequest, Ping, StreamEvent
-from engine.providers.wire import HttpReply, WireDecoder, WireFormat
+from engine.model import ModelInfo, ModelRequest, Ping, PrefixBroken, StreamEvent
+from engine.providers.auth import Auth, Unsigned
+from engine.providers.wire import Body, HttpReply, WireDecoder, WireFormat, own_name
 
 # An error needs no more; a host may send a page of any length.
 _LONGEST_ERROR_BYTES = 64 * 1024
@@ -39,10 +42,19 @@ _KEEPALIVE = 300.0
 
 @attrs.frozen(kw_only=True)
 class Endpoint:
-    """Where a model's host is, and what opens it."""
+    """Where a model's host is, and what opens it.
+
+    Attributes:
+        base_url: without a slash at the end.
+        auth: shows who asks.
+        path: below it, if it is not the wire format's own; `{model}` stands for the model's own name.
+        headers: to be sent besides.
+    """
 
     base_url: str = attrs.field(repr=False)  # may hold a password
-    key: str = attrs.field(repr=False)
+    auth: Auth
+    path: str = ""
+    headers: Mapping[str, str] = attrs.field(factory=dict[str, str], repr=False)
 
     @property
     def host(self) -> str:
@@ -64,9 +76,16 @@ class Endpoint:
         """Whether it is reached without TLS."""
         return httpx.URL(self.base_url).scheme == "http"
 
+    def hide(self, text: str) -> str:
+        """Return *text* with every secret cut out: a host may quote what it was sent."""
+        for secret in self.auth.secrets:
+            if secret:
+                text = text.replace(secret, "[key]")
+        return text
+
     def hide_key(self, error: ProviderError) -> ProviderError:
-        """Return *error* with the key cut out of its text: a host may quote what it was sent."""
-        error.args = tuple(str(argument).replace(self.key, "[key]") for argument in error.args)
+        """Return *error* with every secret cut out of its text."""
+        error.args = tuple(self.hide(str(argument)) for argument in error.args)
         return error
 
 
@@ -97,6 +116,7 @@ class HttpModel:
         """
         self._info = info
         self._wire = wire
+        self._encoder = wire.encoder()
         self._endpoint = endpoint
         self._connect_timeout = connect_timeout
         self._clock = clock
@@ -117,19 +137,21 @@ class HttpModel:
         A checkpoint. If cancelled, the connection is closed. Raises `ConfigError`
         for a transcript that can't be sent, `EngineClosed` after `aclose`.
         """
-        content = self._wire.encode(request)
+        content = self._encoder.encode(request)
         client = self._open_client()
         connecting = _Connecting()
         extensions = {"timeout": client.timeout.as_dict(), "trace": connecting.note}
         with _renamed_errors(self._endpoint):
+            outgoing = await self._request(request, content, extensions)
             try:
-                response = await client.send(self._request(content, extensions), stream=True)
+                response = await client.send(outgoing, stream=True)
             except trio.Cancelled:
                 await connecting.aclose()
                 raise
         body = _Body(response)
-        if response.status_code == 200 and self._is_stream(response):
-            return HttpStream(body, self._wire.decoder(), self._endpoint)
+        decoder = self._decoder(response)
+        if decoder is not None:
+            return HttpStream(body, decoder, self._endpoint, content.broken_at)
         raise self._endpoint.hide_key(await self._refusal(response, body))
 
     async def aclose(self) -> None:
@@ -140,18 +162,24 @@ class HttpModel:
             await client.aclose()
         await trio.lowlevel.checkpoint()
 
-    def _request(self, content: bytes, extensions: dict[str, Any]) -> httpx.Request:
-        url = httpx.URL(self._endpoint.base_url + self._wire.path)
+    async def _request(self, request: ModelRequest, content: Body, extensions: dict[str, Any]) -> httpx.Request:
+        endpoint = self._endpoint
+        path = endpoint.path.replace("{model}", quote(own_name(request), safe="")) or self._wire.path(request)
+        url = httpx.URL(endpoint.base_url + path)
         headers = {
             "host": url.netloc.decode("ascii"),
             "content-type": "application/json",
             "content-length": str(len(content)),
-            "accept": self._wire.content_type,
+            "accept": self._wire.accept,
             # Decompressing would be one more generator, and would hold small events back.
             "accept-encoding": "identity",
-            **self._wire.headers(self._endpoint.key),
+            "user-agent": f"nursery-engine/{__version__}",
+            **self._wire.headers(request),
+            **endpoint.headers,
         }
-        return httpx.Request("POST", url, headers=headers, stream=_Content(content), extensions=extensions)
+        unsigned = Unsigned(method="POST", url=str(url), headers=headers, body=content)
+        headers |= await endpoint.auth.headers(unsigned)
+        return httpx.Request("POST", url, headers=headers, stream=_Content(content.pieces), extensions=extensions)
 
     def _open_client(self) -> httpx.AsyncClient:
         if self._is_closed:
@@ -160,10 +188,12 @@ class HttpModel:
             self._client = _new_client(self._endpoint, self._connect_timeout)
         return self._client
 
-    def _is_stream(self, response: httpx.Response) -> bool:
-        content_type: str = response.headers.get("content-type", self._wire.content_type)
-        is_plain = response.headers.get("content-encoding", "identity") == "identity"
-        return is_plain and content_type.partition(";")[0].strip().lower() == self._wire.content_type
+    def _decoder(self, response: httpx.Response) -> WireDecoder | None:
+        """Return what reads the answer; None if it is none."""
+        if response.status_code != 200 or response.headers.get("content-encoding", "identity") != "identity":
+            return None
+        content_type: str = response.headers.get("content-type", "")
+        return self._wire.decoder(content_type.partition(";")[0].strip().lower())
 
     async def _refusal(self, response: httpx.Response, body: _Body) -> ProviderError:
         page = await body.read_page()
@@ -182,10 +212,11 @@ class HttpModel:
 class HttpStream:
     """An answer as it comes in; `HttpModel.open` makes it."""
 
-    def __init__(self, body: _Body, decoder: WireDecoder, endpoint: Endpoint) -> None:
+    def __init__(self, body: _Body, decoder: WireDecoder, endpoint: Endpoint, broken_at: str = "") -> None:
         self._body = body
         self._decoder = decoder
         self._endpoint = endpoint
+        self._broken_at = broken_at
 
     async def receive(self) -> Sequence[StreamEvent]:
         """Return the events of the next bytes; none: the answer is over.
@@ -200,6 +231,9 @@ class HttpStream:
         except trio.Cancelled:
             await self._body.aclose(0)  # noqa: ASYNC102  # bounded: see cleanup.py
             raise
+        if self._broken_at:
+            broken_at, self._broken_at = self._broken_at, ""
+            return (PrefixBroken(broken_at),)
         with _renamed_errors(self._endpoint):
             events = self._decoder.feed(b"")  # raises what the last bytes ended in
             if events or self._decoder.is_over:
@@ -250,25 +284,25 @@ class _Closable(Protocol):
 class _Content(httpx.AsyncByteStream):
     """The bytes of a request. httpx's own are a generator, which a cancelled upload leaves in the middle."""
 
-    def __init__(self, content: bytes) -> None:
-        self._content = content
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
 
     def __aiter__(self) -> _Once:
-        return _Once(self._content)
+        return _Once(self._pieces)
 
 
 @final
 class _Once:
-    def __init__(self, content: bytes) -> None:
-        self._left = [content]
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._left = iter(pieces)
 
     def __aiter__(self) -> _Once:
         return self
 
     async def __anext__(self) -> bytes:
-        if not self._left:
-            raise StopAsyncIteration
-        return self._left.pop()
+        for piece in self._left:
+            return piece
+        raise StopAsyncIteration
 
 
 @final
@@ -341,5 +375,5 @@ def _renamed_errors(endpoint: Endpoint) -> Generator[None]:
     except (httpx.TransportError, httpx.DecodingError) as error:
         # A certificate that fails now will fail in a minute.
         retryable = "CERTIFICATE_VERIFY_FAILED" not in str(error)
-        reason = str(error).replace(endpoint.key, "[key]") or type(error).__name__
+        reason = endpoint.hide(str(error)) or type(error).__name__
         raise ConnectionBroken(f"the connection to {endpoint.host} failed: {reason}", retryable=retryable) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 Json = dict[str, Any]
 
@@ -27,9 +27,37 @@ def dumps(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def to_bytes(value: object) -> bytes:
+    """Return *value* as compact JSON in UTF-8.
+
+    A surrogate has no UTF-8, and hosts refuse its escape. Two that belong together (a
+    character whose halves came in two deltas) are joined; a lone one is U+FFFD.
+    """
+    document = dumps(value)
+    try:
+        return document.encode()
+    except UnicodeEncodeError:
+        return whole_characters(document).encode()
+
+
+def whole_characters(text: str) -> str:
+    """Return *text* without surrogates: pairs joined, lone ones U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def is_object(value: object) -> TypeGuard[Json]:
+    """Tell whether *value* is a JSON object."""
+    return isinstance(value, dict)
+
+
 def as_object(value: object) -> Json:
     """Return *value* if it is an object, else an empty one."""
-    return cast("Json", value) if isinstance(value, dict) else {}
+    return value if is_object(value) else {}
+
+
+def as_list(value: object) -> list[object]:
+    """Return *value* if it is an array, else an empty one."""
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def text(parent: Json, name: str) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
 from urllib.parse import urlsplit
 
 import attrs
 
 from engine.errors import ConfigError, UnknownModel
 from engine.ports import Model
+from engine.providers.auth import Auth, KeyAuth, NoAuth
 from engine.providers.catalog import info_of
+from engine.providers.families import quirks_of
+from engine.providers.hosts import BY_NAME, Host
+from engine.providers.quirks import Quirks
 
 if TYPE_CHECKING:
     from engine.providers.wire import WireFormat
@@ -24,103 +29,71 @@ class ProviderModel(Model, Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class _Provider:
-    """A row of the table.
-
-    Attributes:
-        prefix: of the names of its models.
-        base_url: where it is, unless the environment says otherwise.
-        base_variable: the environment variable which does.
-        key_variable: the one which holds the key.
-        names: what its own models' names begin with; a host elsewhere may have others.
-        example: a name that works.
-        wire: gives its wire format, imported on use.
-    """
-
-    prefix: str
-    base_url: str
-    base_variable: str
-    key_variable: str
-    names: str
-    example: str
-    wire: Callable[[], WireFormat]
-
-
-def _anthropic_messages() -> WireFormat:
-    from engine.providers.anthropic import MESSAGES
-
-    return MESSAGES
-
-
-_PROVIDERS = (
-    _Provider(
-        prefix="anthropic",
-        base_url="https://api.anthropic.com",
-        base_variable="ANTHROPIC_BASE_URL",
-        key_variable="ANTHROPIC_API_KEY",
-        names="claude-",
-        example="anthropic/claude-sonnet-4-5",
-        wire=_anthropic_messages,
-    ),
-)
+def wire_format(host: Host, quirks: Quirks) -> WireFormat:
+    """Return what *host* speaks; its module is imported here, and no other."""
+    module = import_module(f"engine.providers.{host.wire}")
+    return cast("Callable[[Quirks], WireFormat]", module.wire)(quirks)
 
 
 def resolve(name: str, env: Mapping[str, str]) -> ProviderModel:
     """Return the model called *name*, with the keys and addresses that *env* holds.
 
-    Raises `UnknownModel` for a name that no provider answers to, `ConfigError`
+    Raises `UnknownModel` for a name that no host answers to, `ConfigError`
     for an environment in which it can't work. Opens no connection.
     """
-    provider = _provider_of(name)
-    base_url = _base_url(provider, env)
-    own_name = name.removeprefix(f"{provider.prefix}/")
-    if base_url is None and not own_name.startswith(provider.names):
-        raise UnknownModel(
-            f"{provider.prefix} has no model {own_name!r}: its names begin with {provider.names!r}, as in"
-            f" {provider.example!r}. For another host of the same wire format set {provider.base_variable}."
-        )
-    key = _key(provider, env)
+    host, own_name = _host_of(name)
+    base_url = _base_url(host, env)
+    auth = _auth(host, env)
     # httpx takes longer to import than the rest of the engine: only who uses a model pays for it.
     from engine.providers.http import Endpoint, HttpModel
 
-    return HttpModel(info_of(name), provider.wire(), Endpoint(base_url=base_url or provider.base_url, key=key))
+    quirks = attrs.evolve(quirks_of(host, own_name), title=host.title)
+    endpoint = Endpoint(base_url=base_url, auth=auth, path=host.path, headers=host.headers)
+    return HttpModel(info_of(name), wire_format(host, quirks), endpoint)
 
 
-def _provider_of(name: str) -> _Provider:
+def _host_of(name: str) -> tuple[Host, str]:
     prefix, slash, own_name = name.partition("/")
-    for provider in _PROVIDERS:
-        if prefix == provider.prefix and own_name:
-            return provider
-    guess = next((p for p in _PROVIDERS if not slash and name.startswith(p.names)), None)
-    known = ", ".join(f"{p.prefix}/<model>" for p in _PROVIDERS)
-    hint = f"did you mean {guess.prefix}/{name}?" if guess else f"for example {_PROVIDERS[0].example!r}."
-    raise UnknownModel(f"no provider answers to the model name {name!r}: write {known}; {hint}")
+    if prefix in BY_NAME and own_name:
+        return BY_NAME[prefix], own_name
+    guess = next(
+        (h for h in BY_NAME.values() if not slash and name.partition("-")[0] == h.example.partition("-")[0]), None
+    )
+    known = ", ".join(f"{host}/<model>" for host in BY_NAME)
+    hint = f"did you mean {guess.name}/{name}?" if guess and name else "for example 'anthropic/claude-sonnet-4-5'."
+    raise UnknownModel(f"no host answers to the model name {name!r}: write {known}; {hint}")
 
 
-def _base_url(provider: _Provider, env: Mapping[str, str]) -> str | None:
-    """Return the address that the environment names; its text is never shown, for it may hold a password."""
-    url = env.get(provider.base_variable, "").strip()
-    if not url:
-        return None
+def _base_url(host: Host, env: Mapping[str, str]) -> str:
+    """Return the address; the text of one that the environment names is never shown, for it may hold a password."""
+    for variable in host.base_variables:
+        if url := env.get(variable, "").strip():
+            return _checked_url(url, variable, host.base_url)
+    return host.base_url
+
+
+def _checked_url(url: str, variable: str, example: str) -> str:
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_good = False
     if not is_good or not _is_printable(url):
-        raise ConfigError(f"{provider.base_variable} is no address: it must look like {provider.base_url}")
+        raise ConfigError(f"{variable} is no address: it must look like {example}")
     return url.rstrip("/").removesuffix("/v1")
 
 
-def _key(provider: _Provider, env: Mapping[str, str]) -> str:
-    key = env.get(provider.key_variable, "").strip()
-    if not key:
-        raise ConfigError(f"no key for {provider.prefix}: set the environment variable {provider.key_variable}")
-    # It becomes a header. An HTTP library that stumbles over it would show it in the error.
-    if not _is_printable(key):
-        raise ConfigError(f"{provider.key_variable} holds a character that no key has: set it anew, on one line")
-    return key
+def _auth(host: Host, env: Mapping[str, str]) -> Auth:
+    if host.auth == "none":
+        return NoAuth()
+    for variable in host.key_variables:
+        key = env.get(variable, "").strip()
+        # It becomes a header. An HTTP library that stumbles over it would show it in the error.
+        if key and not _is_printable(key):
+            raise ConfigError(f"{variable} holds a character that no key has: set it anew, on one line")
+        if key:
+            return KeyAuth("authorization", key, "Bearer") if host.auth == "bearer" else KeyAuth(host.auth, key)
+    raise ConfigError(f"no key for {host.name}: set the environment variable {host.key_variables[0]}")
 
 
 def _is_printable(value: str) -> bool:

@@ -36,11 +36,11 @@ class SseParser:
     _at_start: bool = attrs.field(default=True, init=False)
     _after_cr: bool = attrs.field(default=False, init=False)
 
-    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """Return the events that *chunk* completes."""
-        if not chunk:
+    def feed(self, data: bytes) -> list[ServerSentEvent]:
+        """Return the events that *data* completes."""
+        if not data:
             return []
-        first, *rest = self._split(chunk)
+        first, *rest = self._split(data)
         self._line.append(first)
         if not rest:
             return []

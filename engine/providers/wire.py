@@ -1,4 +1,4 @@
-"""What a wire format is: five pure things which the HTTP shell puts to use."""
+"""What a wire format is: pure things which the HTTP shell puts to use."""
 
 from __future__ import annotations
 
@@ -18,6 +18,33 @@ class HttpReply:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+@attrs.frozen(kw_only=True)
+class Body:
+    """A request's body, in pieces: the long ones are the same objects from step to step.
+
+    Attributes:
+        pieces: to be sent one after the other.
+        broken_at: where it differs from the beginning of the request before it; empty: it does not.
+    """
+
+    pieces: tuple[bytes, ...]
+    broken_at: str = ""
+
+    def __len__(self) -> int:
+        return sum(len(piece) for piece in self.pieces)
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.pieces)
+
+
+class WireEncoder(Protocol):
+    """Makes bodies; remembers what it has encoded of which transcript."""
+
+    def encode(self, request: ModelRequest) -> Body:
+        """Return the body for *request*; raise `ConfigError` for what can't be said."""
+        ...
 
 
 class WireDecoder(Protocol):
@@ -44,22 +71,28 @@ class WireDecoder(Protocol):
 
 @attrs.frozen(kw_only=True)
 class WireFormat:
-    """One wire format.
+    """One wire format, as one host speaks it.
 
     Attributes:
         host: whose it is, for error texts.
         path: of the request, below the base URL.
-        content_type: of a streamed answer.
-        headers: makes the request's headers from the key.
-        encode: makes the request's body; raises `ConfigError` for what can't be said.
-        decoder: makes a decoder for one answer.
+        accept: the content type to ask for.
+        headers: those of the format and the host, the key's apart.
+        encoder: makes an encoder.
+        decoder: makes a decoder for one answer of the given content type (in lower
+            case, without parameters; empty if there was none); None: it is no answer.
         failure: reads an answer that is none; the second argument is the time since the epoch.
     """
 
     host: str
-    path: str
-    content_type: str
-    headers: Callable[[str], Mapping[str, str]]
-    encode: Callable[[ModelRequest], bytes]
-    decoder: Callable[[], WireDecoder]
+    path: Callable[[ModelRequest], str]
+    accept: str
+    headers: Callable[[ModelRequest], Mapping[str, str]]
+    encoder: Callable[[], WireEncoder]
+    decoder: Callable[[str], WireDecoder | None]
     failure: Callable[[HttpReply, float], ProviderError]
+
+
+def own_name(request: ModelRequest) -> str:
+    """Return the model's name as its host has it: without the host's own name before it."""
+    return request.model.partition("/")[2] or request.model

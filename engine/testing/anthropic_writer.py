@@ -18,10 +18,12 @@ from engine.errors import (
     RateLimited,
     SignatureRejected,
 )
-from engine.messages import FinishReason, Usage
+from engine.messages import Citation, FinishReason, Usage
 from engine.model import (
+    Cited,
     Finished,
     Ping,
+    PrefixBroken,
     ProviderItem,
     ReasoningChunk,
     ReasoningDone,
@@ -33,6 +35,7 @@ from engine.model import (
     ToolCallChunk,
     ToolCallDone,
     ToolCallStarted,
+    Unread,
     UsageReported,
 )
 from engine.providers.jsonvalue import as_object, dumps, loads
@@ -121,7 +124,11 @@ class AnthropicWriter:
                 return self._open(event.id, as_object(loads(event.data))) + self._close(event.id)
             case Finished():
                 return self._finish(event)
-            case UsageReported():  # the count at the end of the answer holds it
+            case Cited():
+                return self._delta(event.id, {"type": "citations_delta", "citation": _citation(event.citation)})
+            case Unread():
+                return b"".join(_sse(event.kind, {}) for _ in range(event.count))
+            case UsageReported() | PrefixBroken():  # the count at the end of the answer holds it; the other is our own
                 return b""
             case _:
                 assert_never(event)
@@ -193,6 +200,13 @@ def as_http(error: ProviderError) -> HttpFailure:
 def error_body(kind: str, message: str) -> str:
     """Return the JSON of an HTTP error."""
     return dumps({"type": "error", "error": {"type": kind, "message": message}})
+
+
+def _citation(citation: Citation) -> Block:
+    if citation.raw:
+        return as_object(loads(citation.raw))
+    kind = "web_search_result_location" if citation.url else "char_location"
+    return {"type": kind, "url": citation.url, "title": citation.title, "cited_text": citation.quote}
 
 
 def _usage(usage: Usage) -> Block:

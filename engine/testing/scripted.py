@@ -10,7 +10,7 @@ import trio
 
 from engine.errors import ConnectionBroken, ProviderProtocolError
 from engine.model import ModelInfo, ModelRequest, StreamEvent
-from engine.providers.anthropic import MESSAGES
+from engine.providers.complaints import http_failure
 from engine.providers.wire import HttpReply
 from engine.testing.script import Answer, Break, Fail, HttpFailure, Pause, ScriptItem
 from engine.trace import NoTrace
@@ -108,4 +108,4 @@ async def _play(item: Pause | Break | Fail | HttpFailure) -> None:
             raise item.error
         case HttpFailure():
             reply = HttpReply(status=item.status, headers=dict(item.headers), body=item.body.encode())
-            raise MESSAGES.failure(reply, trio.current_time())
+            raise http_failure("Scripted", reply, trio.current_time())

@@ -1,4 +1,4 @@
-"""What the Anthropic Messages API says when something is wrong."""
+"""What hosts say when something is wrong, in whatever words: to one of our errors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ if TYPE_CHECKING:
     from engine.errors import ProviderError
     from engine.providers.wire import HttpReply
 
-HOST = "Anthropic"
 _LIMIT = "anthropic-ratelimit-"
 
 
-def failure(reply: HttpReply, now: float) -> ProviderError:
-    """Return the error that *reply* stands for; *now* is the time since the epoch."""
+def http_failure(host: str, reply: HttpReply, now: float) -> ProviderError:
+    """Return the error that *reply*, of *host*, stands for; *now* is the time since the epoch."""
     error = _error_object(reply.body)
     wait = retry_after(reply.headers, now)
     complaint = Complaint(
-        host=HOST,
+        host=host,
         status=reply.status,
         type=text(error, "type"),
         message=text(error, "message"),
@@ -33,10 +32,10 @@ def failure(reply: HttpReply, now: float) -> ProviderError:
     return classify(complaint)
 
 
-def stream_failure(error: object) -> ProviderError:
-    """Return the error that an `error` event stands for, given its error object."""
+def stream_failure(host: str, error: object, status: int | None = None) -> ProviderError:
+    """Return the error that stands in the middle of an answer, given its error object; *status* if it names one."""
     facts = as_object(error)
-    return classify(Complaint(host=HOST, type=text(facts, "type"), message=text(facts, "message")))
+    return classify(Complaint(host=host, status=status, type=text(facts, "type"), message=text(facts, "message")))
 
 
 def _error_object(body: bytes) -> Json:

@@ -1,0 +1,103 @@
+"""What is particular to a host or a family of models, as data.
+
+`Quirks` is what a wire format is told; `engine.providers.hosts` holds each host's,
+`engine.providers.families` what is true of a family of models wherever it is served.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import attrs
+
+from engine.model import Effort
+
+MediaKind = Literal["image", "pdf", "audio", "video"]
+CallIds = Literal["own", "nine"]
+Output = Literal["native", "tool"]
+# Where earlier thinking goes in a chat message; "" : nowhere.
+ReasoningField = Literal["", "reasoning_content", "reasoning", "reasoning_details", "content"]
+# How a chat request says how much to think; "" : not at all.
+EffortField = Literal["", "reasoning_effort", "reasoning.effort", "thinking.type", "enable_thinking"]
+SchemaDialect = Literal["plain", "openai", "gemini", "moonshot"]
+# How a request marks what to cache; "" : the host does it by itself, or not at all.
+Marks = Literal["", "anthropic", "bedrock"]
+
+
+@attrs.frozen(kw_only=True)
+class Quirks:
+    """How a host speaks its wire format.
+
+    Attributes:
+        title: the host's name for people.
+        user_media: what it reads in a user's message; the rest becomes a sentence.
+        result_media: what it reads in a result; the rest goes into a user's message after it.
+        image_types: the kinds of image it reads.
+        call_ids: "own": ours as they are, made safe; "nine": nine letters and digits.
+        output: whether a schema for the answer is native, or has to be a tool that must be called.
+        schema: what its JSON schemas for tools may hold.
+        marks: how cache markers are written.
+        long_cache: whether it keeps a cache for an hour if asked.
+        effort_field: how effort is said (chat).
+        efforts: the efforts it knows, lowest first; another one becomes the nearest. Empty: any.
+        adaptive_thinking: it chooses how much it thinks (newer Claude models).
+        thinking_budget: effort is said as a number of tokens.
+        temperature: whether it takes one (models that think often do not).
+        default_temperature: what it is sent if nothing was chosen; None: nothing.
+        default_top_p: the same.
+        default_top_k: the same.
+        max_tokens_field: the name of the output cap (chat).
+        system_role: the role of the system prompt (chat, Responses).
+        stream_usage: whether usage has to be asked for (chat).
+        reasoning_field: where earlier thinking goes (chat).
+        reasoning_always: each of the model's messages needs that field, be it empty.
+        space_between_reasoning: empty text between two signed thoughts is sent as a space: their places count.
+        assistant_after_results: a user message may not follow results: a short one of the model goes between.
+        cache_key_field: the name of the conversation's id in the body; empty: it takes none.
+        strict_tools: says `strict: false` of each tool.
+        cached_apart: its count of input tokens does not hold those read from a cache (chat).
+        reasoning_apart: its count of output tokens does not hold thinking (chat).
+        extra_body: JSON object merged into the body, as text.
+    """
+
+    title: str = ""
+    user_media: frozenset[MediaKind] = frozenset({"image"})
+    result_media: frozenset[MediaKind] = frozenset()
+    image_types: frozenset[str] = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+    call_ids: CallIds = "own"
+    output: Output = "native"
+    schema: SchemaDialect = "plain"
+    marks: Marks = ""
+    long_cache: bool = False
+    effort_field: EffortField = ""
+    efforts: tuple[str, ...] = ()
+    adaptive_thinking: bool = False
+    thinking_budget: bool = False
+    temperature: bool = True
+    default_temperature: float | None = None
+    default_top_p: float | None = None
+    default_top_k: int | None = None
+    max_tokens_field: str = "max_tokens"
+    system_role: Literal["system", "developer"] = "system"
+    stream_usage: bool = True
+    reasoning_field: ReasoningField = ""
+    reasoning_always: bool = False
+    space_between_reasoning: bool = False
+    assistant_after_results: bool = False
+    cache_key_field: str = ""
+    strict_tools: bool = False
+    cached_apart: bool = False
+    reasoning_apart: bool = False
+    extra_body: str = ""
+
+
+_LADDER: tuple[Effort, ...] = get_args(Effort)
+
+
+def nearest_effort(effort: Effort, known: tuple[str, ...]) -> str:
+    """Return the effort of *known* that is nearest to *effort*; the lower one of two."""
+    if not known or effort in known:
+        return effort
+    ladder = [name for name in _LADDER if name in known]
+    place = _LADDER.index(effort)
+    return min(ladder, key=lambda name: abs(_LADDER.index(name) - place)) if ladder else known[0]
