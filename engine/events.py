@@ -70,6 +70,7 @@ ContinueReason = Literal[
 ]
 CONTINUE_REASONS: tuple[ContinueReason, ...] = get_args(ContinueReason)
 AnswerKind = Literal["once", "always", "reject", "withdrawn", "expired"]
+RecoveryKind = Literal["wait", "switch", "stop", "withdrawn", "expired"]
 DoomKind = Literal["repeat", "near_repeat", "errors", "monologue"]
 DoomAction = Literal["nudge", "ask", "stop"]
 
@@ -224,6 +225,44 @@ class RetryScheduled(EventBase):
     attempt: int
     message: str
     next_at: float
+
+
+@attrs.frozen(kw_only=True)
+class RecoveryAsked(EventBase):
+    """A model's host has failed for good: wait and try again, switch the model, or stop?
+
+    Answered with `turn.recover(request_id, "wait")`, `"switch"` and a model, or `"stop"`.
+
+    Attributes:
+        model: the one that failed.
+        message: how.
+        reset_at: when a rate limit is lifted, in seconds since the epoch: until then "wait" waits.
+    """
+
+    request_id: RequestId
+    model: str
+    message: str
+    reset_at: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class RecoveryAnswered(EventBase):
+    """It was said how to go on, or nobody said it and the turn stops.
+
+    Attributes:
+        model: with "switch", the one to go on with.
+    """
+
+    request_id: RequestId
+    answer: RecoveryKind
+    model: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ModelSwitched(EventBase):
+    """From the next turn on, the session's model is another one."""
+
+    model: str
 
 
 @attrs.frozen(kw_only=True)
@@ -446,6 +485,9 @@ Durable = (
     | StepEnded
     | LoopContinued
     | RetryScheduled
+    | RecoveryAsked
+    | RecoveryAnswered
+    | ModelSwitched
     | TurnEnded
     | PartStarted
     | PartEnded

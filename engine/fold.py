@@ -31,6 +31,7 @@ from engine.events import (
     InputPromoted,
     Live,
     LoopContinued,
+    ModelSwitched,
     Notice,
     NudgeAdded,
     PartDiscarded,
@@ -40,6 +41,8 @@ from engine.events import (
     PermissionAnswered,
     PermissionAsked,
     ReasoningDelta,
+    RecoveryAnswered,
+    RecoveryAsked,
     RetryScheduled,
     SessionCreated,
     StepEnded,
@@ -106,7 +109,16 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
             return _with_step(state, _apply_to_calls(_open_step(state, event), event))
         case ContextChanged():
             return attrs.evolve(state, context=event.context)
-        case PermissionAsked() | PermissionAnswered() | RetryScheduled() | LoopContinued():
+        case ModelSwitched():
+            return attrs.evolve(state, model=event.model)
+        case (
+            PermissionAsked()
+            | PermissionAnswered()
+            | RecoveryAsked()
+            | RecoveryAnswered()
+            | RetryScheduled()
+            | LoopContinued()
+        ):
             state = attrs.evolve(state, turn=_apply_to_status(_open_turn(state, event), event))
             if isinstance(event, LoopContinued) and event.reason == "signature_retry":
                 return attrs.evolve(state, reasoning_from=len(state.transcript))
@@ -289,7 +301,8 @@ def _moved(
 
 
 def _apply_to_status(
-    turn: OpenTurn, event: PermissionAsked | PermissionAnswered | RetryScheduled | LoopContinued
+    turn: OpenTurn,
+    event: PermissionAsked | PermissionAnswered | RecoveryAsked | RecoveryAnswered | RetryScheduled | LoopContinued,
 ) -> OpenTurn:
     match event:
         case PermissionAsked():
@@ -298,6 +311,12 @@ def _apply_to_status(
             if event.request_id not in turn.requests:
                 raise JournalCorrupt(f"question {event.request_id} was answered but is not open")
             return attrs.evolve(turn, requests=tuple(r for r in turn.requests if r != event.request_id))
+        case RecoveryAsked():
+            return attrs.evolve(turn, recovery=event.request_id)
+        case RecoveryAnswered():
+            if event.request_id != turn.recovery:
+                raise JournalCorrupt(f"question {event.request_id} was answered but is not open")
+            return attrs.evolve(turn, recovery=None)
         case RetryScheduled():
             return attrs.evolve(turn, retry=Retry(event.attempt, event.message, event.next_at))
         case LoopContinued():

@@ -329,6 +329,14 @@ class Engine:
         self._sessions.pop(child.id, None)
         child.journal.close()
 
+    def choices_of(self, model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
+        """Return what was given as a chain of models. Raises `ConfigError`. Not a checkpoint."""
+        return _several(model)
+
+    def models_of(self, choices: Sequence[ModelChoice]) -> tuple[Model, ...]:
+        """Return the models of a chain, those of a name resolved once. Raises `ConfigError`. Not a checkpoint."""
+        return tuple(self._model(choice) for choice in choices)
+
     def create_child(self, parent: Session, call_id: CallId, *, model: str | None) -> Session:
         """Return a new child session of *parent*. Not a checkpoint."""
         return self._create(
@@ -386,7 +394,7 @@ class Engine:
         questions: Questions | None = None,
     ) -> Session:
         deps = Deps(
-            models=tuple(self._model(choice) for choice in choices),
+            models=self.models_of(choices),
             store=self._store,
             approver=self._approver,
             keeper=self._keeper,

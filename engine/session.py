@@ -12,11 +12,11 @@ nurseries are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, cast, final, overload
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, cast, final, get_args, overload
 
 import attrs
 import trio
@@ -32,7 +32,7 @@ from engine.errors import (
     TurnNotEnded,
     TurnOver,
 )
-from engine.events import Durable, Live, Notice, TurnEnded, TurnResult, TurnStarted
+from engine.events import Durable, Live, ModelSwitched, Notice, TurnEnded, TurnResult, TurnStarted
 from engine.exceptions import describe, public
 from engine.hooks import Hooks
 from engine.ids import InputId, RequestId, SessionId, TurnId
@@ -77,6 +77,7 @@ class Reject:
 
 
 Answer = Once | Always | Reject
+Recovery = Literal["wait", "switch", "stop"]
 
 
 @attrs.frozen(kw_only=True)
@@ -203,6 +204,36 @@ class Session:
             raise ConfigError(f"a request id is the str of a PermissionAsked event, not {request_id!r}")
         self._questions.reply(RequestId(request_id), _given(answer))
         await trio.lowlevel.checkpoint()
+
+    async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
+        """Say how to go on after a failed request (`RecoveryAsked`). Always a checkpoint.
+
+        Args:
+            request_id: of the question.
+            how: "wait" and try again, "switch" to *model* for the rest of the turn, or "stop".
+            model: a name or a `Model`; `switch_model` keeps it for later turns.
+
+        Raises `RequestNotFound`; `ConfigError` for a model that can't work, and the
+        question stays open. If cancelled, it may be answered.
+        """
+        if not isinstance(cast("object", request_id), str):
+            raise ConfigError(f"a request id is the str of a RecoveryAsked event, not {request_id!r}")
+        if how not in get_args(Recovery) or (how == "switch") != (model is not None):
+            raise ConfigError(f"recover takes 'wait', 'stop', or 'switch' with a model, not {how!r} with {model!r}")
+        found = None if model is None else self._engine.models_of((model,))[0]
+        self._questions.recover(RequestId(request_id), (how, found))
+        await trio.lowlevel.checkpoint()
+
+    def switch_model(self, model: str | Model | Sequence[str | Model]) -> None:
+        """Use another model from the next turn on: a name, a `Model`, or a chain of them. Not a checkpoint.
+
+        What was said so far goes to the new one; thinking that only the old one can read
+        goes as plain text. Raises `ConfigError` for a model that can't work.
+        """
+        choices = self._engine.choices_of(model)
+        self._deps = attrs.evolve(self._deps, models=self._engine.models_of(choices))
+        self._choices = choices
+        self._journal.append(ModelSwitched(model=self._deps.models[0].info.name))
 
     # -- for the engine -------------------------------------------------------------------
 
@@ -531,6 +562,10 @@ class Turn:
     async def reply(self, request_id: str, answer: Answer) -> None:
         """Answer an open question of this turn or of its sub-agents; see `Session.reply`."""
         await self._session.reply(request_id, answer)
+
+    async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
+        """Say how to go on after a failed request of this turn or of its sub-agents; see `Session.recover`."""
+        await self._session.recover(request_id, how, model=model)
 
     def _started(self) -> tuple[TurnRun, Cursor]:
         if self._run is None or self._cursor is None:

@@ -7,8 +7,10 @@ from typing import Literal, get_args
 import attrs
 
 from engine.errors import ConfigError
+from engine.model import ModelOptions
 
 Headless = Literal["wait", "deny"]
+OnExhausted = Literal["stop", "ask"]
 
 
 def _number(name: str, value: object, minimum: float, *, whole: bool = False, optional: bool = False) -> None:
@@ -96,13 +98,16 @@ class Settings:
         wrap_up: spend the last step of a step limit on an answer without tools.
         parallel: calls that may run at once, if all of them are safe together.
         chain: a failed call of a chained tool stops the ones queued after it.
-        output_cap: tokens one answer may have; raised once to `output_cap_raised`, if that is more.
+        options: how the model is to work; they go before those of the model itself.
+        output_cap: tokens one answer may have, where no option says; raised once to `output_cap_raised`, if that is more.
         output_cap_raised: see there.
         output_recoveries: how often a cut answer is continued.
         token_target: keep the model at work until so many output tokens (C9).
         stop_hook_limit: how often a stop hook may send the model back.
         hook_timeout: seconds that one hook may take.
         headless: what becomes of a question when nobody is there to answer.
+        on_exhausted: what becomes of a turn whose model can't be reached, all retries and fallbacks spent: it stops,
+            or asks whoever watches (`RecoveryAsked`).
         question_timeout: seconds after which an open question counts as rejected.
         auto_compact: let the context keeper make room when the window is full.
         durable_within: seconds that the store has before a turn ends without it.
@@ -115,6 +120,7 @@ class Settings:
     wrap_up: bool = True
     parallel: int = 10
     chain: bool = False
+    options: ModelOptions = ModelOptions()
     output_cap: int = 8_192
     output_cap_raised: int = 65_536
     output_recoveries: int = 3
@@ -122,13 +128,20 @@ class Settings:
     stop_hook_limit: int = 3
     hook_timeout: float = 30.0
     headless: Headless = "wait"
+    on_exhausted: OnExhausted = "stop"
     question_timeout: float | None = None
     auto_compact: bool = True
     durable_within: float = 5.0
     system: str = ""
 
     def __attrs_post_init__(self) -> None:
-        for name, kind in (("limits", Limits), ("timeouts", Timeouts), ("retry", RetryPolicy), ("system", str)):
+        for name, kind in (
+            ("limits", Limits),
+            ("timeouts", Timeouts),
+            ("retry", RetryPolicy),
+            ("options", ModelOptions),
+            ("system", str),
+        ):
             _instance(name, getattr(self, name), kind)
         for name in ("wrap_up", "chain", "auto_compact"):
             _instance(name, getattr(self, name), bool)
@@ -141,3 +154,5 @@ class Settings:
         _number("question_timeout", self.question_timeout, 0.001, optional=True)
         if self.headless not in get_args(Headless):
             raise ConfigError(f"headless must be 'wait' or 'deny', not {self.headless!r}")
+        if self.on_exhausted not in get_args(OnExhausted):
+            raise ConfigError(f"on_exhausted must be 'stop' or 'ask', not {self.on_exhausted!r}")

@@ -89,11 +89,17 @@ class OpenStep:
 
 @attrs.frozen(kw_only=True)
 class OpenTurn:
-    """The turn under way."""
+    """The turn under way.
+
+    Attributes:
+        requests: permissions that are asked for.
+        recovery: the question how to go on after a failed request, while it is open.
+    """
 
     turn_id: TurnId
     step: OpenStep | None = None
     requests: tuple[RequestId, ...] = ()
+    recovery: RequestId | None = None
     retry: Retry | None = None
     steps: int = 0
 
@@ -125,6 +131,8 @@ class SessionState:
         """What the session is doing, as a tagged union."""
         if self.turn is None:
             return Idle()
+        if self.turn.recovery is not None:
+            return Waiting((*self.turn.requests, self.turn.recovery))
         if self.turn.requests:
             return Waiting(self.turn.requests)
         if self.turn.retry is not None:

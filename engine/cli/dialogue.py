@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 import trio
@@ -11,9 +11,9 @@ import trio
 from engine.cli.keyboard import Keyboard
 from engine.cli.render import telling_argument
 from engine.cli.screen import Screen
-from engine.cli.text import Symbols, visible
-from engine.errors import RequestNotFound, ToolError, TurnOver
-from engine.events import PermissionAnswered, PermissionAsked
+from engine.cli.text import Symbols, clock_time, visible
+from engine.errors import ConfigError, RequestNotFound, ToolError, TurnOver
+from engine.events import PermissionAnswered, PermissionAsked, RecoveryAnswered, RecoveryAsked
 from engine.session import Always, Answer, Once, Reject, Turn
 from engine.threads import to_thread
 from engine.tools.arguments import parse
@@ -21,10 +21,16 @@ from engine.tools.builtin.changes import changes
 from engine.tools.builtin.files import read_text, resolve
 from engine.tools.builtin.write import Write
 
+Asked = PermissionAsked | RecoveryAsked
+
 _WORDS: Final[dict[str, Answer]] = {
     **dict.fromkeys(("o", "once", "y", "yes"), Once()),
     **dict.fromkeys(("a", "always"), Always()),
     **dict.fromkeys(("r", "reject", "n", "no"), Reject()),
+}
+_WAYS: Final[dict[str, Literal["wait", "stop"]]] = {
+    **dict.fromkeys(("w", "wait"), "wait"),
+    **dict.fromkeys(("s", "stop"), "stop"),
 }
 _NOBODY: Final = Reject(feedback="nobody can answer any more: the keyboard is closed")
 
@@ -41,8 +47,16 @@ def question(asked: PermissionAsked, detail: str, symbols: Symbols) -> str:
     return f"{symbols.running} {visible(asked.tool)} asks for the permission: {visible(asked.permission)}\n{what}\n"
 
 
-def choices(asked: PermissionAsked) -> str:
+def trouble(asked: RecoveryAsked, symbols: Symbols) -> str:
+    """Return what went wrong with a model, as a person reads it."""
+    until = f"\n    the limit is lifted at {clock_time(asked.reset_at)}" if asked.reset_at is not None else ""
+    return f"{symbols.running} {visible(asked.model)} can't be reached:\n    {visible(asked.message)}{until}\n"
+
+
+def choices(asked: PermissionAsked | RecoveryAsked) -> str:
     """Return the line that waits for the answer."""
+    if isinstance(asked, RecoveryAsked):
+        return "  wait and try again (w), stop (s), or type the name of a model to go on with: "
     scope = visible((asked.offers or asked.patterns or (f"every {asked.permission}",))[0].partition("\n")[0])
     return f"  once (o), always in this session: {scope} (a), reject and stop (r), or type what to do instead: "
 
@@ -58,19 +72,19 @@ class Dialogue:
     turn: Turn
     keyboard: Keyboard
     screen: Screen
-    _open: list[tuple[PermissionAsked, str]] = attrs.field(factory=list[tuple[PermissionAsked, str]], init=False)
+    _open: list[tuple[Asked, str]] = attrs.field(factory=list[tuple[Asked, str]], init=False)
     _is_shown: bool = attrs.field(default=False, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
     _asked: trio.Event = attrs.field(factory=trio.Event, init=False)
 
-    def ask(self, asked: PermissionAsked, detail: str) -> None:
+    def ask(self, asked: Asked, detail: str = "") -> None:
         """Ask, as soon as no other question is open. Not a checkpoint."""
         self._open.append((asked, detail))
         self._asked.set()
         if len(self._open) == 1:
             self._show()
 
-    def answered(self, event: PermissionAnswered) -> None:
+    def answered(self, event: PermissionAnswered | RecoveryAnswered) -> None:
         """A question is settled: by us, by a grant, or because its call is gone. Not a checkpoint."""
         if self._is_shown and self._open[0][0].request_id == event.request_id:
             self._is_shown = False
@@ -87,10 +101,12 @@ class Dialogue:
                 await self._answer(line)
             elif line.strip():
                 self._steer(line)
+            else:
+                self.turn.skip_wait()
         self._is_closed = True
         while True:
             while self._open:
-                await self._reply(_NOBODY)
+                await self._reply_for_nobody()
             self._asked = trio.Event()
             await self._asked.wait()
 
@@ -100,20 +116,53 @@ class Dialogue:
         asked, detail = self._open[0]
         self.keyboard.forget()
         self._is_shown = True
-        self.screen.prompt(question(asked, detail, self.screen.symbols) + choices(asked))
+        symbols = self.screen.symbols
+        told = trouble(asked, symbols) if isinstance(asked, RecoveryAsked) else question(asked, detail, symbols)
+        self.screen.prompt(told + choices(asked))
 
     async def _answer(self, line: str) -> None:
+        asked = self._open[0][0]
+        if isinstance(asked, RecoveryAsked):
+            await self._recover(asked, line.strip())
+            return
         answer = answer_of(line)
         if answer is None:
-            self.screen.prompt(choices(self._open[0][0]))
+            self.screen.prompt(choices(asked))
         else:
-            await self._reply(answer)
+            await self._reply(asked, answer)
 
-    async def _reply(self, answer: Answer) -> None:
-        asked, _ = self._open.pop(0)
-        self._is_shown = False  # the next one is shown when this one's event tells that it is settled
+    async def _reply(self, asked: PermissionAsked, answer: Answer) -> None:
+        self._close(asked)
         with suppress(RequestNotFound):  # it was settled a moment ago
             await self.turn.reply(asked.request_id, answer)
+
+    async def _recover(self, asked: RecoveryAsked, words: str) -> None:
+        way = _WAYS.get(words.lower())
+        try:
+            if way is not None:
+                await self.turn.recover(asked.request_id, way)
+            elif words:
+                await self.turn.recover(asked.request_id, "switch", model=words)
+            else:
+                self.screen.prompt(choices(asked))
+        except ConfigError as error:  # no such model, or no key for it: the question stays open
+            self.screen.prompt(f"  {visible(str(error))}\n{choices(asked)}")
+        except RequestNotFound:  # it was settled a moment ago
+            pass
+
+    async def _reply_for_nobody(self) -> None:
+        asked = self._open[0][0]
+        if isinstance(asked, PermissionAsked):
+            await self._reply(asked, _NOBODY)
+            return
+        self._close(asked)
+        with suppress(RequestNotFound):
+            await self.turn.recover(asked.request_id, "stop")
+
+    def _close(self, asked: Asked) -> None:
+        """Forget a question that is being answered: the next one is shown when its event tells that it is settled."""
+        self._open = [(other, detail) for other, detail in self._open if other is not asked]
+        self._is_shown = False
 
     def _steer(self, line: str) -> None:
         try:

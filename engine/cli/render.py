@@ -33,6 +33,7 @@ from engine.events import (
     InputPromoted,
     Live,
     LoopContinued,
+    ModelSwitched,
     Notice,
     NudgeAdded,
     PartDiscarded,
@@ -42,6 +43,8 @@ from engine.events import (
     PermissionAnswered,
     PermissionAsked,
     ReasoningDelta,
+    RecoveryAnswered,
+    RecoveryAsked,
     RetryScheduled,
     SessionCreated,
     StepEnded,
@@ -120,17 +123,8 @@ class Renderer:
                 return self._call(event)
             case InputAdmitted() | InputPromoted():
                 return self._input(event)
-            case LoopContinued():
-                return self._note(CONTINUED.get(event.reason, ""))
-            case RetryScheduled():
-                wait = duration(event.next_at - event.time)
-                return self._note(f"{event.message}; trying again in {wait} (retry {event.attempt})")
-            case DoomDetected():
-                return self._note(f"going in circles: {event.detail}")
-            case Notice():
-                return self._note(event.text if event.level == "warning" else "")
-            case HistoryReplaced():
-                return self._note("the history was shortened to fit the model's window")
+            case LoopContinued() | RetryScheduled() | ModelSwitched() | DoomDetected() | Notice() | HistoryReplaced():
+                return self._note(_told(event))
             case Resync():
                 return self._note("some of the text above may be missing")
             case (
@@ -146,6 +140,8 @@ class Renderer:
                 | ContextChanged()
                 | PermissionAsked()
                 | PermissionAnswered()
+                | RecoveryAsked()
+                | RecoveryAnswered()
             ):
                 return ""
             case _:
@@ -312,3 +308,25 @@ def _summary(settlement: Settlement) -> str:
 def _last_line(output: str) -> str:
     lines = output.strip().splitlines()
     return visible(lines[-1]).strip() if lines else ""
+
+
+def _told(
+    event: LoopContinued | RetryScheduled | ModelSwitched | DoomDetected | Notice | HistoryReplaced,
+) -> str:
+    """Return the note that an event is worth; often none."""
+    match event:
+        case LoopContinued():
+            return CONTINUED.get(event.reason, "")
+        case RetryScheduled():
+            wait = duration(event.next_at - event.time)
+            return f"{event.message}; trying again in {wait} (retry {event.attempt})"
+        case ModelSwitched():
+            return f"from the next turn on, the model is {event.model}"
+        case DoomDetected():
+            return f"going in circles: {event.detail}"
+        case Notice():
+            return event.text if event.level == "warning" else ""
+        case HistoryReplaced():
+            return "the history was shortened to fit the model's window"
+        case _:
+            assert_never(event)

@@ -20,7 +20,17 @@ from engine.cli.output import Output, complain
 from engine.cli.screen import Screen
 from engine.cli.signals import heeded_signals, watch_signals
 from engine.errors import ConfigError
-from engine.events import CallQueued, Durable, Live, PermissionAnswered, PermissionAsked, TurnResult
+from engine.events import (
+    CallQueued,
+    Durable,
+    Live,
+    PermissionAnswered,
+    PermissionAsked,
+    RecoveryAnswered,
+    RecoveryAsked,
+    RetryScheduled,
+    TurnResult,
+)
 from engine.ids import CallId
 from engine.permission.simple import AllowAll
 from engine.service import open_engine
@@ -126,6 +136,7 @@ async def _run(options: Options) -> int:
     settings = Settings(
         limits=options.limits,
         headless="deny" if keyboard is None else "wait",
+        on_exhausted="stop" if keyboard is None else "ask",
         system=SYSTEM.format(cwd=options.cwd),
     )
     try:
@@ -211,8 +222,12 @@ class _Watch:
                 cwd = self._session.state.context.cwd
                 detail = await detail_of(event, self._arguments.get(event.call_id, ""), cwd)
                 dialogue.ask(event, detail)
-            case PermissionAnswered():
+            case RecoveryAsked():
+                dialogue.ask(event)
+            case PermissionAnswered() | RecoveryAnswered():
                 dialogue.answered(event)
+            case RetryScheduled():
+                self._screen.say("  (Enter tries at once)\n")
             case _:
                 pass
 

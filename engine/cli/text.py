@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 import attrs
@@ -66,3 +67,8 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s"
+
+
+def clock_time(moment: float) -> str:
+    """Return a moment, in seconds since the epoch, as the clock on the wall has it."""
+    return time.strftime("%H:%M:%S", time.localtime(moment))

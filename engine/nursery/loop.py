@@ -13,9 +13,9 @@ import attrs
 import trio
 
 from engine.errors import ConfigError
-from engine.events import DoomDetected, HistoryReplaced, LoopContinued, NudgeAdded, RetryScheduled
+from engine.events import DoomDetected, HistoryReplaced, LoopContinued, NudgeAdded, RecoveryAsked, RetryScheduled
 from engine.hooks import StopDecision, Stopping
-from engine.ids import MessageId, PartId
+from engine.ids import MessageId, PartId, RequestId
 from engine.messages import AssistantMessage, Message, ResultsMessage, TextPart, UserMessage
 from engine.model import ModelRequest
 from engine.nursery.inbox import promote, steers
@@ -27,7 +27,9 @@ from engine.nursery.moves import (
     StepOutcome,
     Stop,
     after_compaction,
+    switch_model,
     transition,
+    wait_again,
     wants_stop_hooks,
 )
 from engine.nursery.retry import Failure
@@ -52,6 +54,8 @@ async def run_loop(run: TurnRun) -> Stop:
         if move is None:
             number, attempt = (number, attempt + 1) if run.repeats_step else (number + 1, 1)
             move = await _take_step(run, state, number, attempt)
+        if isinstance(move, Stop) and move.is_exhausted and run.settings.on_exhausted == "ask":
+            move = await _ask_how_to_go_on(run, state, move)
         if isinstance(move, Stop):
             _close(run, move)
             return move
@@ -107,13 +111,16 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
             _nudge(run, WRAP_UP)
     run.wrapping_up = wrapped_up
     model = run.deps.models[state.model_index]
+    options = run.settings.options.over(model.info.options)
     request = ModelRequest(
         model=model.info.name,
         system=run.system,
         transcript=run.journal.journal.state.transcript,
-        tools=() if wrapped_up else run.registry.schemas,
+        # The same tools to the end: without them a request would not begin with the bytes of the one before.
+        tools=run.registry.schemas,
         tool_choice="none" if wrapped_up else "auto",
-        max_output=min(state.output_cap, model.info.output),
+        options=options,
+        max_output=min(state.output_cap(options), model.info.output),
         output_schema=run.output_schema,
         reasoning_from=run.journal.journal.state.reasoning_from,
         session_id=run.journal.journal.session_id,
@@ -126,6 +133,24 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
     elif outcome.failure.kind in {"overflow", "media"} and not outcome.started:
         outcome = attrs.evolve(outcome, room=await _make_room_after(run, state, outcome.failure))
     return transition(state, outcome)
+
+
+async def _ask_how_to_go_on(run: TurnRun, state: LoopState, stop: Stop) -> Move:
+    """Ask whoever watches: wait, switch the model, or stop. A checkpoint; if cancelled, the question is withdrawn."""
+    # The step stays open meanwhile: if a cancel strikes, what was received of it is kept.
+    asked = RecoveryAsked(
+        request_id=RequestId(run.deps.ids.new("req")),
+        model=run.deps.models[state.model_index].info.name,
+        message=stop.detail,
+        reset_at=stop.reset_at,
+    )
+    way, model = await run.questions.ask_recovery(asked, run.journal, timeout=run.settings.question_timeout)
+    if way == "wait":
+        return wait_again(state, stop, run.deps.clock.now())
+    if model is None:
+        return stop
+    run.deps = attrs.evolve(run.deps, models=(*run.deps.models, model))
+    return switch_model(state, stop)
 
 
 async def _make_room_after(

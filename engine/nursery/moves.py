@@ -13,6 +13,7 @@ import attrs
 
 from engine.events import ContinueReason, StopReason
 from engine.messages import FinishReason
+from engine.model import ModelOptions
 from engine.nursery.retry import Failure, RetryBudget, next_delay
 from engine.settings import Settings
 
@@ -47,10 +48,16 @@ class LoopState:
     model_index: int = 0
     model_count: int = 1
 
-    @property
-    def output_cap(self) -> int:
-        """Tokens that the next answer may have, the model's own limit aside."""
-        return self.settings.output_cap_raised if self.escalated else self.settings.output_cap
+    def output_cap(self, options: ModelOptions) -> int:
+        """Return the tokens that the next answer may have, the model's own limit aside.
+
+        What the options say is not raised. A model that thinks needs room for it.
+        """
+        if options.output_cap is not None:
+            return options.output_cap
+        thinks = options.effort not in {None, "none", "minimal"}
+        cap = self.settings.output_cap
+        return max(cap, self.settings.output_cap_raised) if self.escalated or thinks else cap
 
     @property
     def can_escalate(self) -> bool:
@@ -122,12 +129,17 @@ class Continue:
 
 @attrs.frozen(kw_only=True)
 class Stop:
-    """End the turn."""
+    """End the turn.
+
+    Attributes:
+        is_exhausted: a failed request may not be sent again by itself; whoever watches may say otherwise.
+    """
 
     reason: StopReason
     detail: str = ""
     reset_at: float | None = None
     keep: bool = True
+    is_exhausted: bool = False
 
 
 Move = Continue | Stop
@@ -235,7 +247,7 @@ def _again(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
     if state.model_index + 1 < state.model_count:
         fresh = attrs.evolve(state, model_index=state.model_index + 1, retry=RetryBudget(0, state.retry.waited))
         return Continue(reason="model_fallback", state=fresh, keep=False, status=failure.message)
-    return _failed(outcome, failure)
+    return attrs.evolve(_failed(outcome, failure), is_exhausted=failure.kind in {"transient", "rate_limited"})
 
 
 def _failed(outcome: StepOutcome, failure: Failure) -> Stop:
@@ -336,6 +348,28 @@ def _after_target(state: LoopState, outcome: StepOutcome) -> Move:
             "what is not done yet. Don't summarise."
         ),
     )
+
+
+# -- when whoever watches says how to go on ----------------------------------------------------
+
+
+def wait_again(state: LoopState, stop: Stop, now: float) -> Continue:
+    """Return the move of a user who would rather wait: until the limit is lifted, or the longest single wait."""
+    delay = state.settings.retry.longest if stop.reset_at is None else max(0.0, stop.reset_at - now)
+    fresh = attrs.evolve(state, retry=RetryBudget(attempts_made=1))
+    return Continue(reason="provider_retry", state=fresh, keep=False, delay=delay, status=stop.detail)
+
+
+def switch_model(state: LoopState, stop: Stop) -> Continue:
+    """Return the move of a user who goes on with another model, which is put after all the others."""
+    fresh = attrs.evolve(
+        state,
+        model_index=state.model_count,
+        model_count=state.model_count + 1,
+        retry=RetryBudget(),
+        signature_retried=False,
+    )
+    return Continue(reason="model_fallback", state=fresh, keep=False, status=stop.detail)
 
 
 # -- before a request ------------------------------------------------------------------------

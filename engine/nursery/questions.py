@@ -1,12 +1,14 @@
-"""Open questions: each a `Deferred` owned by the call that asks.
+"""Open questions: each a `Deferred` owned by whoever asks.
 
-The answer and its event are one: whoever settles the Deferred appends
-`PermissionAnswered` in the same breath. A call that is cancelled withdraws its question.
+A call asks for a permission; the loop asks how to go on when a model's host has failed
+for good. The answer and its event are one: whoever settles the Deferred appends the
+event in the same breath. A question whose asker is cancelled is withdrawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import attrs
 import trio
@@ -14,20 +16,30 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.deferred import Deferred
 from engine.errors import RequestNotFound
-from engine.events import AnswerKind, PermissionAnswered, PermissionAsked
+from engine.events import AnswerKind, PermissionAnswered, PermissionAsked, RecoveryAnswered, RecoveryAsked, RecoveryKind
 from engine.ids import RequestId
 from engine.journal import TurnJournal
-from engine.ports import Approver, PermissionQuery
+from engine.ports import Approver, Model, PermissionQuery
 
 Given = tuple[AnswerKind, str]
+# With "switch", the model to go on with.
+Way = tuple[RecoveryKind, Model | None]
+Unanswered = Literal["withdrawn", "expired"]
 
 
 @attrs.frozen(kw_only=True)
-class _Open:
+class _Permission:
     asked: PermissionAsked
     query: PermissionQuery
     journal: TurnJournal
-    answer: Deferred[Given]
+    answer: Deferred[Given] = attrs.field(factory=Deferred[Given])
+
+
+@attrs.frozen(kw_only=True)
+class _Recovery:
+    asked: RecoveryAsked
+    journal: TurnJournal
+    answer: Deferred[Way] = attrs.field(factory=Deferred[Way])
 
 
 @attrs.define(eq=False)
@@ -35,7 +47,9 @@ class Questions:
     """The open questions of a turn and of all turns below it."""
 
     approver: Approver
-    _open: dict[RequestId, _Open] = attrs.field(factory=dict[RequestId, _Open], init=False)
+    _open: dict[RequestId, _Permission | _Recovery] = attrs.field(
+        factory=dict[RequestId, _Permission | _Recovery], init=False
+    )
 
     def __len__(self) -> int:
         return len(self._open)
@@ -49,17 +63,64 @@ class Questions:
         timeout: float | None,
         on_cancel: Callable[[], None] = lambda: None,
     ) -> Given:
-        """Ask, and return the answer. Always a checkpoint.
+        """Ask for a permission, and return the answer. Always a checkpoint.
 
         If cancelled, *on_cancel* is called, then the question is withdrawn, with an event.
         """
-        if journal.is_closed:
+        question = _Permission(asked=asked, query=query, journal=journal)
+        if not await self._wait(question, timeout, on_cancel):
+            return "withdrawn", ""
+        return question.answer.value
+
+    async def ask_recovery(self, asked: RecoveryAsked, journal: TurnJournal, *, timeout: float | None) -> Way:
+        """Ask how to go on, and return the answer. Always a checkpoint; if cancelled, the question is withdrawn."""
+        question = _Recovery(asked=asked, journal=journal)
+        if not await self._wait(question, timeout, lambda: None):
+            return "withdrawn", None
+        return question.answer.value
+
+    @enable_ki_protection
+    def reply(self, request_id: RequestId, given: Given) -> None:
+        """Answer a permission. Raises `RequestNotFound` if it is not open (any more). Not a checkpoint.
+
+        "Always" also releases the other open questions that the new grant covers.
+        """
+        question = self._open.get(request_id)
+        if not isinstance(question, _Permission):
+            raise RequestNotFound(f"no open permission has the id {request_id!r}")
+        if given[0] == "always":
+            self.approver.grant(question.asked)
+        self._answer(question, given)
+        if given[0] == "always":
+            for other in list(self._open.values()):
+                if isinstance(other, _Permission) and self.approver.judge(other.query).verdict == "allow":
+                    self._answer(other, ("once", ""))
+
+    @enable_ki_protection
+    def recover(self, request_id: RequestId, way: Way) -> None:
+        """Say how to go on. Raises `RequestNotFound` if that is not asked (any more). Not a checkpoint."""
+        question = self._open.get(request_id)
+        if not isinstance(question, _Recovery):
+            raise RequestNotFound(f"no open question about a failed request has the id {request_id!r}")
+        self._choose(question, way)
+
+    @enable_ki_protection
+    def withdraw(self, journal: TurnJournal) -> None:
+        """Withdraw what a turn that ends has asked: a tool that shields itself does not do it. Not a checkpoint."""
+        for question in list(self._open.values()):
+            if question.journal is journal:
+                self._drop(question, "withdrawn")
+
+    async def _wait(
+        self, question: _Permission | _Recovery, timeout: float | None, on_cancel: Callable[[], None]
+    ) -> bool:
+        """Wait for the answer; return whether the question could be asked."""
+        if question.journal.is_closed:
             # A tool that outlives its turn: nobody would see the question, and it would stay open for ever.
             await trio.lowlevel.checkpoint()
-            return "withdrawn", ""
-        question = _Open(asked=asked, query=query, journal=journal, answer=Deferred())
-        self._open[asked.request_id] = question
-        journal.append(asked)
+            return False
+        self._open[question.asked.request_id] = question
+        question.journal.append(question.asked)
         expired = False
         try:
             with trio.move_on_after(float("inf") if timeout is None else timeout):
@@ -69,37 +130,28 @@ class Questions:
             on_cancel()
             raise
         finally:
-            self._settle(question, ("expired" if expired else "withdrawn", ""))
-        return question.answer.value
+            self._drop(question, "expired" if expired else "withdrawn")
+        return True
 
     @enable_ki_protection
-    def reply(self, request_id: RequestId, given: Given) -> None:
-        """Answer a question. Raises `RequestNotFound` if it is not open (any more). Not a checkpoint.
-
-        "Always" also releases the other open questions that the new grant covers.
-        """
-        question = self._open.get(request_id)
-        if question is None:
-            raise RequestNotFound(f"no open question has the id {request_id!r}")
-        if given[0] == "always":
-            self.approver.grant(question.asked)
-        self._settle(question, given)
-        if given[0] == "always":
-            for other in list(self._open.values()):
-                if self.approver.judge(other.query).verdict == "allow":
-                    self._settle(other, ("once", ""))
+    def _drop(self, question: _Permission | _Recovery, how: Unanswered) -> None:
+        """Close a question that nobody answered; one that was answered is closed already."""
+        if isinstance(question, _Permission):
+            self._answer(question, (how, ""))
+        else:
+            self._choose(question, (how, None))
 
     @enable_ki_protection
-    def withdraw(self, journal: TurnJournal) -> None:
-        """Withdraw what a turn that ends has asked: a tool that shields itself does not do it. Not a checkpoint."""
-        for question in list(self._open.values()):
-            if question.journal is journal:
-                self._settle(question, ("withdrawn", ""))
-
-    @enable_ki_protection
-    def _settle(self, question: _Open, given: Given) -> None:
+    def _answer(self, question: _Permission, given: Given) -> None:
         self._open.pop(question.asked.request_id, None)
         if question.answer.settle(given):
             question.journal.append(
                 PermissionAnswered(request_id=question.asked.request_id, answer=given[0], feedback=given[1])
             )
+
+    @enable_ki_protection
+    def _choose(self, question: _Recovery, way: Way) -> None:
+        self._open.pop(question.asked.request_id, None)
+        if question.answer.settle(way):
+            model = "" if way[1] is None else way[1].info.name
+            question.journal.append(RecoveryAnswered(request_id=question.asked.request_id, answer=way[0], model=model))

@@ -14,6 +14,7 @@ from engine.events import (
     PartDiscarded,
     PartEnded,
     PermissionAnswered,
+    RecoveryAnswered,
     StepEnded,
     TurnEnded,
     TurnResult,
@@ -33,6 +34,8 @@ def recovery(state: SessionState, results_id: MessageId) -> list[Durable]:
     events: list[Durable] = [
         PermissionAnswered(request_id=request_id, answer="withdrawn") for request_id in turn.requests
     ]
+    if turn.recovery is not None:
+        events.append(RecoveryAnswered(request_id=turn.recovery, answer="withdrawn"))
     if turn.step is not None:
         events += _close_step(turn.step, results_id)
     result = TurnResult(

@@ -306,7 +306,8 @@ class Step:
             wrapped_up=self.wrapped_up,
             prevented=self.run.prevented,
             turn_output_tokens=self.run.output_tokens,
-            can_raise_cap=self.model.info.output > self.request.max_output,
+            can_raise_cap=self.request.options.output_cap is None
+            and min(self.run.settings.output_cap_raised, self.model.info.output) > self.request.max_output,
             jitter=self.run.jitter(),
         )
 
