@@ -1,7 +1,8 @@
-"""The table of hosts: where models are, what they speak there, and what is particular about it.
+"""What a host is: where models are, what they speak there, and what is particular about it.
 
-A row is data. A host that speaks one of the wire formats is added here, or by a user in
-configuration, without code. Importing this imports no wire format and no HTTP library.
+A host is data. One that speaks one of the wire formats is added as a row of
+`engine.providers.host_table`, or by a user in configuration, without code. Importing
+the table imports no wire format and no HTTP library.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Literal
 
 import attrs
 
-from engine.providers.quirks import MediaKind, Quirks
+from engine.providers.quirks import Quirks
 
 WireName = Literal["anthropic", "openai_chat", "openai_responses", "gemini", "bedrock", "cohere"]
 AuthKind = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "aws", "google", "none"]
@@ -25,52 +26,38 @@ class Host:
         name: of the host, before the slash in its models' names.
         title: for people.
         wire: what it speaks: the module of that name.
-        base_url: where it is; empty: the user has to say.
-        base_variables: environment variables that say so instead.
+        base_url: where it is, as its own clients are told: for the OpenAI formats with the version
+            at the end (`…/v1`), for the others without. `{A|B}` stands for what the environment variable A,
+            or else B, holds. Empty: the user has to say.
+        base_path: what is put after an address of the user's that has no path of its own.
+        base_variables: environment variables that hold the address to use instead.
         key_variables: those that may hold the key, the first one first.
         auth: how the key is shown.
+        key_optional: it may be used without a key.
         quirks: what is particular.
         example: a model's name that works there.
         path: the request's path below the base URL, if it is not the wire format's own; `{model}` stands for the model.
         headers: to be sent besides.
-        is_local: it runs on the user's own machine, needs no key, and may not be running.
+        is_local: it runs on the user's own machine, and may not be running.
         parallel: requests at once, at most; None: no limit.
+        prices: what the catalogue of prices calls it; empty: the same name; "-": it is not in there.
+        note: for people, what has to be known to use it.
     """
 
     name: str
     title: str
     wire: WireName
     base_url: str = ""
+    base_path: str = ""
     base_variables: tuple[str, ...] = ()
     key_variables: tuple[str, ...] = ()
     auth: AuthKind = "bearer"
+    key_optional: bool = False
     quirks: Quirks = Quirks()
     example: str = ""
     path: str = ""
     headers: Mapping[str, str] = attrs.field(factory=dict[str, str])
     is_local: bool = False
     parallel: int | None = None
-
-
-_CLAUDE_MEDIA: frozenset[MediaKind] = frozenset({"image", "pdf"})
-
-HOSTS: tuple[Host, ...] = (
-    Host(
-        name="anthropic",
-        title="Anthropic",
-        wire="anthropic",
-        base_url="https://api.anthropic.com",
-        base_variables=("ANTHROPIC_BASE_URL",),
-        key_variables=("ANTHROPIC_API_KEY",),
-        auth="x-api-key",
-        example="claude-sonnet-4-5",
-        quirks=Quirks(
-            user_media=_CLAUDE_MEDIA,
-            result_media=_CLAUDE_MEDIA,
-            marks="anthropic",
-            long_cache=True,
-            space_between_reasoning=True,
-        ),
-    ),
-)
-BY_NAME: Mapping[str, Host] = {host.name: host for host in HOSTS}
+    prices: str = ""
+    note: str = ""

@@ -14,7 +14,8 @@ from engine.ports import Model
 from engine.providers.auth import Auth, KeyAuth, NoAuth
 from engine.providers.catalog import info_of
 from engine.providers.families import quirks_of
-from engine.providers.hosts import BY_NAME, Host
+from engine.providers.host_table import BY_NAME
+from engine.providers.hosts import Host
 from engine.providers.quirks import Quirks
 
 if TYPE_CHECKING:
