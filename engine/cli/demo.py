@@ -34,7 +34,8 @@ from engine.service import open_engine
 from engine.session import Session, Turn
 from engine.settings import RetryPolicy, Settings
 from engine.state import Resync
-from engine.testing.http_server import ReceivedRequest, ScriptedServer
+from engine.testing.http_server import ScriptedServer
+from engine.testing.loopback import ReceivedRequest
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.spec import GRACE
 from engine.tools.strays import find_marked

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.messages import Usage
-from engine.testing.http_server import ReceivedRequest
+from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import Answer, HttpFailure, Pause, ScriptItem, call, done, spread, text
 
 WORKERS: Final = "pids"

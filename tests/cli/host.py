@@ -9,7 +9,8 @@ from typing import Any, cast
 import trio
 
 from engine.messages import Usage
-from engine.testing.http_server import ReceivedRequest, ScriptedServer
+from engine.testing.http_server import ScriptedServer
+from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import Answer, HttpFailure, call, done, spread, text
 
 USAGE = Usage(input=1_000, output=50)

@@ -12,7 +12,7 @@ import pytest
 
 from engine.cli.demo import has_each_result, is_running
 from engine.cli.demo_story import PROMPTS, answer, write_repository
-from engine.testing.http_server import ReceivedRequest
+from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import HttpFailure
 from tests.cli.conftest import Start
 

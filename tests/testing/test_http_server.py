@@ -13,9 +13,12 @@ import trio
 
 from engine.errors import ConfigError, StreamTimeout
 from engine.model import StreamEvent, TextChunk, ToolCallChunk, ToolCallDone, ToolCallStarted
-from engine.providers.anthropic_decode import Decoder
+from engine.providers.anthropic_decode import AnthropicReader
+from engine.providers.decoding import StreamDecoder
+from engine.providers.sse import SseParser
 from engine.testing.anthropic_writer import AnthropicWriter
-from engine.testing.http_server import ReceivedRequest, Script, ScriptedServer
+from engine.testing.http_server import Script, ScriptedServer
+from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import Answer, Fail, HttpFailure, Pause, done, text
 
 HELLO = [*text("hello world", id="0", pieces=3), *done()]
@@ -183,5 +186,6 @@ def test_a_script_that_breaks_the_protocol_is_written_as_it_stands() -> None:
 def test_late_arguments_are_sent_if_none_were_streamed() -> None:
     writer = AnthropicWriter("m")
     script: list[StreamEvent] = [ToolCallStarted("c", "read"), ToolCallDone("c", '{"a":1}')]
-    decoded = Decoder().feed(b"".join(writer.write(event) for event in script))
+    decoder = StreamDecoder(AnthropicReader(), SseParser())
+    decoded = decoder.feed(b"".join(writer.write(event) for event in script))
     assert decoded[1:] == [ToolCallStarted("c", "read"), ToolCallChunk("c", '{"a":1}'), ToolCallDone("c")]

@@ -1,0 +1,216 @@
+"""A small HTTP/1.1 server on the loopback: it listens, reads requests, and lets its maker answer them.
+
+Connections are kept alive. It is made for tests, and does what its own clients need of it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import cast, final
+
+import attrs
+import trio
+
+from engine.errors import ConfigError
+
+_HEAD_LIMIT = 64 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class ReceivedRequest:
+    """A request as the server read it.
+
+    Attributes:
+        method: in capitals.
+        target: path and query.
+        headers: by name in lower case; not in the repr, since the key is among them.
+        body: as sent.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = attrs.field(repr=False)
+    body: bytes
+
+    @property
+    def json(self) -> Mapping[str, object]:
+        """The body, parsed; empty if it is no JSON object."""
+        try:
+            document: object = json.loads(self.body)
+        except ValueError:
+            return {}
+        return cast("Mapping[str, object]", document) if isinstance(document, dict) else {}
+
+    @property
+    def text(self) -> str:
+        """What the last message says, results apart."""
+        return "".join(_texts(self._last_blocks()))
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The texts of the tool results in the last message, in their order."""
+        found = [block for block in self._last_blocks() if block.get("type") == "tool_result"]
+        return tuple("".join(_texts(_blocks(block.get("content")))) for block in found)
+
+    def _last_blocks(self) -> list[Mapping[str, object]]:
+        messages = _blocks(self.json.get("messages"))
+        return _blocks(messages[-1].get("content")) if messages else []
+
+
+def _blocks(content: object) -> list[Mapping[str, object]]:
+    """Return a message's content as blocks, whichever of its two forms it has."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    items = cast("list[object]", content) if isinstance(content, list) else []
+    return [cast("Mapping[str, object]", item) for item in items if isinstance(item, dict)]
+
+
+def _texts(blocks: list[Mapping[str, object]]) -> Iterator[str]:
+    return (str(block["text"]) for block in blocks if block.get("type") == "text")
+
+
+class LoopbackServer(ABC):
+    """Listens on the loopback; what it answers is the business of who derives from it.
+
+    Attributes:
+        requests: all that it was asked to answer, in order.
+    """
+
+    def __init__(self, *, largest_piece: int | None, seed: int) -> None:
+        """Make a server; `serve` runs it.
+
+        Args:
+            largest_piece: cut the bytes into pieces of at most so many; None: as they come.
+            seed: of the cutting.
+        """
+        self.requests: list[ReceivedRequest] = []
+        self._largest_piece = largest_piece
+        self._random = random.Random(seed)
+        self._url: str | None = None
+        self._fault: Exception | None = None
+        self._connections = 0
+        self._closed = trio.lowlevel.ParkingLot()
+
+    @property
+    def url(self) -> str:
+        """The base URL. Raises `ConfigError` before `serve` has begun."""
+        if self._url is None:
+            raise ConfigError("the server has no address yet: start it with `await nursery.start(server.serve)`")
+        return self._url
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return self._connections
+
+    async def serve(self, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
+        """Listen on a free port of the loopback until cancelled; `nursery.start` returns the URL.
+
+        A checkpoint. If cancelled, it closes all its connections. Raises what a
+        function of the script raises, and `ConfigError` for a script that can't be played.
+        """
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port: int = listeners[0].socket.getsockname()[1]
+        self._url = f"http://127.0.0.1:{port}"
+        task_status.started(self._url)
+        try:
+            await trio.serve_listeners(self._handle, listeners)
+        finally:
+            # A client which sees its connection end often ends the test. An error in the
+            # script must reach its author all the same, not give way to the Cancelled.
+            if self._fault is not None:
+                raise self._fault
+
+    async def wait_closed(self) -> None:
+        """Wait until no connection is open. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+        while self._connections:
+            await self._closed.park()
+
+    @abstractmethod
+    async def _answer(self, request: ReceivedRequest, connection: Connection) -> bool:
+        """Answer, and tell whether the connection may be used again."""
+
+    def _cut(self, data: bytes) -> Iterator[bytes]:
+        start = 0
+        while start < len(data):
+            size = len(data) if self._largest_piece is None else self._random.randint(1, self._largest_piece)
+            yield data[start : start + size]
+            start += size
+
+    async def _handle(self, stream: trio.SocketStream) -> None:
+        self._connections += 1
+        connection = Connection(stream)
+        try:
+            with suppress(trio.BrokenResourceError):
+                while (request := await connection.read_request()) is not None:
+                    if not await self._answer_present(request, connection):
+                        break
+        except Exception as error:
+            self._fault = error
+            raise
+        finally:
+            self._connections -= 1
+            self._closed.unpark_all()
+
+    async def _answer_present(self, request: ReceivedRequest, connection: Connection) -> bool:
+        """Answer for as long as the client is there to read it."""
+        is_reusable = False
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connection.wait_gone, nursery.cancel_scope)
+            with suppress(trio.BrokenResourceError):  # the client went away, as clients do
+                is_reusable = await self._answer(request, connection)
+            nursery.cancel_scope.cancel(reason="the answer is complete")
+        return is_reusable
+
+
+@final
+class Connection:
+    """One client: requests in, bytes out."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._received = b""
+
+    async def send(self, data: bytes) -> None:
+        """Send *data*. A checkpoint; if cancelled, it may be sent in part."""
+        await self._stream.send_all(data)
+
+    async def wait_gone(self, scope: trio.CancelScope) -> None:
+        """Cancel *scope* once the client has left; keep what it may send until then. A checkpoint."""
+        with suppress(trio.BrokenResourceError):
+            while await self._receive():
+                pass
+        scope.cancel(reason="the client has left")
+
+    async def read_request(self) -> ReceivedRequest | None:
+        """Return the next request; None if there is none to come.
+
+        A checkpoint unless it was received already. If cancelled, what was received is kept.
+        """
+        while b"\r\n\r\n" not in self._received:
+            if len(self._received) > _HEAD_LIMIT or not await self._receive():
+                return None
+        head, _, self._received = self._received.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        pairs = (line.partition(":") for line in lines)
+        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+        method, _, rest = first.partition(" ")
+        length = headers.get("content-length", "0")
+        if "transfer-encoding" in headers or not length.isdecimal():
+            await self.send(b"HTTP/1.1 411 Length Required\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            return None
+        while len(self._received) < int(length):
+            if not await self._receive():
+                return None
+        body, self._received = self._received[: int(length)], self._received[int(length) :]
+        return ReceivedRequest(method=method, target=rest.partition(" ")[0], headers=headers, body=body)
+
+    async def _receive(self) -> bool:
+        data = await self._stream.receive_some()
+        self._received += data
+        return bool(data)
