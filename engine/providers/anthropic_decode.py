@@ -48,6 +48,7 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "tool_use": "calls",
     "max_tokens": "length",
     "pause_turn": "pause",
+    "compaction": "pause",
     "refusal": "refusal",
     "model_context_window_exceeded": "overflow",
 }
@@ -83,15 +84,19 @@ class AnthropicReader:
 
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
         """Take a message that was not streamed."""
-        if document.get("type") == "error":
+        if as_object(document.get("error")):
             raise stream_failure(self.host, document.get("error"))
+        if not isinstance(document.get("content"), list):
+            raise ProviderProtocolError(f"{self.host} answered with JSON that is no message")
         self._count(document.get("usage"), out)
-        for index, content in enumerate(as_list(document.get("content"))):
-            self._open({"index": index, "content_block": content}, out)
-            block = self._blocks.pop(index)
-            block.signature = text(block.content, "signature")
-            _close(block, out)
         self._note_end(document)
+        contents = as_list(document["content"])
+        for index, content in enumerate(contents):
+            self._open({"index": index, "content_block": content}, out)
+            # What the token limit cut is the last thing said; the host gives no other sign of it.
+            is_cut = self._stop_reason == "max_tokens" and index == len(contents) - 1
+            if not is_cut or self._blocks[index].kind != "tool_use":
+                self._close(self._blocks.pop(index), out)
         self._finish(out)
 
     def end(self, out: list[StreamEvent]) -> None:
@@ -107,11 +112,11 @@ class AnthropicReader:
             case "content_block_stop":
                 block = self._blocks.pop(_index(event), None)
                 if block is not None:
-                    _close(block, out)
+                    self._close(block, out)
             case "message_start":
-                self._count(_object(event, "message").get("usage"), out)
+                self._count(self._object(event, "message").get("usage"), out)
             case "message_delta":
-                self._note_end(_object(event, "delta"))
+                self._note_end(self._object(event, "delta"))
                 self._count(event.get("usage"), out)
             case "message_stop":
                 self._finish(out)
@@ -123,10 +128,10 @@ class AnthropicReader:
                 self.ignored[str(other)] += 1
 
     def _extend(self, event: Json, out: list[StreamEvent]) -> None:
-        delta = _object(event, "delta")
+        delta = self._object(event, "delta")
         block = self._blocks.get(_index(event))
         if block is None:
-            raise ProviderProtocolError("Anthropic: a delta of a block that is not open", retryable=True)
+            raise ProviderProtocolError(f"{self.host}: a delta of a block that is not open", retryable=True)
         match block.kind, delta.get("type"):
             case "text", "text_delta":
                 if piece := text(delta, "text"):
@@ -134,25 +139,33 @@ class AnthropicReader:
             case "thinking", "thinking_delta":
                 if piece := text(delta, "thinking"):
                     out.append(ReasoningChunk(block.id, piece))
-            case "text", "citations_delta":
-                _cite(block, delta.get("citation"), out)
-            case "thinking", "signature_delta":
-                block.signature += text(delta, "signature")
             case "tool_use", "input_json_delta":
                 if piece := text(delta, "partial_json"):
                     block.arguments.append(piece)
                     out.append(ToolCallChunk(block.id, piece))
+            case _:
+                self._add(block, delta, out)
+
+    def _add(self, block: _Block, delta: Json, out: list[StreamEvent]) -> None:
+        """Add what shows only when the block is whole."""
+        match block.kind, delta.get("type"):
+            case "text", "citations_delta":
+                _cite(block, delta.get("citation"), out)
+            case "thinking", "signature_delta":
+                block.signature += text(delta, "signature")
             case _, "input_json_delta":
                 block.arguments.append(text(delta, "partial_json"))
+            case "compaction", "compaction_delta":
+                block.content |= {name: value for name, value in delta.items() if name != "type"}
             case _, other:
                 self.ignored[str(other)] += 1
 
     def _open(self, event: Json, out: list[StreamEvent]) -> None:
-        content = _object(event, "content_block")
+        content = self._object(event, "content_block")
         index = _index(event)
         kind = text(content, "type")
         if (left_open := self._blocks.pop(index, None)) is not None:
-            _close(left_open, out)
+            self._close(left_open, out)
         block = _Block(kind, self._new_id(content if kind == "tool_use" else {}), content)
         self._blocks[index] = block
         match kind:
@@ -178,7 +191,10 @@ class AnthropicReader:
         """Return the host's id of a call, or else a number; never the same one twice."""
         own = text(content, "id")
         number = len(self._ids)
-        new = own if own and own not in self._ids else f"{own}.{number}" if own else str(number)
+        new = own or str(number)
+        while new in self._ids:
+            new = f"{own}.{number}"
+            number += 1
         self._ids.add(new)
         return new
 
@@ -195,25 +211,40 @@ class AnthropicReader:
     def _finish(self, out: list[StreamEvent]) -> None:
         for block in self._blocks.values():
             if block.kind in {"text", "thinking", "redacted_thinking"}:
-                _close(block, out)
+                self._close(block, out)
         self._blocks.clear()
         raw = self._stop_reason
         out.append(Finished(FINISH_REASONS.get(raw or "", "unknown"), raw, self._detail))
         self.is_over = True
 
+    def _close(self, block: _Block, out: list[StreamEvent]) -> None:
+        match block.kind:
+            case "text":
+                out.append(TextDone(block.id))
+            case "thinking":
+                out.append(ReasoningDone(block.id, block.signature or None))
+            case "redacted_thinking":
+                out.append(ReasoningDone(block.id, redacted=text(block.content, "data") or None))
+            case "tool_use":
+                out.append(ToolCallDone(block.id, None if block.arguments else dumps(block.content.get("input") or {})))
+            case kind:
+                out.append(ProviderItem(block.id, kind, dumps(self._gathered(block))))
 
-def _close(block: _Block, out: list[StreamEvent]) -> None:
-    match block.kind:
-        case "text":
-            out.append(TextDone(block.id))
-        case "thinking":
-            out.append(ReasoningDone(block.id, block.signature or None))
-        case "redacted_thinking":
-            out.append(ReasoningDone(block.id, redacted=text(block.content, "data") or None))
-        case "tool_use":
-            out.append(ToolCallDone(block.id, None if block.arguments else dumps(block.content.get("input") or {})))
-        case kind:
-            out.append(ProviderItem(block.id, kind, dumps(_gathered(block))))
+    def _gathered(self, block: _Block) -> Json:
+        streamed = "".join(block.arguments)
+        if not streamed:
+            return block.content
+        try:
+            return block.content | {"input": loads(streamed)}
+        except ValueError as error:
+            raise ProviderProtocolError(
+                f"{self.host}: the input of a {block.kind} is no JSON", retryable=True
+            ) from error
+
+    def _object(self, parent: Json, name: str) -> Json:
+        if name not in parent:
+            raise ProviderProtocolError(f"{self.host}: an event of the stream has no {name}", retryable=True)
+        return as_object(parent[name])
 
 
 def _cite(block: _Block, citation: object, out: list[StreamEvent]) -> None:
@@ -223,24 +254,8 @@ def _cite(block: _Block, citation: object, out: list[StreamEvent]) -> None:
         out.append(Cited(block.id, found))
 
 
-def _gathered(block: _Block) -> Json:
-    streamed = "".join(block.arguments)
-    if not streamed:
-        return block.content
-    try:
-        return block.content | {"input": loads(streamed)}
-    except ValueError as error:
-        raise ProviderProtocolError(f"Anthropic: the input of a {block.kind} is no JSON", retryable=True) from error
-
-
 def _index(event: Json) -> int:
     return number(event, "index", -1)
-
-
-def _object(parent: Json, name: str) -> Json:
-    if name not in parent:
-        raise ProviderProtocolError(f"Anthropic: an event of the stream has no {name}", retryable=True)
-    return as_object(parent[name])
 
 
 def _merged(usage: Usage, raw: Json) -> Usage:

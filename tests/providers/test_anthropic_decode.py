@@ -18,8 +18,9 @@ from engine.errors import (
     ProviderProtocolError,
     RateLimited,
 )
-from engine.messages import FinishReason, Usage
+from engine.messages import Citation, FinishReason, Usage
 from engine.model import (
+    Cited,
     Finished,
     Ping,
     ProviderItem,
@@ -33,9 +34,11 @@ from engine.model import (
     ToolCallChunk,
     ToolCallDone,
     ToolCallStarted,
+    Unread,
     UsageReported,
 )
-from engine.providers.anthropic_decode import Decoder
+from engine.providers.anthropic_decode import AnthropicReader
+from engine.providers.decoding import DocumentDecoder, StreamDecoder, decoder_for
 from engine.testing.anthropic_writer import AnthropicWriter
 from engine.testing.script import call, done, reasoning, text
 
@@ -58,9 +61,17 @@ def end(reason: str | None, **more: object) -> list[object]:
     return [{"type": "message_delta", "delta": {"stop_reason": reason, **more}}, STOP]
 
 
-def decode(chunks: Iterable[bytes], decoder: Decoder | None = None) -> tuple[list[StreamEvent], ProviderError | None]:
+def decoder_of(content_type: str = "text/event-stream") -> StreamDecoder | DocumentDecoder:
+    decoder = decoder_for(AnthropicReader(), content_type)
+    assert decoder is not None
+    return decoder
+
+
+def decode(
+    chunks: Iterable[bytes], decoder: StreamDecoder | DocumentDecoder | None = None
+) -> tuple[list[StreamEvent], ProviderError | None]:
     """Decode as the HTTP shell does: until the end, or the error."""
-    decoder = decoder or Decoder()
+    decoder = decoder or decoder_of()
     events: list[StreamEvent] = []
     try:
         for chunk in chunks:
@@ -162,6 +173,13 @@ def test_ids_are_unique_within_an_answer() -> None:
     assert len(set(ids)) == 3
 
 
+def test_an_id_that_looks_like_one_of_ours_is_not_given_twice() -> None:
+    thinking = block(1, {"type": "thinking", "thinking": ""})
+    events = whole(START, *tool(0, "1"), *thinking, *tool(2, "0"), *tool(3, ""), *end("tool_use"))
+    ids = [event.id for event in events if isinstance(event, ToolCallStarted | ReasoningStarted)]
+    assert len(ids) == len(set(ids)) == 4
+
+
 def test_blocks_may_be_interleaved() -> None:
     a = block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "a"})
     b = tool(1, "t", "{}")
@@ -189,6 +207,44 @@ def test_the_work_of_a_hosted_tool_is_kept_whole() -> None:
     assert finished == Finished("pause", "pause_turn")
 
 
+def test_what_is_left_of_a_compacted_conversation_is_kept_whole() -> None:
+    content = {"type": "compaction", "content": None}
+    delta = {"type": "compaction_delta", "content": "they spoke of é"}
+    item, finished = whole(START, *block(0, content, delta), *end("compaction"))
+    assert isinstance(item, ProviderItem)
+    assert (item.id, item.kind) == ("0", "compaction")
+    assert json.loads(item.data) == {"type": "compaction", "content": "they spoke of é"}
+    assert finished == Finished("pause", "compaction")
+
+
+WEB = {"type": "web_search_result_location", "url": "https://a.example", "title": "A", "cited_text": "so it is"}
+PAGE = {"type": "page_location", "document_title": "B.pdf", "cited_text": "é", "start_page_number": 1}
+
+
+def cited(fields: dict[str, object], **told: str) -> Cited:
+    return Cited("0", Citation(raw=json.dumps(fields, ensure_ascii=False, separators=(",", ":")), **told))
+
+
+def test_citations_come_with_the_text_they_are_of() -> None:
+    deltas = [
+        {"type": "citations_delta", "citation": WEB},
+        {"type": "text_delta", "text": "It is."},
+        {"type": "citations_delta", "citation": PAGE},
+        {"type": "citations_delta", "citation": {}},
+        {"type": "citations_delta"},
+    ]
+    content = {"type": "text", "text": "", "citations": [WEB]}
+    of_web = cited(WEB, url="https://a.example", title="A", quote="so it is")
+    assert whole(START, *block(0, content, *deltas), *end("end_turn"))[:-1] == [
+        TextStarted("0"),
+        of_web,
+        of_web,
+        TextChunk("0", "It is."),
+        cited(PAGE, title="B.pdf", quote="é"),
+        TextDone("0"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
@@ -199,7 +255,8 @@ def test_the_work_of_a_hosted_tool_is_kept_whole() -> None:
         ("pause_turn", "pause"),
         ("refusal", "refusal"),
         ("model_context_window_exceeded", "overflow"),
-        ("compaction", "unknown"),
+        ("compaction", "pause"),
+        ("what_next", "unknown"),
         (None, "unknown"),
     ],
 )
@@ -240,22 +297,133 @@ def test_usage_is_merged_not_replaced() -> None:
     assert events[1] == UsageReported(Usage(input=50, output=7, cache_read=4, cache_write=3, reasoning=2))
 
 
-def test_the_unknown_is_ignored_and_counted() -> None:
-    decoder = Decoder()
-    citing = {"type": "citations_delta", "citation": {}}
-    stream = sse({"type": "novelty"}, {"type": "novelty"}, *block(0, {"type": "text"}, citing), 7, *end("end_turn"))
+def test_the_unknown_is_ignored_and_told_at_the_end() -> None:
+    decoder = decoder_of()
+    odd = {"type": "odd_delta", "text": "x"}
+    stream = sse({"type": "novelty"}, {"type": "novelty"}, *block(0, {"type": "text"}, odd), 7, *end("end_turn"))
     events, error = decode([stream], decoder)
-    assert events == [TextStarted("0"), TextDone("0"), Finished("stop", "end_turn")]
+    assert events == [
+        TextStarted("0"),
+        TextDone("0"),
+        Unread("None"),
+        Unread("novelty", 2),
+        Unread("odd_delta"),
+        Finished("stop", "end_turn"),
+    ]
     assert error is None
-    assert decoder.ignored == {"novelty": 2, "citations_delta": 1, "None": 1}
+    assert decoder.ignored == {"novelty": 2, "odd_delta": 1, "None": 1}
 
 
 def test_nothing_counts_after_the_end() -> None:
-    decoder = Decoder()
+    decoder = decoder_of()
     assert decoder.feed(sse(START, *end("end_turn"), {"type": "ping"}, START)) == [Finished("stop", "end_turn")]
     assert decoder.is_over
     assert decoder.feed(sse({"type": "error"})) == []
     assert decoder.close() == []
+
+
+# -- answers that were not streamed --------------------------------------------------
+
+
+def document(*content: object, **fields: object) -> bytes:
+    message = {"type": "message", "role": "assistant", "content": content, "stop_reason": "end_turn", **fields}
+    return json.dumps(message).encode()
+
+
+def read_document(data: bytes, cuts: int = 3) -> tuple[list[StreamEvent], ProviderError | None]:
+    size = len(data) // cuts + 1
+    return decode([data[i : i + size] for i in range(0, len(data), size)], decoder_of("application/json"))
+
+
+def test_a_whole_message() -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "hm", "signature": "sig"},
+        {"type": "redacted_thinking", "data": "opaque"},
+        {"type": "text", "text": "It is.", "citations": [PAGE]},
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "é"}},
+        {"type": "tool_use", "id": "t", "name": "read", "input": {"path": "é"}},
+        {"type": "tool_use", "id": "u", "name": "list", "input": {}},
+    ]
+    usage = {"input_tokens": 3, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 5, "output_tokens": 6}
+    events, error = read_document(document(*blocks, stop_reason="tool_use", usage=usage))
+    assert error is None
+    quoted = cited(PAGE, title="B.pdf", quote="é")
+    assert events == [
+        UsageReported(Usage(input=3, output=6, cache_read=4, cache_write=5)),
+        ReasoningStarted("0"),
+        ReasoningChunk("0", "hm"),
+        ReasoningDone("0", "sig"),
+        ReasoningStarted("1"),
+        ReasoningDone("1", redacted="opaque"),
+        TextStarted("2"),
+        TextChunk("2", "It is."),
+        Cited("2", quoted.citation),
+        TextDone("2"),
+        ProviderItem(
+            "3", "server_tool_use", '{"type":"server_tool_use","id":"s","name":"web_search","input":{"query":"é"}}'
+        ),
+        ToolCallStarted("t", "read"),
+        ToolCallDone("t", '{"path":"é"}'),
+        ToolCallStarted("u", "list"),
+        ToolCallDone("u", "{}"),
+        Finished("calls", "tool_use"),
+    ]
+
+
+def test_the_call_that_the_token_limit_cut_is_not_done_in_a_document_either() -> None:
+    asks = [{"type": "tool_use", "id": key, "name": "read", "input": {"a": 1}} for key in ("t", "u")]
+    events, error = read_document(document(*asks, stop_reason="max_tokens"))
+    assert error is None
+    assert events == [
+        ToolCallStarted("t", "read"),
+        ToolCallDone("t", '{"a":1}'),
+        ToolCallStarted("u", "read"),
+        Finished("length", "max_tokens"),
+    ]
+    events, _ = read_document(document({"type": "text", "text": "so far"}, stop_reason="max_tokens"))
+    assert events == [TextStarted("0"), TextChunk("0", "so far"), TextDone("0"), Finished("length", "max_tokens")]
+
+
+def test_nothing_is_told_before_the_document_is_whole() -> None:
+    decoder = decoder_of("application/json")
+    assert decoder.feed(document()) == []
+    assert not decoder.is_over
+    assert decoder.close() == [Finished("stop", "end_turn")]
+    assert decoder.is_over
+    assert decoder.close() == []
+
+
+@pytest.mark.parametrize(
+    ("data", "expected", "retryable"),
+    [
+        (b"", ConnectionBroken, True),
+        (document()[:-1], ConnectionBroken, True),
+        (b"nonsense", ConnectionBroken, True),
+        (b"{}", ProviderProtocolError, False),
+        (b"[]", ProviderProtocolError, False),
+        (b'{"content": "text"}', ProviderProtocolError, False),
+        (b'{"type": "error", "error": {"type": "overloaded_error", "message": "x"}}', Overloaded, True),
+        (b'{"error": {"type": "authentication_error", "message": "x"}}', AuthFailed, False),
+    ],
+)
+def test_what_is_no_message(data: bytes, expected: type[ProviderError], retryable: bool) -> None:
+    events, error = read_document(data)
+    assert events == []
+    assert type(error) is expected
+    assert error.retryable == retryable
+
+
+def test_the_error_of_a_document_stays() -> None:
+    decoder = decoder_of("application/json")
+    for _ in range(2):
+        with pytest.raises(ConnectionBroken):
+            decoder.close()
+    with pytest.raises(ConnectionBroken):
+        decoder.feed(b"{}")
+
+
+def test_a_content_type_of_no_answer() -> None:
+    assert decoder_for(AnthropicReader(), "text/html") is None
 
 
 # -- when it goes wrong -----------------------------------------------------------
@@ -282,14 +450,14 @@ def failed(kind: str, message: str = "") -> bytes:
 )
 def test_an_error_in_the_stream(kind: str, message: str, expected: type[ProviderError], retryable: bool) -> None:
     with pytest.raises(ProviderError) as caught:
-        Decoder().feed(failed(kind, message))
+        decoder_of().feed(failed(kind, message))
     assert type(caught.value) is expected
     assert caught.value.retryable == retryable
     assert caught.value.status is None
 
 
 def test_what_came_before_an_error_is_not_lost() -> None:
-    decoder = Decoder()
+    decoder = decoder_of()
     stream = sse(START, *block(0, {"type": "text", "text": "kept"}, stop=False)) + failed("overloaded_error")
     assert decoder.feed(stream) == [TextStarted("0"), TextChunk("0", "kept")]
     for _ in range(2):
@@ -326,7 +494,7 @@ def test_the_last_blank_line_may_be_missing() -> None:
 )
 def test_what_the_protocol_does_not_allow(stream: bytes) -> None:
     with pytest.raises(ProviderProtocolError) as caught:
-        Decoder().feed(stream)
+        decoder_of().feed(stream)
     assert caught.value.retryable
 
 
