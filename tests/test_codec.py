@@ -184,7 +184,7 @@ def test_messages_look_like_this() -> None:
         "v": 1,
         "id": "m1",
         "parts": [
-            {"type": "text", "id": "p1", "text": "hi"},
+            {"type": "text", "id": "p1", "text": "hi", "citations": []},
             {
                 "type": "call",
                 "id": "p2",

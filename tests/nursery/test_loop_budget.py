@@ -130,7 +130,7 @@ async def test_c10_with_wrap_up_the_last_step_is_an_answer_without_tools(autojum
         calling("first"), calling("other"), spoken(5, "So far."), tools=bench.tools(), settings=settings
     ) as w:
         played = await w.play()
-        assert [bool(r.tools) for r in w.requests] == [True, True, False]
+        assert [r.tool_choice for r in w.requests] == ["auto", "auto", "none"]
         assert (played.stop_reason, played.result.text, played.result.steps) == ("step_limit", "So far.", 3)
         (told,) = nudges(w)
         assert "last step" in told
@@ -160,7 +160,7 @@ async def test_c10_a_limit_of_one_is_an_answer_without_tools(autojump_clock: Moc
     bench = Bench()
     async with world(spoken(1, "No tools."), tools=bench.tools(), settings=Settings(limits=Limits(steps=1))) as w:
         played = await w.play()
-    assert (w.requests[0].tools, played.stop_reason, played.result.text) == ((), "step_limit", "No tools.")
+    assert (w.requests[0].tool_choice, played.stop_reason, played.result.text) == ("none", "step_limit", "No tools.")
 
 
 async def test_c10_retries_of_a_request_are_no_steps(autojump_clock: MockClock) -> None:
@@ -178,7 +178,7 @@ async def test_c10_a_retry_of_the_last_step_offers_no_tools_either(autojump_cloc
     settings = Settings(limits=Limits(steps=2))
     async with world(calling("a"), [Break()], spoken(1, "So far."), tools=bench.tools(), settings=settings) as w:
         played = await w.play()
-        assert [bool(r.tools) for r in w.requests] == [True, False, False]
+        assert [r.tool_choice for r in w.requests] == ["auto", "none", "none"]
         assert played.stop_reason == "step_limit"
         assert len(nudges(w)) == 1
 

@@ -431,8 +431,11 @@ async def test_c6_a_rejected_signature_drops_the_old_reasoning_once(autojump_clo
     first = [*reasoning("Hm.", signature="s"), *call("read", {"name": "a"}, id="1"), *done("calls")]
     async with world(first, UNSIGNED, DONE, tools=bench.tools()) as w:
         played = await w.play()
-    assert [r.drop_reasoning for r in w.requests] == [False, False, True]
-    assert played.reasons == ["next_step", "signature_retry"]
+        assert [r.reasoning_from for r in w.requests] == [0, 0, 3]
+        assert played.reasons == ["next_step", "signature_retry"]
+        w.will_say([*reasoning("New.", signature="t"), *text("Done."), *done()])
+        await w.play()
+        assert w.requests[-1].reasoning_from == 3, "the next turn does not send it again either"
 
     async with world(UNSIGNED, UNSIGNED, DONE) as w:
         played = await w.play()

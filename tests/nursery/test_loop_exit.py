@@ -67,7 +67,7 @@ async def test_t1_every_finish_reason_without_calls_ends_the_turn(
         await w.goes_on()
 
 
-async def test_t1_a_step_limit_allows_exactly_that_many_requests_and_the_last_has_no_tools(
+async def test_t1_a_step_limit_allows_exactly_that_many_requests_and_the_last_may_call_nothing(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -80,7 +80,7 @@ async def test_t1_a_step_limit_allows_exactly_that_many_requests_and_the_last_ha
     async with world(again, tools=bench.tools(), settings=settings, repeat=True) as w:  # type: ignore[arg-type]
         played = await w.play()
         assert len(w.requests) == 3
-        assert [bool(r.tools) for r in w.requests] == [True, True, False]
+        assert len({r.tools for r in w.requests}) == 1, "else the last request could not be read from a cache"
         assert [r.tool_choice for r in w.requests] == ["auto", "auto", "none"]
         assert "last step" in said(w.requests[2].transcript[-1])
         assert (played.stop_reason, played.result.steps) == ("step_limit", 3)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from engine.events import CONTINUE_REASONS, STOP_REASONS, ContinueReason
 from engine.messages import FinishReason
 from engine.nursery.budget import Budget
+from engine.model import ModelOptions
 from engine.nursery.moves import (
     BREAKS,
     COMPACTIONS_IN_A_ROW,
@@ -215,7 +216,7 @@ STOPS: list[tuple[LoopState, StepOutcome, Stop]] = [
     (
         state(retry=RetryBudget(2, 6.0)),
         failed("rate_limited"),
-        Stop(reason="rate_limited", detail="it was rate_limited", reset_at=99.0, keep=False),
+        Stop(reason="rate_limited", detail="it was rate_limited", reset_at=99.0, keep=False, is_exhausted=True),
     ),
     (FRESH, failed("auth"), Stop(reason="auth_failed", detail="it was auth", keep=False)),
     (FRESH, failed("fatal"), Stop(reason="provider_error", detail="it was fatal", keep=False)),
@@ -223,7 +224,7 @@ STOPS: list[tuple[LoopState, StepOutcome, Stop]] = [
     (
         state(retry=RetryBudget(2, 6.0)),
         failed("transient"),
-        Stop(reason="provider_error", detail="it was transient", keep=False),
+        Stop(reason="provider_error", detail="it was transient", keep=False, is_exhausted=True),
     ),
     (
         state(signature_retried=True),
@@ -406,7 +407,11 @@ def test_another_model_is_no_remedy_for_what_is_wrong_here(kind: FailureKind) ->
 
 
 def test_the_cap_is_raised_once() -> None:
-    assert (FRESH.output_cap, state(escalated=True).output_cap) == (8_192, 65_536)
+    escalated = state(escalated=True)
+    assert [s.output_cap(ModelOptions()) for s in (FRESH, escalated)] == [8_192, 65_536]
+    assert [s.output_cap(ModelOptions(effort="high")) for s in (FRESH, escalated)] == [65_536, 65_536]
+    assert [s.output_cap(ModelOptions(effort="minimal")) for s in (FRESH, escalated)] == [8_192, 65_536]
+    assert [s.output_cap(ModelOptions(output_cap=500)) for s in (FRESH, escalated)] == [500, 500]
 
 
 @pytest.mark.parametrize(("cap", "raised"), [(65_536, 65_536), (100_000, 65_536)])

@@ -25,6 +25,7 @@ from engine.events import (
     InputAdmitted,
     InputPromoted,
     LoopContinued,
+    ModelSwitched,
     Notice,
     NudgeAdded,
     PartDiscarded,
@@ -34,6 +35,9 @@ from engine.events import (
     PartStarted,
     PermissionAnswered,
     PermissionAsked,
+    RecoveryAnswered,
+    RecoveryAsked,
+    RecoveryKind,
     RetryScheduled,
     SessionCreated,
     SharedContext,
@@ -51,6 +55,7 @@ from engine.messages import (
     ImagePart,
     ProviderPart,
     ReasoningPart,
+    ResultsMessage,
     Settlement,
     TextPart,
     Usage,
@@ -126,6 +131,7 @@ class Scribe:
     calls: list[_Call] = attrs.field(factory=list[_Call])
     inbox: list[InputId] = attrs.field(factory=list[InputId])
     requests: list[RequestId] = attrs.field(factory=list[RequestId])
+    recovery: RequestId | None = None
 
     # -- which --------------------------------------------------------------------------
 
@@ -133,7 +139,7 @@ class Scribe:
         """Return the names of the moves that may come next, in a fixed order."""
         if self.journal.seq == 0:
             return ["create"]
-        found = ["admit"]
+        found = ["admit", "switch_model"]
         if self.ended_held:
             return [*found, "release"]
         if self.turn is None:
@@ -141,10 +147,11 @@ class Scribe:
         found += ["notice", "set_clock", "ask"]
         if self.requests:
             found += ["answer"]
+        found += ["ask_recovery"] if self.recovery is None else ["answer_recovery"]
         if self.message_id is None:
-            found += ["start_step", "nudge", "schedule_retry", "replace_history"]
+            found += ["start_step", "nudge", "schedule_retry", "replace_history", "reject_signature"]
             found += ["promote"] if self.inbox else []
-            found += ["end_turn", "hold_turn_end"] if not self.requests else []
+            found += ["end_turn", "hold_turn_end"] if not self.requests and self.recovery is None else []
             return found
         return [*found, *self._possible_in_step()]
 
@@ -186,6 +193,8 @@ class Scribe:
         """Bring what is open to its end: the step, the turn, the hold."""
         for request_id in list(self.requests):
             self._answered(request_id)
+        if self.recovery is not None:
+            self._answer_recovery(lambda _: 0)
         for part in self._open_parts():
             self._end_part(part)
         for call in self.calls:
@@ -241,7 +250,29 @@ class Scribe:
     def _replace_history(self, draw: Draw) -> None:
         assert self.turn is not None
         messages = tuple(self.journal.state.transcript)
-        self.turn.append(HistoryReplaced(kind="prune", messages=messages[draw(len(messages) + 1) :]))
+        kept = messages[draw(len(messages) + 1) :]
+        # A history is never cut between calls and their results.
+        kept = kept[1:] if kept and isinstance(kept[0], ResultsMessage) else kept
+        self.turn.append(HistoryReplaced(kind="prune", messages=kept))
+
+    def _ask_recovery(self, draw: Draw) -> None:
+        assert self.turn is not None
+        self.recovery = RequestId(self.new("req"))
+        self.turn.append(RecoveryAsked(request_id=self.recovery, model="m", message="down"))
+
+    def _answer_recovery(self, draw: Draw) -> None:
+        assert self.turn is not None
+        assert self.recovery is not None
+        answers: tuple[RecoveryKind, ...] = ("wait", "switch", "stop", "withdrawn", "expired")
+        self.turn.append(RecoveryAnswered(request_id=self.recovery, answer=answers[draw(5)], model="m2"))
+        self.recovery = None
+
+    def _switch_model(self, draw: Draw) -> None:
+        self.journal.append(ModelSwitched(model=self.new("model")))
+
+    def _reject_signature(self, draw: Draw) -> None:
+        assert self.turn is not None
+        self.turn.append(LoopContinued(reason="signature_retry", step=self.steps))
 
     # -- turn and step ------------------------------------------------------------------------
 
