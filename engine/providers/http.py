@@ -39,6 +39,10 @@ _FAREWELL = 0.25
 # Between two steps a tool may run for long; a host closes sooner if it likes.
 _KEEPALIVE = 300.0
 
+# Is shown an answer whose body has not been read, what it answers, and the secrets that may be in both. It may put
+# another stream in the place of the answer's own.
+Witness = Callable[[httpx.Response, Body, tuple[str, ...]], None]
+
 
 @attrs.frozen(kw_only=True)
 class Endpoint:
@@ -122,6 +126,7 @@ class HttpModel:
         self._clock = clock
         self._client: httpx.AsyncClient | None = None
         self._is_closed = False
+        self._witnesses: list[Witness] = []
 
     def __repr__(self) -> str:
         return f"<HttpModel {self._info.name!r} at {self._endpoint.host}>"
@@ -130,6 +135,10 @@ class HttpModel:
     def info(self) -> ModelInfo:
         """Limits and prices."""
         return self._info
+
+    def watch(self, witness: Witness) -> None:
+        """Show *witness* each answer from now on, before it is read."""
+        self._witnesses.append(witness)
 
     async def open(self, request: ModelRequest) -> HttpStream:
         """Send *request*, return when the answer begins; raise `ProviderError` if it is none.
@@ -148,6 +157,8 @@ class HttpModel:
             except trio.Cancelled:
                 await connecting.aclose()
                 raise
+        for witness in self._witnesses:
+            witness(response, content, self._endpoint.auth.secrets)
         body = _Body(response)
         decoder = self._decoder(response)
         if decoder is not None:
