@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from engine._version import __version__
 
 if TYPE_CHECKING:
+    from engine.attachments import attach as attach
     from engine.errors import EngineError as EngineError
     from engine.events import CallSettled as CallSettled
     from engine.events import CallStarted as CallStarted
     from engine.events import Notice as Notice
     from engine.events import PermissionAsked as PermissionAsked
+    from engine.events import RecoveryAsked as RecoveryAsked
     from engine.events import TextDelta as TextDelta
     from engine.events import TurnEnded as TurnEnded
     from engine.events import TurnResult as TurnResult
@@ -45,6 +47,7 @@ _HOMES = {
     "Notice": "engine.events",
     "Once": "engine.session",
     "PermissionAsked": "engine.events",
+    "RecoveryAsked": "engine.events",
     "Reject": "engine.session",
     "Session": "engine.session",
     "Settings": "engine.settings",
@@ -54,6 +57,7 @@ _HOMES = {
     "Turn": "engine.session",
     "TurnEnded": "engine.events",
     "TurnResult": "engine.events",
+    "attach": "engine.attachments",
     "doc": "engine.tools.schema",
     "open_engine": "engine.service",
     "tool": "engine.tools.spec",
@@ -70,6 +74,7 @@ __all__ = [
     "Notice",
     "Once",
     "PermissionAsked",
+    "RecoveryAsked",
     "Reject",
     "Session",
     "Settings",
@@ -80,6 +85,7 @@ __all__ = [
     "TurnEnded",
     "TurnResult",
     "__version__",
+    "attach",
     "doc",
     "open_engine",
     "tool",

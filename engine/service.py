@@ -25,11 +25,13 @@ from engine.exceptions import describe, public
 from engine.hooks import Hooks
 from engine.ids import CallId, MessageId, SessionId
 from engine.journal import Journal
+from engine.messages import MediaPart
 from engine.nursery.cleanup import all_over, close_bounded
 from engine.nursery.frame import run_turn
 from engine.nursery.questions import Questions
 from engine.nursery.recover import recovery
 from engine.nursery.run import Cause
+from engine.nursery.traffic import Traffic
 from engine.permission.simple import AskFirst
 from engine.ports import Approver, ContextKeeper, Deps, IdSource, Model, Store, Trace, WallClock
 from engine.session import Session, Turn
@@ -180,7 +182,9 @@ class Engine:
     _ids: IdSource = attrs.field(alias="ids")
     _trace: Trace = attrs.field(alias="trace")
     jitter: Callable[[], float]
+    traffic: Traffic = attrs.field(factory=Traffic, init=False)
     _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
+    _mentioned: set[str] = attrs.field(factory=set[str], init=False)
     _sessions: dict[SessionId, Session] = attrs.field(factory=dict[SessionId, Session], init=False)
     _manager: AbstractAsyncContextManager[trio.Nursery] | None = attrs.field(default=None, init=False)
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
@@ -300,7 +304,14 @@ class Engine:
             journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
         return self._adopt(journal, self._settings, self._registry, self._choices)
 
-    def start_turn(self, session: Session, text: str, *, settings: Settings | None = None) -> Turn:
+    def start_turn(
+        self,
+        session: Session,
+        text: str,
+        *,
+        attachments: Sequence[MediaPart] = (),
+        settings: Settings | None = None,
+    ) -> Turn:
         """Run a turn in the engine's own nursery: it goes on when whoever started it is gone. Not a checkpoint.
 
         Watch it with the returned turn or with `session.subscribe`.
@@ -310,7 +321,7 @@ class Engine:
             raise ConfigError(f"start_turn takes a Session of this engine, not {session!r}")
         if self._sessions.get(session.id) is not session:
             raise ConfigError(f"session {session.id} belongs to another engine: start its turns there")
-        turn, run = session.start(text, settings=settings)
+        turn, run = session.start(text, attachments=attachments, settings=settings)
         nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
         return turn
 
@@ -323,6 +334,12 @@ class Engine:
         run = session.start_queued()
         if run is not None:
             self._nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
+
+    def is_first_mention(self, model: str) -> bool:
+        """Tell whether this is asked about *model* for the first time. Not a checkpoint."""
+        is_first = model not in self._mentioned
+        self._mentioned.add(model)
+        return is_first
 
     def forget(self, child: Session) -> None:
         """A sub-agent is done: its session is in the store, and `open_session` finds it there. Not a checkpoint."""

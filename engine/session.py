@@ -37,7 +37,7 @@ from engine.exceptions import describe, public
 from engine.hooks import Hooks
 from engine.ids import InputId, RequestId, SessionId, TurnId
 from engine.journal import Cursor, Journal, Position, TurnJournal
-from engine.messages import Settlement
+from engine.messages import FilePart, ImagePart, MediaPart, Settlement
 from engine.nursery.budget import Budget
 from engine.nursery.frame import run_turn
 from engine.nursery.inbox import admit, promote
@@ -95,6 +95,13 @@ def _text(value: object, what: str) -> str:
     return value
 
 
+def _media(value: object) -> tuple[MediaPart, ...]:
+    given = tuple(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else None
+    if given is None or not all(isinstance(part, (ImagePart, FilePart)) for part in given):
+        raise ConfigError(f"attachments are what `await engine.attach(...)` returns, in a list, not {value!r}")
+    return cast("tuple[MediaPart, ...]", given)
+
+
 def _given(answer: object) -> Given:
     match answer:
         case Once():
@@ -147,19 +154,40 @@ class Session:
         """The session as it stands, the text of open parts included."""
         return self._journal.snapshot()
 
-    def prompt(self, text: str, *, settings: Settings | None = None) -> Turn:
+    def prompt(self, text: str, *, attachments: Sequence[MediaPart] = (), settings: Settings | None = None) -> Turn:
         """Return a turn that answers *text*; enter it to start it. Not a checkpoint.
 
-        Raises `SessionBusy` on entering if a turn is running.
+        *attachments* are made by `engine.attach`. Raises `SessionBusy` on entering if a
+        turn is running.
         """
-        return Turn(self, partial(self._begin, _text(text, "a prompt"), settings=_settings(settings, self._settings)))
+        begin = partial(
+            self._begin,
+            _text(text, "a prompt"),
+            attachments=_media(attachments),
+            settings=_settings(settings, self._settings),
+        )
+        return Turn(self, begin)
 
     @overload
-    async def run(self, text: str, *, settings: Settings | None = None) -> TurnResult: ...
-    @overload
-    async def run(self, text: str, *, output: type[T], settings: Settings | None = None) -> StructuredResult[T]: ...
     async def run(
-        self, text: str, *, output: type[T] | None = None, settings: Settings | None = None
+        self, text: str, *, attachments: Sequence[MediaPart] = (), settings: Settings | None = None
+    ) -> TurnResult: ...
+    @overload
+    async def run(
+        self,
+        text: str,
+        *,
+        output: type[T],
+        attachments: Sequence[MediaPart] = (),
+        settings: Settings | None = None,
+    ) -> StructuredResult[T]: ...
+    async def run(
+        self,
+        text: str,
+        *,
+        output: type[T] | None = None,
+        attachments: Sequence[MediaPart] = (),
+        settings: Settings | None = None,
     ) -> TurnResult | StructuredResult[T]:
         """Run a turn to its end and return its result. Always a checkpoint.
 
@@ -168,10 +196,10 @@ class Session:
         With *output*, an attrs class, the answer must fit it.
         """
         _text(text, "a prompt")
-        chosen = attrs.evolve(_settings(settings, self._settings), headless="deny")
+        chosen = attrs.evolve(_settings(settings, self._settings), headless="deny", on_exhausted="stop")
         if output is not None:
             _output_class(output)
-        begin = partial(self._begin, text, settings=chosen, output=output)
+        begin = partial(self._begin, text, attachments=_media(attachments), settings=chosen, output=output)
         async with Turn(self, begin) as turn:
             await turn.wait()
         if output is None:
@@ -257,9 +285,9 @@ class Session:
         """The open questions of it and of its children."""
         return self._questions
 
-    def start(self, text: str, *, settings: Settings | None) -> tuple[Turn, TurnRun]:
+    def start(self, text: str, *, attachments: Sequence[MediaPart], settings: Settings | None) -> tuple[Turn, TurnRun]:
         """Begin a turn whose frame the caller runs. Not a checkpoint."""
-        turn = self.prompt(text, settings=settings)
+        turn = self.prompt(text, attachments=attachments, settings=settings)
         return turn, turn._start()
 
     def start_queued(self) -> TurnRun | None:
@@ -292,6 +320,7 @@ class Session:
         self,
         text: str | PendingInput,
         *,
+        attachments: tuple[MediaPart, ...] = (),
         settings: Settings | None = None,
         output: type[attrs.AttrsInstance] | None = None,
         parent: tuple[TurnRun, Entry] | None = None,
@@ -313,6 +342,7 @@ class Session:
             budget=_budget(chosen.limits, None if parent is None else parent[0].budget),
             questions=self._questions,
             agents=self,
+            traffic=self._engine.traffic,
             system=chosen.system,
             grace_limit=None if parent is None else CHILD_SHARE * _grace_of(*parent),
             output_schema=None if output is None else schema_of(output),
@@ -324,12 +354,23 @@ class Session:
         try:
             run.journal.append(TurnStarted())
             if isinstance(text, str):
-                admit(self._journal, self._deps.ids, text, "prompt", turn_id=turn_id)
+                admit(self._journal, self._deps.ids, text, "prompt", attachments=attachments, turn_id=turn_id)
             promote(run, None if isinstance(text, str) else text)
+            self._note_unknown_models(run)
         except BaseException as error:
             self._abandon(run, error)
             raise
         return run
+
+    def _note_unknown_models(self, run: TurnRun) -> None:
+        for info in (model.info for model in run.deps.models):
+            if not info.is_known and self._engine.is_first_mention(info.name):
+                run.notice(
+                    "warning",
+                    "unknown_model",
+                    f"nothing is known of {info.name}: a window of {info.context:,} tokens and answers of "
+                    f"{info.output:,} are assumed, and no price. The configuration may say better.",
+                )
 
     def _abandon(self, run: TurnRun, error: BaseException) -> None:
         """A port failed while the turn began: it is over before it had a task. Not a checkpoint."""

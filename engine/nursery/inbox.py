@@ -14,7 +14,7 @@ from engine.errors import InputConflict
 from engine.events import InputAdmitted, InputMode, InputPromoted
 from engine.ids import InputId, MessageId, PartId, TurnId
 from engine.journal import Journal
-from engine.messages import Origin, TextPart, UserMessage
+from engine.messages import MediaPart, Origin, TextPart, UserMessage
 from engine.ports import IdSource
 from engine.state import PendingInput
 
@@ -35,6 +35,7 @@ def admit(
     text: str,
     mode: InputMode,
     *,
+    attachments: tuple[MediaPart, ...] = (),
     input_id: InputId | None = None,
     turn_id: TurnId | None = None,
 ) -> InputId:
@@ -53,7 +54,8 @@ def admit(
     part = TextPart(id=PartId(ids.new("part")), text=wire)
     message = UserMessage(
         id=MessageId(ids.new("msg")),
-        parts=(part,),
+        # What is asked about a picture is read best behind it.
+        parts=(*attachments, part),
         origin=_ORIGINS[mode],
         display=text if wire != text else None,
     )

@@ -7,6 +7,7 @@ would kill the running tools.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -20,6 +21,7 @@ from engine.nursery.vet import vet
 
 if TYPE_CHECKING:
     from engine.nursery.step import Step
+    from engine.nursery.traffic import Passage
     from engine.ports import ModelStream
 
 CLOSE_WITHIN = 1.0
@@ -67,6 +69,13 @@ def _foreign(error: BaseException) -> Failure:
 
 
 async def _receive_all(step: Step) -> None:
+    info = step.model.info
+    # Waiting for others is not the host's silence: its time begins when the request may go.
+    async with step.run.traffic.passage(info, step.request, partial(step.run.notice, "info")) as passage:
+        await _receive(step, passage)
+
+
+async def _receive(step: Step, passage: Passage) -> None:
     timeouts = step.run.settings.timeouts
     total_at = trio.current_time() + timeouts.total
     stream = await _open(step, min(timeouts.headers, timeouts.total))
@@ -74,6 +83,7 @@ async def _receive_all(step: Step) -> None:
         while True:
             batch, error = vet(await _next(stream, timeouts.idle, timeouts.total, total_at))
             if batch:
+                passage.begun()
                 # The port promises that `receive` is a checkpoint, so this loop lets
                 # other tasks run once per network chunk, not once per delta.
                 step.feed(batch)

@@ -17,6 +17,7 @@ from engine.messages import Usage
 from engine.nursery.budget import Budget, Exhausted
 from engine.nursery.doom import DoomWindow
 from engine.nursery.questions import Questions
+from engine.nursery.traffic import Traffic
 from engine.ports import Deps
 from engine.settings import Settings
 from engine.tools.registry import Registry
@@ -69,6 +70,7 @@ class TurnRun:
     budget: Budget
     questions: Questions
     agents: AgentRunner
+    traffic: Traffic
     system: str
     grace_limit: float | None = None
     output_schema: str | None = None

@@ -50,7 +50,7 @@ class Step:
     """The step under way.
 
     Attributes:
-        wrapped_up: it is the last that the step limit allows: no tools are offered.
+        wrapped_up: it is the last that the step limit allows: no call is run.
         failure: what broke the request or the stream.
         stream_over: no more will be received.
     """

@@ -21,7 +21,7 @@ from engine.events import AnswerKind, SharedContext
 from engine.exceptions import describe, split
 from engine.hooks import Hooks, StopDecision, ToolDecision, ToolHook, ToolUse
 from engine.ids import SessionId
-from engine.messages import ImagePart, Settlement
+from engine.messages import FilePart, ImagePart, Settlement
 from engine.ports import Judgement, PermissionQuery
 from engine.settings import Settings
 from engine.tools.context import ToolContext
@@ -264,6 +264,7 @@ def _outcome_of(returned: object) -> Outcome:
         status="completed",
         text=returned.text,
         images=returned.images,
+        files=returned.files,
         failed=returned.failed,
         metadata=returned.metadata,
     )
@@ -279,6 +280,10 @@ def _wrong_field(output: ToolOutput) -> str | None:
             _is_a(tuple, output.images) and all(_is_a(ImagePart, i) for i in output.images),
             "images must be a tuple of ImagePart",
         ),
+        (
+            _is_a(tuple, output.files) and all(_is_a(FilePart, f) for f in output.files),
+            "files must be a tuple of FilePart",
+        ),
         (output.stop is None or _is_a(str, output.stop), "stop must be a str or None"),
     )
     return next((told for is_right, told in fields if not is_right), None)
@@ -291,7 +296,9 @@ def _is_a(kind: type, value: object) -> bool:
 def _withheld(outcome: Outcome) -> Outcome:
     """Return what stands if the hooks after the body never get to see its result: they may be there to hide it."""
     text = "It ran to its end, but the turn ended before the hooks after it had seen its result, which is withheld."
-    return attrs.evolve(outcome, settlement=attrs.evolve(outcome.settlement, text=text, images=(), metadata=""))
+    return attrs.evolve(
+        outcome, settlement=attrs.evolve(outcome.settlement, text=text, images=(), files=(), metadata="")
+    )
 
 
 async def _ask_hooks_after(site: CallSite, outcome: Outcome, before: ToolDecision) -> Outcome:

@@ -14,7 +14,7 @@ import attrs
 
 from engine.errors import ConfigError
 from engine.events import SharedContext
-from engine.messages import ImagePart
+from engine.messages import FilePart, ImagePart
 from engine.model import ToolSchema
 from engine.tools.schema import schema_of
 
@@ -32,6 +32,7 @@ class ToolOutput:
     Attributes:
         text: what the model reads.
         images: what it sees beside it.
+        files: the same, other than images: a PDF, say.
         failed: the tool worked, but what it ran reports failure (a non-zero exit).
         modify: changes the shared context, in call order once the batch is over (C4).
         metadata: JSON text for clients, never for the model.
@@ -40,6 +41,7 @@ class ToolOutput:
 
     text: str
     images: tuple[ImagePart, ...] = ()
+    files: tuple[FilePart, ...] = ()
     failed: bool = False
     modify: Callable[[SharedContext], SharedContext] | None = None
     metadata: str = ""
