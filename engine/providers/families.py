@@ -1,4 +1,9 @@
-"""What is particular to a family of models, wherever it is served."""
+"""What is particular to a family of models, wherever it is served.
+
+A family is told by the model's own name. Clouds and gateways put something before it
+(`us.anthropic.`, `openai/`, `accounts/fireworks/models/`) and something after it, so a
+pattern is looked for anywhere in the name, but only where a name may begin.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,17 @@ import attrs
 from engine.providers.hosts import Host, WireName
 from engine.providers.quirks import Quirks
 
+_CHAT: frozenset[WireName] = frozenset({"openai_chat"})
+_OPENAI: frozenset[WireName] = frozenset({"openai_chat", "openai_responses"})
+_CLAUDE: frozenset[WireName] = frozenset({"anthropic", "bedrock"})
+# Where OpenAI's own rules for its models hold: elsewhere a gateway translates.
+_OPENAI_HOSTS = frozenset(
+    {"openai", "openai-chat", "azure", "azure-chat", "github", "bedrock-mantle", "bedrock-mantle-oss"}
+)
+# They have one way to say thinking for all models.
+_TRANSLATING = frozenset({"openrouter", "vercel"})
+_THREE = ("low", "medium", "high")
+
 
 @attrs.frozen(kw_only=True)
 class Family:
@@ -19,24 +35,197 @@ class Family:
     Attributes:
         pattern: is searched for in the model's own name, in lower case.
         wires: the wire formats in which it holds; empty: in all.
+        hosts: the hosts at which it holds; empty: at all.
+        not_at: hosts at which it does not hold: they translate.
         changes: fields of `Quirks`, by name.
+        defaults: the same, for those that the host says nothing of.
     """
 
     pattern: re.Pattern[str]
     wires: frozenset[WireName] = frozenset()
-    changes: Mapping[str, Any]
+    hosts: frozenset[str] = frozenset()
+    not_at: frozenset[str] = frozenset()
+    changes: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
+    defaults: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
+
+    def holds(self, host: Host, model: str) -> bool:
+        """Whether *model* at *host* is of this family."""
+        return (
+            (not self.wires or host.wire in self.wires)
+            and (not self.hosts or host.name in self.hosts)
+            and host.name not in self.not_at
+            and self.pattern.search(model.lower()) is not None
+        )
 
 
+def _named(pattern: str) -> re.Pattern[str]:
+    """Return a pattern that stands where a model's name may begin."""
+    return re.compile(rf"(?<![a-z0-9])(?:{pattern})")
+
+
+# Later ones go before earlier ones.
 FAMILIES: tuple[Family, ...] = (
+    # -- Claude ------------------------------------------------------------------
     Family(
-        pattern=re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(-[015])?(-20\d+)?$)"),
-        wires=frozenset({"anthropic", "bedrock"}),
+        pattern=_named(r"claude-(?:3-7|(?:opus|sonnet|haiku)-4(?:-[015])?(?:$|@|-2\d{3,}))"),
+        wires=_CLAUDE,
         changes={"thinking_budget": True},
     ),
     Family(
-        pattern=re.compile(r"claude-(opus|sonnet|haiku)-4-[6-9]"),
-        wires=frozenset({"anthropic", "bedrock"}),
-        changes={"adaptive_thinking": True, "efforts": ("low", "medium", "high", "max"), "temperature": False},
+        pattern=_named(r"claude-(?:opus|sonnet|haiku)-4-[6-9]"),
+        wires=_CLAUDE,
+        changes={
+            "adaptive_thinking": True,
+            "efforts": ("low", "medium", "high", "max"),
+            "temperature": False,
+        },
+    ),
+    Family(
+        pattern=_named(r"claude-(?:[a-z]+-(?:4-[7-9]|[5-9]|\d\d))"),
+        wires=_CLAUDE,
+        changes={
+            "adaptive_thinking": True,
+            "efforts": ("low", "medium", "high", "xhigh", "max"),
+            "temperature": False,
+        },
+    ),
+    # Schemas for answers came with 4.5.
+    Family(
+        pattern=_named(r"claude-(?:v2|2|instant|3|(?:opus|sonnet|haiku)-4(?:-[01])?(?:$|@|-2\d{3,}))"),
+        wires=frozenset({"anthropic"}),
+        changes={"output": "tool"},
+    ),
+    # -- OpenAI ------------------------------------------------------------------
+    Family(
+        pattern=_named(r"(?:o[1-9]|gpt-[5-9]|codex)(?![a-z0-9]*.*-chat)(?!\d)"),
+        wires=_OPENAI,
+        changes={"temperature": False},
+        defaults={"effort_field": "reasoning_effort", "efforts": _THREE},
+    ),
+    Family(
+        pattern=_named(r"(?:o[1-9]|gpt-[5-9]|codex)(?!\d)"),
+        wires=_OPENAI,
+        hosts=_OPENAI_HOSTS,
+        changes={"system_role": "developer", "max_tokens_field": "max_completion_tokens"},
+    ),
+    Family(
+        pattern=_named(r"gpt-5(?:$|-(?:mini|nano|\d))"),
+        wires=_OPENAI,
+        changes={"efforts": ("minimal", *_THREE)},
+    ),
+    Family(pattern=_named(r"gpt-5-pro"), wires=_OPENAI, changes={"efforts": ("high",)}),
+    Family(pattern=_named(r"gpt-5[.-]1(?!\d)"), wires=_OPENAI, changes={"efforts": ("none", *_THREE)}),
+    Family(
+        pattern=_named(r"gpt-5[.-]1-codex(?!-max)"),
+        wires=_OPENAI,
+        changes={"efforts": _THREE},
+    ),
+    Family(pattern=_named(r"gpt-5[.-]1-codex-max"), wires=_OPENAI, changes={"efforts": (*_THREE, "xhigh")}),
+    Family(
+        pattern=_named(r"gpt-5[.-][2-5](?!\d)"),
+        wires=_OPENAI,
+        changes={"efforts": ("none", *_THREE, "xhigh")},
+    ),
+    Family(
+        pattern=_named(r"gpt-5[.-][23](?!\d)-codex"),
+        wires=_OPENAI,
+        changes={"efforts": (*_THREE, "xhigh")},
+    ),
+    Family(pattern=_named(r"gpt-5[.-][2-5]-pro"), wires=_OPENAI, changes={"efforts": ("medium", "high", "xhigh")}),
+    Family(
+        pattern=_named(r"gpt-5[.-][6-9](?!\d)"),
+        wires=_OPENAI,
+        changes={"efforts": ("none", *_THREE, "xhigh", "max")},
+    ),
+    Family(pattern=_named(r"gpt-[6-9](?!\d)"), wires=_OPENAI, changes={"efforts": (*_THREE, "xhigh", "max")}),
+    Family(
+        pattern=_named(r"gpt-oss"),
+        wires=_OPENAI,
+        changes={"efforts": _THREE},
+        defaults={"effort_field": "reasoning_effort"},
+    ),
+    # -- Mistral: nine letters for a call's id wherever its template is rendered --
+    Family(
+        pattern=_named(r"(?:open-)?(?:mistral|ministral|mixtral|magistral|devstral|codestral|pixtral|voxtral)"),
+        wires=_CHAT,
+        changes={"call_ids": "nine", "assistant_after_results": True},
+    ),
+    Family(
+        pattern=_named(r"mistral-(?:small-(?:latest|2[6-9]|4)|medium-(?:latest|2[6-9]|3[.-]5))"),
+        wires=_CHAT,
+        hosts=frozenset({"mistral"}),
+        changes={"effort_field": "reasoning_effort", "efforts": ("none", "high")},
+    ),
+    Family(
+        pattern=_named(r"mistral-large-(?:latest|2[6-9]|4)"),
+        wires=_CHAT,
+        hosts=frozenset({"mistral"}),
+        changes={"effort_field": "reasoning_effort", "efforts": ("none", *_THREE)},
+    ),
+    # -- others ------------------------------------------------------------------
+    Family(
+        pattern=_named(r"deepseek-(?:reasoner|r1|v3[.-][1-9]|v[4-9])"),
+        wires=_CHAT,
+        not_at=_TRANSLATING,
+        changes={"reasoning_always": True},
+        defaults={"reasoning_field": "reasoning_content"},
+    ),
+    Family(
+        pattern=_named(r"kimi|moonshot"),
+        wires=_CHAT,
+        changes={"schema": "moonshot", "default_temperature": 0.6},
+        defaults={"reasoning_field": "reasoning_content"},
+    ),
+    Family(
+        pattern=_named(r"kimi-(?:thinking|k2[.p-](?:thinking|\d)|k[3-9])"),
+        wires=_CHAT,
+        changes={"default_temperature": 1.0},
+    ),
+    Family(
+        pattern=_named(r"kimi-(?:thinking|k2[.p-](?:thinking|\d)|k[3-9])"),
+        wires=_CHAT,
+        not_at=_TRANSLATING,
+        changes={"reasoning_always": True},
+    ),
+    Family(
+        pattern=_named(r"kimi-k2[.p-][56]"),
+        wires=_CHAT,
+        hosts=frozenset({"moonshot"}),
+        changes={"effort_field": "thinking.type"},
+    ),
+    Family(
+        pattern=_named(r"glm-(?:4[.p-][5-9]|[5-9])"),
+        changes={"default_temperature": 1.0},
+        defaults={"reasoning_field": "reasoning_content"},
+    ),
+    Family(
+        pattern=_named(r"minimax-m[2-9]"),
+        changes={"default_temperature": 1.0, "default_top_p": 0.95, "default_top_k": 40},
+    ),
+    Family(
+        pattern=_named(r"qwen"),
+        wires=_CHAT,
+        hosts=frozenset({"groq"}),
+        changes={"extra_body": '{"reasoning_format":"parsed"}'},
+    ),
+    Family(
+        pattern=_named(r"grok-(?:3-mini|4[.-][3-9]|[5-9])"),
+        wires=_OPENAI,
+        defaults={"effort_field": "reasoning_effort", "efforts": _THREE},
+    ),
+    Family(pattern=_named(r"grok-3-mini"), wires=_OPENAI, changes={"efforts": ("low", "high")}),
+    Family(
+        pattern=_named(r"grok"),
+        wires=_CHAT,
+        hosts=frozenset({"azure", "azure-chat"}),
+        changes={"cached_apart": True, "system_role": "system"},
+    ),
+    # -- gateways ------------------------------------------------------------------
+    Family(
+        pattern=_named(r"claude"),
+        wires=_CHAT,
+        hosts=_TRANSLATING,
+        changes={"marks": "anthropic", "long_cache": True},
     ),
 )
 
@@ -45,6 +234,12 @@ def quirks_of(host: Host, model: str) -> Quirks:
     """Return what is particular about *model* at *host*: the host's own, then each family's that it belongs to."""
     changes: dict[str, Any] = {}
     for family in FAMILIES:
-        if (not family.wires or host.wire in family.wires) and family.pattern.search(model.lower()):
-            changes |= family.changes
+        if family.holds(host, model):
+            fresh = {
+                name: value for name, value in family.defaults.items() if getattr(host.quirks, name) == _DEFAULTS[name]
+            }
+            changes |= fresh | dict(family.changes)
     return attrs.evolve(host.quirks, **changes)
+
+
+_DEFAULTS: Mapping[str, Any] = attrs.asdict(Quirks(), recurse=False)

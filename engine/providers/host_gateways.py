@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from engine.providers.host_local import OLLAMA
 from engine.providers.hosts import Host
 from engine.providers.quirks import Quirks
+
+_THREE = ("low", "medium", "high")
 
 GATEWAYS: tuple[Host, ...] = (
     Host(
@@ -39,7 +42,7 @@ GATEWAYS: tuple[Host, ...] = (
         base_variables=("TOGETHER_BASE_URL",),
         key_variables=("TOGETHER_API_KEY",),
         example="openai/gpt-oss-120b",
-        quirks=Quirks(output="tool", reasoning_field="reasoning"),
+        quirks=Quirks(output="tool", effort_field="reasoning_effort", efforts=_THREE, reasoning_field="reasoning"),
     ),
     Host(
         name="fireworks",
@@ -49,7 +52,13 @@ GATEWAYS: tuple[Host, ...] = (
         base_variables=("FIREWORKS_BASE_URL",),
         key_variables=("FIREWORKS_API_KEY",),
         example="accounts/fireworks/models/kimi-k2p5",
-        quirks=Quirks(output="tool", reasoning_field="reasoning_content"),
+        quirks=Quirks(
+            output="tool",
+            effort_field="reasoning_effort",
+            efforts=_THREE,
+            reasoning_field="reasoning_content",
+            cache_key_field="prompt_cache_key",
+        ),
     ),
     Host(
         name="cerebras",
@@ -109,6 +118,7 @@ GATEWAYS: tuple[Host, ...] = (
             user_media=frozenset({"image", "pdf"}),
             output="tool",
             effort_field="reasoning.effort",
+            efforts=("none", "minimal", *_THREE, "xhigh"),
             reasoning_field="reasoning_details",
         ),
     ),
@@ -120,7 +130,13 @@ GATEWAYS: tuple[Host, ...] = (
         base_variables=("DEEPINFRA_BASE_URL",),
         key_variables=("DEEPINFRA_API_KEY", "DEEPINFRA_TOKEN"),
         example="openai/gpt-oss-120b",
-        quirks=Quirks(output="tool", reasoning_field="reasoning_content", cache_key_field="prompt_cache_key"),
+        quirks=Quirks(
+            output="tool",
+            effort_field="reasoning_effort",
+            efforts=("none", *_THREE, "xhigh"),
+            reasoning_field="reasoning_content",
+            cache_key_field="prompt_cache_key",
+        ),
     ),
     Host(
         name="ollama-cloud",
@@ -129,7 +145,8 @@ GATEWAYS: tuple[Host, ...] = (
         base_url="https://ollama.com/v1",
         key_variables=("OLLAMA_API_KEY",),
         example="gpt-oss:120b",
-        quirks=Quirks(output="tool", reasoning_field="reasoning"),
+        quirks=OLLAMA,
+        prices="-",
     ),
     Host(
         name="avian",
@@ -164,7 +181,7 @@ GATEWAYS: tuple[Host, ...] = (
         title="Snowflake Cortex",
         wire="openai_chat",
         base_url="https://{SNOWFLAKE_ACCOUNT}.snowflakecomputing.com/api/v2/cortex/v1",
-        key_variables=("SNOWFLAKE_PAT", "SNOWFLAKE_TOKEN"),
+        key_variables=("SNOWFLAKE_TOKEN", "SNOWFLAKE_PAT"),
         example="claude-sonnet-4-5",
         quirks=Quirks(output="tool", max_tokens_field="max_completion_tokens", reasoning_field="reasoning_details"),
     ),

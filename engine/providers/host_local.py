@@ -5,6 +5,13 @@ from __future__ import annotations
 from engine.providers.hosts import Host
 from engine.providers.quirks import Quirks
 
+OLLAMA = Quirks(
+    output="tool",
+    effort_field="reasoning_effort",
+    efforts=("none", "low", "medium", "high", "max"),
+    reasoning_field="reasoning",
+)
+
 LOCAL: tuple[Host, ...] = (
     Host(
         name="ollama",
@@ -15,7 +22,7 @@ LOCAL: tuple[Host, ...] = (
         key_variables=("OLLAMA_API_KEY",),
         key_optional=True,
         example="qwen3",
-        quirks=Quirks(output="tool", effort_field="reasoning_effort", reasoning_field="reasoning"),
+        quirks=OLLAMA,
         is_local=True,
         parallel=1,
         prices="-",
@@ -30,7 +37,7 @@ LOCAL: tuple[Host, ...] = (
         key_variables=("LMSTUDIO_API_KEY", "LM_STUDIO_API_KEY"),
         key_optional=True,
         example="qwen/qwen3-8b",
-        quirks=Quirks(output="tool", effort_field="reasoning_effort", reasoning_field="reasoning_content"),
+        quirks=Quirks(output="tool", reasoning_field="reasoning_content"),
         is_local=True,
         parallel=1,
         prices="-",
@@ -60,7 +67,7 @@ LOCAL: tuple[Host, ...] = (
         key_variables=("VLLM_API_KEY", "HOSTED_VLLM_API_KEY"),
         key_optional=True,
         example="Qwen/Qwen3-8B",
-        quirks=Quirks(output="tool", effort_field="reasoning_effort", reasoning_field="reasoning_content"),
+        quirks=Quirks(output="tool", effort_field="reasoning_effort", reasoning_field="reasoning"),
         is_local=True,
         prices="-",
         note="start it with `vllm serve MODEL --enable-auto-tool-choice --tool-call-parser PARSER`",

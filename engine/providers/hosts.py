@@ -32,6 +32,7 @@ class Host:
         base_path: what is put after an address of the user's that has no path of its own.
         base_variables: environment variables that hold the address to use instead.
         key_variables: those that may hold the key, the first one first.
+        token_variables: those that may hold a token instead, which is shown as a bearer whatever `auth` says.
         auth: how the key is shown.
         key_optional: it may be used without a key.
         quirks: what is particular.
@@ -51,6 +52,7 @@ class Host:
     base_path: str = ""
     base_variables: tuple[str, ...] = ()
     key_variables: tuple[str, ...] = ()
+    token_variables: tuple[str, ...] = ()
     auth: AuthKind = "bearer"
     key_optional: bool = False
     quirks: Quirks = Quirks()
