@@ -1,0 +1,148 @@
+"""Cassettes: HTTP exchanges with a model's host, kept as files.
+
+Each exchange is two files beside one another:
+
+    hello-0.request.json     who was asked what, the answer's status and headers, the name of the other file
+    hello-0.response.sse     the answer's body as it came (or .json, .bin for an AWS event stream, .txt)
+
+`engine.testing.record` makes them, `engine.testing.replay` plays them. An exchange's
+body is never parsed here: what is wrong with it may be what is to be tested.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import attrs
+
+from engine.errors import ConfigError
+
+_SUFFIXES = {
+    "text/event-stream": "sse",
+    "application/json": "json",
+    "application/vnd.amazon.eventstream": "bin",
+}
+_STREAMS = {"text/event-stream", "application/vnd.amazon.eventstream"}
+
+
+@attrs.frozen(kw_only=True)
+class Exchange:
+    """A request and its answer.
+
+    Attributes:
+        provider: who was asked: the name of the row in the table of hosts.
+        host: the same, where one provider's models are in several places.
+        protocol: what was spoken.
+        method: of the request.
+        url: of the request.
+        sent: the request's body; empty: it was not kept.
+        status: of the answer.
+        headers: of the answer, those worth having; names in lower case.
+        body: of the answer.
+        is_whole: whether the body was read to its end.
+    """
+
+    provider: str = ""
+    host: str = ""
+    protocol: str = ""
+    method: str = "POST"
+    url: str = ""
+    sent: bytes = b""
+    status: int = 200
+    headers: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    body: bytes = b""
+    is_whole: bool = True
+
+    @property
+    def content_type(self) -> str:
+        """The answer's content type, in lower case and without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def read(path: Path) -> Exchange:
+    """Return the exchange of which *path* is the `….request.json`. Raises `ConfigError` if it is none."""
+    try:
+        record = _object(json.loads(path.read_text(encoding="utf-8")))
+        request, response = _object(record["request"]), _object(record["response"])
+        status = response["status"]
+        if not isinstance(status, int):
+            raise TypeError("the status is no number")
+        sent = request.get("body")
+        return Exchange(
+            provider=str(record.get("provider", "")),
+            host=str(record.get("host", "")),
+            protocol=str(record.get("protocol", "")),
+            method=str(request.get("method") or "POST"),
+            url=str(request.get("url") or ""),
+            sent=b"" if sent is None else json.dumps(sent, ensure_ascii=False).encode("utf-8", "surrogatepass"),
+            status=status,
+            headers={name.lower(): str(value) for name, value in _object(response["headers"]).items()},
+            body=(path.parent / str(response["body_file"])).read_bytes(),
+            is_whole=bool(record.get("whole", True)),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path.name} is no recorded exchange: {error!r}") from error
+
+
+def read_all(folder: Path, name: str) -> tuple[Exchange, ...]:
+    """Return the exchanges of the cassette *name*, in their order. Raises `ConfigError` if there are none."""
+    found = [read(path) for path in _numbered(folder, name)]
+    if not found:
+        raise ConfigError(f"there is no cassette {name!r} in {folder.name}")
+    return tuple(found)
+
+
+def write(exchange: Exchange, folder: Path, name: str) -> Path:
+    """Write *exchange* under *name*, over what is there; return the path of its `….request.json`."""
+    suffix = _SUFFIXES.get(exchange.content_type, "txt")
+    body_file = f"{name}.response.{suffix}"
+    record = {
+        "provider": exchange.provider,
+        "host": exchange.host,
+        "protocol": exchange.protocol,
+        "stream": exchange.content_type in _STREAMS,
+        "capture": "bytes",
+        "whole": exchange.is_whole,
+        "request": {"method": exchange.method, "url": exchange.url, "body": _parsed(exchange.sent)},
+        "response": {"status": exchange.status, "headers": dict(exchange.headers), "body_file": body_file},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob(f"{name}.response.*"):
+        old.unlink()
+    (folder / body_file).write_bytes(exchange.body)
+    path = folder / f"{name}.request.json"
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def write_all(exchanges: tuple[Exchange, ...], folder: Path, name: str) -> None:
+    """Write the cassette *name*, instead of the one that is there."""
+    for path in _numbered(folder, name):
+        for file in folder.glob(path.name.removesuffix("request.json") + "*"):
+            file.unlink()
+    for number, exchange in enumerate(exchanges):
+        write(exchange, folder, f"{name}-{number}")
+
+
+def _numbered(folder: Path, name: str) -> list[Path]:
+    """Return the request files of the cassette *name*, in the order of their numbers."""
+    form = re.compile(re.escape(name) + r"-(\d+)\.request\.json")
+    found = [(match, path) for path in folder.glob("*.request.json") if (match := form.fullmatch(path.name))]
+    return [path for _, path in sorted(found, key=lambda entry: int(entry[0][1]))]
+
+
+def _parsed(sent: bytes) -> object:
+    try:
+        return cast("object", json.loads(sent)) if sent else None
+    except ValueError:
+        return None
+
+
+def _object(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError("an object was expected")
+    return cast("Mapping[str, object]", value)

@@ -1,0 +1,159 @@
+"""Recording what a real host says, to play it again without one.
+
+    model = resolve("anthropic/claude-haiku-4-5", os.environ)
+    with Recorder(Path("cassettes"), "hello") as recorder:
+        recorder.watch(model)
+        async with engine.open_engine(model=model) as eng:
+            ...
+
+When the block is left, `hello-0`, `hello-1` … are written: one exchange for each
+request, failed ones and such as were cancelled among them. No key is in them, nor
+what else shows who asked; see `engine.testing.scrubbing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, final
+
+import attrs
+import httpx
+
+from engine.errors import ConfigError
+from engine.ports import Model
+from engine.providers.host_table import BY_NAME
+from engine.providers.http import HttpModel
+from engine.providers.wire import Body
+from engine.testing import cassette
+from engine.testing.cassette import Exchange
+from engine.testing.scrubbing import Scrubber
+
+_PROTOCOLS = {
+    "anthropic": "anthropic-messages",
+    "openai_chat": "openai-chat",
+    "openai_responses": "openai-responses",
+    "gemini": "gemini",
+    "bedrock": "bedrock-converse",
+    "cohere": "cohere-v2",
+}
+_BINARY = "application/vnd.amazon.eventstream"
+
+
+@final
+class Recorder:
+    """Records what models are asked and what they answer, and writes it down at the end."""
+
+    def __init__(self, folder: Path, name: str, *, secrets: Sequence[str] = ()) -> None:
+        """Make a recorder; it writes when its `with` block is left.
+
+        Args:
+            folder: where to.
+            name: of the cassette; one that is there is replaced.
+            secrets: to be cut out besides the key: an account's number, a project's name.
+        """
+        self._folder = folder
+        self._name = name
+        self._secrets = tuple(secrets)
+        # By the order of the requests, whichever answer ends first; None: it has not ended.
+        self._exchanges: list[Exchange | None] = []
+        self._unfit: list[ConfigError] = []
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        cassette.write_all(self.exchanges, self._folder, self._name)
+        if self._unfit and error is None:
+            raise self._unfit[0]
+
+    @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """What was recorded so far, without secrets."""
+        return tuple(exchange for exchange in self._exchanges if exchange is not None)
+
+    def watch(self, model: Model) -> None:
+        """Record all that *model* is asked from now on. Raises `ConfigError` for a model without HTTP."""
+        if not isinstance(model, HttpModel):
+            raise ConfigError(f"{model!r} is no model at the other end of an HTTP connection: nothing can be recorded")
+        model.watch(partial(self._witness, model.info.name.partition("/")[0]))
+
+    def _witness(self, provider: str, response: httpx.Response, content: Body, secrets: tuple[str, ...]) -> None:
+        """Put a stream in the place of the answer's own that remembers what passes."""
+        place = len(self._exchanges)
+        self._exchanges.append(None)
+        request = response.request
+        scrubber = Scrubber.of([*secrets, *self._secrets], str(request.url), request.headers.multi_items())
+
+        def keep(body: bytes, *, is_whole: bool) -> None:
+            try:
+                exchange = _exchange(provider, response, scrubber, sent=bytes(content), body=body)
+            except ConfigError as error:
+                self._unfit.append(error)
+            else:
+                self._exchanges[place] = attrs.evolve(exchange, is_whole=is_whole)
+
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _Remembered(response.stream, keep)
+
+
+class _Keep(Protocol):
+    def __call__(self, body: bytes, *, is_whole: bool) -> None: ...
+
+
+@final
+class _Remembered(httpx.AsyncByteStream):
+    """The bytes of an answer, remembered as they pass.
+
+    No generator, for the reason that `engine.providers.http` gives.
+    """
+
+    def __init__(self, stream: httpx.AsyncByteStream, keep: _Keep) -> None:
+        self._stream = stream
+        self._chunks: AsyncIterator[bytes] = aiter(stream)
+        self._keep: _Keep | None = keep
+        self._pieces: list[bytes] = []
+
+    def __aiter__(self) -> _Remembered:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            piece = await anext(self._chunks)
+        except BaseException as error:
+            self._end(is_whole=isinstance(error, StopAsyncIteration))
+            raise
+        self._pieces.append(piece)
+        return piece
+
+    async def aclose(self) -> None:
+        """Close the answer's own stream. A checkpoint or not, as that has it."""
+        self._end(is_whole=False)
+        await self._stream.aclose()
+
+    def _end(self, *, is_whole: bool) -> None:
+        keep, self._keep = self._keep, None
+        if keep is not None:
+            keep(b"".join(self._pieces), is_whole=is_whole)
+
+
+def _exchange(provider: str, response: httpx.Response, scrubber: Scrubber, *, sent: bytes, body: bytes) -> Exchange:
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise ConfigError("the host's answer is compressed, though nobody asked for that: it can't be recorded")
+    is_binary = response.headers.get("content-type", "").startswith(_BINARY)
+    row = BY_NAME.get(provider)
+    return Exchange(
+        provider=provider,
+        host=provider,
+        protocol=_PROTOCOLS[row.wire] if row is not None else "",
+        method=response.request.method,
+        url=scrubber.url(str(response.request.url)),
+        sent=scrubber.data(sent),
+        status=response.status_code,
+        headers=scrubber.headers(response.headers),
+        body=scrubber.binary(body) if is_binary else scrubber.data(body),
+    )
