@@ -43,7 +43,7 @@ from engine.providers.wire import own_name
 _TOOL_CHOICE: dict[ToolChoice, str] = {"auto": "auto", "none": "none", "required": "any"}
 _THINKING = {"thinking", "redacted_thinking"}
 _TURNS = TurnWriter()
-# Tokens of thinking where they have to be said as a number; the answer comes on top.
+# Tokens of thinking where they have to be said as a number; they are part of the output cap.
 _BUDGETS: dict[Effort, int] = {
     "minimal": 1_024,
     "low": 4_096,
@@ -63,10 +63,18 @@ def encoder(quirks: Quirks) -> Encoder[State]:
 
 @attrs.frozen
 class State:
-    """What is open: the role of the last turn; and whether there was a call."""
+    """What the transcript so far means for what comes after it.
+
+    Attributes:
+        role: of the turn that is open.
+        has_calls: there was a call.
+        unthought: the model's last turn asked for calls, or was paused, and did not begin with a thought: the answer
+            belongs to that turn, and with a budget for thinking it would have to.
+    """
 
     role: str | None = None
     has_calls: bool = False
+    unthought: bool = False
 
 
 @attrs.frozen
@@ -84,7 +92,7 @@ class AnthropicDialect:
         pieces = [Piece("model", b'{"model":%s,"stream":true' % to_bytes(own_name(request)))]
         if config := self._output_config(request):
             pieces.append(Piece("output", b"," + members({"output_config": config})))
-        marker = _marker(request.options.cache or "5m") if self.quirks.marks else None
+        marker = self._marker(request.options.cache or "5m")
         if request.tools:
             documents = [_tool(tool) for tool in request.tools]
             if marker:
@@ -100,60 +108,69 @@ class AnthropicDialect:
         match item:
             case UserItem():
                 role, chunks = _TURNS.write(state.role, "user", [(_user_block(part), True) for part in item.parts])
+                return attrs.evolve(state, role=role), chunks
             case AssistantItem():
                 blocks = [(block, text(block, "type") not in _THINKING) for block in _assistant_blocks(item)]
                 role, chunks = _TURNS.write(state.role, "assistant", blocks)
+                unthought = bool(blocks) and blocks[0][1] and (item.is_paused or bool(item.calls))
+                return State(role, state.has_calls or bool(item.calls), unthought), chunks
             case ResultsItem():
                 role, chunks = _TURNS.write(state.role, "user", [(_result_block(each), True) for each in item.answered])
+                return attrs.evolve(state, role=role), chunks
             case _:
                 assert_never(item)
-        return State(role, state.has_calls or isinstance(item, ResultsItem)), chunks
 
     def closing(self, state: State, request: ModelRequest) -> bytes:
         """Return what may differ from step to step."""
         body: Json = {"max_tokens": request.max_output}
-        thinking = self._thinking(request)
         if request.tools:
-            choice = request.tool_choice if not thinking or request.tool_choice != "required" else "auto"
-            body["tool_choice"] = {"type": _TOOL_CHOICE[choice]}
+            body["tool_choice"] = {"type": _TOOL_CHOICE[request.tool_choice]}
         elif state.has_calls:
             # A transcript with calls is refused where no tool is declared.
             body |= {"tools": [_STAND_IN], "tool_choice": {"type": "none"}}
-        if thinking:
+        if thinking := self._thinking(state, request):
             body["thinking"] = thinking
-        elif request.options.temperature is not None and self.quirks.temperature:
-            body["temperature"] = min(1.0, request.options.temperature)
+        else:
+            body |= self._chance(request.options.temperature)
+        body |= as_object(loads(self.quirks.extra_body or "{}"))
         return _TURNS.close(state.role) + b"]," + members(body) + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
         """Put a cache marker at the end of a block."""
-        return data[:-1] + b"," + members({"cache_control": _marker(lifetime)}) + b"}"
+        return data[:-1] + b"," + members({"cache_control": self._marker(lifetime)}) + b"}"
 
     def _output_config(self, request: ModelRequest) -> Json:
         config: Json = {}
-        if request.output_schema is not None:
+        if request.output_schema is not None and self.quirks.output == "native":
             config["format"] = {"type": "json_schema", "schema": schema_of(request.output_schema, "output")}
         effort = request.options.effort
         if self.quirks.adaptive_thinking and effort is not None and effort != "none":
             config["effort"] = nearest_effort(effort, self.quirks.efforts)
         return config
 
-    def _thinking(self, request: ModelRequest) -> Json:
+    def _thinking(self, state: State, request: ModelRequest) -> Json:
         effort = request.options.effort
-        if effort is None or effort == "none":
+        # A call can't be demanded of a model that thinks.
+        if effort is None or effort == "none" or (request.tools and request.tool_choice == "required"):
             return {}
         if self.quirks.adaptive_thinking:
             return {"type": "adaptive"}
         budget = min(_BUDGETS[effort], request.max_output - _SMALLEST_BUDGET)
-        if not self.quirks.thinking_budget or budget < _SMALLEST_BUDGET:
+        if not self.quirks.thinking_budget or state.unthought or budget < _SMALLEST_BUDGET:
             return {}
         return {"type": "enabled", "budget_tokens": budget}
 
+    def _chance(self, temperature: float | None) -> Json:
+        quirks = self.quirks
+        chosen = temperature if quirks.temperature else None
+        warmth = quirks.default_temperature if chosen is None else min(1.0, chosen)
+        asked = {"temperature": warmth, "top_p": quirks.default_top_p, "top_k": quirks.default_top_k}
+        return {name: value for name, value in asked.items() if value is not None}
 
-def _marker(lifetime: CacheLifetime) -> Json:
-    if lifetime == "off":
-        return {}
-    return {"type": "ephemeral"} | ({"ttl": "1h"} if lifetime == "1h" else {})
+    def _marker(self, lifetime: CacheLifetime) -> Json:
+        if not self.quirks.marks or lifetime == "off":
+            return {}
+        return {"type": "ephemeral"} | ({"ttl": "1h"} if lifetime == "1h" and self.quirks.long_cache else {})
 
 
 # -- blocks --------------------------------------------------------------------

@@ -4,7 +4,12 @@ A host caches the beginning of a request, so request N+1 has to begin with the b
 request N. Here that is how bodies are made: a `Dialect` writes each item once, the
 bytes are kept with the transcript's lineage, and a step costs what it adds. What varies
 from step to step (the output cap, the choice of tools) comes after the messages; cache
-markers, which move, are put into the last pieces when the body is put together.
+markers, which move, are put into the last pieces when the body is put together: one at
+the end, where this request is read from by the next, and one at the end of what was
+there before the model last spoke, which is where the request before it had its own.
+
+What is kept is for speed alone: a body is a function of its request, so a session that
+goes on in another process sends the same bytes.
 
 The state between two items is a value of the dialect's own. What the end of the
 transcript completes for now (a call without its result, a paused answer) is written
@@ -16,14 +21,14 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import attrs
 
 from engine.messages import Transcript
 from engine.model import CacheLifetime, ModelRequest, ToolSchema
-from engine.providers.items import Arranger, Item
+from engine.providers.items import Arranger, AssistantItem, Item
 from engine.providers.jsonvalue import Json, to_bytes
 from engine.providers.quirks import Quirks
 from engine.providers.wire import Body
@@ -32,6 +37,7 @@ S = TypeVar("S")
 
 _BLOCK = 64 * 1024
 _SESSIONS = 4_096
+_OPENINGS = 64
 _KEPT_BYTES = 256 * 1024 * 1024
 
 
@@ -84,45 +90,86 @@ class Dialect(Protocol[S]):
 
 
 @attrs.define(eq=False)
+class _Written(Generic[S]):
+    """Chunks that are not packed yet, and the state after them.
+
+    Attributes:
+        answered: of `chunks`, the last markable one before the model last spoke.
+    """
+
+    state: S
+    chunks: list[Chunk] = attrs.field(factory=list[Chunk])
+    answered: int | None = None
+
+    def write(self, items: Iterable[Item], dialect: Dialect[S]) -> None:
+        for item in items:
+            if isinstance(item, AssistantItem):
+                self.answered = self.last_markable()
+            self.state, chunks = dialect.add(self.state, item)
+            self.chunks += chunks
+
+    def last_markable(self) -> int | None:
+        places = range(len(self.chunks) - 1, -1, -1)
+        return next((place for place in places if self.chunks[place].can_be_marked), None)
+
+    def copy(self) -> _Written[S]:
+        return _Written(self.state, [*self.chunks], self.answered)
+
+
+@attrs.define(eq=False)
 class _History(Generic[S]):
     """What is encoded of one lineage."""
 
     arranger: Arranger
-    state: S
+    written: _Written[S]
     messages: int = 0
     blocks: list[bytes] = attrs.field(factory=list[bytes])
-    recent: list[Chunk] = attrs.field(factory=list[Chunk])
-    # Of `recent`, where the last request had its marker: the end of what the host has read.
-    marked: int | None = None
     size: int = 0
     used: int = 0
 
+    def fits(self, request: ModelRequest) -> bool:
+        """Tell whether the bytes are what *request* begins with."""
+        return (
+            self.messages <= len(request.transcript)
+            and self.arranger.reasoning_from == request.reasoning_from
+            and self.arranger.model == request.model
+        )
+
     def extend(self, transcript: Transcript, dialect: Dialect[S]) -> None:
         for position in range(self.messages, len(transcript)):
-            for item in self.arranger.feed(transcript[position]):
-                self.state, chunks = dialect.add(self.state, item)
-                self.recent += chunks
-            self.messages = position + 1
+            self.written.write(self.arranger.feed(transcript[position]), dialect)
+        self.messages = len(transcript)
 
-    def pack(self) -> bool:
-        """Make a block of what will not change any more, if it is long enough: all before the last marker."""
-        upto = len(self.recent) if self.marked is None else self.marked
-        data = b"".join(chunk.data for chunk in self.recent[:upto])
-        if len(data) < _BLOCK:
+    def pack(self, upto: int) -> bool:
+        """Make a block of the first *upto* chunks, which will not change any more, if it is long enough."""
+        chunks = self.written.chunks
+        if sum(len(chunk.data) for chunk in chunks[:upto]) < _BLOCK:
             return False
+        data = b"".join(chunk.data for chunk in chunks[:upto])
+        del chunks[:upto]
+        if self.written.answered is not None:
+            self.written.answered -= upto
         self.blocks.append(data)
         self.size += len(data)
-        del self.recent[:upto]
-        if self.marked is not None:
-            self.marked -= upto
         return True
+
+
+@attrs.frozen(eq=False)
+class _Opening:
+    """A request up to its first message."""
+
+    pieces: tuple[Piece, ...]
+    data: bytes = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "data", b"".join(piece.data for piece in self.pieces))
 
 
 @attrs.frozen(eq=False)
 class _Sent:
     """What the last request of a session began with."""
 
-    opening: tuple[Piece, ...]
+    opening: _Opening
     lineage: weakref.ref[object]
     reasoning_from: int
 
@@ -136,66 +183,51 @@ class Encoder(Generic[S]):
     _histories: weakref.WeakKeyDictionary[object, _History[S]] = attrs.field(
         factory=weakref.WeakKeyDictionary[object, "_History[S]"], init=False
     )
+    _openings: OrderedDict[object, _Opening] = attrs.field(factory=OrderedDict[object, "_Opening"], init=False)
     _sent: OrderedDict[str, _Sent] = attrs.field(factory=OrderedDict[str, "_Sent"], init=False)
-    _openings: tuple[object, tuple[Piece, ...], bytes] = attrs.field(default=(None, (), b""), init=False)
     _ticks: itertools.count[int] = attrs.field(factory=itertools.count, init=False)
 
     def encode(self, request: ModelRequest) -> Body:
         """Return the body for *request*; raise `ConfigError` for a transcript that can't be sent."""
-        opening, head = self._opening(request)
-        history = self._history(request)
+        opening = self._opening(request)
+        lineage = request.transcript.lineage
+        # It is put back when all has gone well: one that stopped in the middle would lack messages.
+        history = self._histories.pop(lineage, None)
+        if history is None or not history.fits(request):
+            arranger = Arranger(request.model, self._quirks, request.reasoning_from)
+            history = _History(arranger, _Written(self._dialect.start()))
         history.extend(request.transcript, self._dialect)
-        state, passing = history.state, list[Chunk]()
-        for item in history.arranger.pending():
-            state, chunks = self._dialect.add(state, item)
-            passing += chunks
-        last = self._last_to_mark(history, passing)
-        tail = self._tail(history, passing, last, request)
-        body = Body(
-            pieces=(head, *history.blocks, tail + self._dialect.closing(state, request)),
-            broken_at=self._compare(request, opening),
-        )
-        history.marked = last if last is not None and last < len(history.recent) else history.marked
-        if history.pack():
-            self._forget_old()
+        now = history.written.copy()
+        now.write(history.arranger.pending(), self._dialect)
+        tail = self._tail(now, request.options.cache or "5m") + self._dialect.closing(now.state, request)
+        body = Body(pieces=(opening.data, *history.blocks, tail), broken_at=self._compare(request, opening))
+        history.used = next(self._ticks)
+        self._histories[lineage] = history
+        if history.pack(self._settled(history.written)):
+            self._forget_old(history)
         return body
 
-    def _opening(self, request: ModelRequest) -> tuple[tuple[Piece, ...], bytes]:
+    def _opening(self, request: ModelRequest) -> _Opening:
         key = (request.model, request.system, request.tools, request.output_schema, request.options, request.session_id)
-        if self._openings[0] != key:
-            pieces = tuple(self._dialect.opening(request))
-            self._openings = (key, pieces, b"".join(piece.data for piece in pieces))
-        return self._openings[1], self._openings[2]
+        opening = self._openings.pop(key, None) or _Opening(tuple(self._dialect.opening(request)))
+        self._openings[key] = opening
+        if len(self._openings) > _OPENINGS:
+            self._openings.popitem(last=False)
+        return opening
 
-    def _history(self, request: ModelRequest) -> _History[S]:
-        transcript = request.transcript
-        history = self._histories.get(transcript.lineage)
-        if (
-            history is None
-            or history.messages > len(transcript)
-            or history.arranger.reasoning_from != request.reasoning_from
-        ):
-            arranger = Arranger(request.model, self._quirks, request.reasoning_from)
-            history = _History(arranger, self._dialect.start())
-            self._histories[transcript.lineage] = history
-        history.used = next(self._ticks)
-        return history
-
-    def _last_to_mark(self, history: _History[S], passing: list[Chunk]) -> int | None:
-        if not self._quirks.marks:
-            return None
-        chunks = [*history.recent, *passing]
-        return next((i for i in range(len(chunks) - 1, -1, -1) if chunks[i].can_be_marked), None)
-
-    def _tail(self, history: _History[S], passing: list[Chunk], last: int | None, request: ModelRequest) -> bytes:
-        lifetime = request.options.cache or "5m"
-        marked = {last, history.marked} - {None} if self._quirks.marks and lifetime != "off" else set[int | None]()
-        chunks = [*history.recent, *passing]
+    def _tail(self, written: _Written[S], lifetime: CacheLifetime) -> bytes:
+        is_marking = self._quirks.marks and lifetime != "off"
+        marked = {written.answered, written.last_markable()} if is_marking else set[int | None]()
         return b"".join(
-            self._dialect.mark(chunk.data, lifetime) if i in marked else chunk.data for i, chunk in enumerate(chunks)
+            self._dialect.mark(chunk.data, lifetime) if place in marked else chunk.data
+            for place, chunk in enumerate(written.chunks)
         )
 
-    def _compare(self, request: ModelRequest, opening: tuple[Piece, ...]) -> str:
+    def _settled(self, written: _Written[S]) -> int:
+        """Return how many chunks come before the first that may bear a marker now or later."""
+        return (written.answered or 0) if self._quirks.marks else len(written.chunks)
+
+    def _compare(self, request: ModelRequest, opening: _Opening) -> str:
         """Return where the request differs from the beginning of the session's last one; empty: nowhere."""
         if not request.session_id:
             return ""
@@ -206,17 +238,18 @@ class Encoder(Generic[S]):
             self._sent.popitem(last=False)
         return "" if before is None else _difference(before, sent)
 
-    def _forget_old(self) -> None:
+    def _forget_old(self, current: _History[S]) -> None:
         """Keep the bytes of the sessions used last, as far as memory is meant for them."""
-        if sum(history.size for history in self._histories.values()) <= _KEPT_BYTES:
-            return
-        oldest = min(self._histories.items(), key=lambda item: item[1].used)
-        del self._histories[oldest[0]]
+        while sum(history.size for history in self._histories.values()) > _KEPT_BYTES:
+            lineage, oldest = min(self._histories.items(), key=lambda item: item[1].used)
+            if oldest is current:
+                return
+            del self._histories[lineage]
 
 
 def _difference(before: _Sent, now: _Sent) -> str:
     if before.opening is not now.opening:
-        for old, new in itertools.zip_longest(before.opening, now.opening):
+        for old, new in itertools.zip_longest(before.opening.pieces, now.opening.pieces):
             if old != new:
                 piece = new or old
                 assert piece is not None

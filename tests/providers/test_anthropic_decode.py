@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -221,7 +221,7 @@ WEB = {"type": "web_search_result_location", "url": "https://a.example", "title"
 PAGE = {"type": "page_location", "document_title": "B.pdf", "cited_text": "é", "start_page_number": 1}
 
 
-def cited(fields: dict[str, object], **told: str) -> Cited:
+def cited(fields: Mapping[str, object], **told: str) -> Cited:
     return Cited("0", Citation(raw=json.dumps(fields, ensure_ascii=False, separators=(",", ":")), **told))
 
 
@@ -386,10 +386,8 @@ def test_the_call_that_the_token_limit_cut_is_not_done_in_a_document_either() ->
 
 def test_nothing_is_told_before_the_document_is_whole() -> None:
     decoder = decoder_of("application/json")
-    assert decoder.feed(document()) == []
-    assert not decoder.is_over
-    assert decoder.close() == [Finished("stop", "end_turn")]
-    assert decoder.is_over
+    assert (decoder.feed(document()), decoder.is_over) == ([], False)
+    assert (decoder.close(), decoder.is_over) == ([Finished("stop", "end_turn")], True)
     assert decoder.close() == []
 
 
@@ -409,8 +407,8 @@ def test_nothing_is_told_before_the_document_is_whole() -> None:
 def test_what_is_no_message(data: bytes, expected: type[ProviderError], retryable: bool) -> None:
     events, error = read_document(data)
     assert events == []
-    assert type(error) is expected
-    assert error.retryable == retryable
+    assert error is not None
+    assert (type(error), error.retryable) == (expected, retryable)
 
 
 def test_the_error_of_a_document_stays() -> None:

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.errors import ConfigError
 from engine.ids import CallId, MessageId, PartId
@@ -15,6 +13,7 @@ from engine.messages import (
     AssistantPart,
     CallPart,
     CallResult,
+    FilePart,
     FinishReason,
     ImagePart,
     Message,
@@ -27,11 +26,17 @@ from engine.messages import (
     UserMessage,
     UserPart,
 )
-from engine.model import ModelRequest, ToolChoice, ToolSchema
-from engine.providers.anthropic_encode import encode, wire_id
+from engine.model import CacheLifetime, Effort, ModelOptions, ModelRequest, ToolChoice, ToolSchema
+from engine.providers.anthropic_encode import encoder
+from engine.providers.families import quirks_of
+from engine.providers.host_table import BY_NAME
+from engine.providers.quirks import Quirks
 
 MODEL = "anthropic/claude-sonnet-4-5"
+NEWER = "anthropic/claude-opus-4-6"
 PNG = ImagePart(media_type="image/png", data="aGk=")
+PDF = FilePart(media_type="application/pdf", data="JVBERg==", name="plan.pdf")
+MARK = {"type": "ephemeral"}
 READ = ToolSchema(name="read", description="Read a file.", schema='{"type": "object"}')
 
 
@@ -70,48 +75,90 @@ def results(*each: CallResult) -> ResultsMessage:
     return ResultsMessage(id=MessageId("r"), results=each)
 
 
-def body(*messages: Message, **more: Any) -> dict[str, Any]:
+def request_of(*messages: Message, **more: Any) -> ModelRequest:
     fields: dict[str, Any] = {"model": MODEL, "system": "", "tools": (READ,), **more}
-    encoded: dict[str, Any] = json.loads(encode(ModelRequest(transcript=Transcript(messages), **fields)))
+    return ModelRequest(transcript=Transcript(messages), **fields)
+
+
+def quirks_for(model: str) -> Quirks:
+    host, _, name = model.partition("/")
+    return quirks_of(BY_NAME[host], name)
+
+
+def encode(request: ModelRequest) -> bytes:
+    return bytes(encoder(quirks_for(request.model)).encode(request))
+
+
+def body(*messages: Message, **more: Any) -> dict[str, Any]:
+    encoded: dict[str, Any] = json.loads(encode(request_of(*messages, **more)))
     return encoded
 
 
 def turns(*messages: Message, **more: Any) -> list[tuple[str, list[dict[str, Any]]]]:
-    return [(message["role"], message["content"]) for message in body(*messages, **more)["messages"]]
+    """Return the turns, without the cache markers, which have tests of their own."""
+    encoded = without_marks(body(*messages, **more))
+    return [(message["role"], message["content"]) for message in encoded["messages"]]
+
+
+def without_marks(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: without_marks(each) for name, each in value.items() if name != "cache_control"}
+    return [without_marks(each) for each in value] if isinstance(value, list) else value
 
 
 def text_of(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
+def marked_text(text: str, **mark: str) -> dict[str, Any]:
+    return {"type": "text", "text": text, "cache_control": {**MARK, **mark}}
+
+
 # -- the request as a whole ----------------------------------------------------------
 
 
 def test_a_whole_request() -> None:
-    encoded = body(said("hi"), system="be brief", max_output=100)
-    assert encoded == {
+    assert body(said("hi"), system="be brief", max_output=100) == {
         "model": "claude-sonnet-4-5",
         "max_tokens": 100,
         "stream": True,
-        "system": "be brief",
-        "tools": [{"name": "read", "description": "Read a file.", "input_schema": {"type": "object"}}],
+        "system": [marked_text("be brief")],
+        "tools": [
+            {
+                "name": "read",
+                "description": "Read a file.",
+                "input_schema": {"type": "object"},
+                "cache_control": MARK,
+            }
+        ],
         "tool_choice": {"type": "auto"},
-        "messages": [{"role": "user", "content": [text_of("hi")]}],
+        "messages": [{"role": "user", "content": [marked_text("hi")]}],
     }
+
+
+def test_what_varies_from_step_to_step_comes_last() -> None:
+    first = encode(request_of(said("hi"), system="be brief", max_output=1, tool_choice="none"))
+    second = encode(request_of(said("hi"), system="be brief", max_output=2))
+    assert first.partition(b'"messages":')[0] == second.partition(b'"messages":')[0]
+    assert list(json.loads(first)) == ["model", "stream", "tools", "system", "messages", "max_tokens", "tool_choice"]
 
 
 @pytest.mark.parametrize(("choice", "wire"), [("auto", "auto"), ("none", "none"), ("required", "any")])
 def test_tool_choice(choice: ToolChoice, wire: str) -> None:
-    assert body(said("hi"), tool_choice=choice)["tool_choice"] == {"type": wire}
+    encoded = body(said("hi"), tool_choice=choice)
+    assert encoded["tool_choice"] == {"type": wire}
+    assert [tool["name"] for tool in encoded["tools"]] == ["read"]
 
 
 def test_without_tools_nothing_is_said_of_them() -> None:
     assert body(said("hi"), tools=(), system="  ").keys() == {"model", "max_tokens", "stream", "messages"}
 
 
-def test_without_tools_those_in_the_transcript_are_declared_and_forbidden() -> None:
+def test_without_tools_a_transcript_with_calls_declares_one_that_is_forbidden() -> None:
     encoded = body(said("hi"), answered(asked("c1")), results(result("c1")), tools=(), tool_choice="required")
-    assert encoded["tools"] == [{"name": "read", "input_schema": {"type": "object"}}]
+    assert encoded["tools"] == [
+        {"name": "unavailable", "description": "Not offered.", "input_schema": {"type": "object"}}
+    ]
     assert encoded["tool_choice"] == {"type": "none"}
 
 
@@ -126,8 +173,121 @@ def test_a_bad_schema_is_named(schema: str) -> None:
         body(said("hi"), tools=(ToolSchema(name="grep", description="", schema=schema),))
 
 
-def test_text_that_has_no_utf8_is_sent_all_the_same() -> None:
-    assert turns(said("a\ud800b")) == [("user", [text_of("a?b")])]
+def test_half_a_character_becomes_the_sign_for_one() -> None:
+    assert turns(said("a\ud800b")) == [("user", [text_of("a\ufffdb")])]
+    assert turns(said("\ud83d\ude00")) == [("user", [text_of("😀")])]
+    halves = asked("c", '{"\\ud800": "\\ud83d\\ude00 \udc00"}')
+    call = turns(said("go"), answered(halves), results(result("c")))[1][1][0]
+    assert call["input"] == {"\ufffd": "😀 \ufffd"}
+
+
+# -- how the model is to work --------------------------------------------------------
+
+
+def how(model: str = MODEL, *, tool_choice: ToolChoice = "auto", max_output: int = 60_000, **options: Any) -> Any:
+    """Return what the request says of thinking, effort, chance and calls."""
+    encoded = body(
+        said("hi"), model=model, tool_choice=tool_choice, max_output=max_output, options=ModelOptions(**options)
+    )
+    return {name: encoded[name] for name in ("thinking", "output_config", "temperature") if name in encoded}
+
+
+@pytest.mark.parametrize(
+    ("effort", "budget"),
+    [("minimal", 1_024), ("low", 4_096), ("medium", 10_240), ("high", 24_576), ("xhigh", 32_768), ("max", 49_152)],
+)
+def test_effort_is_a_budget_where_it_is_one(effort: Effort, budget: int) -> None:
+    assert how(effort=effort) == {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+@pytest.mark.parametrize(("cap", "budget"), [(8_192, 7_168), (2_048, 1_024)])
+def test_the_budget_leaves_room_for_the_answer(cap: int, budget: int) -> None:
+    assert how(effort="high", max_output=cap) == {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    assert how(effort="high", max_output=2_047) == {}
+
+
+def test_newer_models_choose_how_much_they_think() -> None:
+    adaptive = {"type": "adaptive"}
+    assert how(NEWER, effort="medium") == {"thinking": adaptive, "output_config": {"effort": "medium"}}
+    assert how(NEWER, effort="minimal") == {"thinking": adaptive, "output_config": {"effort": "low"}}
+    assert how(NEWER, effort="medium", max_output=1) == {"thinking": adaptive, "output_config": {"effort": "medium"}}
+
+
+@pytest.mark.parametrize("model", [MODEL, NEWER])
+@pytest.mark.parametrize("effort", [None, "none"])
+def test_no_effort_is_nothing(model: str, effort: Effort | None) -> None:
+    assert how(model, effort=effort) == {}
+
+
+def test_a_model_that_can_t_think_is_not_asked_to() -> None:
+    assert how("anthropic/claude-3-5-haiku-latest", effort="high") == {}
+
+
+def test_a_call_that_is_demanded_goes_before_thinking() -> None:
+    assert "thinking" not in how(effort="high", tool_choice="required")
+    assert "thinking" not in how(NEWER, effort="high", tool_choice="required")
+
+
+def test_temperature() -> None:
+    assert how(temperature=0.5) == {"temperature": 0.5}
+    assert how(temperature=1.7) == {"temperature": 1.0}
+    assert how(temperature=0.5, effort="none") == {"temperature": 0.5}
+    assert "temperature" not in how(temperature=0.5, effort="high")
+    no_chance = encoder(Quirks(temperature=False)).encode(request_of(said("hi"), options=ModelOptions(temperature=0.5)))
+    assert "temperature" not in json.loads(bytes(no_chance))
+
+
+def test_what_a_model_is_sent_if_nothing_was_chosen() -> None:
+    quirks = Quirks(default_temperature=0.9, default_top_p=0.95, default_top_k=40)
+    hot = request_of(said("hi"), options=ModelOptions(temperature=0.1))
+    for request, temperature in ((request_of(said("hi")), 0.9), (hot, 0.1)):
+        encoded = json.loads(bytes(encoder(quirks).encode(request)))
+        assert (encoded["temperature"], encoded["top_p"], encoded["top_k"]) == (temperature, 0.95, 40)
+
+
+SIGNED = ReasoningPart(id=PartId("r"), text="hm", signature="sig", model=MODEL)
+EXCHANGE: list[Message] = [said("go"), answered(SIGNED, asked("c")), results(result("c"))]
+
+
+@pytest.mark.parametrize(
+    ("messages", "thinks"),
+    [
+        (tuple(EXCHANGE), True),
+        ((said("go"), answered("first", SIGNED, asked("c")), results(result("c"))), False),
+        ((said("go"), answered(asked("c")), results(result("c"))), False),
+        ((said("go"), answered(asked("c")), results(result("c")), said("and?")), False),
+        ((said("go"), answered(asked("c"))), False),
+        ((said("go"), answered(asked("c")), results(result("c")), answered("so"), said("and?")), True),
+        ((said("go"), answered("so"), said("and?")), True),
+        ((said("go"), answered("let me", finish="pause")), False),
+        ((said("go"), answered(SIGNED, "let me", finish="pause")), True),
+    ],
+)
+def test_a_turn_begun_without_a_thought_goes_on_without(messages: tuple[Message, ...], thinks: bool) -> None:
+    """Otherwise the host refuses the request: it wants the turn to begin with a thought."""
+    encoded = body(*messages, max_output=60_000, options=ModelOptions(effort="low"))
+    assert ("thinking" in encoded) == thinks
+    adaptive = body(*messages, model=NEWER, options=ModelOptions(effort="low"))
+    assert "thinking" in adaptive
+
+
+def test_so_does_one_whose_thoughts_were_rejected() -> None:
+    options = ModelOptions(effort="low")
+    assert "thinking" in body(*EXCHANGE, max_output=60_000, options=options)
+    assert "thinking" not in body(*EXCHANGE, max_output=60_000, options=options, reasoning_from=3)
+    after = [*EXCHANGE, answered("so"), said("and?")]
+    assert "thinking" in body(*after, max_output=60_000, options=options, reasoning_from=3)
+
+
+def test_what_a_host_wants_besides() -> None:
+    quirks = Quirks(extra_body='{"speed": "fast", "max_tokens": 7}')
+    encoded = json.loads(bytes(encoder(quirks).encode(request_of(said("hi")))))
+    assert (encoded["speed"], encoded["max_tokens"]) == ("fast", 7)
+
+
+def test_a_schema_that_is_not_native_is_not_said() -> None:
+    request = request_of(said("hi"), output_schema='{"type": "object"}')
+    assert "output_config" not in json.loads(bytes(encoder(Quirks(output="tool")).encode(request)))
 
 
 # -- turns ---------------------------------------------------------------------------
@@ -177,11 +337,53 @@ def test_what_did_not_complete_is_an_error(status: str) -> None:
     assert block == {"type": "tool_result", "tool_use_id": "c", "is_error": True, "content": "why"}
 
 
-def test_images_in_results() -> None:
+IMAGE_BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+PDF_BLOCK = {
+    "type": "document",
+    "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="},
+    "title": "plan.pdf",
+}
+
+
+def test_pdfs_and_images_of_the_user() -> None:
+    unnamed = FilePart(media_type="application/pdf", data="JVBERg==")
+    assert turns(said("see", PNG, PDF, unnamed)) == [
+        ("user", [text_of("see"), IMAGE_BLOCK, PDF_BLOCK, {k: v for k, v in PDF_BLOCK.items() if k != "title"}])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (ImagePart(media_type="image/bmp", data="aGk="), "image of type image/bmp"),
+        (ImagePart(media_type="image/png", data=""), "image that stood here is empty"),
+        (FilePart(media_type="audio/wav", data="aGk=", name="talk.wav"), "'talk.wav' of type audio/wav"),
+        (FilePart(media_type="application/zip", data="aGk="), "file of type application/zip"),
+    ],
+)
+def test_what_it_can_t_read_is_a_sentence(part: UserPart, words: str) -> None:
+    ((_, (block,)),) = turns(said(part))
+    assert block["type"] == "text"
+    assert words in block["text"]
+    assert "Tell the user." in block["text"]
+
+
+def test_media_in_results() -> None:
+    shown = result("c", "", images=(PNG,), files=(PDF,))
+    (block,) = turns(said("go"), answered(asked("c")), results(shown))[2][1]
+    assert block["content"] == [IMAGE_BLOCK, PDF_BLOCK]
+    shown = result("c", "told", images=(PNG,))
+    (block,) = turns(said("go"), answered(asked("c")), results(shown))[2][1]
+    assert block["content"] == [text_of("told"), IMAGE_BLOCK]
+
+
+def test_media_that_no_result_can_hold_are_told_after_it() -> None:
     bmp = ImagePart(media_type="image/bmp", data="aGk=")
-    (block,) = turns(said("go"), answered(asked("c")), results(result("c", "", images=(PNG, bmp))))[2][1]
-    assert [content["type"] for content in block["content"]] == ["image", "text"]
-    assert "image/bmp" in block["content"][1]["text"]
+    block, intro, told = turns(said("go"), answered(asked("c")), results(result("c", "", images=(PNG, bmp))))[2][1]
+    first, second = block["content"]
+    assert (first, second) == (text_of("(what read shows follows in the next message)"), IMAGE_BLOCK)
+    assert intro == text_of("What read shows:")
+    assert "image/bmp" in told["text"]
 
 
 def test_an_empty_result_is_not_empty() -> None:
@@ -239,18 +441,30 @@ def test_signed_reasoning_goes_back_to_the_model_it_is_of() -> None:
     assert reasoning_sent(thought("", None, redacted="x")) == [{"type": "redacted_thinking", "data": "x"}]
 
 
-@pytest.mark.parametrize(
-    ("part", "drop"),
-    [
-        (thought(), True),
-        (thought(redacted="x"), True),
-        (thought(signature=None), False),
-        (thought(model="anthropic/claude-opus-4-5"), False),
-        (thought(model=""), False),
-    ],
-)
-def test_other_reasoning_does_not(part: ReasoningPart, drop: bool) -> None:
-    assert reasoning_sent(part, drop_reasoning=drop) == []
+@pytest.mark.parametrize("other", ["anthropic/claude-opus-4-5", "openai/gpt-5", ""])
+def test_another_model_s_thoughts_are_plain_text(other: str) -> None:
+    assert reasoning_sent(thought("hm", "theirs", model=other)) == [text_of("hm")]
+    assert reasoning_sent(thought(" ", "theirs", model=other)) == []
+    assert reasoning_sent(thought("", None, redacted="theirs", model=other)) == []
+
+
+@pytest.mark.parametrize("part", [thought(), thought("", None, redacted="x"), thought(model="other/model")])
+def test_thoughts_that_the_host_rejected_stay_out(part: ReasoningPart) -> None:
+    assert reasoning_sent(part, reasoning_from=2) == []
+    assert reasoning_sent(part, reasoning_from=1) != []
+
+
+def test_an_unsigned_thought_does_not_go_back() -> None:
+    assert reasoning_sent(thought(signature=None)) == []
+
+
+def test_an_empty_text_between_two_signed_thoughts_keeps_its_place() -> None:
+    first, space, second, last = turns(said("a"), answered(thought("x"), "", thought("y"), "b"), said("c"))[1][1]
+    assert (first["thinking"], second["thinking"], last) == ("x", "y", text_of("b"))
+    assert space == text_of(" ")
+    unsigned = turns(said("a"), answered(thought("x"), "", thought("y", None), "b"), said("c"))[1][1]
+    assert [block["type"] for block in unsigned] == ["thinking", "text"]
+    assert unsigned[1] == text_of("b")
 
 
 def test_reasoning_is_not_the_last_of_a_turn() -> None:
@@ -307,120 +521,70 @@ def test_what_is_no_request(messages: tuple[Message, ...], words: str) -> None:
         body(*messages)
 
 
-# -- ids -------------------------------------------------------------------------------------
+# -- cache markers ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("plain", ["toolu_01ABC", "call-1", "_", "x"])
-def test_ordinary_ids_pass(plain: str) -> None:
-    assert wire_id(plain) == plain
+def marks(encoded: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield each marker and where it stands."""
+    if isinstance(encoded, dict):
+        if "cache_control" in encoded:
+            yield path, encoded["cache_control"]
+        for name, value in encoded.items():
+            yield from marks(value, (*path, name))
+    elif isinstance(encoded, list):
+        for place, value in enumerate(encoded):
+            yield from marks(value, (*path, place))
 
 
-IDS = st.text(st.sampled_from("ax-_0f.:é ") | st.characters(), max_size=8)
+def places(*messages: Message, **more: Any) -> list[tuple[str | int, ...]]:
+    return [place for place, _ in marks(body(*messages, system="s", **more))]
 
 
-@given(IDS, IDS)
-def test_ids_stay_apart_and_fit(first: str, second: str) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9_-]+", wire_id(first))
-    assert (wire_id(first) == wire_id(second)) == (first == second)
+FIXED: list[tuple[str | int, ...]] = [("tools", 0), ("system", 0)]
 
 
-# -- any transcript ----------------------------------------------------------------------------
+def test_markers_stand_on_tools_system_and_the_end() -> None:
+    assert places(said("a", "b")) == [*FIXED, ("messages", 0, "content", 1)]
 
 
-WORDS = st.sampled_from(["", " ", "\n", "word", "two words", "\ud800"])
-ARGUMENTS = st.sampled_from(["{}", '{"a": 1}', "", "{", "[]", "null"])
-USERS: st.SearchStrategy[UserMessage] = st.lists(WORDS | st.just(PNG), max_size=3).map(lambda parts: said(*parts))
-PARTS: st.SearchStrategy[AssistantPart | str] = st.one_of(
-    WORDS,
-    st.builds(thought, WORDS, st.none() | WORDS, model=st.sampled_from([MODEL, "anthropic/other"])),
-    st.builds(lambda a, c: asked("", a, complete=c), ARGUMENTS, st.booleans()),
-    st.sampled_from(["s1", "s2"]).map(lambda i: hosted("server_tool_use", id=i, name="web_search", input={})),
-    st.sampled_from(["s1", "s2"]).map(lambda i: hosted("web_search_tool_result", tool_use_id=i, content=[])),
-)
-SETTLEMENTS = st.builds(
-    Settlement,
-    status=st.sampled_from(["completed", "error", "denied", "aborted"]),
-    text=WORDS,
-    images=st.lists(st.just(PNG), max_size=1).map(tuple),
-)
+def test_the_last_marker_moves_and_the_one_before_it_stays() -> None:
+    first: list[Message] = [said("a"), answered("b", asked("c1")), results(result("c1"))]
+    assert places(*first) == [*FIXED, ("messages", 0, "content", 0), ("messages", 2, "content", 0)]
+    second = [*first, answered(asked("c2"), asked("c3")), results(result("c2"), result("c3")), said("steer")]
+    assert places(*second) == [*FIXED, ("messages", 2, "content", 0), ("messages", 4, "content", 2)]
+    third = [*second, answered("so"), said("and?")]
+    assert places(*third) == [*FIXED, ("messages", 4, "content", 2), ("messages", 6, "content", 0)]
 
 
-@st.composite
-def transcripts(draw: st.DrawFn, *, wild: bool) -> list[Message]:
-    """Draw any transcript; if not *wild*, one of those which the engine makes."""
-    messages: list[Message] = [] if wild else [said("begin")]
-    for number in range(draw(st.integers(0, 5))):
-        parts = draw(st.lists(PARTS, max_size=5))
-        named = [renamed(p, f"{number}.{i}") if isinstance(p, CallPart) else p for i, p in enumerate(parts)]
-        assistant = answered(*named, finish=draw(st.sampled_from(["stop", "calls", "pause"])))
-        each = [CallResult(call_id=c.call_id, tool=c.tool, settlement=draw(SETTLEMENTS)) for c in assistant.calls]
-        if wild:
-            each = draw(st.permutations([*each, result("stray")]))[draw(st.integers(0, 2)) :]
-        exchange: list[Message] = [assistant, *([results(*each)] if each else [])]
-        messages += exchange if not wild else draw(st.permutations(exchange))
-        messages += draw(st.lists(USERS, max_size=2))
-    return messages if wild else [*messages, said("go on")]
+def test_a_pause_is_marked_at_its_last_word() -> None:
+    assert places(said("a"), answered("b", thought(), finish="pause")) == [
+        *FIXED,
+        ("messages", 0, "content", 0),
+        ("messages", 1, "content", 0),
+    ]
 
 
-def renamed(call: CallPart, call_id: str) -> CallPart:
-    return asked(call_id, call.arguments, complete=call.complete)
+def test_a_result_that_is_missing_is_marked_as_well() -> None:
+    assert places(said("a"), answered(asked("c"))) == [
+        *FIXED,
+        ("messages", 0, "content", 0),
+        ("messages", 2, "content", 0),
+    ]
 
 
-def check(encoded: dict[str, Any]) -> None:
-    """Assert what the API asks of a request."""
-    messages = encoded["messages"]
-    roles = [message["role"] for message in messages]
-    assert roles == [("user", "assistant")[i % 2] for i in range(len(roles))]
-    waiting: list[str] = []
-    for message in messages:
-        blocks = message["content"]
-        assert blocks
-        for block in blocks:
-            assert block["type"] != "text" or block["text"].strip()
-        found = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
-        assert [b["type"] for b in blocks[: len(found)]] == ["tool_result"] * len(found)
-        assert found == waiting
-        assert all(block["content"] for block in blocks if block["type"] == "tool_result")
-        waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
-        assert all(isinstance(block["input"], dict) for block in blocks if block["type"] == "tool_use")
-        assert message["role"] == "user" or blocks[-1]["type"] not in {"thinking", "redacted_thinking"}
-        check_hosted(blocks, is_last=message is messages[-1])
-    assert not waiting
+@pytest.mark.parametrize(("lifetime", "mark"), [(None, MARK), ("5m", MARK), ("1h", {"type": "ephemeral", "ttl": "1h"})])
+def test_how_long_it_is_cached(lifetime: CacheLifetime | None, mark: dict[str, str]) -> None:
+    encoded = body(said("a"), answered("b"), said("c"), system="s", options=ModelOptions(cache=lifetime))
+    assert [found for _, found in marks(encoded)] == [mark] * 4
 
 
-def check_hosted(blocks: list[dict[str, Any]], *, is_last: bool) -> None:
-    uses = {block["id"] for block in blocks if block["type"] == "server_tool_use"}
-    found = {block["tool_use_id"] for block in blocks if block["type"] == "web_search_tool_result"}
-    assert found <= uses
-    assert is_last or uses <= found
+def test_a_host_that_keeps_nothing_for_an_hour_is_not_asked_to() -> None:
+    request = request_of(said("a"), system="s", options=ModelOptions(cache="1h"))
+    encoded = json.loads(bytes(encoder(Quirks(marks="anthropic")).encode(request)))
+    assert [found for _, found in marks(encoded)] == [MARK] * 3
 
 
-@given(transcripts(wild=False), st.booleans(), st.sampled_from([(), (READ,)]))
-def test_every_transcript_of_ours_is_a_valid_request(
-    messages: list[Message], drop: bool, tools: tuple[ToolSchema, ...]
-) -> None:
-    encoded = body(*messages, drop_reasoning=drop, tools=tools)
-    check(encoded)
-    declared = {tool["name"] for tool in encoded.get("tools", [])}
-    used = {b["name"] for m in encoded["messages"] for b in m["content"] if b["type"] == "tool_use"}
-    assert used <= declared
-    assert len(used) == 0 or sum(len(m.calls) for m in messages if isinstance(m, AssistantMessage)) == sum(
-        b["type"] == "tool_use" for m in encoded["messages"] for b in m["content"]
-    )
-
-
-@given(transcripts(wild=True))
-def test_any_transcript_is_a_valid_request_or_a_typed_error(messages: list[Message]) -> None:
-    try:
-        encoded = body(*messages)
-    except ConfigError:
-        return
-    check(encoded)
-
-
-@given(transcripts(wild=False))
-def test_encoding_is_a_function(messages: list[Message]) -> None:
-    request = ModelRequest(model=MODEL, system="", transcript=Transcript(messages))
-    assert encode(request) == encode(request)
-    longer = ModelRequest(model=MODEL, system="", transcript=Transcript([*messages, said("more")]))
-    assert encode(longer).startswith(encode(request).removesuffix(b"]}]}"))
+def test_no_markers_where_no_cache_is_wanted_or_known() -> None:
+    assert places(said("a"), answered("b"), said("c"), options=ModelOptions(cache="off")) == []
+    request = request_of(said("a"), answered("b"), said("c"), system="s")
+    assert list(marks(json.loads(bytes(encoder(Quirks()).encode(request))))) == []
