@@ -150,9 +150,10 @@ class TextChunk:
 
 @attrs.frozen
 class TextDone:
-    """The block is whole."""
+    """The block is whole; `text`, if given, replaces what was streamed."""
 
     id: str
+    text: str | None = None
 
 
 @attrs.frozen

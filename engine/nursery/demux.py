@@ -165,7 +165,7 @@ class Demux:
             case ReasoningStarted():
                 self._start("reasoning", event.id, out)
             case TextDone():
-                self._close("text", event.id, CloseBlockFields(), out)
+                self._end_text(event, out)
             case ReasoningDone():
                 self._end_reasoning(event, out)
             case ProviderItem():
@@ -199,6 +199,15 @@ class Demux:
             block = self._open_block("reasoning", event.id, out, slip="delta_before_start")
         if event.text:
             out.append(Grow(block.part_id, event.text))
+
+    def _end_text(self, event: TextDone, out: list[Command]) -> None:
+        block = self._open.get(("text", event.id))
+        if block is not None and event.text is not None:
+            self._slip("text_replaced")
+            out.append(Restart(block.part_id))
+            if event.text:
+                out.append(Grow(block.part_id, event.text))
+        self._close("text", event.id, CloseBlockFields(), out)
 
     def _end_reasoning(self, event: ReasoningDone, out: list[Command]) -> None:
         has_more = event.redacted is not None or event.signature is not None

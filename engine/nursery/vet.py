@@ -44,6 +44,7 @@ _TEXTS: dict[type, tuple[str, ...]] = {
     Finished: ("detail",),
 }
 _OPTIONAL_TEXTS: dict[type, tuple[str, ...]] = {
+    TextDone: ("text",),
     ReasoningDone: ("signature", "redacted"),
     ToolCallDone: ("arguments", "tool"),
     Finished: ("raw",),

@@ -247,6 +247,18 @@ def test_an_answer_without_an_end_has_no_finish_reason() -> None:
             id="a second end of a text",
         ),
         pytest.param(
+            [TextStarted("a"), TextChunk("a", "drfat"), TextDone("a", "draft")],
+            [opened(1), grown(1, "drfat"), Restart(PartId("part_1")), grown(1, "draft"), closed(1)],
+            {"text_replaced": 1},
+            id="the text at the end counts",
+        ),
+        pytest.param(
+            [TextStarted("a"), TextChunk("a", "no"), TextDone("a", "")],
+            [opened(1), grown(1, "no"), Restart(PartId("part_1")), closed(1)],
+            {"text_replaced": 1},
+            id="no text at the end counts too",
+        ),
+        pytest.param(
             [ToolCallDone("x", arguments="{}", tool="read")] * 2,
             [call_opened(1), grown(2, "{}"), call_closed(1)],
             {"after_end": 1},
