@@ -17,15 +17,15 @@ import trio
 import trio.testing
 
 from engine.errors import EngineError
-from engine.events import CallSettled, CallStarted, PermissionAsked, TurnEnded, TurnResult
+from engine.events import CallSettled, CallStarted, PermissionAsked, RecoveryAsked, TurnEnded, TurnResult
 from engine.exceptions import describe
 from engine.hooks import Hooks
 from engine.journal import Cursor
 from engine.model import ModelInfo
 from engine.permission.simple import AllowAll, AskFirst
-from engine.ports import Approver
+from engine.ports import Approver, Model
 from engine.service import open_engine
-from engine.session import Answer, Once, Session, Turn
+from engine.session import Answer, Once, Recovery, Session, Turn
 from engine.settings import Settings
 from engine.testing.invariants import Evidence, Seen, check, check_events, check_fold, check_transcript
 from engine.testing.points import Injection, Points
@@ -53,6 +53,7 @@ class Scenario:
         hooks: of the host.
         asks: questions are asked (and answered with `reply`), else everything is allowed.
         reply: how a question is answered.
+        recover: what is said when the model has failed for good; None: nothing.
         steers: messages sent to the turn when so many calls have started.
         keeper: makes the context keeper.
         store_delay: how long a flush takes.
@@ -70,6 +71,7 @@ class Scenario:
     hooks: Hooks = attrs.field(factory=Hooks)
     asks: bool = False
     reply: Callable[[PermissionAsked], Answer | None] = lambda _: Once()
+    recover: Callable[[RecoveryAsked], Recovery | None] = lambda _: "stop"
     steers: tuple[tuple[int, str], ...] = ()
     keeper: Callable[[], ScriptedKeeper] = ScriptedKeeper
     store_delay: float = 0.0
@@ -208,6 +210,8 @@ async def _watch(scenario: Scenario, run: Run, turn: Turn) -> None:
             answer = scenario.reply(event)
             if answer is not None:
                 await _reply(turn, event, answer)
+        if isinstance(event, RecoveryAsked):
+            await _recover(turn, event, scenario.recover(event), run.model)
         started += isinstance(event, CallStarted)
         while steers and started >= steers[0][0]:
             _steer(turn, steers.pop(0)[1])
@@ -223,6 +227,16 @@ async def _watch(scenario: Scenario, run: Run, turn: Turn) -> None:
 async def _reply(turn: Turn, event: PermissionAsked, answer: Answer) -> None:
     try:
         await turn.reply(event.request_id, answer)
+    except EngineError:
+        # It was withdrawn while this watcher was on its way.
+        await trio.lowlevel.checkpoint()
+
+
+async def _recover(turn: Turn, event: RecoveryAsked, how: Recovery | None, model: Model) -> None:
+    if how is None:
+        return
+    try:
+        await turn.recover(event.request_id, how, model=model if how == "switch" else None)
     except EngineError:
         # It was withdrawn while this watcher was on its way.
         await trio.lowlevel.checkpoint()

@@ -6,12 +6,14 @@ from functools import partial
 import trio
 
 from engine.errors import ContextOverflow, Overloaded, ProviderError, SignatureRejected
+from engine.events import RecoveryAsked
 from engine.hooks import Hooks, StopDecision, Stopping, ToolDecision, ToolUse
 from engine.messages import Message, ResultsMessage
-from engine.model import ModelRequest
+from engine.model import ModelInfo, ModelRequest
+from engine.nursery.traffic import LONG_PREFIX
 from engine.ports import ContextView
-from engine.session import Always, Reject
-from engine.settings import Limits, Settings
+from engine.session import Always, Recovery, Reject
+from engine.settings import Limits, RetryPolicy, Settings
 from engine.testing.ports import ScriptedKeeper
 from engine.testing.script import Answer, Break, Fail, Pause, call, done, reasoning, text
 from engine.testing.tools import MANNERS
@@ -72,6 +74,27 @@ def _ask_for_work_once(request: ModelRequest) -> Answer:
     """Answer like a model that has not seen a result of its call."""
     has_run = any(isinstance(message, ResultsMessage) for message in request.transcript)
     return [*text("ok"), *done()] if has_run else [*_WORK, *done("calls")]
+
+
+def _failing(recover: Callable[[RecoveryAsked], Recovery | None]) -> Scenario:
+    """A model that can't be reached: one retry, then somebody is asked; then it answers."""
+    return Scenario(
+        settings=Settings(on_exhausted="ask", question_timeout=2.0, retry=RetryPolicy(attempts=1, base=0.5)),
+        recover=recover,
+        script=[
+            [*_LOOK, *done("calls")],
+            [*text("abc"), Fail(Overloaded("busy", retryable=True))],
+            [Fail(Overloaded("busy", retryable=True))],
+            [*text("ok"), *done()],
+        ],
+    )
+
+
+def _siblings(info: ModelInfo, settings: Settings | None = None) -> Scenario:
+    """Three sub-agents at once, whose requests begin with the same words."""
+    root = [*(e for n in range(3) for e in call("sub", {"key": f"s{n}"}, id=f"{n}")), *done("calls")]
+    child = [Pause(0.3), *text("child "), Pause(0.3), *done()]
+    return Scenario(script=[root, child, child, child], model=info, settings=settings or Settings())
 
 
 CATALOGUE: dict[str, Callable[[], Scenario]] = {
@@ -181,6 +204,14 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
             [*call("sub", {"key": "do"}, id="1"), *call("look", {"key": "x", "seconds": 0.5}, id="2"), *done("calls")],
             [*text("child "), *call("look", {"key": "y", "seconds": 0.5}, id="1"), *done("calls")],
         ]
+    ),
+    "failed for good, and tried again": lambda: _failing(lambda _: "wait"),
+    "failed for good, and another model": lambda: _failing(lambda _: "switch"),
+    "failed for good, and stopped": lambda: _failing(lambda _: "stop"),
+    "failed for good, and nobody there": lambda: _failing(lambda _: None),
+    "one place at the host": lambda: _siblings(ModelInfo(name="scripted/model", host="scripted", parallel=1)),
+    "one writes the cache": lambda: _siblings(
+        ModelInfo(name="scripted/model"), settings=Settings(system="x" * LONG_PREFIX)
     ),
     "three levels, stubborn": lambda: _deep("stubborn"),
     "three levels, cleaning up": lambda: _deep("cleans_up"),
