@@ -211,8 +211,8 @@ class HttpModel:
         status = response.status_code
         if status < 400:
             return ProviderProtocolError(
-                f"{self._endpoint.host} answered HTTP {status} without a stream of events:"
-                f" does it speak the wire format of {self._wire.host}?",
+                f"{self._endpoint.host} answered HTTP {status} with {_kind_of(response)}, not with a stream of events:"
+                f" is its address right, and does it speak the wire format of {self._wire.host}?",
                 status=status,
             )
         headers = {name.lower(): value for name, value in response.headers.items()}
@@ -350,6 +350,13 @@ class _Body:
                     while await self.read() is not None:
                         pass
         await trio.lowlevel.checkpoint()
+
+
+def _kind_of(response: httpx.Response) -> str:
+    content_type: str = response.headers.get("content-type", "")
+    encoding: str = response.headers.get("content-encoding", "identity")
+    kind = content_type.partition(";")[0].strip() or "no content type"
+    return kind if encoding == "identity" else f"{kind}, compressed by {encoding}"
 
 
 def _new_client(endpoint: Endpoint, connect_timeout: float) -> httpx.AsyncClient:

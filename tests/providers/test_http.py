@@ -30,10 +30,11 @@ from engine.errors import (
 )
 from engine.ids import MessageId, PartId
 from engine.messages import TextPart, Transcript, Usage, UserMessage
-from engine.model import ModelRequest, Ping, StreamEvent, TextChunk, TextStarted, UsageReported
-from engine.providers.anthropic import MESSAGES
-from engine.providers.catalog import info_of
+from engine.model import ModelInfo, ModelRequest, Ping, StreamEvent, TextChunk, TextStarted, UsageReported
+from engine.providers.anthropic import wire
+from engine.providers.auth import KeyAuth
 from engine.providers.http import Endpoint, HttpModel, HttpStream
+from engine.providers.quirks import Quirks
 from engine.testing.http_server import Script, ScriptedServer
 from engine.testing.script import Break, Fail, HttpFailure, Pause, ScriptItem, call, done, reasoning, text
 
@@ -47,6 +48,8 @@ CANARY = "sk-ant-canary-2718281828459045"
 USAGE = Usage(input=3, output=4, cache_read=5, cache_write=6, reasoning=1)
 HELLO: list[ScriptItem] = [*text("hello world", id="0", pieces=3), *done(usage=USAGE)]
 FOREVER = Pause(3600)
+MESSAGES = wire(Quirks())
+INFO = ModelInfo(name=NAME)
 
 
 def request(words: str = "hi") -> ModelRequest:
@@ -54,8 +57,12 @@ def request(words: str = "hi") -> ModelRequest:
     return ModelRequest(model=NAME, system="", transcript=Transcript([said]))
 
 
+def endpoint_at(url: str, key: str = CANARY) -> Endpoint:
+    return Endpoint(base_url=url, auth=KeyAuth("x-api-key", key))
+
+
 def model_at(url: str, **more: float) -> HttpModel:
-    return HttpModel(info_of(NAME), MESSAGES, Endpoint(base_url=url, key=CANARY), clock=lambda: 1000.0, **more)
+    return HttpModel(INFO, MESSAGES, endpoint_at(url), clock=lambda: 1000.0, **more)
 
 
 @asynccontextmanager
@@ -303,7 +310,7 @@ async def test_proxy_settings_that_don_t_work_are_told(monkeypatch: pytest.Monke
     ],
 )
 def test_no_proxy_stands_between_us_and_this_machine(url: str, expected: bool) -> None:
-    assert Endpoint(base_url=url, key="k").is_loopback == expected
+    assert endpoint_at(url).is_loopback == expected
 
 
 async def raw_host(task_status: trio.TaskStatus[str], reply: bytes) -> None:
@@ -331,24 +338,61 @@ async def with_raw_host(reply: bytes, use: Callable[[HttpModel], Awaitable[None]
         nursery.cancel_scope.cancel(reason="the test is over")
 
 
+def reply_of(content_type: str, body: bytes, status: bytes = b"200 OK") -> bytes:
+    head = b"HTTP/1.1 %b\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n" % (status, content_type.encode(), len(body))
+    return head + body
+
+
+PAGE = b"<!doctype html><title>Sign in</title>"
+
+
 @pytest.mark.parametrize(
-    ("reply", "expected"),
+    ("reply", "expected", "told"),
     [
-        (b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}", ProviderProtocolError),
-        (b"HTTP/1.1 302 Found\r\nlocation: /x\r\ncontent-length: 0\r\n\r\n", ProviderProtocolError),
-        (b"HTTP/1.1 204 No Content\r\n\r\n", ProviderProtocolError),
-        (b"this is no HTTP\r\n\r\n", ConnectionBroken),
-        (b"HTTP/1.1 502 Bad\r\ncontent-length: 999999\r\n\r\n" + b"x" * 999_999, Overloaded),
-        (b"HTTP/1.1 401 No\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nxyz", AuthFailed),
+        (reply_of("application/json", b"{}"), ProviderProtocolError, "Anthropic answered with JSON that is no message"),
+        (reply_of("application/json", b'{"error":{"message":"no quota"}}'), ProviderError, "no quota"),
+        (reply_of("text/html; charset=utf-8", PAGE), ProviderProtocolError, "HTTP 200 with text/html"),
+        (reply_of("application/octet-stream", b"x"), ProviderProtocolError, "with application/octet-stream"),
+        (b"HTTP/1.1 302 Found\r\nlocation: /x\r\ncontent-length: 0\r\n\r\n", ProviderProtocolError, "HTTP 302"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", ProviderProtocolError, "HTTP 204"),
+        (b"this is no HTTP\r\n\r\n", ConnectionBroken, "127.0.0.1"),
+        (b"HTTP/1.1 502 Bad\r\ncontent-length: 999999\r\n\r\n" + b"x" * 999_999, Overloaded, "HTTP 502"),
+        (b"HTTP/1.1 401 No\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nxyz", AuthFailed, "HTTP 401"),
+        (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nxyz", ProviderProtocolError, "gzip"),
     ],
 )
-async def test_what_is_no_answer(reply: bytes, expected: type[ProviderError]) -> None:
+async def test_what_is_no_answer(reply: bytes, expected: type[ProviderError], told: str) -> None:
     async def use(model: HttpModel) -> None:
         with pytest.raises(ProviderError) as caught:
-            await model.open(request())
+            await ask(model)
         assert type(caught.value) is expected
+        assert told in str(caught.value)
+        assert "<" not in str(caught.value)
 
     await with_raw_host(reply, use)
+
+
+async def test_a_page_instead_of_an_answer_asks_for_the_address() -> None:
+    async def use(model: HttpModel) -> None:
+        with pytest.raises(ProviderProtocolError) as caught:
+            await model.open(request())
+        assert str(caught.value) == (
+            "127.0.0.1 answered HTTP 200 with text/html, not with a stream of events: is its address right, and does it"
+            " speak the wire format of Anthropic?"
+        )
+        assert caught.value.status == 200
+        assert not caught.value.retryable
+
+    await with_raw_host(reply_of("text/html", PAGE), use)
+
+
+async def test_an_answer_that_was_not_streamed() -> None:
+    message = b'{"type":"message","content":[{"type":"text","text":"hello"}],"stop_reason":"end_turn"}'
+
+    async def use(model: HttpModel) -> None:
+        assert words(await ask(model)) == "hello"
+
+    await with_raw_host(reply_of("application/json; charset=utf-8", message), use)
 
 
 async def test_a_stream_needs_no_content_type() -> None:
@@ -405,8 +449,8 @@ async def test_the_key_is_in_no_error(answer: list[ScriptItem]) -> None:
 
 async def test_a_key_that_breaks_http_is_in_no_error() -> None:
     async with host([HELLO]) as (_, server):
-        endpoint = Endpoint(base_url=server.url, key=f"{CANARY}\n")
-        model = HttpModel(info_of(NAME), MESSAGES, endpoint)
+        endpoint = endpoint_at(server.url, f"{CANARY}\n")
+        model = HttpModel(INFO, MESSAGES, endpoint)
         with pytest.raises(ProviderProtocolError) as caught:
             await model.open(request())
         assert CANARY not in "".join(traceback.format_exception(caught.value))
