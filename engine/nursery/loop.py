@@ -39,6 +39,7 @@ from engine.tools.pipeline import guard_hook
 
 if TYPE_CHECKING:
     from engine.nursery.run import TurnRun
+    from engine.nursery.step import Step
 
 WRAP_UP = "This is the last step that the limit allows. Answer now in text, with what you have; no tools are offered."
 
@@ -129,7 +130,7 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
     outcome = await run_step(step)
     run.last_usage = step.demux.usage
     if outcome.failure is None:
-        outcome = await _judge_answer(run, state, outcome, step.text)
+        outcome = await _judge_answer(run, state, outcome, step)
     elif outcome.failure.kind in {"overflow", "media"} and not outcome.started:
         outcome = attrs.evolve(outcome, room=await _make_room_after(run, state, outcome.failure))
     return transition(state, outcome)
@@ -177,8 +178,9 @@ def _is_last(run: TurnRun) -> bool:
     return run.settings.wrap_up and run.budget.steps_left == 1 and bool(run.registry.schemas)
 
 
-async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, text: str) -> StepOutcome:
+async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, step: Step) -> StepOutcome:
     """Add to an outcome what is known only now: circles, steers, stop hooks, the fit of a structured answer."""
+    text = step.text
     if outcome.calls == 0:
         outcome = _look_for_monologue(run, outcome, text)
     if wants_stop_hooks(outcome) and not steers(run):
@@ -186,6 +188,9 @@ async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, te
         outcome = attrs.evolve(outcome, stop_hook=verdict, stop_hook_text=reason)
     if run.check_output is not None and outcome.calls == 0:
         run.output, problem = run.check_output(run.answer_prefix + text)
+        if problem is not None and step.last_text not in {"", text}:
+            # Many a model says a few words first; the answer then is a block of its own.
+            run.output, problem = run.check_output(step.last_text)
         outcome = attrs.evolve(outcome, invalid_output=problem)
     # Looked at last: there is no checkpoint between this and the move.
     return attrs.evolve(outcome, steered=bool(steers(run)))

@@ -282,6 +282,11 @@ class Step:
         """The visible text of the answer."""
         return "".join(self._texts)
 
+    @property
+    def last_text(self) -> str:
+        """The last block of the visible text."""
+        return self._texts[-1] if self._texts else ""
+
     def charge(self) -> None:
         """Count what the request used, once. Not a checkpoint."""
         if not self._charged:

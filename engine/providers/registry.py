@@ -33,7 +33,12 @@ class ProviderModel(Model, Protocol):
 def wire_format(host: Host, quirks: Quirks) -> WireFormat:
     """Return what *host* speaks; its module is imported here, and no other."""
     module = import_module(f"engine.providers.{host.wire}")
-    return cast("Callable[[Quirks], WireFormat]", module.wire)(quirks)
+    wire = cast("Callable[[Quirks], WireFormat]", module.wire)(quirks)
+    if quirks.output == "native":
+        return wire
+    from engine.providers.structured import with_answer_tool
+
+    return with_answer_tool(wire)
 
 
 def resolve(name: str, env: Mapping[str, str]) -> ProviderModel:
