@@ -44,16 +44,11 @@ from engine.messages import (
     UserMessage,
     UserPart,
 )
-from engine.model import ModelRequest, ToolSchema
 from engine.providers.jsonvalue import Json, is_object, loads, to_bytes
 from engine.providers.quirks import MediaKind, Quirks
 
 NO_RESULT = Settlement(status="aborted", text="(no result was recorded)")
 NO_OUTPUT = "(no output)"
-# Where a host has no schemas for answers, the answer is the arguments of this tool (`Quirks.output`): the encoder
-# offers it with the others, the decoder makes the answer's text of them again.
-OUTPUT_TOOL = "final_answer"
-_OUTPUT_TOOL_TEXT = "Gives your final answer, in the form that is asked for. Call it once, when all else is done."
 _SAFE_ID = re.compile(r"(?!x-)[A-Za-z0-9_-]{1,64}")
 _UNSAFE_IN_TOOL = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_TOOL = 64
@@ -147,13 +142,15 @@ class Arranger:
         self._count += 1
         match message:
             case AssistantMessage():
-                out = self._settle({}) if any(held.message.calls for held in self._held) else []
+                out = self._settle({}) if self._has_calls() else []
                 self._held.append(_Held(message, self._count > self.reasoning_from))
                 return self._noted(out)
             case ResultsMessage():
-                return self._noted(self._settle(_by_call(message.results)))
+                # Results of nothing: what is held may go on, or be the end.
+                return self._noted(self._settle(_by_call(message.results))) if self._has_calls() else []
             case UserMessage():
-                return self._noted([*self._settle({}), *self._user(message.parts)])
+                said = self._user(message.parts)
+                return self._noted([*self._settle({}), *said]) if said else []
             case _:
                 assert_never(message)
 
@@ -172,6 +169,9 @@ class Arranger:
             if not out:
                 raise ConfigError("nothing to send: the transcript has no text, image or result in it")
         return out
+
+    def _has_calls(self) -> bool:
+        return any(held.message.calls for held in self._held)
 
     def _noted(self, out: list[Item]) -> list[Item]:
         if not self._has_begun:
@@ -327,14 +327,6 @@ def schema_of(document: str, whose: str) -> Json:
     if not is_object(schema) or not schema:
         raise ConfigError(f"the schema of the {whose} must be a JSON object that is not empty")
     return schema
-
-
-def offered_tools(request: ModelRequest) -> tuple[ToolSchema, ...]:
-    """Return the tools of *request*, and the one that stands in for the schema of its answer, where it has one."""
-    if request.output_schema is None:
-        return request.tools
-    answer = ToolSchema(name=OUTPUT_TOOL, description=_OUTPUT_TOOL_TEXT, schema=request.output_schema)
-    return (*request.tools, answer)
 
 
 def _finite(literal: str) -> float:
