@@ -1,0 +1,63 @@
+"""Which row of the table of hosts a recording belongs to, and a model of that row at another address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from engine.model import ModelInfo
+from engine.providers.auth import NoAuth
+from engine.providers.families import quirks_of
+from engine.providers.host_table import BY_NAME, HOSTS
+from engine.providers.hosts import Host, WireName
+from engine.providers.http import Endpoint, HttpModel
+from engine.providers.registry import wire_format
+
+WIRES: Mapping[str, WireName] = {
+    "anthropic-messages": "anthropic",
+    "openai-chat": "openai_chat",
+    "mistral-chat": "openai_chat",
+    "groq-chat": "openai_chat",
+    "openai-responses": "openai_responses",
+    "gemini": "gemini",
+    "bedrock-converse": "bedrock",
+    "cohere-v2": "cohere",
+}
+# Where the recordings have another name for a host than we.
+_OURS = {
+    "gemini": "google",
+    "github-copilot": "github",
+    "llama-cpp": "llamacpp",
+    "lm-studio": "lmstudio",
+    "vercel-gateway": "vercel",
+}
+
+
+def row_of(host: str, wire: WireName) -> Host:
+    """Return the row of *host* that speaks *wire*.
+
+    A host that has a row, but not for this wire format, is one that a user has added
+    with that row's peculiarities; one without a row is added with none.
+    """
+    name = _OURS.get(host, host)
+    for row in rows_of(host):
+        if row.wire == wire:
+            return row
+    if name in BY_NAME:
+        return attrs.evolve(BY_NAME[name], wire=wire)
+    return Host(name=name, title=name, wire=wire)
+
+
+def rows_of(host: str) -> list[Host]:
+    """Return all rows of *host*: it may speak several wire formats."""
+    name = _OURS.get(host, host)
+    return [row for row in HOSTS if row.name == name or row.name.startswith(f"{name}-")]
+
+
+def model_at(url: str, row: Host, model: str) -> HttpModel:
+    """Return *model* of *row* as the product makes it, but with its host at *url*."""
+    quirks = attrs.evolve(quirks_of(row, model), title=row.title)
+    info = ModelInfo(name=f"{row.name}/{model}")
+    endpoint = Endpoint(base_url=url, auth=NoAuth(), path=row.path, headers=row.headers)
+    return HttpModel(info, wire_format(row, quirks), endpoint)

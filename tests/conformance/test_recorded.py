@@ -1,0 +1,156 @@
+"""Every recorded answer, replayed through the real HTTP shell, means to us what it means to the official SDK."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from engine.errors import ProviderError
+from tests.conformance.answers import Answer, Part, play
+from tests.conformance.cases import Case, parameters
+from tests.conformance.glued import answers_in, as_one
+from tests.conformance.meaning import (
+    as_far_as_it_goes,
+    check_meaning,
+    reasons_of,
+    strings_of,
+    usage_of,
+)
+from tests.conformance.rows import WIRES, model_at, row_of
+
+pytestmark = pytest.mark.conformance
+
+# Blocks for which there is a neutral form.
+ORDINARY = {
+    "anthropic-messages": {"text", "thinking", "redacted_thinking", "tool_use"},
+    "openai-responses": {"message", "reasoning", "function_call", "custom_tool_call"},
+}
+
+
+@pytest.mark.parametrize("path", parameters())
+async def test_a_recorded_answer(path: Path) -> None:
+    case = Case.read(path)
+    exchange = case.exchange
+    at = partial(model_at, row=row_of(exchange.host, WIRES[exchange.protocol]), model=case.model)
+    seed = crc32(path.name.encode())
+    one_by_one: list[Answer] = []
+    for single in answers_in(exchange):
+        answers = await play(single, at, seed)
+        # However the bytes were cut.
+        assert [answer.events for answer in answers[1:]] == [answers[0].events] * (len(answers) - 1)
+        assert {str(answer.error) for answer in answers} == {str(answers[0].error)}
+        assert answers[0].slips == slips_of(case)
+        one_by_one.append(answers[0])
+    if len(one_by_one) > 1:
+        check_glued(one_by_one, case)
+    else:
+        check(one_by_one[0], case)
+
+
+def slips_of(case: Case) -> dict[str, int]:
+    """A host keeps to its protocol, but for recordings whose deltas an editor has shortened."""
+    return {"text_replaced": 2} if case.extra.get("delta_text_differs_from_final") else {}
+
+
+def check(answer: Answer, case: Case) -> None:
+    """Compare all that a case tells."""
+    check_error(answer.error, case)
+    assert answer.text("text") == case.expected["text"]
+    assert answer.text("reasoning") == case.expected["reasoning"]
+    check_calls(answer.of("call"), case.expected["tool_calls"])
+    assert answer.usage == usage_of(case)
+    check_end(answer, case)
+    check_thoughts(answer, case.extra)
+    check_extra(answer, case.extra)
+    check_items(answer, case)
+
+
+def check_error(error: ProviderError | None, case: Case) -> None:
+    expected = case.expected["error"]
+    if expected is None:
+        assert error is None
+        return
+    check_meaning(error, expected["meaning"])
+    assert not expected["message"] or " ".join(expected["message"].split())[:500] in str(error)
+    assert case.exchange.status == 200 or (error is not None and error.status == case.exchange.status)
+
+
+def check_calls(ours: list[Part], expected: list[dict[str, Any]]) -> None:
+    # A call of nothing can't be run: a host that always sends the field means none by it.
+    named = [call for call in expected if call["name"]]
+    assert [part.tool for part in ours] == [call["name"] for call in named]
+    assert len({part.provider_id for part in ours}) == len(ours)
+    for part, call in zip(ours, named, strict=True):
+        assert part.provider_id
+        assert call["id"] in {None, part.provider_id}
+        check_arguments(part, call)
+
+
+def check_arguments(part: Part, call: dict[str, Any]) -> None:
+    if call["arguments"] is None:  # no JSON: cut by the token limit, or a tool of free form
+        raw = call["arguments_raw"]
+        assert part.complete is (call.get("kind") == "custom")
+        assert strings_of(json.loads(part.text)) == [raw] if part.complete else part.text == raw
+    elif part.complete:
+        assert json.loads(part.text or "{}") == call["arguments"]
+    else:
+        assert as_far_as_it_goes(part.text) == call["arguments"]
+
+
+def check_end(answer: Answer, case: Case) -> None:
+    if case.expected["error"] is not None:
+        assert answer.finished is None
+        return
+    assert answer.finished is not None
+    assert answer.events[-1] == answer.finished
+    assert (answer.finished.raw or None) == (case.expected["finish_reason_raw"] or None)
+    reasons = reasons_of(case)
+    assert not reasons or answer.finished.reason in reasons
+    if case.extra.get("refusal"):
+        assert answer.finished.detail == case.extra["refusal"]
+    if case.extra.get("stop_sequence"):
+        assert answer.finished.detail == case.extra["stop_sequence"]
+
+
+def check_thoughts(answer: Answer, extra: dict[str, Any]) -> None:
+    thoughts = answer.of("reasoning")
+    got = (sum(bool(part.signature) for part in thoughts), sum(bool(part.redacted) for part in thoughts))
+    assert got == (extra.get("signatures", 0), extra.get("redacted", 0))
+
+
+def check_extra(answer: Answer, extra: dict[str, Any]) -> None:
+    assert sum(len(part.citations) for part in answer.of("text")) == extra.get("citations", 0)
+    items = [json.loads(part.text) for part in answer.of("provider")]
+    for call in extra.get("server_tool_calls", ()):
+        told = {value for name, value in call.items() if name in {"id", "name"}}
+        assert any(
+            told <= {part.item, *strings_of(item)} for part, item in zip(answer.of("provider"), items, strict=True)
+        )
+    if "tool_plan" in extra:
+        assert extra["tool_plan"] in ["".join(strings_of(item)) for item in items]
+    if "images" in extra:
+        assert sum(len(text) > 1_000 for item in items for text in strings_of(item)) >= extra["images"]
+
+
+def check_items(answer: Answer, case: Case) -> None:
+    """Compare what only its host understands, in order, where a recording tells it."""
+    ordinary = ORDINARY.get(case.exchange.protocol)
+    if ordinary is not None and "blocks" in case.extra:
+        special = [kind for kind in case.extra["blocks"] if kind not in ordinary]
+        assert [part.item for part in answer.of("provider")] == special
+
+
+def check_glued(answers: list[Answer], case: Case) -> None:
+    """Compare what is the same however an SDK mixes answers up."""
+    assert [answer.error for answer in answers] == [None] * len(answers)
+    parts = [part for answer in answers for part in answer.parts]
+    views = [as_one(answers), answers[0].parts, answers[-1].parts, parts]
+    assert case.expected["text"] in ["".join(p.text for p in view if p.kind == "text") for view in views]
+    called = [(call["id"], call["name"]) for call in case.expected["tool_calls"]]
+    assert called in [[(p.provider_id, p.tool) for p in view if p.kind == "call"] for view in views]
+    assert case.expected["finish_reason_raw"] in [answer.finished.raw for answer in answers if answer.finished]
