@@ -19,7 +19,7 @@ Output = Literal["native", "tool"]
 ReasoningField = Literal["", "reasoning_content", "reasoning", "reasoning_details", "content"]
 # How a chat request says how much to think; "" : not at all.
 EffortField = Literal["", "reasoning_effort", "reasoning.effort", "thinking.type", "enable_thinking"]
-SchemaDialect = Literal["plain", "openai", "gemini", "moonshot"]
+SchemaDialect = Literal["plain", "openai", "gemini", "gemini-json", "moonshot"]
 # How a request marks what to cache; "" : the host does it by itself, or not at all.
 Marks = Literal["", "anthropic", "bedrock"]
 
@@ -47,7 +47,7 @@ class Quirks:
         default_top_p: the same.
         default_top_k: the same.
         max_tokens_field: the name of the output cap (chat).
-        system_role: the role of the system prompt (chat, Responses).
+        system_role: the role of the system prompt (chat, Responses); "instructions": it is no item (Responses).
         stream_usage: whether usage has to be asked for (chat).
         reasoning_field: where earlier thinking goes (chat).
         reasoning_always: each of the model's messages needs that field, be it empty.
@@ -57,6 +57,13 @@ class Quirks:
         strict_tools: says `strict: false` of each tool.
         cached_apart: its count of input tokens does not hold those read from a cache (chat).
         reasoning_apart: its count of output tokens does not hold thinking (chat).
+        default_effort: how much it thinks if nothing was chosen; None: the host's own default.
+        reasoning_summary: thinking is summed up for people if asked (Responses).
+        encrypted_reasoning: thinking comes encrypted if asked, and is wanted back (Responses).
+        item_ids: what goes back keeps the ids that the host gave it (Responses).
+        marks_system: reads from its cache no beginning that was not marked: the system prompt's end is (Responses).
+        verbosity: how long its answers are to be; empty: as the host has it (Responses).
+        signed_calls: refuses a step whose first call has no signature, unless it says so (Gemini 3).
         extra_body: JSON object merged into the body, as text.
     """
 
@@ -78,7 +85,7 @@ class Quirks:
     default_top_p: float | None = None
     default_top_k: int | None = None
     max_tokens_field: str = "max_tokens"
-    system_role: Literal["system", "developer"] = "system"
+    system_role: Literal["system", "developer", "instructions"] = "system"
     stream_usage: bool = True
     reasoning_field: ReasoningField = ""
     reasoning_always: bool = False
@@ -88,6 +95,13 @@ class Quirks:
     strict_tools: bool = False
     cached_apart: bool = False
     reasoning_apart: bool = False
+    default_effort: Effort | None = None
+    reasoning_summary: bool = False
+    encrypted_reasoning: bool = False
+    item_ids: bool = False
+    marks_system: bool = False
+    verbosity: Literal["", "low", "medium", "high"] = ""
+    signed_calls: bool = False
     extra_body: str = ""
 
 
