@@ -1,0 +1,381 @@
+"""JSON schemas in the dialects that hosts read: T22's rows for schemas, as pure transforms.
+
+Theory of operation. Every host reads a subset of JSON Schema, and refuses the request,
+or the tool, for what lies outside. A schema is written anew in that subset, as close to
+its meaning as the subset allows: where a rule can't be said it is left out, so the
+result may allow more than the original, and the tool's own check of its arguments
+decides. What all dialects want is done for all: `const` is an `enum` of one, `oneOf`
+is `anyOf`, `allOf` is merged, a tuple is an array of its first item, every schema has
+a type, an object says its properties and an array its items, what does not belong to
+a type is dropped, and so is every keyword that is not in the dialect's list.
+
+- `openai`: that, and no more.
+- `moonshot`: a reference stands alone, and so does `anyOf`, but for what describes it.
+- `gemini`: no references (they are written out, a recursion ends in a plain object), an
+  `anyOf` stands quite alone, one type each, null is `nullable`, an `enum` holds strings.
+- `gemini-json`: what newer Gemini models read of JSON Schema itself: references, and what stands
+  alone, as for `moonshot`; of the rules for values only those that Google lists.
+
+Names of properties are never taken for keywords, and data (`enum`, `default`) never
+for schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
+
+import attrs
+
+from engine.providers.jsonvalue import Json, as_list, as_object, dumps, is_object, text
+from engine.providers.quirks import SchemaDialect
+
+_OBJECT_WORDS = ("properties", "required", "additionalProperties", "minProperties", "maxProperties")
+_ARRAY_WORDS = ("items", "minItems", "maxItems", "uniqueItems")
+_STRING_WORDS = ("pattern", "format", "minLength", "maxLength")
+_NUMBER_WORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_ABOUT = ("title", "description", "default")
+_TYPES: Mapping[str, tuple[str, ...]] = {
+    "object": _OBJECT_WORDS,
+    "array": _ARRAY_WORDS,
+    "string": _STRING_WORDS,
+    "number": _NUMBER_WORDS,
+    "integer": _NUMBER_WORDS,
+    "boolean": (),
+    "null": (),
+}
+_COMMON = frozenset(
+    {"type", "enum", "anyOf", "$ref", *_ABOUT, *_OBJECT_WORDS, *_ARRAY_WORDS, *_STRING_WORDS, *_NUMBER_WORDS}
+)
+_GEMINI_FORMATS = {"date-time", "enum", "int32", "int64", "float", "double"}
+_DEFS = ("$defs", "definitions")
+_DEEPEST = 48
+_MOST_INLINED = 500
+_MOST_SCHEMAS = 5_000
+
+
+@attrs.frozen(kw_only=True)
+class _Rules:
+    """What a dialect allows.
+
+    Attributes:
+        keywords: those it knows; all others are dropped.
+        has_refs: whether it reads references to `$defs`.
+        lone_ref: a reference may have nothing beside it.
+        lone_union: an `anyOf` may have nothing beside it but these; None: anything.
+        is_gemini: one type each, `nullable`, and enums of strings.
+    """
+
+    keywords: frozenset[str]
+    has_refs: bool = True
+    lone_ref: bool = False
+    lone_union: tuple[str, ...] | None = None
+    is_gemini: bool = False
+
+
+_RULES: Mapping[SchemaDialect, _Rules] = {
+    "openai": _Rules(keywords=_COMMON),
+    "moonshot": _Rules(keywords=_COMMON, lone_ref=True, lone_union=_ABOUT),
+    "gemini-json": _Rules(
+        keywords=_COMMON
+        - {"default", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems", "minProperties"}
+        - {"maxProperties", "pattern", "format", "minLength", "maxLength"},
+        lone_ref=True,
+        lone_union=_ABOUT,
+    ),
+    "gemini": _Rules(
+        keywords=_COMMON
+        - {"$ref", "additionalProperties", "default", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+        - {"uniqueItems"}
+        | {"nullable"},
+        has_refs=False,
+        lone_union=(),
+        is_gemini=True,
+    ),
+}
+
+
+def adapt(schema: Json, dialect: SchemaDialect) -> Json:
+    """Return *schema*, of a tool's arguments or of an answer, in *dialect*. Changes nothing in place."""
+    rules = _RULES.get(dialect)
+    return schema if rules is None else _Adapter(schema, rules).adapted()
+
+
+@attrs.define(eq=False)
+class _Adapter:
+    """Writes one schema anew."""
+
+    root: Json
+    rules: _Rules
+    inlined: int = 0
+    schemas: int = 0
+
+    def adapted(self) -> Json:
+        """Return the whole schema."""
+        schema = _clean(self.root)
+        if "$ref" in schema:
+            schema, _ = self._without_ref(schema, ("#",))
+        if not _has(schema, ("type", "enum", "const", "anyOf", "oneOf", "allOf", "items", "prefixItems")):
+            schema = {"type": "object"} | schema
+        whole = self._schema(schema, ("#",))
+        defs = {name: each for word in _DEFS for name, each in as_object(self.root.get(word)).items()}
+        if self.rules.has_refs and defs:
+            whole["$defs"] = {name: self._schema(each, (f"#/$defs/{name}",)) for name, each in defs.items()}
+        one = _one_object(whole)
+        return whole if one is whole else self._schema(one, ("#",)) | _picked(whole, ("$defs",))
+
+    def _schema(self, value: object, path: tuple[str, ...]) -> Json:
+        """Return one schema in the dialect; *path*: where we are, references followed among it."""
+        self.schemas += 1
+        if len(path) > _DEEPEST or self.schemas > _MOST_SCHEMAS:
+            return self._written({"type": "object"}, path)
+        schema, path = self._simplified(as_object(value), path)
+        choices = as_list(schema.get("anyOf"))
+        if choices and self.rules.lone_union is not None:
+            return self._union(schema, choices, path)
+        types = [name for name in _types(schema) if name != "null"]
+        if self.rules.is_gemini and len(types) > 1 and "enum" not in schema:
+            return self._union(schema, [{"type": name} for name in _types(schema)], path)
+        if self.rules.is_gemini:
+            _make_gemini(schema)
+        if "$ref" in schema and self.rules.lone_ref:
+            return {"$ref": schema["$ref"]}
+        return self._written(schema, path)
+
+    def _simplified(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
+        """Return *schema* in fewer words that mean the same."""
+        schema = _clean(schema)
+        if "$ref" in schema and (reference := self._kept_ref(schema)) is not None:
+            schema = schema | {"$ref": reference}
+        elif "$ref" in schema:
+            schema, path = self._without_ref(schema, path)
+        parts = as_list(schema.get("allOf"))
+        is_alone = len(parts) == 1 and schema.keys() <= {"allOf", *_ABOUT} and path != ("#",)
+        for part in reversed(parts):
+            whole, path = self._simplified(as_object(part), (*path, "allOf")) if len(path) < _DEEPEST else ({}, path)
+            if "$ref" in whole and not is_alone:
+                whole, path = self._simplified(*self._without_ref(whole, path))
+            schema = _merged(whole, schema)
+        schema = {word: value for word, value in schema.items() if word != "allOf"}
+        if "const" in schema:
+            schema = {"enum": [schema["const"]]} | schema
+        if "oneOf" in schema:
+            schema = {"anyOf": schema["oneOf"]} | schema
+        if (tuple_items := as_list(schema.get("prefixItems") or schema.get("items"))) or schema.get("items") == []:
+            schema = schema | {"items": next(iter(tuple_items), {})}
+        return schema, path
+
+    def _kept_ref(self, schema: Json) -> str | None:
+        """Return the reference as the dialect reads it; None: it has to be written out."""
+        reference = text(schema, "$ref")
+        for word in _DEFS:
+            name = reference.removeprefix(f"#/{word}/")
+            if self.rules.has_refs and name != reference and name in as_object(self.root.get(word)):
+                return f"#/$defs/{name}"
+        return None
+
+    def _without_ref(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
+        """Return *schema* with what it refers to written out."""
+        beside = {word: value for word, value in schema.items() if word != "$ref"}
+        reference = text(schema, "$ref")
+        if not reference:
+            return beside, path
+        self.inlined += 1
+        if reference in path or self.inlined > _MOST_INLINED or len(path) > _DEEPEST:
+            return {"type": "object"} | beside, path
+        return self._without_ref(_merged(self._found(reference), beside), (*path, reference))
+
+    def _found(self, reference: str) -> Json:
+        """Return what *reference*, a JSON pointer, points at; an empty schema if there is nothing."""
+        name = reference.removeprefix("#/$defs/")
+        if name != reference and name in as_object(self.root.get("definitions")):
+            reference = f"#/definitions/{name}"  # it was renamed on the way here
+        if reference == "#":
+            return _clean(self.root)
+        place: object = self.root if reference.startswith("#/") else {}
+        for step in reference.removeprefix("#/").split("/"):
+            name = unquote(step).replace("~1", "/").replace("~0", "~")
+            steps = {str(number): each for number, each in enumerate(as_list(place))} or as_object(place)
+            place = steps.get(name)
+        return _clean(as_object(place))
+
+    def _union(self, schema: Json, choices: list[object], path: tuple[str, ...]) -> Json:
+        """Return an `anyOf` that stands alone: what stood beside it goes into each choice."""
+        kept = self.rules.lone_union or ()
+        shared = {word: value for word, value in schema.items() if word not in {"anyOf", *kept}}
+        is_nullable = self.rules.is_gemini and any(_types(as_object(each)) == ["null"] for each in choices)
+        written: list[Json] = []
+        for choice in choices:
+            own = _clean(as_object(choice))
+            if is_nullable and _types(own) == ["null"]:
+                continue
+            base = {} if self._kept_ref(own) is not None else shared
+            each = self._schema(_merged(base, own), (*path, "anyOf"))
+            nested = as_list(each.get("anyOf")) if self.rules.is_gemini else []
+            written += [as_object(one) for one in nested] or [each]
+        if is_nullable:
+            written = [each | {"nullable": True} for each in written] or [{"type": "string", "nullable": True}]
+        about = _picked(schema, kept)
+        if len(written) == 1 and "$ref" not in written[0]:
+            return about | written[0]
+        return about | {"anyOf": written}
+
+    def _written(self, schema: Json, path: tuple[str, ...]) -> Json:
+        types = _types(schema) or ([] if "anyOf" in schema or "$ref" in schema else _inferred(schema))
+        out: Json = {}
+        for word, value in schema.items():
+            if word in self.rules.keywords and _belongs(word, types) and word != "type":
+                self._write(word, value, out, path)
+        if types:
+            out = {"type": types[0] if len(types) == 1 else types} | out
+        if "object" in types and not out.get("properties"):
+            out["properties"] = {}
+            if self.rules.is_gemini:
+                # An empty list of properties is refused there.
+                del out["properties"]
+        if "array" in types and "items" not in out:
+            out["items"] = self._schema({}, (*path, "items"))
+        if required := [name for name in _names(schema) if name in as_object(out.get("properties"))]:
+            out["required"] = required
+        return out
+
+    def _write(self, word: str, value: object, out: Json, path: tuple[str, ...]) -> None:
+        inner = (*path, word)
+        match word:
+            case "properties":
+                out[word] = {name: self._schema(each, inner) for name, each in as_object(value).items()}
+            case "items":
+                out[word] = self._schema(value, inner)
+            case "additionalProperties":
+                out[word] = value if isinstance(value, bool) else self._schema(value, inner)
+            case "anyOf":
+                out[word] = [self._schema(each, inner) for each in as_list(value)]
+            case "required":
+                pass  # it is written last: only what is there can be required
+            case _:
+                out[word] = value
+
+
+def _one_object(whole: Json) -> Json:
+    """Return a schema whose root is no choice between objects: hosts want one object there."""
+    choices = [_followed(as_object(each), whole) for each in as_list(whole.get("anyOf"))]
+    if not choices or not all(_is_object_schema(each) or _is_object_schema(whole) for each in choices):
+        return whole
+    properties = {name: each for choice in choices for name, each in as_object(choice.get("properties")).items()}
+    always = [name for name in _names(choices[0]) if all(name in _names(choice) for choice in choices)]
+    about = _picked(choices[0], _ABOUT)
+    rest = {word: value for word, value in whole.items() if word != "anyOf"}
+    return _merged(about | {"type": "object", "properties": properties, "required": always}, rest)
+
+
+def _followed(schema: Json, whole: Json) -> Json:
+    for _ in range(_DEEPEST):
+        if "$ref" not in schema:
+            break
+        schema = as_object(as_object(whole.get("$defs")).get(text(schema, "$ref").removeprefix("#/$defs/")))
+    return schema
+
+
+def _picked(schema: Json, words: Iterable[str]) -> Json:
+    return {word: schema[word] for word in words if word in schema}
+
+
+def _clean(schema: Json) -> Json:
+    """Return *schema* without words whose value makes no sense."""
+    return {word: value for word, value in schema.items() if _is_well_formed(word, value)}
+
+
+def _is_well_formed(word: str, value: object) -> bool:
+    match word:
+        case "anyOf" | "oneOf" | "allOf" | "prefixItems" | "enum":
+            return bool(as_list(value))
+        case "properties":
+            return is_object(value)
+        case "$ref":
+            return isinstance(value, str) and bool(value)
+        case _:
+            return True
+
+
+def _merged(under: Json, over: Json) -> Json:
+    """Return both schemas at once; where they can't both be said, *over* wins."""
+    out = under | over
+    if "properties" in under and "properties" in over:
+        out["properties"] = as_object(under["properties"]) | as_object(over["properties"])
+    if required := list(dict.fromkeys([*_names(under), *_names(over)])):
+        out["required"] = required
+    return out
+
+
+def _is_object_schema(schema: Json) -> bool:
+    return _types(schema) == ["object"] or ("properties" in schema and not _types(schema))
+
+
+def _names(schema: Json) -> list[str]:
+    """Return what *schema* requires."""
+    return [name for name in as_list(schema.get("required")) if isinstance(name, str)]
+
+
+def _types(schema: Json) -> list[str]:
+    """Return the types that *schema* names, each once."""
+    value: object = schema.get("type")
+    names = as_list(value) or [value]
+    return list(dict.fromkeys(name for name in names if isinstance(name, str) and name in _TYPES))
+
+
+def _inferred(schema: Json) -> list[str]:
+    """Return the types that a schema without any is about."""
+    values = as_list(schema.get("enum"))
+    if values:
+        return list(dict.fromkeys(_type_of(value) for value in values))
+    return [next((name for name in ("object", "array", "string", "number") if _has(schema, _TYPES[name])), "string")]
+
+
+def _has(schema: Json, words: Iterable[str]) -> bool:
+    return any(word in schema for word in words)
+
+
+def _type_of(value: object) -> str:
+    match value:
+        case bool():
+            return "boolean"
+        case None:
+            return "null"
+        case str():
+            return "string"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _belongs(word: str, types: list[str]) -> bool:
+    """Tell whether *word* says something about one of *types*."""
+    return (
+        not types or any(word in _TYPES[name] for name in types) or not any(word in words for words in _TYPES.values())
+    )
+
+
+def _make_gemini(schema: Json) -> None:
+    """Put one type, `nullable` and an enum of strings into *schema*, which is ours to change."""
+    types = _types(schema)
+    values = as_list(schema.get("enum"))
+    if "null" in types or None in values:
+        schema["nullable"] = True
+    if "enum" in schema:
+        strings = [each if isinstance(each, str) else dumps(each) for each in values if each is not None]
+        # An empty string is refused there.
+        schema["enum"] = list(dict.fromkeys(each for each in strings if each))
+        schema["type"] = "string"
+        if not schema["enum"]:
+            del schema["enum"]
+    elif types:
+        schema["type"] = next((name for name in types if name != "null"), "string")
+    if text(schema, "format") not in _GEMINI_FORMATS:
+        schema.pop("format", None)
+    if schema.get("nullable") is not True:
+        schema.pop("nullable", None)
