@@ -162,7 +162,7 @@ class _Adapter:
         if "oneOf" in schema:
             schema = {"anyOf": schema["oneOf"]} | schema
         if (tuple_items := as_list(schema.get("prefixItems") or schema.get("items"))) or schema.get("items") == []:
-            schema = schema | {"items": next(iter(tuple_items), {})}
+            schema = schema | {"items": next(iter(tuple_items), Json())}
         return schema, path
 
     def _kept_ref(self, schema: Json) -> str | None:
