@@ -17,7 +17,8 @@ from engine.providers.hosts import Host, WireName
 from engine.providers.quirks import Quirks
 
 _CHAT: frozenset[WireName] = frozenset({"openai_chat"})
-_OPENAI: frozenset[WireName] = frozenset({"openai_chat", "openai_responses"})
+_RESPONSES: frozenset[WireName] = frozenset({"openai_responses"})
+_OPENAI: frozenset[WireName] = _CHAT | _RESPONSES
 _CLAUDE: frozenset[WireName] = frozenset({"anthropic", "bedrock"})
 # Where OpenAI's own rules for its models hold: elsewhere a gateway translates.
 _OPENAI_HOSTS = frozenset(
@@ -107,6 +108,35 @@ FAMILIES: tuple[Family, ...] = (
         wires=_OPENAI,
         hosts=_OPENAI_HOSTS,
         changes={"system_role": "developer", "max_tokens_field": "max_completion_tokens"},
+    ),
+    Family(
+        pattern=_named(r"(?:o[1-9]|gpt-[5-9]|codex)(?![a-z0-9]*.*-chat)(?!\d)"),
+        wires=_RESPONSES,
+        changes={"encrypted_reasoning": True},
+    ),
+    Family(
+        pattern=_named(r"(?:gpt-[5-9]|codex)(?![a-z0-9]*.*-chat)(?!\d)"),
+        wires=_RESPONSES,
+        changes={"default_effort": "medium", "reasoning_summary": True},
+    ),
+    Family(
+        pattern=_named(r"gpt-5[.]\d(?!.*-(?:codex|chat))"),
+        wires=_RESPONSES,
+        not_at=frozenset({"azure"}),
+        changes={"verbosity": "low"},
+    ),
+    Family(
+        pattern=_named(r"gpt-(?:4[.]1|5(?![.-][6-9]))(?!.*-(?:mini|nano|pro|chat))"),
+        wires=_RESPONSES,
+        hosts=frozenset({"openai"}),
+        changes={"long_cache": True},
+    ),
+    # Since 5.6 only a marked beginning is found again; the end of the input is marked by the host itself.
+    Family(
+        pattern=_named(r"gpt-(?:5[.-][6-9]|[6-9])(?!\d)"),
+        wires=_RESPONSES,
+        hosts=frozenset({"openai"}),
+        changes={"marks_system": True},
     ),
     Family(
         pattern=_named(r"gpt-5(?:$|-(?:mini|nano|\d))"),

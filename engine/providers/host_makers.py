@@ -70,6 +70,7 @@ _XAI = Host(
         result_media=frozenset({"image"}),
         image_types=frozenset({"image/jpeg", "image/png"}),
         cache_key_field="prompt_cache_key",
+        encrypted_reasoning=True,
     ),
 )
 
