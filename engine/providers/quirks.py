@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 import attrs
@@ -17,8 +18,8 @@ CallIds = Literal["own", "nine"]
 Output = Literal["native", "tool"]
 # Where earlier thinking goes in a chat message; "" : nowhere.
 ReasoningField = Literal["", "reasoning_content", "reasoning", "reasoning_details", "content"]
-# How a chat request says how much to think; "" : not at all.
-EffortField = Literal["", "reasoning_effort", "reasoning.effort", "thinking.type", "enable_thinking"]
+# How a chat or Converse request says how much to think; "" : not at all.
+EffortField = Literal["", "reasoning_effort", "reasoning.effort", "thinking.type", "enable_thinking", "reasoningConfig"]
 SchemaDialect = Literal["plain", "openai", "gemini", "gemini-json", "moonshot"]
 # How a request marks what to cache; "" : the host does it by itself, or not at all.
 Marks = Literal["", "anthropic", "bedrock"]
@@ -37,8 +38,12 @@ class Quirks:
         output: whether a schema for the answer is native, or has to be a tool that must be called.
         schema: what its JSON schemas for tools may hold.
         marks: how cache markers are written.
+        mark_tools: whether a cache marker may stand after the tools (Converse).
+        forced_tools: whether it can be made to call a tool (Converse).
+        calls_alone: its calls stand alone: the words beside them are left out (Converse).
+        streams: whether answers with calls are streamed; else each answer is asked for whole (Converse).
         long_cache: whether it keeps a cache for an hour if asked.
-        effort_field: how effort is said (chat).
+        effort_field: how effort is said (chat, Converse).
         efforts: the efforts it knows, lowest first; another one becomes the nearest. Empty: any.
         adaptive_thinking: it chooses how much it thinks (newer Claude models).
         thinking_budget: effort is said as a number of tokens.
@@ -75,6 +80,10 @@ class Quirks:
     output: Output = "native"
     schema: SchemaDialect = "plain"
     marks: Marks = ""
+    mark_tools: bool = True
+    forced_tools: bool = True
+    calls_alone: bool = False
+    streams: bool = True
     long_cache: bool = False
     effort_field: EffortField = ""
     efforts: tuple[str, ...] = ()
@@ -115,3 +124,21 @@ def nearest_effort(effort: Effort, known: tuple[str, ...]) -> str:
     ladder = [name for name in _LADDER if name in known]
     place = _LADDER.index(effort)
     return min(ladder, key=lambda name: abs(_LADDER.index(name) - place)) if ladder else known[0]
+
+
+# Tokens of thinking where they have to be said as a number; they are part of the output cap.
+_BUDGETS: Mapping[Effort, int] = {
+    "minimal": 1_024,
+    "low": 4_096,
+    "medium": 10_240,
+    "high": 24_576,
+    "xhigh": 32_768,
+    "max": 49_152,
+}
+_SMALLEST_BUDGET = 1_024
+
+
+def thinking_budget(effort: Effort, max_output: int) -> int | None:
+    """Return the tokens of thinking that *effort* means, as far as the output cap allows; None: too few to think."""
+    budget = min(_BUDGETS.get(effort, 0), max_output - _SMALLEST_BUDGET)
+    return None if budget < _SMALLEST_BUDGET else budget

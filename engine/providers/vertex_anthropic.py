@@ -1,0 +1,40 @@
+"""The Anthropic Messages API as Google's Vertex serves it: the model is in the path, the version in the body."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import attrs
+
+from engine.model import ModelRequest
+from engine.providers import anthropic
+from engine.providers.anthropic_encode import AnthropicDialect, State
+from engine.providers.encoding import Encoder, Piece
+from engine.providers.quirks import Quirks
+from engine.providers.wire import WireFormat
+
+API_VERSION = "vertex-2023-10-16"
+
+
+def wire(quirks: Quirks) -> WireFormat:
+    """Return the format; its path is the host's to say, for it holds the user's project."""
+    return attrs.evolve(anthropic.wire(quirks), headers=_headers, encoder=partial(encoder, quirks))
+
+
+def _headers(_: ModelRequest) -> dict[str, str]:
+    return {}
+
+
+def encoder(quirks: Quirks) -> Encoder[State]:
+    """Return an encoder for one model."""
+    return Encoder(VertexDialect(quirks), quirks)
+
+
+@attrs.frozen
+class VertexDialect(AnthropicDialect):
+    """How Vertex wants a request of the Messages API."""
+
+    def opening(self, request: ModelRequest) -> list[Piece]:
+        """Return what stays the same from step to step, without the model's name."""
+        _, *rest = super().opening(request)
+        return [Piece("version", b'{"anthropic_version":"%s","stream":true' % API_VERSION.encode()), *rest]
