@@ -249,11 +249,11 @@ class Encoder(Generic[S]):
 
 def _difference(before: _Sent, now: _Sent) -> str:
     if before.opening is not now.opening:
+        known = {piece.label for piece in before.opening.pieces}
         for old, new in itertools.zip_longest(before.opening.pieces, now.opening.pieces):
             if old != new:
-                piece = new or old
-                assert piece is not None
-                return piece.label
+                # A piece that was there before, now in this place: what stood here is gone.
+                return old.label if old and (new is None or new.label in known) else new.label
     if before.lineage() is not now.lineage() or before.reasoning_from != now.reasoning_from:
         return "history"
     return ""
