@@ -155,5 +155,5 @@ def _exchange(provider: str, response: httpx.Response, scrubber: Scrubber, *, se
         sent=scrubber.data(sent),
         status=response.status_code,
         headers=scrubber.headers(response.headers),
-        body=scrubber.binary(body) if is_binary else scrubber.data(body),
+        body=scrubber.answer(body, is_binary=is_binary),
     )

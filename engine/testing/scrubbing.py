@@ -22,6 +22,7 @@ _HARMLESS_HEADERS = re.compile(
 )
 _HARMLESS_QUERY = {"alt", "api-version", "beta"}
 _CREDENTIALS = re.compile(r"auth|key|token|secret|cookie|credential|signature", re.IGNORECASE)
+_MEMBER = re.compile(rb'"([^"\\]*)"\s*:\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
 # A header that is called so may hold a word or a number: to cut that out of every text would spoil the recording.
 _SHORTEST_GUESS = 8
 
@@ -53,11 +54,19 @@ class Scrubber:
             data = data.replace(form.encode(), _PLACE.encode())
         return data
 
-    def binary(self, data: bytes) -> bytes:
-        """Return *data*; raise `ConfigError` if it holds a secret: its frames have checksums."""
-        if self.data(data) != data:
+    def answer(self, body: bytes, *, is_binary: bool) -> bytes:
+        """Return the body of an answer without secrets; raise `ConfigError` where they can't be cut out.
+
+        The frames of a binary stream have checksums; and a text may come in pieces, each
+        of which is harmless.
+        """
+        clean = self.data(body)
+        if is_binary and clean != body:
             raise ConfigError("the host's answer repeats a secret in binary frames: it can't be recorded")
-        return data
+        long = [form for form in self._forms if len(form) >= _SHORTEST_GUESS]  # a short one would be found anywhere
+        if any(form in spelled for spelled in _spelled(clean) for form in long):
+            raise ConfigError("the host's answer spells a secret in several pieces: it can't be recorded")
+        return clean
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the harmless ones of an answer's *headers*, without secrets."""
@@ -88,6 +97,17 @@ def _words(name: str, value: str) -> list[str]:
         return []
     cookies = [cookie.partition("=")[2].strip() for cookie in value.split(";")] if name.lower() == "cookie" else []
     return [value, value.partition(" ")[2], *cookies]
+
+
+def _spelled(body: bytes) -> list[str]:
+    """Return what the members of one name say together, whatever stands between them: text comes in such pieces."""
+    words: dict[bytes, list[str]] = {}
+    for name, value in _MEMBER.findall(body):
+        try:
+            words.setdefault(name, []).append(str(json.loads(b'"' + value + b'"')))
+        except ValueError:
+            continue
+    return ["".join(pieces) for pieces in words.values()]
 
 
 def _forms_of(secret: str) -> set[str]:

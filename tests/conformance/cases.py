@@ -17,7 +17,7 @@ from engine.testing.cassette import Exchange
 
 WIRE = Path(os.environ.get("ENGINE_SHARED") or Path(__file__).resolve().parents[3] / "shared") / "wire"
 _ABSENT = pytest.mark.skip(reason="no recorded traffic: set ENGINE_SHARED to the folder that has it")
-_EXPECTED = {
+_EXPECTED: dict[str, Any] = {
     "text": "",
     "reasoning": "",
     "tool_calls": [],

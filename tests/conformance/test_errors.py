@@ -49,10 +49,11 @@ def hosts_of(row: dict[str, Any]) -> list[Host]:
 
 def exchanges_of(row: dict[str, Any]) -> Iterator[Exchange]:
     """Return the answers that a row stands for."""
-    body, headers = row["body"], {name.lower(): value for name, value in (row["headers"] or {}).items()}
+    body: Any = row["body"]
+    headers = {name.lower(): value for name, value in (row["headers"] or {}).items()}
     status = row["status"] or 400
     match row["where"]:
-        case "http" if body is None and status == 200:
+        case "http" if not body and status == 200:
             return
         case "http" if body is None:
             yield Exchange(status=status, headers=headers)
@@ -63,13 +64,13 @@ def exchanges_of(row: dict[str, Any]) -> Iterator[Exchange]:
         case "http":
             yield Exchange(status=status, headers=JSON | headers, body=json.dumps(body).encode())
         case "eventstream-frame":
-            kind, payload = re.findall(r":exception-type=(\w+), payload (\{.*\})", body)[0]
+            kind, payload = re.findall(r":exception-type=(\w+), payload (\{.*\})", str(body))[0]
             content_type = {"content-type": "application/vnd.amazon.eventstream"}
             yield Exchange(headers=content_type, body=exception_frame(kind, payload.encode()))
         case "sse-event" if body:
-            yield Exchange(headers=SSE, body=body.rstrip("\n").encode() + b"\n\n")
+            yield Exchange(headers=SSE, body=str(body).rstrip("\n").encode() + b"\n\n")
         case "ndjson-line":
-            yield Exchange(headers=SSE, body=b"data: " + body.strip().encode() + b"\n\n")
+            yield Exchange(headers=SSE, body=b"data: " + str(body).strip().encode() + b"\n\n")
         case _:
             return
 

@@ -301,6 +301,10 @@ def recorded_in(folder: Path) -> list[Path]:
 
 # -- secrets ---------------------------------------------------------------------------
 
+# What a stream of text looks like that spells the key.
+PIECES = "\n\n".join(
+    f'data: {{"n":{n},"text":{json.dumps(piece)}}}' for n, piece in enumerate(CANARY.partition("3141"))
+)
 OTHERS = {
     "x-gateway-authorization": "Bearer canary-of-a-gateway",
     "x-my-token": "canary-of-my-own",
@@ -348,17 +352,21 @@ async def test_no_secret_is_in_the_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "words"),
+    ("headers", "body", "words"),
     [
-        ({"content-type": "application/vnd.amazon.eventstream"}, "checksums|binary frames"),
-        ({"content-type": "text/event-stream", "content-encoding": "gzip"}, "compressed"),
+        ({"content-type": "application/vnd.amazon.eventstream"}, CANARY, "binary frames"),
+        ({"content-type": "text/event-stream", "content-encoding": "gzip"}, CANARY, "compressed"),
+        ({"content-type": "text/event-stream"}, PIECES, "several pieces"),
+        ({"content-type": "application/vnd.amazon.eventstream"}, "\0\1\2".join(PIECES.split()), "several pieces"),
     ],
 )
-async def test_what_can_t_be_cleaned_is_not_recorded(tmp_path: Path, headers: dict[str, str], words: str) -> None:
+async def test_what_can_t_be_cleaned_is_not_recorded(
+    tmp_path: Path, headers: dict[str, str], body: str, words: str
+) -> None:
     class Host(LoopbackServer):
         async def _answer(self, request: object, connection: object) -> bool:
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-            await connection.send(f"HTTP/1.1 200 OK\r\n{lines}content-length: {len(CANARY)}\r\n\r\n{CANARY}".encode())  # type: ignore[attr-defined]
+            await connection.send(f"HTTP/1.1 200 OK\r\n{lines}content-length: {len(body)}\r\n\r\n{body}".encode())  # type: ignore[attr-defined]
             return True
 
     server = Host(largest_piece=None, seed=0)
@@ -386,6 +394,12 @@ def test_what_is_short_is_no_secret_unless_it_is_said_to_be() -> None:
     guessed = Scrubber.of([], "https://h/?q=word", [("x-token-count", "12"), ("authorization", "Basic dXNlcjpwYXNz")])
     assert guessed.text("a word, 12, dXNlcjpwYXNz") == "a word, 12, [secret]"
     assert Scrubber.of(["12", ""], "https://h/", []).text("a word, 12") == "a word, [secret]"
+
+
+def test_a_short_secret_is_not_looked_for_in_pieces() -> None:
+    body = b'{"text":"m"}{"text":"an"}{"text":"y any"}'
+    clean = b'{"text":"m"}{"text":"an"}{"text":"y [secret]"}'
+    assert Scrubber.of(["any"], "https://h/", []).answer(body, is_binary=False) == clean
 
 
 def test_the_longer_secret_goes_first() -> None:
