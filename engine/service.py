@@ -184,6 +184,7 @@ class Engine:
     jitter: Callable[[], float]
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
     _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
+    _serving: list[trio.CancelScope] = attrs.field(factory=list[trio.CancelScope], init=False)
     _mentioned: set[str] = attrs.field(factory=set[str], init=False)
     _sessions: dict[SessionId, Session] = attrs.field(factory=dict[SessionId, Session], init=False)
     _manager: AbstractAsyncContextManager[trio.Nursery] | None = attrs.field(default=None, init=False)
@@ -206,6 +207,8 @@ class Engine:
             self._model(choice)
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
+        for model in self._models.values():
+            self._serve(model)
         return self
 
     @enable_ki_protection
@@ -220,6 +223,8 @@ class Engine:
         self._closed = True
         cause = Cause(kind="left", reason="aborted", detail="the engine was closed")
         ending = [run for session in self._sessions.values() if (run := session.end_turn(cause)) is not None]
+        for scope in self._serving:
+            scope.cancel(reason="the engine was closed")
         try:
             await self._manager.__aexit__(None, None, None)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
         except BaseException as raised:
@@ -440,7 +445,15 @@ class Engine:
             from engine.providers.registry import resolve
 
             self._models[choice] = resolve(choice, os.environ)
+            self._serve(self._models[choice])
         return self._models[choice]
+
+    def _serve(self, model: Model) -> None:
+        """Run what a model needs beside its requests, in the engine's nursery. Not a checkpoint."""
+        if self._nursery is not None and isinstance(model, Served):
+            scope = trio.CancelScope()
+            self._serving.append(scope)
+            self._nursery.start_soon(_serve, model, scope, name=f"model {model.info.name}")
 
     def _check_open(self) -> trio.Nursery:
         if self._pid != os.getpid():
@@ -450,6 +463,20 @@ class Engine:
         if self._nursery is None:
             raise EngineClosed("the engine is not open; use it as: async with open_engine(...) as eng")
         return self._nursery
+
+
+async def _serve(model: Served, scope: trio.CancelScope) -> None:
+    with scope:
+        await model.serve()
+
+
+@runtime_checkable
+class Served(Model, Protocol):
+    """A model that needs a task of its own while the engine is open: a server on this machine, say."""
+
+    async def serve(self) -> None:
+        """Do what is to be done beside the requests, until cancelled. Must raise nothing ordinary."""
+        ...
 
 
 @runtime_checkable
