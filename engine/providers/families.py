@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from engine.providers.hosts import Host, WireName
-from engine.providers.quirks import Quirks
+from engine.providers.quirks import MediaKind, Quirks
 
 _CHAT: frozenset[WireName] = frozenset({"openai_chat"})
 _RESPONSES: frozenset[WireName] = frozenset({"openai_responses"})
@@ -27,6 +27,10 @@ _OPENAI_HOSTS = frozenset(
 # They have one way to say thinking for all models.
 _TRANSLATING = frozenset({"openrouter", "vercel"})
 _THREE = ("low", "medium", "high")
+_BEDROCK: frozenset[WireName] = frozenset({"bedrock"})
+_NONE: frozenset[MediaKind] = frozenset()
+_IMAGES: frozenset[MediaKind] = frozenset({"image"})
+_PDF: frozenset[MediaKind] = frozenset({"pdf"})
 
 
 @attrs.frozen(kw_only=True)
@@ -68,7 +72,7 @@ def _named(pattern: str) -> re.Pattern[str]:
 FAMILIES: tuple[Family, ...] = (
     # -- Claude ------------------------------------------------------------------
     Family(
-        pattern=_named(r"claude-(?:3-7|(?:opus|sonnet|haiku)-4(?:-[015])?(?:$|@|-2\d{3,}))"),
+        pattern=_named(r"claude-(?:3-7|(?:opus|sonnet|haiku)-4(?:-[015])?(?:$|@|-2\d{3,}|-v\d))"),
         wires=_CLAUDE,
         changes={"thinking_budget": True},
     ),
@@ -249,6 +253,54 @@ FAMILIES: tuple[Family, ...] = (
         wires=_CHAT,
         hosts=frozenset({"azure", "azure-chat"}),
         changes={"cached_apart": True, "system_role": "system"},
+    ),
+    # -- on Bedrock: its own row holds for all that nobody has tried ---------------
+    Family(
+        pattern=_named(r"claude"),
+        wires=_BEDROCK,
+        changes={"result_media": _IMAGES, "forced_tools": True, "assistant_after_results": False},
+    ),
+    Family(
+        pattern=_named(r"claude-(?:3-5-haiku|3-7|[a-z]+-\d)"),
+        wires=_BEDROCK,
+        changes={"marks": "bedrock"},
+    ),
+    Family(pattern=_named(r"claude-3-5-haiku"), wires=_BEDROCK, changes={"user_media": _PDF, "result_media": _NONE}),
+    Family(
+        pattern=_named(r"claude-[a-z]+-(?:4-[5-9]|[5-9]|[1-9]\d)(?!\d)"),
+        wires=_BEDROCK,
+        changes={"output": "native", "long_cache": True},
+    ),
+    Family(
+        pattern=_named(r"nova-"),
+        wires=_BEDROCK,
+        changes={
+            "user_media": _IMAGES | _PDF | {"video"},
+            "result_media": _IMAGES,
+            "forced_tools": True,
+            "marks": "bedrock",
+            "mark_tools": False,
+        },
+    ),
+    Family(pattern=_named(r"nova-micro"), wires=_BEDROCK, changes={"user_media": _NONE, "result_media": _NONE}),
+    Family(
+        pattern=_named(r"nova-2-lite|nova-2-pro"),
+        wires=_BEDROCK,
+        changes={"effort_field": "reasoningConfig", "efforts": _THREE},
+    ),
+    Family(
+        pattern=_named(r"gpt-oss"),
+        wires=_BEDROCK,
+        changes={"effort_field": "reasoning_effort", "efforts": _THREE, "user_media": _NONE},
+    ),
+    Family(pattern=_named(r"llama"), wires=_BEDROCK, changes={"streams": False, "calls_alone": True}),
+    Family(
+        pattern=_named(r"r1|palmyra|pixtral|mistral-(?:large|small)-24"), wires=_BEDROCK, changes={"streams": False}
+    ),
+    Family(
+        pattern=_named(r"llama3-[013]|r1|palmyra|mistral-(?:7b|large|small)|mixtral|command-r|jamba"),
+        wires=_BEDROCK,
+        changes={"user_media": _PDF},
     ),
     # -- gateways ------------------------------------------------------------------
     Family(

@@ -143,11 +143,12 @@ MAKERS: tuple[Host, ...] = (
         example="us.anthropic.claude-sonnet-4-5-20250929-v1:0",
         prices="aws",
         quirks=Quirks(
+            # What a model has beyond this, its family says. A space for a text, as Claude elsewhere wants it between
+            # thoughts, is refused here since 2026.
             user_media=_DOCUMENTS,
-            result_media=frozenset({"image"}),
             output="tool",
-            marks="bedrock",
-            space_between_reasoning=True,
+            forced_tools=False,
+            assistant_after_results=True,
         ),
     ),
     _MANTLE,
