@@ -19,7 +19,8 @@ from engine.providers.quirks import MediaKind, Quirks
 _CHAT: frozenset[WireName] = frozenset({"openai_chat"})
 _RESPONSES: frozenset[WireName] = frozenset({"openai_responses"})
 _OPENAI: frozenset[WireName] = _CHAT | _RESPONSES
-_CLAUDE: frozenset[WireName] = frozenset({"anthropic", "bedrock"})
+_CLAUDE: frozenset[WireName] = frozenset({"anthropic", "vertex_anthropic", "bedrock"})
+_GEMINI: frozenset[WireName] = frozenset({"gemini"})
 # Where OpenAI's own rules for its models hold: elsewhere a gateway translates.
 _OPENAI_HOSTS = frozenset(
     {"openai", "openai-chat", "azure", "azure-chat", "github", "bedrock-mantle", "bedrock-mantle-oss"}
@@ -27,6 +28,8 @@ _OPENAI_HOSTS = frozenset(
 # They have one way to say thinking for all models.
 _TRANSLATING = frozenset({"openrouter", "vercel"})
 _THREE = ("low", "medium", "high")
+# Names that Google moves on to its newest models.
+_LATEST = r"(?:pro|flash|flash-lite)-latest"
 _BEDROCK: frozenset[WireName] = frozenset({"bedrock"})
 _NONE: frozenset[MediaKind] = frozenset()
 _IMAGES: frozenset[MediaKind] = frozenset({"image"})
@@ -177,6 +180,52 @@ FAMILIES: tuple[Family, ...] = (
         wires=_OPENAI,
         changes={"efforts": _THREE},
         defaults={"effort_field": "reasoning_effort"},
+    ),
+    # -- Gemini ------------------------------------------------------------------
+    # They read JSON Schema itself; older ones only OpenAPI's.
+    Family(pattern=_named(rf"gemini-(?:2\.5|[3-9]|\d\d|{_LATEST})"), wires=_GEMINI, changes={"schema": "gemini-json"}),
+    # A schema for the answer may not stand beside tools before Gemini 3.
+    Family(pattern=_named(r"gemini-[12](?!\d)"), wires=_GEMINI, changes={"output": "tool"}),
+    Family(
+        pattern=_named(r"gemini-2\.5-pro"),
+        wires=_GEMINI,
+        changes={"thinking_budget": True, "efforts": ("minimal", *_THREE, "xhigh")},
+    ),
+    Family(
+        pattern=_named(r"gemini-2\.5-flash"),
+        wires=_GEMINI,
+        changes={"thinking_budget": True, "efforts": ("none", "minimal", *_THREE)},
+    ),
+    # It does not think unless it is told how much.
+    Family(pattern=_named(r"gemini-2\.5-flash-lite"), wires=_GEMINI, changes={"default_effort": "none"}),
+    Family(
+        pattern=_named(r"gemini-(?:2\.5|3(?:\.[01])?)-"),
+        wires=_GEMINI,
+        changes={"default_temperature": 1.0, "default_top_p": 0.95, "default_top_k": 64},
+    ),
+    Family(
+        pattern=_named(rf"gemini-(?:[3-9]|\d\d|{_LATEST})"),
+        wires=_GEMINI,
+        changes={"result_media": frozenset({"image", "pdf"}), "signed_calls": True, "efforts": _THREE},
+    ),
+    # From here on such numbers are ignored.
+    Family(pattern=_named(rf"gemini-(?:3\.[5-9]|[4-9]|\d\d|{_LATEST})"), wires=_GEMINI, changes={"temperature": False}),
+    Family(pattern=_named(r"gemini-3-pro"), wires=_GEMINI, changes={"efforts": ("low", "high")}),
+    Family(
+        pattern=_named(r"gemini-(?:3(?:\.[0-6])?-flash|[3-9](?:\.\d)?-flash-lite)"),
+        wires=_GEMINI,
+        changes={"efforts": ("minimal", *_THREE)},
+    ),
+    Family(
+        pattern=_named(r"gemini-3(?:\.[01])?-(?:pro|flash)(?!-lite)"),
+        wires=_GEMINI,
+        changes={"default_effort": "high"},
+    ),
+    # Those that draw or speak don't let themselves be told how much to think.
+    Family(
+        pattern=_named(r"gemini-.*(?:image|tts|audio|live)"),
+        wires=_GEMINI,
+        changes={"thinking_budget": False, "efforts": (), "default_effort": None},
     ),
     # -- Mistral: nine letters for a call's id wherever its template is rendered --
     Family(

@@ -14,7 +14,7 @@ import attrs
 
 from engine.providers.quirks import Quirks
 
-WireName = Literal["anthropic", "openai_chat", "openai_responses", "gemini", "bedrock", "cohere"]
+WireName = Literal["anthropic", "openai_chat", "openai_responses", "gemini", "vertex_anthropic", "bedrock", "cohere"]
 AuthKind = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "aws", "google", "none"]
 
 
