@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
-from urllib.parse import urlsplit
 
 import attrs
 
+from engine.config import Config, ModelConfig, known
 from engine.errors import ConfigError, UnknownModel
 from engine.ports import Model
-from engine.providers.auth import Auth, KeyAuth, NoAuth
+from engine.providers.addresses import base_url_of
+from engine.providers.auth_env import auth_of, open_headers
 from engine.providers.catalog import info_of
 from engine.providers.families import quirks_of
+from engine.providers.host_config import host_named, hosts_of
 from engine.providers.host_table import BY_NAME
 from engine.providers.hosts import Host
 from engine.providers.quirks import Quirks
 
 if TYPE_CHECKING:
     from engine.providers.wire import WireFormat
+
+# Whose models these are, for somebody who left the host out.
+_MAKERS: tuple[tuple[str, str], ...] = (
+    (r"claude", "anthropic"),
+    (r"gpt|o\d|codex|chatgpt", "openai"),
+    (r"gemini|gemma", "google"),
+    (r"grok", "xai"),
+    (r"(open-)?mi[sx]tral|ministral|magistral|devstral|codestral|pixtral", "mistral"),
+    (r"deepseek", "deepseek"),
+    (r"kimi|moonshot", "moonshot"),
+    (r"glm", "zai"),
+    (r"minimax", "minimax"),
+    (r"qwen", "alibaba"),
+    (r"command|c4ai", "cohere"),
+    (r"sonar", "perplexity"),
+    (r"nova|(us|eu|apac|global)\.[a-z]+\.", "bedrock"),
+    (r"llama|phi", "ollama"),
+)
 
 
 class ProviderModel(Model, Protocol):
@@ -41,66 +62,71 @@ def wire_format(host: Host, quirks: Quirks) -> WireFormat:
     return with_answer_tool(wire)
 
 
-def resolve(name: str, env: Mapping[str, str]) -> ProviderModel:
+def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> ProviderModel:
     """Return the model called *name*, with the keys and addresses that *env* holds.
 
     Raises `UnknownModel` for a name that no host answers to, `ConfigError`
-    for an environment in which it can't work. Opens no connection.
+    for an environment or a configuration in which it can't work. Opens no connection.
     """
-    host, own_name = _host_of(name)
-    base_url = _base_url(host, env)
-    auth = _auth(host, env)
+    config = config or Config()
+    if name.startswith("local:"):
+        return _in_a_file(name, config)
+    host, own_name = split_name(name, config)
+    said = config.hosts.get(host.name)
+    base_url = base_url_of(host, env, None if said is None else said.base_url)
+    auth = auth_of(host, env)
     # httpx takes longer to import than the rest of the engine: only who uses a model pays for it.
     from engine.providers.http import Endpoint, HttpModel
 
-    quirks = attrs.evolve(quirks_of(host, own_name), title=host.title)
-    endpoint = Endpoint(base_url=base_url, auth=auth, path=host.path, headers=host.headers)
-    return HttpModel(info_of(name), wire_format(host, quirks), endpoint)
+    same_as = config.models.get(name, ModelConfig()).same_as
+    real_name = own_name if same_as is None else same_as.partition("/")[2]
+    quirks = attrs.evolve(quirks_of(host, real_name), title=host.title)
+    endpoint = Endpoint(base_url=base_url, auth=auth, path=host.path, headers=open_headers(host))
+    return HttpModel(info_of(name, host, config), wire_format(host, quirks), endpoint)
 
 
-def _host_of(name: str) -> tuple[Host, str]:
-    prefix, slash, own_name = name.partition("/")
-    if prefix in BY_NAME and own_name:
-        return BY_NAME[prefix], own_name
-    guess = next(
-        (h for h in BY_NAME.values() if not slash and name.partition("-")[0] == h.example.partition("-")[0]), None
+def _in_a_file(name: str, config: Config) -> ProviderModel:
+    """Return the model of a GGUF file: llama.cpp serves it."""
+    from engine.providers.local import local_model
+
+    host = BY_NAME["llamacpp"]
+    said = config.models.get(name, ModelConfig())
+    info = info_of(name, host, config)
+    return local_model(
+        name,
+        lambda: wire_format(host, attrs.evolve(quirks_of(host, name), title="llama.cpp")),
+        context=said.context or 0,
+        info=info if info.is_known else None,
     )
-    known = ", ".join(f"{host}/<model>" for host in BY_NAME)
-    hint = f"did you mean {guess.name}/{name}?" if guess and name else "for example 'anthropic/claude-sonnet-4-5'."
-    raise UnknownModel(f"no host answers to the model name {name!r}: write {known}; {hint}")
 
 
-def _base_url(host: Host, env: Mapping[str, str]) -> str:
-    """Return the address; the text of one that the environment names is never shown, for it may hold a password."""
-    for variable in host.base_variables:
-        if url := env.get(variable, "").strip():
-            return _checked_url(url, variable, host.base_url)
-    return host.base_url
+def split_name(name: str, config: Config) -> tuple[Host, str]:
+    """Return the host of a model and the model's own name, which may have slashes too; raise `UnknownModel`."""
+    prefix, _, own_name = name.partition("/")
+    host = host_named(prefix, config)
+    if host is not None and own_name:
+        return host, own_name
+    raise UnknownModel(f"no host answers to the model name {name!r}: {_advice(prefix, own_name, name, config)}")
 
 
-def _checked_url(url: str, variable: str, example: str) -> str:
+def _advice(prefix: str, own_name: str, name: str, config: Config) -> str:
+    if (host := host_named(prefix, config)) is not None:
+        return f"{prefix} is a host; write a model's name after it, for example {host.name}/{host.example}"
+    if not own_name:
+        maker = next((host for pattern, host in _MAKERS if re.match(pattern, name.lower())), None)
+        if name and maker is not None:
+            return f"did you mean {maker}/{name}?"
+    elif (hint := known(prefix, hosts_of(config))).startswith("did you mean"):
+        return f"{hint.removesuffix('?')}, as in {BY_NAME['anthropic'].name}/{BY_NAME['anthropic'].example}?"
+    return "write host/model, for example anthropic/claude-sonnet-4-5; `engine models` lists the hosts"
+
+
+def why_not(host: Host, env: Mapping[str, str], config: Config | None = None) -> str:
+    """Return why *host* can't be used here, and what to do about it; empty: it can, as far as can be told."""
+    said = config.hosts.get(host.name) if config else None
     try:
-        parts = urlsplit(url)
-        is_good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_good = False
-    if not is_good or not _is_printable(url):
-        raise ConfigError(f"{variable} is no address: it must look like {example}")
-    return url.rstrip("/").removesuffix("/v1")
-
-
-def _auth(host: Host, env: Mapping[str, str]) -> Auth:
-    if host.auth == "none":
-        return NoAuth()
-    for variable in host.key_variables:
-        key = env.get(variable, "").strip()
-        # It becomes a header. An HTTP library that stumbles over it would show it in the error.
-        if key and not _is_printable(key):
-            raise ConfigError(f"{variable} holds a character that no key has: set it anew, on one line")
-        if key:
-            return KeyAuth("authorization", key, "Bearer") if host.auth == "bearer" else KeyAuth(host.auth, key)
-    raise ConfigError(f"no key for {host.name}: set the environment variable {host.key_variables[0]}")
-
-
-def _is_printable(value: str) -> bool:
-    return value.isascii() and value.isprintable() and " " not in value
+        auth_of(host, env)
+        base_url_of(host, env, None if said is None else said.base_url)
+    except ConfigError as error:
+        return str(error)
+    return ""
