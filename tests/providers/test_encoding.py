@@ -22,6 +22,7 @@ from engine.messages import (
     CallResult,
     FinishReason,
     Message,
+    ProviderPart,
     ReasoningPart,
     ResultsMessage,
     Settlement,
@@ -80,9 +81,21 @@ def lines_of(item: Item) -> Sequence[str]:
         case UserItem():
             return [f"user {getattr(part, 'text', 'media')!r}" for part in item.parts]
         case AssistantItem():
-            return [f"model {getattr(part, 'text', None) or getattr(part, 'call_id', '?')!r}" for part in item.parts]
+            return [f"model {spoken(part)}" for part in item.parts]
         case ResultsItem():
             return [f"result {each.call.call_id} {each.text!r}" for each in item.answered]
+
+
+def spoken(part: AssistantPart) -> str:
+    match part:
+        case TextPart():
+            return repr(part.text)
+        case ReasoningPart():
+            return f"thinks {part.text!r}"
+        case CallPart():
+            return repr(part.call_id)
+        case ProviderPart():
+            return part.kind
 
 
 def text(words: str) -> TextPart:
@@ -282,7 +295,9 @@ def test_what_could_not_be_sent_leaves_nothing_behind() -> None:
     for _ in range(2):
         with pytest.raises(ConfigError, match="begins with the model"):
             one.encode(request(transcript))
-    transcript = Transcript([said("a"), answered("b"), said("refused"), said("c")])
+    transcript = Transcript([said("a"), answered("b"), said("c")])
+    one.encode(request(transcript))
+    transcript = transcript.append(answered("d"), said("refused"), said("e"))
     for _ in range(2):
         with pytest.raises(ConfigError, match="refused"):
             one.encode(request(transcript))
