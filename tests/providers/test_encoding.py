@@ -295,12 +295,13 @@ def test_what_could_not_be_sent_leaves_nothing_behind() -> None:
     for _ in range(2):
         with pytest.raises(ConfigError, match="begins with the model"):
             one.encode(request(transcript))
-    transcript = Transcript([said("a"), answered("b"), said("c")])
-    one.encode(request(transcript))
-    transcript = transcript.append(answered("d"), said("refused"), said("e"))
+    good = Transcript([said("a"), answered("b"), said("c")])
+    body = bytes(one.encode(request(good)))
+    bad = good.append(answered("d"), said("refused"), said("e"))
     for _ in range(2):
         with pytest.raises(ConfigError, match="refused"):
-            one.encode(request(transcript))
+            one.encode(request(bad))
+        assert bytes(one.encode(request(good))) == body
 
 
 def test_bytes_go_with_their_transcript() -> None:
