@@ -52,7 +52,7 @@ def row_of(host: str, wire: WireName) -> Host:
 def rows_of(host: str) -> list[Host]:
     """Return all rows of *host*: it may speak several wire formats."""
     name = _OURS.get(host, host)
-    return [row for row in HOSTS if row.name == name or row.name.startswith(f"{name}-")]
+    return [row for row in HOSTS if row.name in {name, f"{name}-chat"}]
 
 
 def model_at(url: str, row: Host, model: str) -> HttpModel:
