@@ -47,7 +47,6 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "providers.auth",
             "providers.aws_*",
             "providers.bedrock*",
-            "providers.catalog",
             "providers.cohere*",
             "providers.complaints",
             "providers.decoding",
@@ -59,6 +58,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "providers.hosts",
             "providers.items",
             "providers.jsonvalue",
+            "providers.limits",
             "providers.openai_*",
             "providers.overflow",
             "providers.quirks",
@@ -67,6 +67,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "providers.structured",
             "providers.waits",
             "providers.wire",
+            "providers.words",
             "tools.arguments",
             "tools.edit_match",
             "tools.schema",
@@ -88,10 +89,13 @@ DEPENDENCIES_OF: Mapping[str, frozenset[str] | None] = {
     "values": frozenset({"attrs"}),
     "pure logic": frozenset({"attrs", "cattrs", "tree_sitter", "tree_sitter_bash"}),
 }
-CORE_DEPENDENCIES = frozenset({"attrs", "cattrs", "httpx", "tree_sitter", "tree_sitter_bash", "trio", "trio_websocket"})
+CORE_DEPENDENCIES = frozenset(
+    {"attrs", "cattrs", "httpx", "platformdirs", "tree_sitter", "tree_sitter_bash", "trio", "trio_websocket"}
+)
 # Extras, and the only modules that may ask for them.
 EXTRAS: Mapping[str, frozenset[str]] = {
     "otel": frozenset({"opentelemetry"}),
+    "providers.google_auth": frozenset({"google"}),
     "testing.*": frozenset({"hypothesis"}),
 }
 
