@@ -73,7 +73,6 @@ class StreamDecoder:
     _reader: Reader
     _framing: Framing
     _failure: ProviderError | None = attrs.field(default=None, init=False)
-    _is_done: bool = attrs.field(default=False, init=False)
 
     @property
     def is_over(self) -> bool:
@@ -101,9 +100,8 @@ class StreamDecoder:
         if self._failure is not None:
             raise self._failure
         out: list[StreamEvent] = []
-        if self._is_done or self.is_over:
+        if self.is_over:
             return out
-        self._is_done = True
         try:
             with suppress(ProviderProtocolError):  # no lie of the host, but an event cut in two
                 self._read(self._framing.close(), out)
