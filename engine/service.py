@@ -19,6 +19,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.compaction.keeper import NoKeeper
+from engine.config import Config
 from engine.errors import ConfigError, EngineClosed, EngineError, SessionNotFound, StoreError
 from engine.events import SessionCreated, SharedContext
 from engine.exceptions import describe, public
@@ -67,7 +68,8 @@ ModelChoice = str | Model
 
 def open_engine(
     *,
-    model: ModelChoice | Sequence[ModelChoice],
+    model: ModelChoice | Sequence[ModelChoice] | None = None,
+    config: Config | None = None,
     tools: Iterable[Tool] = (),
     settings: Settings | None = None,
     hooks: Hooks | None = None,
@@ -83,7 +85,9 @@ def open_engine(
 
     Args:
         model: a name such as `"anthropic/claude-sonnet-4-5"`, or a `Model`; several
-            are a chain: the next one is used when the one before fails for good.
+            are a chain: the next one is used when the one before fails for good. None: the
+            one that the configuration names.
+        config: hosts, models and agents; `engine.config_file.load` reads a user's own.
         tools: what the model may call.
         settings: for all sessions, unless a prompt brings its own.
         hooks: the host's own functions at fixed points.
@@ -98,8 +102,10 @@ def open_engine(
     Raises:
         ConfigError: if something of it can't work; `UnknownModel` for the model's name.
     """
+    config = _checked(config, Config)
     return Engine(
-        choices=_several(model),
+        choices=_chosen(model, config),
+        config=config,
         registry=_registry(tools),
         settings=_checked(settings, Settings),
         hooks=_checked(hooks, Hooks),
@@ -134,7 +140,7 @@ def _registry(tools: Iterable[Tool]) -> Registry:
     return Registry.of(given)
 
 
-V = TypeVar("V", Settings, Hooks)
+V = TypeVar("V", Settings, Hooks, Config)
 
 
 def _checked(value: V | None, kind: type[V]) -> V:
@@ -151,6 +157,15 @@ def _absolute(cwd: str | os.PathLike[str]) -> str:
         return str(Path(cwd).expanduser().absolute())
     except (TypeError, RuntimeError) as error:
         raise ConfigError(f"cwd must be the path of a directory, not {cwd!r}: {error}") from error
+
+
+def _chosen(model: ModelChoice | Sequence[ModelChoice] | None, config: Config) -> tuple[ModelChoice, ...]:
+    """Return the chain of models: what was given, or else what the configuration says."""
+    if model is None:
+        model = config.model_for()
+    if model is None:
+        raise ConfigError("no model was given, and the configuration names none: model='anthropic/claude-sonnet-4-5'")
+    return config.chain(model) if isinstance(model, str) else _several(model)
 
 
 def _several(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
@@ -172,6 +187,7 @@ class Engine:
     """
 
     _choices: tuple[ModelChoice, ...] = attrs.field(alias="choices")
+    _config: Config = attrs.field(alias="config")
     _registry: Registry = attrs.field(alias="registry")
     _settings: Settings = attrs.field(alias="settings")
     _hooks: Hooks = attrs.field(alias="hooks")
@@ -263,23 +279,47 @@ class Engine:
         settings: Settings | None = None,
         tools: Iterable[Tool] | None = None,
         model: ModelChoice | Sequence[ModelChoice] | None = None,
+        agent: str | None = None,
     ) -> Session:
         """Return a new session. Always a checkpoint.
+
+        A server on this machine is asked, for a moment, how large its model's window is.
 
         Args:
             cwd: its working directory.
             settings: instead of the engine's.
             tools: instead of the engine's.
             model: instead of the engine's.
+            agent: a way of working that the configuration names: its model and options stand where
+                nothing else is given, its system prompt instead of the settings'.
         """
+        work = self._config.agent(agent)
+        settings = self._settings if settings is None else _checked(settings, Settings)
+        system = settings.system if work.system is None else work.system
         session = self._create(
             cwd=_absolute(cwd),
-            settings=self._settings if settings is None else _checked(settings, Settings),
+            settings=attrs.evolve(settings, system=system, options=settings.options.over(work.options)),
             registry=self._registry if tools is None else _registry(tools),
-            choices=self._choices if model is None else _several(model),
+            choices=self._choices_for(model, agent),
         )
-        await trio.lowlevel.checkpoint()
+        await self._learn(session)
         return session
+
+    def _choices_for(
+        self, model: ModelChoice | Sequence[ModelChoice] | None, agent: str | None
+    ) -> tuple[ModelChoice, ...]:
+        if model is None and agent is None:
+            return self._choices
+        if model is None:
+            model = self._config.agent(agent).model or self._choices[0]
+        return self._config.chain(model, agent) if isinstance(model, str) else _several(model)
+
+    async def _learn(self, session: Session) -> None:
+        """Ask servers on this machine about their models. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        for model in session.models:
+            if isinstance(model, Learning):
+                await model.learn()
 
     async def open_session(self, session_id: str) -> Session:
         """Return a session from the store. Always a checkpoint.
@@ -353,7 +393,7 @@ class Engine:
 
     def choices_of(self, model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
         """Return what was given as a chain of models. Raises `ConfigError`. Not a checkpoint."""
-        return _several(model)
+        return _chosen(model, self._config)
 
     def models_of(self, choices: Sequence[ModelChoice]) -> tuple[Model, ...]:
         """Return the models of a chain, those of a name resolved once. Raises `ConfigError`. Not a checkpoint."""
@@ -365,7 +405,7 @@ class Engine:
             cwd=parent.state.context.cwd,
             settings=self._settings,
             registry=parent.registry,
-            choices=parent.choices if model is None else (model,),
+            choices=parent.choices if model is None else self._config.chain(model),
             parent=parent,
             call_id=call_id,
         )
@@ -444,7 +484,7 @@ class Engine:
             # Imported here: a provider costs time, and a host may bring its own.
             from engine.providers.registry import resolve
 
-            self._models[choice] = resolve(choice, os.environ)
+            self._models[choice] = resolve(choice, os.environ, self._config)
             self._serve(self._models[choice])
         return self._models[choice]
 
@@ -476,6 +516,15 @@ class Served(Model, Protocol):
 
     async def serve(self) -> None:
         """Do what is to be done beside the requests, until cancelled. Must raise nothing ordinary."""
+        ...
+
+
+@runtime_checkable
+class Learning(Protocol):
+    """A model whose host can be asked about it."""
+
+    async def learn(self) -> None:
+        """Ask, once, and for a short time; that nothing was told is no error. A checkpoint."""
         ...
 
 

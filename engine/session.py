@@ -281,6 +281,11 @@ class Session:
         return self._choices
 
     @property
+    def models(self) -> tuple[Model, ...]:
+        """Its models."""
+        return self._deps.models
+
+    @property
     def questions(self) -> Questions:
         """The open questions of it and of its children."""
         return self._questions
