@@ -59,6 +59,17 @@ def _is_number(value: object, least: float, most: float = float("inf")) -> bool:
 
 
 @attrs.frozen(kw_only=True)
+class LongPrices:
+    """What all tokens of a request cost whose prompt is longer than `above` tokens; per million."""
+
+    above: int
+    price_input: float = 0.0
+    price_output: float = 0.0
+    price_cache_read: float = 0.0
+    price_cache_write: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
 class ModelInfo:
     """A model's limits and prices; prices are per million tokens.
 
@@ -70,6 +81,7 @@ class ModelInfo:
         host: what requests at once are counted by; empty: this model alone.
         parallel: requests at once that its host is sent at most, by this engine; None: no limit.
         options: what holds for this model unless a turn says otherwise.
+        long_prices: other prices for long prompts, the shortest first.
     """
 
     name: str
@@ -83,14 +95,17 @@ class ModelInfo:
     price_output: float = 0.0
     price_cache_read: float = 0.0
     price_cache_write: float = 0.0
+    long_prices: tuple[LongPrices, ...] = ()
 
     def cost(self, usage: Usage) -> float:
-        """Return what *usage* costs."""
+        """Return what *usage*, that of one request, costs."""
+        prompt = usage.input + usage.cache_read + usage.cache_write
+        prices = next((prices for prices in reversed(self.long_prices) if prompt > prices.above), self)
         return (
-            usage.input * self.price_input
-            + usage.output * self.price_output
-            + usage.cache_read * self.price_cache_read
-            + usage.cache_write * self.price_cache_write
+            usage.input * prices.price_input
+            + usage.output * prices.price_output
+            + usage.cache_read * prices.price_cache_read
+            + usage.cache_write * prices.price_cache_write
         ) / 1_000_000
 
 

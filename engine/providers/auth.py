@@ -66,3 +66,20 @@ class NoAuth:
     async def headers(self, request: Unsigned) -> Mapping[str, str]:  # the port is async
         """Return nothing. Not a checkpoint."""
         return {}
+
+
+@attrs.frozen
+class WithHeaders:
+    """What another shows, and headers of the user's own which are as secret as a key."""
+
+    auth: Auth
+    own: Mapping[str, str] = attrs.field(repr=False)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The keys, and what these headers hold."""
+        return (*self.auth.secrets, *self.own.values())
+
+    async def headers(self, request: Unsigned) -> Mapping[str, str]:
+        """Return the headers of both. A checkpoint if the other's is one."""
+        return {**self.own, **await self.auth.headers(request)}

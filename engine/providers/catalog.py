@@ -1,51 +1,78 @@
-"""Limits and prices of models, as published; prices are dollars per million tokens."""
+"""Limits and prices of models: one small question, whoever answers it.
+
+What the user configured goes first, then what is published of the model at its host,
+then what is true of its family. The window of a server on the user's own machine is
+what it was started with, which none of these knows: `learn` asks it.
+"""
 
 from __future__ import annotations
 
 import attrs
 
-from engine.model import ModelInfo
+from engine.config import Config, ModelConfig, Prices
+from engine.model import LongPrices, ModelInfo
+from engine.providers import prices
+from engine.providers.host_config import host_named
+from engine.providers.hosts import Host
+from engine.providers.limits import Limits, limits_of
 
-_CLAUDE = (
-    ModelInfo(
-        name="anthropic/claude-opus-4-5",
-        context=200_000,
-        output=64_000,
-        price_input=5.0,
-        price_output=25.0,
-        price_cache_read=0.5,
-        price_cache_write=6.25,
-    ),
-    ModelInfo(
-        name="anthropic/claude-sonnet-4-5",
-        context=200_000,
-        output=64_000,
-        price_input=3.0,
-        price_output=15.0,
-        price_cache_read=0.3,
-        price_cache_write=3.75,
-    ),
-    ModelInfo(
-        name="anthropic/claude-haiku-4-5",
-        context=200_000,
-        output=64_000,
-        price_input=1.0,
-        price_output=5.0,
-        price_cache_read=0.1,
-        price_cache_write=1.25,
-    ),
-)
-_KNOWN = {info.name: info for info in _CLAUDE}
-
-# What every Claude since 3.5 can do. The price of a model that we don't know is not known either.
-_CONSERVATIVE = ModelInfo(name="", context=200_000, output=8_192)
+# Enough for a few steps, and what the smallest default of a server holds.
+LOCAL = Limits(8_192, 2_048, is_known=False)
 
 
-def info_of(name: str) -> ModelInfo:
-    """Return what is known of the model called *name*, conservative limits if that is nothing.
+def info_of(name: str, host: Host | None = None, config: Config | None = None) -> ModelInfo:
+    """Return limits and prices of the model called *name*, cautious limits where nobody tells any.
 
-    A dated name (`…-4-5-20250929`) is the model that it is a date of.
+    Args:
+        name: as a user writes it, `host/model`.
+        host: the model's host, if it is known already.
+        config: what the user configured.
     """
-    base, _, date = name.rpartition("-")
-    known = _KNOWN.get(name) or (_KNOWN.get(base) if date.isdigit() or date == "latest" else None)
-    return attrs.evolve(known or _CONSERVATIVE, name=name)
+    config = config or Config()
+    said = config.models.get(name, ModelConfig())
+    prefix, _, own_name = name.partition("/")
+    host = host or host_named(prefix, config)
+    table, model = _in_table(host, own_name, said, config)
+    entry = prices.find(table, model)
+    limits = limits_of(model) if host is None or not host.is_local else LOCAL
+    context = said.context or (entry.context if entry and entry.context else limits.context)
+    output = said.output or min(limits.output, context // 2)
+    base = _overridden(LongPrices(above=0) if entry is None else entry.base, said.prices)
+    return ModelInfo(
+        name=name,
+        context=context,
+        output=min(output, context),
+        is_known=limits.is_known or said.context is not None or bool(entry and entry.context),
+        host=prefix,
+        parallel=None if host is None else host.parallel,
+        options=said.options,
+        price_input=base.price_input,
+        price_output=base.price_output,
+        price_cache_read=base.price_cache_read,
+        price_cache_write=base.price_cache_write,
+        long_prices=() if entry is None or said.prices != Prices() else entry.long,
+    )
+
+
+def _in_table(host: Host | None, own_name: str, said: ModelConfig, config: Config) -> tuple[str, str]:
+    """Return by which host and name the table knows a model."""
+    if said.same_as is not None:
+        prefix, _, own_name = said.same_as.partition("/")
+        host = host_named(prefix, config)
+    return (host.prices or host.name if host is not None else ""), own_name
+
+
+def _overridden(base: LongPrices, said: Prices) -> LongPrices:
+    chosen = {f"price_{name}": value for name, value in attrs.asdict(said).items() if value is not None}
+    if said.input is not None:
+        # A cache's price is in proportion to that of plain input, which is another one now.
+        chosen = {"price_cache_read": said.input, "price_cache_write": said.input} | chosen
+    return attrs.evolve(base, **chosen)
+
+
+def known_models(host: Host, config: Config | None = None) -> list[ModelInfo]:
+    """Return the models of *host* that are known here, the configured ones among them."""
+    config = config or Config()
+    names = {f"{host.name}/{entry.name}": None for entry in prices.entries(host.prices or host.name)}
+    names |= {name: None for name in config.models if name.partition("/")[0] == host.name}
+    return [info_of(name, host, config) for name in names]

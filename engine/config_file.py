@@ -1,0 +1,221 @@
+"""The user's configuration file: TOML into a `Config`, strictly.
+
+It is looked for where the user says (`--config`, `$ENGINE_CONFIG`) or in the user's own
+folder for such files, and nowhere else: a file in the folder that the agent works in
+came with somebody's repository, and could send a key to somebody's machine.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TypeVar, cast
+
+import attrs
+
+from engine.config import AgentConfig, Config, Defaults, HostConfig, ModelConfig, Prices, known
+from engine.errors import ConfigError, InvalidArguments
+from engine.model import CacheLifetime, Effort, ModelOptions
+from engine.providers.host_config import host_named
+from engine.tools.arguments import structure
+
+VARIABLE = "ENGINE_CONFIG"
+_SECTIONS = ("hosts", "models", "agents", "defaults")
+# What people call a key: it has no place here by any name.
+_KEY_WORDS = frozenset({"api_key", "apikey", "api-key", "key_value", "token", "secret", "password"})
+
+T = TypeVar("T", bound=attrs.AttrsInstance)
+V = TypeVar("V")
+
+
+@attrs.frozen(kw_only=True)
+class _HostTable:
+    like: str | None = None
+    title: str | None = None
+    base_url: str | None = None
+    wire: str | None = None
+    key: str | None = None
+    auth: str | None = None
+    path: str | None = None
+    headers: dict[str, str] = attrs.field(factory=dict[str, str])
+    quirks: dict[str, str | bool | int | float | tuple[str, ...]] = attrs.field(
+        factory=dict[str, str | bool | int | float | tuple[str, ...]]
+    )
+    parallel: int | None = None
+    local: bool | None = None
+
+
+@attrs.frozen(kw_only=True)
+class _OptionsTable:
+    effort: str | None = None
+    temperature: float | None = None
+    output_cap: int | None = None
+    cache: str | None = None
+
+    @property
+    def options(self) -> ModelOptions:
+        """What it says of how to work; `ModelOptions` knows the words."""
+        return ModelOptions(
+            effort=cast("Effort | None", self.effort),
+            temperature=self.temperature,
+            output_cap=self.output_cap,
+            cache=cast("CacheLifetime | None", self.cache),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class _ModelTable(_OptionsTable):
+    same_as: str | None = None
+    context: int | None = None
+    output: int | None = None
+    prices: Prices = Prices()
+    fallback: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class _AgentTable(_OptionsTable):
+    model: str | None = None
+    fallback: tuple[str, ...] | None = None
+    system: str | None = None
+
+
+def load_config(path: str | Path | None, env: Mapping[str, str]) -> Config:
+    """Return what the user configured; an empty `Config` where there is no file. Not a checkpoint.
+
+    Args:
+        path: the file; None: the one that `$ENGINE_CONFIG` names, or the usual one.
+        env: the environment.
+
+    Raises:
+        ConfigError: for a file that is named and can't be read, and for one that says what can't be.
+    """
+    named = path or env.get(VARIABLE, "").strip()
+    file = Path(named).expanduser() if named else usual_path()
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError as error:
+        if named:
+            raise ConfigError(f"there is no configuration file {file}") from error
+        return Config()
+    except OSError as error:
+        raise ConfigError(f"can't read the configuration file {file}: {error.strerror}") from error
+    return read_config(text, str(file))
+
+
+def usual_path() -> Path:
+    """Return where the user's configuration file is if nobody says otherwise."""
+    # Imported here: who names a file does not need to look for one.
+    from platformdirs import user_config_path
+
+    return user_config_path("engine", appauthor=False) / "config.toml"
+
+
+def read_config(text: bytes, source: str) -> Config:
+    """Return what *text*, a TOML document, says; *source* names it in errors. Raises `ConfigError`."""
+    try:
+        document = tomllib.loads(text.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{source} is not UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source} is no valid TOML: {error}") from error
+    for section in document:
+        if section not in _SECTIONS:
+            raise ConfigError(f"{source}: there is no section [{section}]: {known(section, _SECTIONS)}")
+    reader = _Reader(source, document)
+    config = reader.made(
+        "",
+        lambda: Config(
+            hosts=dict(reader.tables("hosts", _HostTable, _host)),
+            models=dict(reader.tables("models", _ModelTable, _model)),
+            agents=dict(reader.tables("agents", _AgentTable, _agent)),
+            defaults=reader.table("[defaults]", document.get("defaults", {}), Defaults),
+            source=source,
+        ),
+    )
+    for name in config.hosts:
+        reader.made(f"[hosts.{_quoted(name)}]", partial(host_named, name, config))
+    return config
+
+
+def _host(table: _HostTable) -> HostConfig:
+    values = attrs.asdict(table, recurse=False)
+    return HostConfig(**values)
+
+
+def _model(table: _ModelTable) -> ModelConfig:
+    return ModelConfig(
+        same_as=table.same_as,
+        context=table.context,
+        output=table.output,
+        prices=table.prices,
+        options=table.options,
+        fallback=table.fallback,
+    )
+
+
+def _agent(table: _AgentTable) -> AgentConfig:
+    return AgentConfig(model=table.model, options=table.options, fallback=table.fallback, system=table.system)
+
+
+@attrs.frozen
+class _Reader:
+    """Reads tables, and says of each error which file and section it is in."""
+
+    source: str
+    document: Mapping[str, object]
+
+    def tables(self, section: str, shape: type[T], make: Callable[[T], V]) -> Iterator[tuple[str, V]]:
+        """Yield what each table of a section is made into, by name."""
+        found = self.document.get(section, {})
+        if not isinstance(found, dict):
+            raise ConfigError(f"{self.source}: {section} must hold tables: [{section}.NAME]")
+        for name, value in cast("dict[str, object]", found).items():
+            where = f"[{section}.{_quoted(name)}]"
+            table = self.table(where, value, shape)
+            yield name, self.made(where, partial(make, table))
+
+    def table(self, where: str, value: object, shape: type[T]) -> T:
+        """Return a table in its shape."""
+        if not isinstance(value, dict):
+            raise ConfigError(f"{self.source}, {where}: must be a table, not {type(value).__name__}")
+        given = cast("dict[str, object]", value)
+        if any(_is_date(each) for each in _leaves(given)):
+            raise ConfigError(f"{self.source}, {where}: holds a date or a time; put it into quotes if it is a text")
+        try:
+            return structure(shape, given)
+        except InvalidArguments as error:
+            advice = "\nkeys belong in the environment: `key` names the variable" if _KEY_WORDS & given.keys() else ""
+            told = str(error).replace(" or null", "")  # TOML has none
+            raise ConfigError(f"{self.source}, {where}: {told}{advice}") from error
+
+    def made(self, where: str, make: Callable[[], V]) -> V:
+        """Return what *make* makes; its error says where."""
+        try:
+            return make()
+        except ConfigError as error:
+            if str(error).startswith(self.source):
+                raise
+            raise ConfigError(f"{self.source}{f', {where}' if where else ''}: {error}") from error
+
+
+def _quoted(name: str) -> str:
+    is_bare = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+    return name if is_bare else f'"{name}"'
+
+
+def _leaves(value: object) -> Iterator[object]:
+    if isinstance(value, dict):
+        for each in cast("dict[str, object]", value).values():
+            yield from _leaves(each)
+    elif isinstance(value, list):
+        for each in cast("list[object]", value):
+            yield from _leaves(each)
+    else:
+        yield value
+
+
+def _is_date(value: object) -> bool:
+    return isinstance(value, (dt.date, dt.time))
