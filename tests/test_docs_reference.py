@@ -23,6 +23,8 @@ from engine.events import (
 )
 from engine.messages import (
     CallPart,
+    Citation,
+    FilePart,
     ImagePart,
     ProviderPart,
     ReasoningPart,
@@ -31,6 +33,7 @@ from engine.messages import (
     Usage,
     UserMessage,
 )
+from engine.model import ModelOptions
 from engine.session import Session, Turn
 from engine.state import Resync
 from engine.testing import FakeTools, Scenario, strategies
@@ -50,13 +53,15 @@ VALUES = (
     Usage,
     UserMessage,
     TextPart,
+    Citation,
     ReasoningPart,
     CallPart,
     ProviderPart,
     ImagePart,
+    FilePart,
     Resync,
 )
-SETTINGS = (settings.Settings, settings.Limits, settings.Timeouts, settings.RetryPolicy)
+SETTINGS = (settings.Settings, ModelOptions, settings.Limits, settings.Timeouts, settings.RetryPolicy)
 
 
 def page(name: str) -> str:
@@ -113,7 +118,7 @@ def test_the_fields_of_every_event() -> None:
 
 
 def test_every_code_of_a_notice() -> None:
-    call = re.compile(r"""notice\(\s*(?:"(?:info|warning)",\s*)?"((?!info|warning)\w+)",""")
+    call = re.compile(r"""(?:notice|_notify)\(\s*(?:"(?:info|warning)",\s*)?"((?!info|warning)\w+)",""")
     codes = {code for path in ENGINE.rglob("*.py") for code in call.findall(path.read_text(encoding="utf-8"))}
     assert codes, "the notices are written in a way which this test can't read any more"
     assert set(names_in(sections(page("reference/events.md"))["Codes of notices"])) == codes
@@ -136,7 +141,7 @@ def test_every_setting_with_its_default(cls: type) -> None:
     section = sections(page("reference/settings.md"))[cls.__name__]
     told = dict(re.findall(r"^\| `(\w+)` \| `(.+?)` \|", section, flags=re.MULTILINE))
     assert list(told) == fields_of(cls)
-    defaults = {"Limits": settings.Limits, "Timeouts": settings.Timeouts, "RetryPolicy": settings.RetryPolicy}
+    defaults = {part.__name__: part for part in SETTINGS}
     for field in attrs.fields(cls):
         shown = told[field.name]
         value = defaults[shown.removesuffix("()")]() if shown.endswith("()") else ast.literal_eval(shown)
