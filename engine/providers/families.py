@@ -351,6 +351,17 @@ FAMILIES: tuple[Family, ...] = (
         wires=_BEDROCK,
         changes={"user_media": _PDF},
     ),
+    # -- Cohere ------------------------------------------------------------------
+    Family(
+        pattern=_named(r"command-a-(?:reasoning|plus)"),
+        wires=frozenset({"cohere"}),
+        changes={"thinking_budget": True},
+    ),
+    Family(
+        pattern=_named(r"command(?:$|-light|-nightly|-r|-a-(?:03|reasoning|translate))"),
+        wires=frozenset({"cohere"}),
+        changes={"user_media": _NONE},
+    ),
     # -- gateways ------------------------------------------------------------------
     Family(
         pattern=_named(r"claude"),
