@@ -120,14 +120,14 @@ class ResponsesReader:
         """The bytes are over: without its last event an answer is not whole."""
 
     def _grow(self, kind: str, channel: str, index: str, event: Json, out: list[StreamEvent]) -> None:
-        item = self._by_index.get(number(event, "output_index", self._newest))
+        item = self._by_index.get(number(event, "output_index", max(self._newest, 0)))
         if item is None or item.kind != kind or item.is_over:
             item = self._item(event, kind, out)
         item.grow(channel, number(event, index, 0), text(event, "delta"), out)
 
     def _item(self, event: Json, kind: str, out: list[StreamEvent]) -> Item:
         """Return the item that *event* belongs to; announce one that the host has not."""
-        index = number(event, "output_index", self._newest)
+        index = number(event, "output_index", max(self._newest, 0))
         item = self._by_index.get(index)
         if item is None or item.kind != kind or item.is_over:
             item = self._announce(index, {"type": kind}, out)
@@ -160,7 +160,7 @@ class ResponsesReader:
 
     def _end_item(self, event: Json, out: list[StreamEvent]) -> None:
         facts = as_object(event.get("item"))
-        index = number(event, "output_index", self._newest)
+        index = number(event, "output_index", max(self._newest, 0))
         item = self._by_index.get(index)
         if item is None or item.is_over or item.kind != facts.get("type"):
             item = self._announce(index, facts, out)
@@ -170,9 +170,7 @@ class ResponsesReader:
         if response.get("status") == "failed":
             self._fail(response, out)
         status = text(response, "status") or status
-        for item, facts in self._told_at_the_end([as_object(each) for each in as_list(response.get("output"))], out):
-            # A call that does not say whether it is whole is as whole as the answer.
-            item.close({"status": status} | facts if isinstance(item, Call) else facts, out)
+        self._close_all([as_object(each) for each in as_list(response.get("output"))], status, out)
         for item in self._items:
             item.leave(out, is_complete=status == "completed")
         _count(response, out)
@@ -181,22 +179,22 @@ class ResponsesReader:
         out.append(Finished(self._reason(status, cut, refusal), cut or status, refusal))
         self.is_over = True
 
-    def _told_at_the_end(self, output: list[Json], out: list[StreamEvent]) -> list[tuple[Item, Json]]:
-        """Return each item of the last event beside the one that was streamed, or a new one."""
+    def _close_all(self, output: list[Json], status: str, out: list[StreamEvent]) -> None:
+        """Take the items that the last event tells, each as the one that was streamed, or a new one."""
         named = {item.own_id: item for item in self._items if item.own_id}
         found = [named.pop(text(facts, "id"), None) for facts in output]
         spare: defaultdict[str, deque[Item]] = defaultdict(deque[Item])
         taken = set(found)
-        for item in self._items:
-            if item not in taken:
-                spare[item.kind].append(item)
-        return [
-            (same if same is not None else self._next_or_new(spare[text(facts, "type")], facts, out), facts)
-            for same, facts in zip(found, output, strict=True)
-        ]
-
-    def _next_or_new(self, others: deque[Item], facts: Json, out: list[StreamEvent]) -> Item:
-        return others.popleft() if others else self._announce(self._newest + 1, facts, out)
+        for each in self._items:
+            if each not in taken:
+                spare[each.kind].append(each)
+        for same, facts in zip(found, output, strict=True):
+            others = spare[text(facts, "type")]
+            item = same if same is not None else others.popleft() if others else None
+            if item is None:
+                item = self._announce(self._newest + 1, facts, out)
+            # A call that does not say whether it is whole is as whole as the answer.
+            item.close({"status": status} | facts if isinstance(item, Call) else facts, out)
 
     def _reason(self, status: str, cut: str, refusal: str) -> FinishReason:
         if status == "incomplete":
