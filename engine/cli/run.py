@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,8 +12,10 @@ from typing import Final
 import attrs
 import trio
 
+from engine.attachments import attach
 from engine.cli.dialogue import Dialogue, detail_of
 from engine.cli.keyboard import Keyboard
+from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
 from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
 from engine.cli.output import Output, complain
 from engine.cli.screen import Screen
@@ -40,7 +41,6 @@ from engine.state import Resync
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.strays import find_marked
 
-DEFAULT_MODEL: Final = "anthropic/claude-sonnet-4-5"
 USAGE_ERROR: Final = 2
 # How long a reader who doesn't read may keep us after somebody cancelled.
 _PATIENCE: Final = 1.0
@@ -60,7 +60,8 @@ class Options:
     """What the command line asks for."""
 
     task: str
-    model: str
+    model: ModelChoice
+    attachments: tuple[str, ...]
     cwd: Path
     allow_all: bool
     limits: Limits
@@ -89,12 +90,15 @@ def parse(arguments: list[str]) -> Options:
         "2 wrong usage, 128 and its number after a signal.",
     )
     parser.add_argument("task", help="what to do; - reads it from standard input")
-    parser.add_argument("--model", help=f"default: $ENGINE_MODEL, or {DEFAULT_MODEL}")
+    parser.add_argument(
+        "--attach", action="append", default=[], metavar="FILE", help="an image, a PDF or a recording; again for more"
+    )
     parser.add_argument("--cwd", default=".", help="the folder to work in; default: this one")
     parser.add_argument("--yes", action="store_true", help="allow every command and change without asking")
     parser.add_argument("--max-steps", type=_positive_int, metavar="N", help="requests to the model, at most")
     parser.add_argument("--max-seconds", type=_positive_float, metavar="S", help="time for the whole task")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; asks nobody")
+    add_model_flags(parser)
     given = parser.parse_args(arguments)
     cwd = Path(given.cwd).expanduser()
     if not cwd.is_dir():
@@ -104,7 +108,8 @@ def parse(arguments: list[str]) -> Options:
         parser.error("the task is empty")
     return Options(
         task=task,
-        model=given.model or os.environ.get("ENGINE_MODEL") or DEFAULT_MODEL,
+        model=model_choice(given),
+        attachments=tuple(given.attach),
         cwd=cwd.resolve(),
         allow_all=given.yes,
         limits=Limits(steps=given.max_steps, seconds=given.max_seconds),
@@ -137,22 +142,27 @@ async def _run(options: Options) -> int:
         limits=options.limits,
         headless="deny" if keyboard is None else "wait",
         on_exhausted="stop" if keyboard is None else "ask",
+        options=options.model.options,
         system=SYSTEM.format(cwd=options.cwd),
     )
     try:
         # Signals are caught from here on, and heeded as soon as there is a turn to cancel.
         with trio.open_signal_receiver(*heeded_signals()) as signals:
             async with open_engine(
-                model=options.model,
+                model=options.model.models,
+                config=options.model.config,
                 tools=builtin_tools(),
                 settings=settings,
                 approver=AllowAll() if options.allow_all else None,
             ) as eng:
-                session = await eng.create_session(cwd=options.cwd)
+                session = await eng.create_session(
+                    cwd=options.cwd, model=options.model.models, agent=options.model.agent
+                )
+                attachments = [await attach(path) for path in options.attachments]
                 async with trio.open_nursery() as nursery:
                     watch = _Watch(options, session, keyboard, Output.to(sys.stdout))
                     nursery.start_soon(watch.output.run)
-                    async with session.prompt(options.task) as turn:
+                    async with session.prompt(options.task, attachments=attachments) as turn:
                         watch.attach(turn)
                         nursery.start_soon(watch_signals, signals, watch.interrupt, watch.tally.is_ours)
                         await watch.follow(turn)
