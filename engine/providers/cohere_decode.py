@@ -39,7 +39,7 @@ from engine.model import (
     UsageReported,
 )
 from engine.providers.complaints import stream_failure
-from engine.providers.jsonvalue import Json, as_list, as_object, dumps, loads, number, text
+from engine.providers.jsonvalue import Json, as_list, as_object, dumps, is_object, loads, number, text
 
 TOOL_PLAN = "tool_plan"
 
@@ -52,6 +52,7 @@ FINISH_REASONS: Mapping[str, FinishReason] = {
     "ERROR_TOXIC": "content_filter",
 }
 _FAILED = {"ERROR", "TIMEOUT"}
+_LONGEST_FACT = 200
 
 
 @attrs.define(eq=False)
@@ -129,6 +130,8 @@ class CohereReader:
         message = as_object(document.get("message"))
         for index, content in enumerate(as_list(message.get("content"))):
             self._open(index, as_object(content), out)
+            if not self._blocks[index][0]:
+                self._close(index, out)
         for citation in _each(message.get("citations")):
             self._cite(citation, out)
         for index in list(self._blocks):
@@ -279,14 +282,24 @@ def _is_json(document: str) -> bool:
 
 
 def _citation(raw: Json) -> Citation:
-    source = next(iter(_each(raw.get("sources"))), Json())
+    sources = _each(raw.get("sources"))
+    source = sources[0] if sources else {}
     document = as_object(source.get("document"))
     return Citation(
         url=text(document, "url"),
         title=text(document, "title") or text(source, "id"),
         quote=text(raw, "text"),
-        raw=dumps(raw),
+        raw=dumps(raw | {"sources": [_without_body(source) for source in sources]}),
     )
+
+
+def _without_body(source: Json) -> Json:
+    """Return a source without what it says: each citation of a long document would hold all of it."""
+    return {name: _short(value) if is_object(value) else value for name, value in source.items()}
+
+
+def _short(facts: Json) -> Json:
+    return {name: value for name, value in facts.items() if not isinstance(value, str) or len(value) <= _LONGEST_FACT}
 
 
 def _usage(raw: Json) -> Usage:
