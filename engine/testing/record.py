@@ -67,7 +67,8 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        cassette.write_all(self.exchanges, self._folder, self._name)
+        if self.exchanges:  # else keep the cassette that is there: nobody has answered
+            cassette.write_all(self.exchanges, self._folder, self._name)
         if self._unfit and error is None:
             raise self._unfit[0]
 

@@ -299,6 +299,18 @@ def recorded_in(folder: Path) -> list[Path]:
     return list(folder.rglob("*"))
 
 
+async def test_a_host_that_is_not_there_leaves_the_old_cassette(tmp_path: Path) -> None:
+    cassette.write_all((EXCHANGE,), tmp_path, "c")
+    async with aclosing(model_at("http://127.0.0.1:1")) as model:
+        for folder in (tmp_path, tmp_path / "new"):
+            with pytest.raises(ConnectionBroken), Recorder(folder, "c") as recorder:
+                recorder.watch(model)
+                await ask(model)
+    assert cassette.read_all(tmp_path, "c") == (EXCHANGE,)
+    with pytest.raises(ConfigError):
+        cassette.read_all(tmp_path / "new", "c")
+
+
 # -- secrets ---------------------------------------------------------------------------
 
 # What a stream of text looks like that spells the key.
