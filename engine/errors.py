@@ -51,7 +51,26 @@ class Overloaded(ProviderError):
 
 
 class RateLimited(ProviderError):
-    """The host counts requests or tokens, and the count is used up."""
+    """The host counts requests or tokens, and the count is used up: wait, or ask another model.
+
+    Retryable unless it says otherwise: a limit that is lifted in hours, or that no
+    waiting lifts for a request of this size, is not.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool = True,
+        status: int | None = None,
+        retry_after: float | None = None,
+        reset_at: float | None = None,
+    ) -> None:
+        super().__init__(message, retryable=retryable, status=status, retry_after=retry_after, reset_at=reset_at)
+
+
+class QuotaExhausted(ProviderError):
+    """The account's money or plan is used up: pay, or ask another host. Waiting does not help."""
 
 
 class ContextOverflow(ProviderError):
@@ -70,8 +89,16 @@ class ContentFiltered(ProviderError):
     """The host's filter stopped the request or the answer."""
 
 
-class SignatureRejected(ProviderError):
-    """The host no longer accepts reasoning that it once signed."""
+class ModelNotFound(ProviderError):
+    """The host has no such model, or nothing at that address: correct the model's name, or the base URL."""
+
+
+class InvalidRequest(ProviderError):
+    """The host finds something wrong with the request itself: see its text, and change an option, a tool or the input."""
+
+
+class SignatureRejected(InvalidRequest):
+    """The host no longer accepts reasoning that it once signed: it is sent again without."""
 
 
 class ProviderProtocolError(ProviderError):

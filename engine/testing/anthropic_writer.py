@@ -12,9 +12,12 @@ from engine.errors import (
     AuthFailed,
     ContentFiltered,
     ContextOverflow,
+    InvalidRequest,
     MediaTooLarge,
+    ModelNotFound,
     Overloaded,
     ProviderError,
+    QuotaExhausted,
     RateLimited,
     SignatureRejected,
 )
@@ -58,11 +61,16 @@ _ERRORS: dict[type[ProviderError], tuple[int, str, str]] = {
     AuthFailed: (401, "authentication_error", ""),
     RateLimited: (429, "rate_limit_error", ""),
     Overloaded: (529, "overloaded_error", ""),
+    QuotaExhausted: (402, "billing_error", ""),
+    ModelNotFound: (404, "not_found_error", ""),
+    InvalidRequest: (400, "invalid_request_error", ""),
     ContextOverflow: (400, "invalid_request_error", "prompt is too long: "),
     MediaTooLarge: (413, "request_too_large", "image exceeds the maximum size: "),
     ContentFiltered: (400, "invalid_request_error", "Output blocked by content filtering policy: "),
     SignatureRejected: (400, "invalid_request_error", "Invalid `signature` in `thinking` block: "),
 }
+# What nobody has a name for.
+_UNFORESEEN = (418, "unforeseen_error", "")
 _NO_SUCH_BLOCK = 9_999
 
 
@@ -85,9 +93,8 @@ class AnthropicWriter:
 
     def write_error(self, error: ProviderError) -> bytes:
         """Return *error* as it comes in the middle of an answer."""
-        _, kind, words = _ERRORS.get(type(error), (0, "invalid_request_error", ""))
-        if type(error) not in _ERRORS and error.retryable:
-            kind = "unforeseen_error"
+        unforeseen = _UNFORESEEN if error.retryable else _ERRORS[InvalidRequest]
+        _, kind, words = _ERRORS.get(type(error), unforeseen)
         return self._begin() + _sse("error", {"error": {"type": kind, "message": f"{words}{error}"}})
 
     def _begin(self) -> bytes:
@@ -186,9 +193,7 @@ class AnthropicWriter:
 
 def as_http(error: ProviderError) -> HttpFailure:
     """Return *error* as it comes instead of an answer: the adapter makes the same error of it."""
-    status, kind, words = _ERRORS.get(type(error), (400, "invalid_request_error", ""))
-    if type(error) not in _ERRORS and error.retryable:
-        status, kind = 500, "api_error"
+    status, kind, words = _ERRORS.get(type(error), _UNFORESEEN)
     headers = [("content-type", "application/json"), ("x-should-retry", "true" if error.retryable else "false")]
     if error.retry_after is not None:
         headers.append(("retry-after", f"{error.retry_after:g}"))

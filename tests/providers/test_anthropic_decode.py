@@ -13,6 +13,7 @@ from engine.errors import (
     ConnectionBroken,
     ContentFiltered,
     ContextOverflow,
+    InvalidRequest,
     Overloaded,
     ProviderError,
     ProviderProtocolError,
@@ -442,7 +443,7 @@ def failed(kind: str, message: str = "") -> bytes:
         ("permission_error", "", AuthFailed, False),
         ("invalid_request_error", "prompt is too long: 3 tokens > 2 maximum", ContextOverflow, False),
         ("invalid_request_error", "Output blocked by content filtering policy", ContentFiltered, False),
-        ("invalid_request_error", "max_tokens: too large", ProviderError, False),
+        ("invalid_request_error", "max_tokens: too large", InvalidRequest, False),
         ("what_next_error", "", ProviderError, True),
     ],
 )

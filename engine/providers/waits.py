@@ -1,0 +1,156 @@
+"""When a host wants to be asked again: from headers, from fields of the body, and last from its words.
+
+Hosts say it in seconds, in milliseconds, as durations (`6m0s`), as moments since the
+epoch in seconds or milliseconds, and as dates of two kinds. What is past, or is no
+number, says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_AMOUNT = r"(\d+(?:\.\d+)?)\s*(milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])"
+_DURATION = re.compile(rf"(?:{_AMOUNT}[\s,]*(?:and\s+)?)+", re.IGNORECASE)
+_ONE = re.compile(_AMOUNT, re.IGNORECASE)
+_ASKED = re.compile(
+    r"(?:(?:try again|retry|resets?|reset) (?:in|after)|please wait) (?:about |approximately )?(?=\d)", re.IGNORECASE
+)
+_DATED = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?![\d.]*(?:Z|[+-]\d))")
+
+# Nobody waits for longer, and what is far beyond it is no date that could be shown.
+_YEAR = 366 * 86400.0
+_LAST_DAY = 4e9  # in 2096; what is later is no date that anybody means
+# A number this large is no count of seconds to wait but a moment: the first of 2001, in seconds, and in milliseconds.
+_MOMENT = 1e9
+_MOMENT_MS = 1e12
+
+
+def asked_wait(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds that *headers* ask to wait; None if they don't, or if it is past.
+
+    Zero is as good as nothing: a host that is too busy to answer can't mean "at once".
+    """
+    milliseconds = number(headers.get("retry-after-ms"))
+    if milliseconds:
+        return min(milliseconds / 1000, _YEAR)
+    value = headers.get("retry-after")
+    seconds = number(value)
+    if seconds is None and value is not None:
+        moment = _http_date(value)
+        seconds = None if moment is None else moment - now
+    return min(seconds, _YEAR) if seconds is not None and seconds > 0 else None
+
+
+def lifted_at(headers: Mapping[str, str], now: float | None) -> float | None:
+    """Return when the last of the limits that *headers* show to be used up is lifted; None if they don't say.
+
+    Without *now*, only what is told as a date or since the epoch is understood.
+    """
+    moments = [_reset_of(name, headers[name], now) for name in _resets_of_spent(headers) if name in headers]
+    known = [moment for moment in moments if moment is not None and (now is None or moment > now)]
+    return max(known, default=None)
+
+
+def _reset_of(name: str, value: str, now: float | None) -> float | None:
+    # Anthropic's numbers are always moments, be they ever so small: a test's clock may begin at 0.
+    if name.startswith("anthropic-") and (moment := number(value)) is not None:
+        return min(moment, _LAST_DAY)
+    return moment_of(value, now)
+
+
+def _resets_of_spent(headers: Mapping[str, str]) -> Iterator[str]:
+    # Anthropic's subscriptions: told only when it is that limit which was reached.
+    yield "anthropic-ratelimit-unified-reset"
+    for name, value in headers.items():
+        if "ratelimit" in name and "remaining" in name and _is_nothing(value):
+            yield name.replace("remaining", "reset")
+
+
+def _is_nothing(value: str) -> bool:
+    try:
+        return float(value) <= 0
+    except ValueError:
+        return False
+
+
+def moment_of(value: str, now: float | None) -> float | None:
+    """Return the moment that *value* tells in any of the customary ways, in seconds since the epoch."""
+    seconds = number(value)
+    if seconds is None:
+        seconds = duration(value)
+    if seconds is None:
+        moment = timestamp(value)
+    elif seconds >= _MOMENT:
+        moment = seconds if seconds < _MOMENT_MS else seconds / 1000
+    else:
+        moment = None if now is None else now + seconds
+    return None if moment is None else min(moment, (_LAST_DAY if now is None else now + _YEAR))
+
+
+def timestamp(value: str) -> float | None:
+    """Return *value*, a date of RFC 3339 or of HTTP, as seconds since the epoch."""
+    try:
+        return _aware(datetime.fromisoformat(value)).timestamp()
+    except (ValueError, OverflowError):
+        return _http_date(value)
+
+
+def duration(value: str) -> float | None:
+    """Return the seconds of *value*, such as `1ms`, `34.4s`, `6m0s` or `2 minutes`; a number alone is none."""
+    return _seconds(value) if _DURATION.fullmatch(value.strip()) else None
+
+
+def wait_in(message: str) -> float | None:
+    """Return the seconds that *message* asks to wait: "try again in 9m38.016s"."""
+    asked = _ASKED.search(message)
+    found = None if asked is None else _DURATION.match(message, asked.end())
+    return None if found is None else _seconds(found[0]) or None
+
+
+def dated_reset(message: str) -> float | None:
+    """Return the moment that *message* names by date and time but no zone: Z.ai's, which is Beijing's time."""
+    found = _DATED.search(message)
+    if found is None:
+        return None
+    try:
+        local = datetime.fromisoformat(f"{found[1]}T{found[2]}")
+    except ValueError:
+        return None
+    return local.replace(tzinfo=timezone(timedelta(hours=8))).timestamp()
+
+
+def number(value: object) -> float | None:
+    """Return *value* as a number of at least zero; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) and found >= 0 else None
+
+
+def _seconds(text: str) -> float:
+    return min(_YEAR, sum(float(amount) * _unit(unit.lower()) for amount, unit in _ONE.findall(text)))
+
+
+def _unit(name: str) -> float:
+    if name == "ms" or name.startswith("milli"):
+        return _UNITS["ms"]
+    return _UNITS[name[0]]
+
+
+def _http_date(value: str) -> float | None:
+    try:
+        return _aware(parsedate_to_datetime(value)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
