@@ -21,13 +21,23 @@ def _key_or_nothing(host: Host, env: Mapping[str, str]) -> Auth:
         return NoAuth()
     for variable in host.key_variables:
         if key := _value(variable, env):
-            return KeyAuth("authorization", key, "Bearer") if host.auth == "bearer" else KeyAuth(host.auth, key)
+            # A cloud's key is a bearer; what its own way of signing needs is found elsewhere.
+            is_bearer = host.auth in {"bearer", "aws", "google"}
+            return KeyAuth("authorization", key, "Bearer") if is_bearer else KeyAuth(host.auth, key)
     for variable in host.token_variables:
         if token := _value(variable, env):
             return KeyAuth("authorization", token, "Bearer")
     if host.key_optional:
         return NoAuth()
+    if host.auth == "google":
+        return _google(env)
     raise ConfigError(f"no key for {host.name}: set the environment variable {' or '.join(key_names(host))}")
+
+
+def _google(env: Mapping[str, str]) -> Auth:
+    from engine.providers.google_auth import google_auth
+
+    return google_auth(env)
 
 
 def key_names(host: Host) -> tuple[str, ...]:

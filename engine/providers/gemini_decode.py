@@ -299,8 +299,7 @@ class GeminiReader:
         for support in as_list(grounding.get("groundingSupports")):
             facts = as_object(support)
             places = [place for place in as_list(facts.get("groundingChunkIndices")) if isinstance(place, int)]
-            sources = [chunks[place] for place in places if 0 <= place < len(chunks)]
-            self._cite(_citation(sources, dumps({"groundingSupport": facts, "groundingChunks": sources})), out)
+            self._cite(_citation(facts, [chunks[place] for place in places if 0 <= place < len(chunks)]), out)
         quoted = as_object(candidate.get("citationMetadata"))
         for quote in (*as_list(quoted.get("citationSources")), *as_list(quoted.get("citations"))):
             facts = as_object(quote)
@@ -349,12 +348,21 @@ def _signed(on: SignedKind, signature: str, **more: int) -> str:
     return dumps({"on": on, "signature": signature} | more)
 
 
-def _citation(sources: list[Json], raw: str) -> Citation:
-    """Return what is said of the first of *sources*; *raw* holds them all."""
-    first = sources[0] if sources else {}
-    source = next((as_object(first[name]) for name in _SOURCES if name in first), Json())
-    url = text(source, "uri") or text(source, "sourceUri")
-    return Citation(url=url, title=text(source, "title"), quote=text(source, "text"), raw=raw)
+def _citation(support: Json, chunks: list[Json]) -> Citation:
+    """Return what is said of the first source, and for which words of the answer; the record names all sources."""
+    sources = [as_object(chunk.get(name)) for chunk in chunks for name in _SOURCES if name in chunk]
+    first = sources[0] if sources else Json()
+    return Citation(
+        url=text(first, "uri") or text(first, "sourceUri"),
+        title=text(first, "title"),
+        quote=text(as_object(support.get("segment")), "text"),
+        raw=dumps({"groundingSupport": support, "sources": [_without_body(source) for source in sources]}),
+    )
+
+
+def _without_body(source: Json) -> Json:
+    """Return a source without what it says: each citation of a long document would hold all of it."""
+    return {name: value for name, value in source.items() if name != "text"}
 
 
 def _usage(raw: Json) -> Usage:

@@ -15,10 +15,10 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Any, Final, Protocol, cast
 
 import attrs
-import httpx
 import trio
 
 from engine.errors import AuthFailed, ConfigError, ConnectionBroken, Overloaded, ProviderError
@@ -55,6 +55,17 @@ class Credentials(Protocol):
     def apply(self, headers: dict[str, str]) -> None:
         """Put the token, and who pays, into *headers*."""
         ...
+
+
+def google_auth(env: Mapping[str, str]) -> GoogleAuth:
+    """Return what shows Google who asks. Raises `ConfigError` if google-auth is not installed; reads nothing yet."""
+    try:
+        is_there = find_spec("google.auth") is not None
+    except ModuleNotFoundError:
+        is_there = False
+    if not is_there:
+        raise ConfigError(_MISSING)
+    return GoogleAuth(env.get(KEY_FILE, "").strip())
 
 
 @attrs.define(eq=False)
@@ -108,8 +119,7 @@ class GoogleAuth:
 
 def _found(key_file: str) -> Credentials:
     """Return the credentials of *key_file*, or those of this machine. Blocks."""
-    library = _library()
-    exceptions = library.exceptions
+    library, errors = _library(), _errors()
     try:
         if not key_file:
             return cast("Credentials", library.default(scopes=[SCOPE], request=_ask)[0])
@@ -117,16 +127,16 @@ def _found(key_file: str) -> Credentials:
             # It warns of files from strangers; this one is named by the user.
             warnings.simplefilter("ignore", DeprecationWarning)
             return cast("Credentials", library.load_credentials_from_file(key_file, scopes=[SCOPE], request=_ask)[0])
-    except exceptions.DefaultCredentialsError as error:
+    except errors.DefaultCredentialsError as error:
         raise ConfigError(f"no credentials of Google's can be used here: {_reason(error)}; {_ADVICE}") from error
-    except exceptions.GoogleAuthError as error:
+    except errors.GoogleAuthError as error:
         raise _renamed(error) from error
 
 
 def _refresh(credentials: Credentials) -> None:
     try:
         credentials.refresh(_ask)
-    except _library().exceptions.GoogleAuthError as error:
+    except _errors().GoogleAuthError as error:
         raise _renamed(error) from error
 
 
@@ -134,16 +144,21 @@ def _library() -> Any:
     """Return `google.auth`, whose functions have no types."""
     try:
         import google.auth
-        import google.auth.exceptions
     except ImportError as error:
         raise ConfigError(f"{_MISSING} ({error})") from error
     return google.auth
 
 
+def _errors() -> Any:
+    from google.auth import exceptions
+
+    return exceptions
+
+
 def _renamed(error: Exception) -> ProviderError:
-    exceptions = _library().exceptions
+    errors = _errors()
     told = f"Google gives no token: {_reason(error)}"
-    if isinstance(error, (exceptions.TransportError, exceptions.TimeoutError)):
+    if isinstance(error, (errors.TransportError, errors.TimeoutError)):
         return ConnectionBroken(told, retryable=True)
     if getattr(error, "retryable", False):
         return Overloaded(told, retryable=True)
@@ -176,7 +191,9 @@ def _ask(
     **unknown: object,
 ) -> _Answer:
     """Send a request for google-auth, in whose words its errors are. Blocks."""
-    failure = _library().exceptions.TransportError
+    import httpx
+
+    failure = _errors().TransportError
     if unknown:
         raise failure(f"credentials that need {', '.join(unknown)} are not supported")
     try:

@@ -73,6 +73,34 @@ _XAI = Host(
         encrypted_reasoning=True,
     ),
 )
+_GEMINI = Quirks(
+    user_media=frozenset({"image", "pdf", "audio", "video"}),
+    image_types=frozenset({"image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"}),
+    schema="gemini",
+)
+_LOCATION = "{GOOGLE_CLOUD_LOCATION|GOOGLE_VERTEX_LOCATION|VERTEX_LOCATION|CLOUD_ML_REGION}"
+_PROJECT = (
+    "/projects/{GOOGLE_CLOUD_PROJECT|GOOGLE_VERTEX_PROJECT|VERTEX_PROJECT|ANTHROPIC_VERTEX_PROJECT_ID}"
+    f"/locations/{_LOCATION}"
+)
+_VERTEX = Host(
+    name="vertex",
+    title="Google Vertex AI",
+    wire="gemini",
+    base_url=f"https://{_LOCATION}-aiplatform.googleapis.com",
+    places={
+        "global": "https://aiplatform.googleapis.com",
+        "us": "https://aiplatform.us.rep.googleapis.com",
+        "eu": "https://aiplatform.eu.rep.googleapis.com",
+    },
+    base_variables=("GOOGLE_VERTEX_BASE_URL",),
+    auth="google",
+    example="gemini-3.8-flash",
+    path=f"/v1beta1{_PROJECT}/publishers/google/models/{{model}}:streamGenerateContent?alt=sse",
+    prices="google",
+    quirks=_GEMINI,
+    note="needs the extra vertex, and `gcloud auth application-default login` or a service account",
+)
 
 MAKERS: tuple[Host, ...] = (
     Host(
@@ -116,21 +144,39 @@ MAKERS: tuple[Host, ...] = (
         wire="gemini",
         base_url="https://generativelanguage.googleapis.com",
         base_variables=("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"),
-        key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
         auth="x-goog-api-key",
-        example="gemini-2.5-pro",
-        quirks=Quirks(user_media=frozenset({"image", "pdf", "audio", "video"}), schema="gemini"),
+        example="gemini-3.8-flash",
+        quirks=_GEMINI,
     ),
-    Host(
-        name="vertex",
-        title="Google Vertex AI",
-        wire="gemini",
-        base_url="https://{GOOGLE_CLOUD_LOCATION|VERTEX_LOCATION}-aiplatform.googleapis.com",
-        base_variables=("GOOGLE_VERTEX_BASE_URL",),
-        auth="google",
-        example="gemini-2.5-pro",
-        prices="google",
-        quirks=Quirks(user_media=frozenset({"image", "pdf", "audio", "video"}), schema="gemini"),
+    _VERTEX,
+    attrs.evolve(
+        _VERTEX,
+        name="vertex-express",
+        title="Google Vertex AI (express mode)",
+        base_url="https://aiplatform.googleapis.com",
+        places={},
+        key_variables=("GOOGLE_VERTEX_API_KEY", "GOOGLE_API_KEY"),
+        auth="x-goog-api-key",
+        path="/v1beta1/publishers/google/models/{model}:streamGenerateContent?alt=sse",
+        note="with an API key instead of a project",
+    ),
+    attrs.evolve(
+        _VERTEX,
+        name="vertex-anthropic",
+        title="Google Vertex AI (Claude)",
+        wire="vertex_anthropic",
+        example="claude-sonnet-4-5@20250929",
+        path=f"/v1{_PROJECT}/publishers/anthropic/models/{{model}}:streamRawPredict",
+        quirks=Quirks(
+            user_media=_DOCUMENTS,
+            result_media=_DOCUMENTS,
+            # A project's policy has to allow schemas of answers, and does not by default.
+            output="tool",
+            marks="anthropic",
+            long_cache=True,
+            space_between_reasoning=True,
+        ),
     ),
     Host(
         name="bedrock",

@@ -29,6 +29,7 @@ class Host:
         base_url: where it is, as its own clients are told: for the OpenAI formats with the version
             at the end (`…/v1`), for the others without. `{A|B}` stands for what the environment variable A,
             or else B, holds. Empty: the user has to say.
+        places: the address instead of `base_url` for some of the values of the first variable in it.
         base_path: what is put after an address of the user's that has no path of its own.
         base_variables: environment variables that hold the address to use instead.
         key_variables: those that may hold the key, the first one first.
@@ -37,7 +38,8 @@ class Host:
         key_optional: it may be used without a key.
         quirks: what is particular.
         example: a model's name that works there.
-        path: the request's path below the base URL, if it is not the wire format's own; `{model}` stands for the model.
+        path: the request's path below the base URL, if it is not the wire format's own; `{model}` stands for the model,
+            `{A|B}` for what a variable holds.
         headers: to be sent besides.
         is_local: it runs on the user's own machine, and may not be running.
         parallel: requests at once, at most; None: no limit.
@@ -49,6 +51,7 @@ class Host:
     title: str
     wire: WireName
     base_url: str = ""
+    places: Mapping[str, str] = attrs.field(factory=dict[str, str])
     base_path: str = ""
     base_variables: tuple[str, ...] = ()
     key_variables: tuple[str, ...] = ()

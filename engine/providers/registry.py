@@ -12,7 +12,7 @@ import attrs
 from engine.config import Config, ModelConfig, known
 from engine.errors import ConfigError, UnknownModel
 from engine.ports import Model
-from engine.providers.addresses import base_url_of
+from engine.providers.addresses import base_url_of, path_of
 from engine.providers.auth_env import auth_of, open_headers
 from engine.providers.catalog import info_of
 from engine.providers.families import quirks_of
@@ -81,7 +81,7 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     same_as = config.models.get(name, ModelConfig()).same_as
     real_name = own_name if same_as is None else same_as.partition("/")[2]
     quirks = attrs.evolve(quirks_of(host, real_name), title=host.title)
-    endpoint = Endpoint(base_url=base_url, auth=auth, path=host.path, headers=open_headers(host))
+    endpoint = Endpoint(base_url=base_url, auth=auth, path=path_of(host, env), headers=open_headers(host))
     return HttpModel(info_of(name, host, config), wire_format(host, quirks), endpoint)
 
 
@@ -127,6 +127,7 @@ def why_not(host: Host, env: Mapping[str, str], config: Config | None = None) ->
     try:
         auth_of(host, env)
         base_url_of(host, env, None if said is None else said.base_url)
+        path_of(host, env)
     except ConfigError as error:
         return str(error)
     return ""
