@@ -82,14 +82,14 @@ def told(error: pytest.ExceptionInfo[BaseException], *what: str) -> None:
 # -- opening an engine ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", [5, None, [], [5], object(), [None, "anthropic/x"], {"a": 1}], ids=shown)
+@pytest.mark.parametrize("model", [5, [], [5], object(), [None, "anthropic/x"], {"a": 1}], ids=shown)
 def test_open_engine_with_a_wrong_model(model: object) -> None:
     with pytest.raises(ConfigError) as error:
         engine.open_engine(model=model)  # type: ignore[arg-type]  # the point of it
     told(error, "model")
 
 
-@pytest.mark.parametrize("name", ["nosuch/model", "claude", "", "/", "anthropic/", "anthropic/gpt-4"])
+@pytest.mark.parametrize("name", ["nosuch/model", "claude", "", "/", "anthropic/"])
 async def test_open_engine_with_an_unknown_model_says_what_names_there_are(name: str) -> None:
     with pytest.raises(UnknownModel) as error:
         async with engine.open_engine(model=name):

@@ -46,6 +46,8 @@ def engine(host: str, tmp_path: Path) -> Iterator[Start]:
                 "ANTHROPIC_API_KEY": "test-key-0123456789",
                 "ANTHROPIC_BASE_URL": host,
                 "ENGINE_MODEL": "",
+                "ENGINE_CONFIG": "",
+                "XDG_CONFIG_HOME": str(tmp_path / "no-config"),
                 **env,
             }
             return stack.enter_context(

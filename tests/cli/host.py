@@ -3,6 +3,7 @@
 The prompt of a session names the scenario; which answer of it comes is told by the number of answers before.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -62,7 +63,9 @@ def scenario(words: list[str]) -> Answers:
         case "escapes":
             return [[*text("red \x1b[31m bell \x07 turn \u202e end"), *done()]]
         case "echo":
-            return [lambda request: [*text(f"{request.json.get('model')} {request.json.get('system')}"), *done()]]
+            return [lambda request: [*text(_echo(request)), *done()]]
+        case "unless":  # the model whose name holds the next word is not there today
+            return [lambda request: _unless(argument, request)]
         case "refused":
             return [
                 [HttpFailure(401, '{"type":"error","error":{"type":"authentication_error","message":"wrong key"}}')]
@@ -71,10 +74,23 @@ def scenario(words: list[str]) -> Answers:
             return [[*text(f"no such scenario: {name}"), *done()]]
 
 
+def _echo(request: ReceivedRequest) -> str:
+    system = cast("list[dict[str, Any]]", request.json["system"])
+    return f"{request.json['model']} {system[0]['text']}\n{json.dumps(request.json)}"
+
+
+def _unless(word: str, request: ReceivedRequest) -> Answer:
+    model = str(request.json["model"])
+    if word not in model:
+        return [*text(f"{model} says hello."), *done()]
+    body = '{"type":"error","error":{"type":"rate_limit_error","message":"enough for today"}}'
+    return [HttpFailure(429, body, headers=(("retry-after", "3600"),))]
+
+
 def respond(request: ReceivedRequest) -> Answer:
     messages = cast("list[dict[str, Any]]", request.json["messages"])
     first = messages[0]["content"]
-    prompt: str = first if isinstance(first, str) else first[0]["text"]
+    prompt: str = first if isinstance(first, str) else first[-1]["text"]
     before = sum(message["role"] == "assistant" for message in messages)
     answer = scenario(prompt.split(" "))[before]
     return answer if isinstance(answer, Sequence) else answer(request)

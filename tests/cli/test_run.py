@@ -93,16 +93,54 @@ def test_json_is_one_event_a_line(engine: Start, host: str, tmp_path: Path) -> N
 
 def test_the_model_and_the_folder(engine: Start, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    command = engine("run", "echo", "--model", "anthropic/claude-one", "--cwd", "sub")
+    command = engine("run", "echo", "--model", "anthropic/claude-haiku-4-5", "--cwd", "sub")
     assert command.wait() == 0
-    assert command.output.startswith("claude-one You are a coding agent.")
+    assert command.output.startswith("claude-haiku-4-5 You are a coding agent.")
     assert str(tmp_path / "sub") in command.output
-    command = engine("run", "echo", ENGINE_MODEL="anthropic/claude-two")
+    command = engine("run", "echo", ENGINE_MODEL="anthropic/claude-opus-4-5")
     assert command.wait() == 0
-    assert command.output.startswith("claude-two ")
+    assert command.output.startswith("claude-opus-4-5 ")
     command = engine("run", "echo")
     assert command.wait() == 0
     assert command.output.startswith("claude-sonnet-4-5 ")
+
+
+def test_a_model_that_nobody_knows_is_told_once_and_works(engine: Start) -> None:
+    command = engine("run", "hello", "--model", "anthropic/claude-of-tomorrow")
+    assert command.wait() == 0
+    assert command.output.count("nothing is known of anthropic/claude-of-tomorrow") == 1
+
+
+def test_how_the_model_is_to_work(engine: Start, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(
+        '[agents.quick]\nmodel = "anthropic/claude-haiku-4-5"\neffort = "low"\nsystem = "Be quick."\n'
+        '[models."anthropic/claude-opus-4-5"]\ntemperature = 0.5\n'
+    )
+    command = engine("run", "echo", "--config", "config.toml", "--agent", "quick", "--max-output", "7000")
+    assert command.wait() == 0, command.output
+    assert command.output.startswith("claude-haiku-4-5 Be quick.")
+    assert '"max_tokens": 7000' in command.output
+    assert '"budget_tokens": 4096' in command.output
+    command = engine("run", "echo", "--config", "config.toml", "--model", "anthropic/claude-opus-4-5", "--cache", "off")
+    assert command.wait() == 0, command.output
+    assert '"temperature": 0.5' in command.output
+    assert "cache_control" not in command.output
+
+
+def test_an_attachment(engine: Start, tmp_path: Path) -> None:
+    (tmp_path / "x.pdf").write_bytes(b"%PDF-1.7 hello")
+    command = engine("run", "echo", "--attach", "x.pdf")
+    assert command.wait() == 0, command.output
+    assert '"application/pdf"' in command.output
+    command = engine("run", "echo", "--attach", "nowhere.png")
+    assert command.wait() == 2
+    assert "engine run: can't attach nowhere.png: No such file or directory" in command.output
+
+
+def test_another_model_goes_on_when_the_first_fails_for_good(engine: Start) -> None:
+    command = engine("run", "unless sonnet", "--fallback", "anthropic/claude-haiku-4-5")
+    assert command.wait() == 0, command.output
+    assert "claude-haiku-4-5 says" in command.output
 
 
 def test_the_task_from_standard_input(host: str, tmp_path: Path) -> None:
@@ -126,8 +164,8 @@ def test_the_task_from_standard_input(host: str, tmp_path: Path) -> None:
         (["a", "--max-steps", "many"], "argument --max-steps: invalid"),
         (["a", "--max-seconds", "-1"], "argument --max-seconds: must be above 0"),
         (["a", "--max-seconds", "nan"], "argument --max-seconds: must be above 0"),
-        (["a", "--model", "gpt"], "engine run: no provider answers to the model name 'gpt'"),
-        (["a", "--model", "anthropic/"], "engine run: no provider answers to the model name 'anthropic/'"),
+        (["a", "--model", "gpt"], "engine run: no host answers to the model name 'gpt'"),
+        (["a", "--model", "anthropic/"], "engine run: no host answers to the model name 'anthropic/'"),
     ],
 )
 def test_wrong_usage_is_one_clear_line(engine: Start, arguments: list[str], error: str) -> None:
@@ -140,7 +178,9 @@ def test_wrong_usage_is_one_clear_line(engine: Start, arguments: list[str], erro
 def test_a_missing_key_is_one_clear_line(engine: Start) -> None:
     command = engine("run", "hello", ANTHROPIC_API_KEY="")
     assert command.wait() == 2
-    assert command.output == ("engine run: no key for anthropic: set the environment variable ANTHROPIC_API_KEY\n")
+    assert command.output == (
+        "engine run: no key for anthropic: set the environment variable ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN\n"
+    )
 
 
 def test_a_refused_key(engine: Start) -> None:

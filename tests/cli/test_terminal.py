@@ -192,3 +192,38 @@ def test_the_shells_terminal_is_left_as_it_was(engine: Start) -> None:
     command = engine("run", "hello", terminal=True, program=program)
     assert command.wait() == 0
     assert "blocking: True True" in command.output
+
+
+def test_somebody_says_how_to_go_on_when_the_model_can_t_be_reached(engine: Start) -> None:
+    command = engine("run", "unless sonnet", terminal=True)
+    command.read_until("type the name of a model to go on with: ")
+    assert "anthropic/claude-sonnet-4-5 can't be reached:" in command.output
+    assert "enough for today" in command.output
+    assert "the limit is lifted at " in command.output
+    command.type("nobody/knows\n")
+    command.read_until("no host answers to the model name 'nobody/knows'")
+    command.read_until("to go on with: ")
+    command.type("anthropic/claude-haiku-4-5\n")
+    assert command.wait() == 0
+    assert "claude-haiku-4-5 says hello." in command.output
+
+
+def test_or_that_it_is_enough(engine: Start) -> None:
+    command = engine("run", "unless sonnet", terminal=True)
+    command.read_until("to go on with: ")
+    command.type("s\n")
+    assert command.wait() == 1
+    assert "rate limited" in command.output
+
+
+def test_waiting_may_be_cut_short_by_enter(engine: Start) -> None:
+    command = engine("run", "unless sonnet", terminal=True)
+    command.read_until("to go on with: ")
+    command.type("w\n")
+    command.read_until("(Enter tries at once)")
+    command.output = ""
+    command.type("\n")
+    command.read_until("can't be reached")
+    command.read_until("to go on with: ")
+    command.type("stop\n")
+    assert command.wait() == 1
