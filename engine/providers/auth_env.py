@@ -31,6 +31,8 @@ def _key_or_nothing(host: Host, env: Mapping[str, str]) -> Auth:
         return NoAuth()
     if host.auth == "google":
         return _google(env)
+    if host.auth == "aws":
+        return _aws(host, env)
     raise ConfigError(f"no key for {host.name}: set the environment variable {' or '.join(key_names(host))}")
 
 
@@ -38,6 +40,23 @@ def _google(env: Mapping[str, str]) -> Auth:
     from engine.providers.google_auth import google_auth
 
     return google_auth(env)
+
+
+def _aws(host: Host, env: Mapping[str, str]) -> Auth:
+    from engine.providers.aws_auth import aws_auth
+
+    # Each of the two is a service of its own, and so are the rights to use it.
+    return aws_auth(env, "bedrock-mantle" if "bedrock-mantle" in host.base_url else "bedrock")
+
+
+def completed(host: Host, env: Mapping[str, str]) -> Mapping[str, str]:
+    """Return *env*, and what *host*'s own configuration files say of where it is."""
+    if host.auth != "aws":
+        return env
+    from engine.providers.aws_auth import REGION_VARIABLES, region_of
+
+    region = region_of(env)
+    return {**env, REGION_VARIABLES[0]: region} if region else env
 
 
 def key_names(host: Host) -> tuple[str, ...]:

@@ -52,6 +52,7 @@ _MANTLE = Host(
     wire="openai_responses",
     base_url="https://bedrock-mantle.{AWS_REGION|AWS_DEFAULT_REGION}.api.aws/openai/v1",
     key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+    auth="aws",
     example="openai.gpt-5.4",
     prices="aws",
     quirks=attrs.evolve(_OPENAI.quirks, cache_key_field=""),

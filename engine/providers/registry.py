@@ -13,7 +13,7 @@ from engine.config import Config, ModelConfig, known
 from engine.errors import ConfigError, UnknownModel
 from engine.ports import Model
 from engine.providers.addresses import base_url_of, path_of
-from engine.providers.auth_env import auth_of, open_headers
+from engine.providers.auth_env import auth_of, completed, open_headers
 from engine.providers.catalog import info_of
 from engine.providers.families import quirks_of
 from engine.providers.host_config import host_named, hosts_of
@@ -72,6 +72,7 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     if name.startswith("local:"):
         return _in_a_file(name, config)
     host, own_name = split_name(name, config)
+    env = completed(host, env)
     said = config.hosts.get(host.name)
     base_url = base_url_of(host, env, None if said is None else said.base_url)
     auth = auth_of(host, env)
@@ -124,6 +125,7 @@ def _advice(prefix: str, own_name: str, name: str, config: Config) -> str:
 def why_not(host: Host, env: Mapping[str, str], config: Config | None = None) -> str:
     """Return why *host* can't be used here, and what to do about it; empty: it can, as far as can be told."""
     said = config.hosts.get(host.name) if config else None
+    env = completed(host, env)
     try:
         auth_of(host, env)
         base_url_of(host, env, None if said is None else said.base_url)
