@@ -48,9 +48,11 @@ def _entry(model: Any, now: datetime) -> list[Any] | None:
         return None
     values = [getattr(prices, field, None) for field in FIELDS]
     match = _match(model.match)
-    is_own_name = match == f"={model.id.lower()}"
+    # Some ids are genai-prices' own: a name is wanted that the host knows.
+    name = next((word for word in (model.id, *_words(match)) if model.is_match(word.lower())), model.id)
+    is_own_name = match == f"={name.lower()}"
     return [
-        model.id,
+        name,
         None if is_own_name else match,
         model.context_window,
         [_base(value) for value in values],
@@ -105,6 +107,20 @@ def _match(clause: Any) -> str | list[Any]:
     if hasattr(clause, "or_"):
         return ["|", *(_match(each) for each in clause.or_)]
     return ["&", *(_match(each) for each in clause.and_)]
+
+
+def _words(match: str | list[Any]) -> list[str]:
+    """Return the words of a match that may be names, the surest first."""
+    flat = list(_flat(match))
+    return [word for wanted in "=^~" for sign, word in flat if sign == wanted]
+
+
+def _flat(match: str | list[Any]) -> Iterator[tuple[str, str]]:
+    if isinstance(match, str):
+        yield match[0], match[1:]
+    else:
+        for each in match[1:]:
+            yield from _flat(each)
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ UNKNOWN = Limits(65_536, 8_192, is_known=False)
 # Where a name may begin; the first one that fits counts.
 _ROWS: tuple[tuple[str, Limits], ...] = (
     # -- Claude
-    (r"claude-(?:opus|sonnet|haiku|fable|mythos)-(?:5|[6-9])", Limits(1_000_000, 128_000)),
+    (r"claude-(?:opus|sonnet|haiku|fable|mythos)-[5-9](?!\d)", Limits(1_000_000, 128_000)),
     (r"claude-opus-4[.-][6-9]", Limits(1_000_000, 128_000)),
     (r"claude-sonnet-4[.-][6-9]", Limits(1_000_000, 64_000)),
     (r"claude-(?:opus|sonnet|haiku)-4[.-]5|claude-(?:4[.-]5|sonnet-4)|claude-3[.-]7", Limits(200_000, 64_000)),

@@ -1,0 +1,273 @@
+"""The user's configuration, from a file and in code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+
+from engine.config import AgentConfig, Config, Defaults, HostConfig, ModelConfig, Prices
+from engine.config_file import load_config, read_config
+from engine.errors import ConfigError
+from engine.model import ModelOptions
+
+CANARY = "sk-canary-2718281828459045"
+
+WHOLE = """
+[defaults]
+model = "lab/qwen3"
+agent = "careful"
+
+[hosts.lab]
+title = "The lab"
+base_url = "http://gpu.lab:8000/v1"
+wire = "openai_chat"
+key = "LAB_KEY"
+auth = "api-key"
+path = "/deployments/{model}/chat?api-version=1"
+headers = { x-team = "agents", x-api-key = "$TEAM_KEY" }
+parallel = 4
+local = false
+
+[hosts.lab.quirks]
+output = "tool"
+user_media = ["image"]
+strict_tools = true
+default_temperature = 0.6
+efforts = ["low", "high"]
+
+[hosts.gpu2]
+like = "vllm"
+base_url = "http://gpu2:8000"
+
+[models."anthropic/claude-opus-5"]
+context = 200_000
+output = 32_000
+prices = { input = 1, output = 2.5, cache_read = 0.1, cache_write = 1.25 }
+effort = "high"
+temperature = 0
+output_cap = 16_000
+cache = "1h"
+fallback = ["openai/gpt-5.6", "lab/qwen3"]
+
+[models."azure/mine"]
+same_as = "openai/gpt-5.6"
+
+[agents.careful]
+model = "anthropic/claude-opus-5"
+effort = "max"
+system = "Be careful."
+fallback = []
+
+[agents.quick]
+effort = "low"
+"""
+
+CONFIG = Config(
+    hosts={
+        "lab": HostConfig(
+            title="The lab",
+            base_url="http://gpu.lab:8000/v1",
+            wire="openai_chat",
+            key="LAB_KEY",
+            auth="api-key",
+            path="/deployments/{model}/chat?api-version=1",
+            headers={"x-team": "agents", "x-api-key": "$TEAM_KEY"},
+            quirks={
+                "output": "tool",
+                "user_media": ("image",),
+                "strict_tools": True,
+                "default_temperature": 0.6,
+                "efforts": ("low", "high"),
+            },
+            parallel=4,
+            local=False,
+        ),
+        "gpu2": HostConfig(like="vllm", base_url="http://gpu2:8000"),
+    },
+    models={
+        "anthropic/claude-opus-5": ModelConfig(
+            context=200_000,
+            output=32_000,
+            prices=Prices(input=1.0, output=2.5, cache_read=0.1, cache_write=1.25),
+            options=ModelOptions(effort="high", temperature=0.0, output_cap=16_000, cache="1h"),
+            fallback=("openai/gpt-5.6", "lab/qwen3"),
+        ),
+        "azure/mine": ModelConfig(same_as="openai/gpt-5.6"),
+    },
+    agents={
+        "careful": AgentConfig(
+            model="anthropic/claude-opus-5",
+            options=ModelOptions(effort="max"),
+            system="Be careful.",
+            fallback=(),
+        ),
+        "quick": AgentConfig(options=ModelOptions(effort="low")),
+    },
+    defaults=Defaults(model="lab/qwen3", agent="careful"),
+    source="config.toml",
+)
+
+
+def test_a_file_says_all_that_code_can() -> None:
+    assert read_config(WHOLE.encode(), "config.toml") == CONFIG
+
+
+def test_an_empty_file_says_nothing() -> None:
+    assert read_config(b"", "config.toml") == Config(source="config.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = ", "config.toml is no valid TOML"),
+        ("[model.x]", "config.toml: there is no section [model]: did you mean models?"),
+        ("[hooks]", "there is no section [hooks]"),
+        ("models = 3", "config.toml: models must hold tables: [models.NAME]"),
+        ("[models]\nx = 3", "config.toml, [models.x]: must be a table, not int"),
+        ("[models.gpt]", "config.toml: a model's name is written host/model, not 'gpt'"),
+        (
+            '[models."a/b"]\ncontxt = 3',
+            'config.toml, [models."a/b"]: contxt: no such field; did you mean context?',
+        ),
+        ('[models."a/b"]\ncontext = "3"', '[models."a/b"]: context: expected integer, got string'),
+        ('[models."a/b"]\ncontext = true', "context: expected integer, got boolean"),
+        ('[models."a/b"]\ncontext = 0', "context must be a whole number above 0, not 0"),
+        ('[models."a/b"]\nprices = { input = -1 }', "prices.input must be a number of at least 0, not -1.0"),
+        ('[models."a/b"]\nprices = { inputs = 1 }', "prices.inputs: no such field; did you mean input"),
+        ('[models."a/b"]\neffort = "hihg"', "effort must be one of none, minimal, low,"),
+        ('[models."a/b"]\ntemperature = 3', "temperature must be a number from 0 to 2, not 3.0"),
+        ('[models."a/b"]\ncache = "2h"', "cache must be one of off, 5m, 1h, not '2h'"),
+        ('[models."a/b"]\nfallback = "c/d"', "fallback: expected array, got string"),
+        ('[models."a/b"]\nfallback = ["c"]', "a model's name is written host/model, not 'c'"),
+        ('[models."a/b"]\nsame_as = 2026-01-01', "holds a date or a time"),
+        ("[agents.x]\nmodel = 1", "config.toml, [agents.x]: model: expected string, got integer"),
+        ('[defaults]\nagent = "x"', "config.toml: there is no agent 'x': none is configured"),
+        ('[defaults]\nmodle = "x/y"', "config.toml, [defaults]: modle: no such field; did you mean model?"),
+        ('[hosts."a/b"]', "a host's name is letters, digits, '.', '-' and '_', not 'a/b'"),
+        ("[hosts.x]", "config.toml, [hosts.x]: host x needs a base_url, and a wire"),
+        ('[hosts.x]\nwire = "grpc"', "config.toml, [hosts.x]: wire must be one of anthropic, openai_chat,"),
+        ('[hosts.x]\nlike = "olama"', "there is no host 'olama' to be like: did you mean ollama"),
+        ("[hosts.ollama]\nparallel = -1", "parallel must be a whole number, 0 for no limit, not -1"),
+        ("[hosts.ollama.quirks]\neffort = 1", "there is no quirk 'effort': did you mean"),
+        ('[hosts.ollama.quirks]\noutput = "json"', "quirk output must be one of 'native', 'tool', not 'json'"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config(text.encode(), "config.toml")
+    assert words in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"config\.toml is not UTF-8"):
+        read_config(b"# \xff", "config.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f'[hosts.openai]\nkey = "{CANARY}"', "a key belongs in the environment"),
+        ('[hosts.openai]\nkey = "skcanary2718281828"', "a key belongs in the environment"),
+        (f'[hosts.openai]\napi_key = "{CANARY}"', "keys belong in the environment"),
+        (f'[hosts.openai]\ntoken = "{CANARY}"', "keys belong in the environment"),
+        (f'[hosts.openai]\nheaders = {{ Authorization = "Bearer {CANARY}" }}', "header Authorization is the name"),
+        (f'[hosts.openai]\nheaders = {{ x-goog-api-key = "{CANARY}" }}', "header x-goog-api-key is the name"),
+        (f'[hosts.openai]\nbase_url = "https://user:{CANARY}@proxy.example"', "base_url holds a password"),
+    ],
+)
+def test_a_key_itself_is_refused_and_not_shown(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config(text.encode(), "config.toml")
+    assert words in str(caught.value)
+    assert "2718281828" not in str(caught.value)
+
+
+# -- where the file is -----------------------------------------------------------------------
+
+
+def test_a_file_that_is_named_goes_first(tmp_path: Path) -> None:
+    named, variable = tmp_path / "a.toml", tmp_path / "b.toml"
+    named.write_text('[defaults]\nmodel = "a/a"')
+    variable.write_text('[defaults]\nmodel = "b/b"')
+    env = {"ENGINE_CONFIG": str(variable)}
+    assert load_config(named, env) == Config(defaults=Defaults(model="a/a"), source=str(named))
+    assert load_config(None, env) == Config(defaults=Defaults(model="b/b"), source=str(variable))
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"there is no configuration file .*none\.toml"):
+        load_config(tmp_path / "none.toml", {})
+    with pytest.raises(ConfigError, match=r"there is no configuration file .*none\.toml"):
+        load_config(None, {"ENGINE_CONFIG": str(tmp_path / "none.toml")})
+    with pytest.raises(ConfigError, match="can't read the configuration file"):
+        load_config(tmp_path, {})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the user's folder is told by another variable elsewhere")
+def test_the_user_s_own_file_is_read_and_none_of_the_folder(tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    (home / "engine").mkdir(parents=True)
+    (work / "engine").mkdir(parents=True)
+    (home / "engine" / "config.toml").write_text('[defaults]\nmodel = "mine/m"')
+    for name in ("config.toml", "engine.toml", ".engine.toml", "engine/config.toml"):
+        (work / name).write_text('[defaults]\nmodel = "theirs/m"')
+    code = "import os; from engine.config_file import load_config; print(load_config(None, os.environ).defaults.model)"
+    env = {name: value for name, value in os.environ.items() if name != "ENGINE_CONFIG"}
+
+    def model(folder: Path) -> str:
+        ran = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=work,
+            env={**env, "XDG_CONFIG_HOME": str(folder)},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return ran.stdout.strip()
+
+    assert model(home) == "mine/m"
+    assert model(tmp_path / "nobody") == "None"
+
+
+# -- what it means -----------------------------------------------------------------------------
+
+
+def test_an_agent_goes_before_the_model() -> None:
+    assert CONFIG.options_for("anthropic/claude-opus-5", "quick") == ModelOptions(
+        effort="low", temperature=0.0, output_cap=16_000, cache="1h"
+    )
+    assert CONFIG.options_for("anthropic/claude-opus-5") == ModelOptions(
+        effort="max", temperature=0.0, output_cap=16_000, cache="1h"
+    )
+    assert CONFIG.options_for("openai/other", "quick") == ModelOptions(effort="low")
+
+
+def test_a_flag_goes_before_both() -> None:
+    flag = ModelOptions(effort="minimal")
+    assert flag.over(CONFIG.options_for("anthropic/claude-opus-5", "quick")).effort == "minimal"
+
+
+def test_the_chain_is_the_agent_s_or_the_model_s() -> None:
+    opus = "anthropic/claude-opus-5"
+    assert CONFIG.chain(opus, "quick") == (opus, "openai/gpt-5.6", "lab/qwen3")
+    assert CONFIG.chain(opus, "careful") == (opus,)
+    assert CONFIG.chain("openai/other", "quick") == ("openai/other",)
+    twice = attrs.evolve(CONFIG, agents={"a": AgentConfig(fallback=(opus, "b/b", "b/b"))}, defaults=Defaults())
+    assert twice.chain(opus, "a") == (opus, "b/b")
+
+
+def test_the_model_is_the_agent_s_or_the_default() -> None:
+    assert CONFIG.model_for() == "anthropic/claude-opus-5"
+    assert CONFIG.model_for("quick") == "lab/qwen3"
+    assert Config().model_for() is None
+
+
+def test_an_unknown_agent_is_told_who_there_is() -> None:
+    with pytest.raises(ConfigError, match="there is no agent 'carefull': did you mean careful"):
+        CONFIG.agent("carefull")
+    assert Config().agent(None) == AgentConfig()
