@@ -10,13 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.errors import ProviderError, ProviderProtocolError, StreamTimeout
 from engine.exceptions import describe, is_group, split
-from engine.nursery.retry import Failure, failure_of
+from engine.nursery.retry import Failure, failure_of, timed
 from engine.nursery.vet import vet
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ async def read_stream(step: Step) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
         await _receive_all(step)
     except ProviderError as error:
-        step.failure = _with_reset(step, failure_of(error))
+        step.failure = timed(failure_of(error), step.run.deps.clock.now())
     except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
         passing, ordinary = split(error)
         if ordinary is not None:
@@ -50,13 +49,6 @@ async def read_stream(step: Step) -> None:
             raise passing from None  # noqa: ASYNC104  # what must pass is raised
     finally:
         step.stop_receiving()
-
-
-def _with_reset(step: Step, failure: Failure) -> Failure:
-    """Return *failure* with the time at which a limit is lifted, where the host told only how long to wait."""
-    if failure.kind != "rate_limited" or failure.wait is None or failure.reset_at is not None:
-        return failure
-    return attrs.evolve(failure, reset_at=step.run.deps.clock.now() + failure.wait)
 
 
 def _foreign(error: BaseException) -> Failure:

@@ -19,6 +19,8 @@ from engine.errors import (
 from engine.settings import RetryPolicy
 
 DOUBLINGS = 60  # by then a wait of a nanosecond has become the longest
+# Chance may draw a wait of nothing, five times in a row: all retries would be spent in an instant.
+SHORTEST = 0.1
 
 FailureKind = Literal["overflow", "media", "auth", "filtered", "signature", "rate_limited", "transient", "fatal"]
 
@@ -32,12 +34,14 @@ class Failure:
         message: for a person.
         wait: seconds that the host asked for.
         reset_at: when a rate limit is lifted.
+        is_final: no wait that is worth waiting lifts the limit.
     """
 
     kind: FailureKind
     message: str
     wait: float | None = None
     reset_at: float | None = None
+    is_final: bool = False
 
 
 @attrs.frozen
@@ -50,7 +54,25 @@ class RetryBudget:
 
 def failure_of(error: ProviderError) -> Failure:
     """Classify *error* by its type."""
-    return Failure(kind=_kind(error), message=str(error), wait=error.retry_after, reset_at=error.reset_at)
+    kind = _kind(error)
+    return Failure(
+        kind=kind,
+        message=str(error),
+        wait=error.retry_after,
+        reset_at=error.reset_at,
+        is_final=kind == "rate_limited" and not error.retryable,
+    )
+
+
+def timed(failure: Failure, now: float) -> Failure:
+    """Return *failure* of a rate limit with both times, where the host told one: how long to wait, and until when."""
+    if failure.kind != "rate_limited":
+        return failure
+    if failure.reset_at is None:
+        return failure if failure.wait is None else attrs.evolve(failure, reset_at=now + failure.wait)
+    if failure.wait is None and failure.reset_at > now:
+        return attrs.evolve(failure, wait=failure.reset_at - now)
+    return failure
 
 
 def _kind(error: ProviderError) -> FailureKind:
@@ -75,17 +97,22 @@ def next_delay(failure: Failure, budget: RetryBudget, policy: RetryPolicy, fract
     """Return how long to wait before the next attempt; None if there is to be none.
 
     *fraction*, from 0 to 1, is the jitter: a wait of ours is drawn from all of its
-    range; one that the host asked for is kept.
+    range, so that many who failed together don't come back together; one that the host
+    asked for is kept.
     """
-    if failure.kind not in {"transient", "rate_limited"} or budget.attempts_made >= policy.attempts:
+    if failure.kind not in {"transient", "rate_limited"} or failure.is_final:
         return None
-    if failure.wait is not None and not math.isnan(failure.wait):
-        delay = max(0.0, failure.wait)
-        if delay > policy.longest:
-            return None
-    else:
-        doubled = policy.base * 2.0 ** min(budget.attempts_made, DOUBLINGS)
-        delay = min(policy.longest, doubled) * (0.5 + fraction / 2)
-    if budget.waited + delay > policy.total:
+    if budget.attempts_made >= policy.attempts:
         return None
-    return delay
+    delay = _asked(failure, policy)
+    if delay is None:
+        most = min(policy.longest, policy.base * 2.0 ** min(budget.attempts_made, DOUBLINGS))
+        delay = max(min(SHORTEST, most), most * fraction)
+    return None if delay > policy.longest or budget.waited + delay > policy.total else delay
+
+
+def _asked(failure: Failure, policy: RetryPolicy) -> float | None:
+    """Return the wait that the host asked for; None if it asked for none, or for one that is past."""
+    if failure.wait is None or math.isnan(failure.wait) or failure.wait <= 0:
+        return None
+    return max(failure.wait, min(SHORTEST, policy.longest))

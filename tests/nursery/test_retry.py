@@ -13,15 +13,18 @@ from engine.errors import (
     ConnectionBroken,
     ContentFiltered,
     ContextOverflow,
+    InvalidRequest,
     MediaTooLarge,
+    ModelNotFound,
     Overloaded,
     ProviderError,
     ProviderProtocolError,
+    QuotaExhausted,
     RateLimited,
     SignatureRejected,
     StreamTimeout,
 )
-from engine.nursery.retry import Failure, FailureKind, RetryBudget, failure_of, next_delay
+from engine.nursery.retry import Failure, FailureKind, RetryBudget, failure_of, next_delay, timed
 from engine.settings import RetryPolicy
 
 POLICY = RetryPolicy(attempts=5, base=2.0, longest=60.0, total=300.0)
@@ -38,6 +41,10 @@ POLICY = RetryPolicy(attempts=5, base=2.0, longest=60.0, total=300.0)
         (RateLimited("slow"), "rate_limited"),
         (RateLimited("slow", retryable=True), "rate_limited"),
         (ContextOverflow("too long", retryable=True), "overflow"),
+        (QuotaExhausted("pay"), "fatal"),
+        (ModelNotFound("who?"), "fatal"),
+        (InvalidRequest("what?"), "fatal"),
+        (InvalidRequest("the model's own slip", retryable=True), "transient"),
         (Overloaded("busy", retryable=True), "transient"),
         (ConnectionBroken("gone", retryable=True), "transient"),
         (StreamTimeout("idle", 120.0), "transient"),
@@ -55,6 +62,31 @@ def test_a_failure_is_known_by_its_type(error: ProviderError, kind: FailureKind)
 def test_a_failure_keeps_what_the_host_said() -> None:
     error = RateLimited("slow down", status=429, retry_after=7.0, reset_at=99.0)
     assert failure_of(error) == Failure(kind="rate_limited", message="slow down", wait=7.0, reset_at=99.0)
+
+
+def test_a_limit_that_no_waiting_lifts_is_final() -> None:
+    failure = failure_of(RateLimited("until tomorrow", retryable=False, retry_after=1.0))
+    assert failure == Failure(kind="rate_limited", message="until tomorrow", wait=1.0, is_final=True)
+    assert next_delay(failure, RetryBudget(), POLICY, 0.5) is None
+
+
+def limited(wait: float | None = None, reset_at: float | None = None) -> Failure:
+    return Failure(kind="rate_limited", message="slow", wait=wait, reset_at=reset_at)
+
+
+@pytest.mark.parametrize(
+    ("failure", "both"),
+    [
+        (limited(wait=7.0), limited(wait=7.0, reset_at=107.0)),
+        (limited(reset_at=130.0), limited(wait=30.0, reset_at=130.0)),
+        (limited(wait=7.0, reset_at=130.0), limited(wait=7.0, reset_at=130.0)),
+        (limited(reset_at=99.0), limited(reset_at=99.0)),
+        (limited(), limited()),
+        (Failure(kind="transient", message="", wait=7.0), Failure(kind="transient", message="", wait=7.0)),
+    ],
+)
+def test_of_a_limit_both_times_are_known_where_the_host_told_one(failure: Failure, both: Failure) -> None:
+    assert timed(failure, 100.0) == both
 
 
 @pytest.mark.parametrize("kind", ["overflow", "media", "auth", "filtered", "signature", "fatal"])
@@ -75,12 +107,14 @@ def busy(wait: float | None = None) -> Failure:
         (3, 1.0, 16.0),
         (4, 1.0, 32.0),
         (5, 1.0, None),
-        (0, 0.0, 1.0),
-        (0, 0.5, 1.5),
-        (4, 0.0, 16.0),
+        (0, 0.5, 1.0),
+        (4, 0.25, 8.0),
+        (0, 0.0, 0.1),
+        (4, 0.0, 0.1),
+        (0, 0.01, 0.1),
     ],
 )
-def test_waits_double_and_are_drawn_from_their_upper_half(made: int, fraction: float, delay: float | None) -> None:
+def test_waits_double_and_are_drawn_from_all_of_their_range(made: int, fraction: float, delay: float | None) -> None:
     assert next_delay(busy(), RetryBudget(attempts_made=made), POLICY, fraction) == delay
 
 
@@ -88,18 +122,19 @@ def test_waits_double_and_are_drawn_from_their_upper_half(made: int, fraction: f
     ("wait", "waited", "delay"),
     [
         (7.0, 0.0, 7.0),
-        (0.0, 0.0, 0.0),
+        (0.006, 0.0, 0.1),
+        (0.0, 0.0, 2.0),
         (60.0, 0.0, 60.0),
         (60.1, 0.0, None),
         (7.0, 293.0, 7.0),
         (7.0, 293.1, None),
         (math.inf, 0.0, None),
-        (-3.0, 0.0, 0.0),
+        (-3.0, 0.0, 2.0),
         (math.nan, 0.0, 2.0),
     ],
 )
 def test_what_the_host_asks_for_is_kept_or_is_too_long(wait: float, waited: float, delay: float | None) -> None:
-    """A wait in the past is none; one that is no number is as if nothing had been said."""
+    """One in the past, none at all, and one that is no number are as if nothing had been said."""
     for failure in (busy(wait), Failure(kind="rate_limited", message="", wait=wait)):
         assert next_delay(failure, RetryBudget(waited=waited), POLICY, 1.0) == delay
 
@@ -116,6 +151,9 @@ def test_what_the_host_asks_for_is_kept_or_is_too_long(wait: float, waited: floa
         (RetryPolicy(attempts=10_000, total=math.inf), RetryBudget(attempts_made=9_999), 60.0),
         (RetryPolicy(attempts=10_000, base=0.0), RetryBudget(attempts_made=9_999), 0.0),
         (RetryPolicy(attempts=99, base=math.inf, longest=math.inf, total=math.inf), RetryBudget(), math.inf),
+        (RetryPolicy(longest=0.0), RetryBudget(), 0.0),
+        (RetryPolicy(longest=0.05), RetryBudget(), 0.05),
+        (RetryPolicy(base=0.01), RetryBudget(), 0.01),
     ],
 )
 def test_the_policy_bounds_it(policy: RetryPolicy, budget: RetryBudget, delay: float | None) -> None:
