@@ -202,9 +202,9 @@ def _blocks(part: AssistantPart) -> Iterator[Json]:
         case TextPart():
             yield {"type": "text", "text": part.text}
         case ReasoningPart():
-            if part.redacted is not None:
+            if part.redacted:
                 yield {"type": "redacted_thinking", "data": part.redacted}
-            elif part.signature is not None:
+            elif part.signature:
                 yield {"type": "thinking", "thinking": part.text, "signature": part.signature}
         case CallPart():
             yield {

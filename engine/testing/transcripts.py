@@ -8,7 +8,7 @@ item holds `item_of(model)`.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 from hypothesis import strategies as st
@@ -96,8 +96,8 @@ def thoughts(draw: st.DrawFn, *, model: str) -> ReasoningPart:
 
 
 @st.composite
-def provider_items(draw: st.DrawFn, *, model: str) -> ProviderPart:
-    """An item of *model*'s provider: one half of a hosted tool's work, or something that can't be read."""
+def hosted_work(draw: st.DrawFn, model: str) -> ProviderPart:
+    """One half of a hosted tool's work, in the words of Anthropic's format, or something that can't be read."""
     key = draw(st.sampled_from(["s1", "s2"]))
     use: dict[str, object] = {
         "type": "server_tool_use",
@@ -110,13 +110,7 @@ def provider_items(draw: st.DrawFn, *, model: str) -> ProviderPart:
         "tool_use_id": key,
         "content": [{"encrypted": item_of(model)}],
     }
-    search: dict[str, object] = {
-        "type": "web_search_call",
-        "id": f"ws_{key}",
-        "status": "completed",
-        "action": item_of(model),
-    }
-    item = draw(st.sampled_from([use, found, search]))
+    item = draw(st.sampled_from([use, found]))
     data = draw(st.sampled_from([json.dumps(item)] * 4 + ["{", "[]", "null"]))
     return ProviderPart(id=PartId("h"), kind=str(item["type"]), data=data, model=model)
 
@@ -157,8 +151,14 @@ def user_messages(draw: st.DrawFn) -> UserMessage:
     return UserMessage(id=MessageId("u"), parts=tuple(parts))
 
 
+# Makes the items of a model's provider.
+Items = Callable[[str], st.SearchStrategy[ProviderPart]]
+
+
 @st.composite
-def assistant_messages(draw: st.DrawFn, *, models: Sequence[str], number: int) -> AssistantMessage:
+def assistant_messages(
+    draw: st.DrawFn, *, models: Sequence[str], number: int, items: Items = hosted_work
+) -> AssistantMessage:
     """What one of *models* said in step *number*."""
     model = draw(st.sampled_from(models))
     parts: list[AssistantPart] = []
@@ -167,7 +167,7 @@ def assistant_messages(draw: st.DrawFn, *, models: Sequence[str], number: int) -
             texts(),
             thoughts(model=model),
             call_parts(number=10 * number + place),
-            provider_items(model=model),
+            items(model),
         ]
         parts.append(draw(st.one_of(kinds)))
     return AssistantMessage(
@@ -176,7 +176,9 @@ def assistant_messages(draw: st.DrawFn, *, models: Sequence[str], number: int) -
 
 
 @st.composite
-def transcripts(draw: st.DrawFn, *, models: Sequence[str], wild: bool = False) -> tuple[Message, ...]:
+def transcripts(
+    draw: st.DrawFn, *, models: Sequence[str], wild: bool = False, items: Items = hosted_work
+) -> tuple[Message, ...]:
     """A transcript whose answers are by *models*, changing from step to step.
 
     One such as the engine makes begins with the user, has all results after their
@@ -184,7 +186,7 @@ def transcripts(draw: st.DrawFn, *, models: Sequence[str], wild: bool = False) -
     """
     messages: list[Message] = [] if wild else [_said("begin")]
     for number in range(draw(st.integers(0, 4))):
-        assistant = draw(assistant_messages(models=models, number=number))
+        assistant = draw(assistant_messages(models=models, number=number, items=items))
         each = [CallResult(call_id=c.call_id, tool=c.tool, settlement=draw(settlements())) for c in assistant.calls]
         if wild:
             each = draw(st.permutations([*each, _STRAY]))[draw(st.integers(0, 2)) :]

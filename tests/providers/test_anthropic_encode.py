@@ -456,6 +456,8 @@ def test_thoughts_that_the_host_rejected_stay_out(part: ReasoningPart) -> None:
 
 def test_an_unsigned_thought_does_not_go_back() -> None:
     assert reasoning_sent(thought(signature=None)) == []
+    assert reasoning_sent(thought(signature="")) == []
+    assert reasoning_sent(thought("", None, redacted="")) == []
 
 
 def test_an_empty_text_between_two_signed_thoughts_keeps_its_place() -> None:
