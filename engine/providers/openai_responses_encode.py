@@ -53,14 +53,20 @@ _FILE_NAMES = {"application/pdf": "document.pdf"}
 
 def encoder(quirks: Quirks) -> Encoder[int]:
     """Return an encoder for one model."""
-    return Encoder(ResponsesDialect(quirks), quirks)
+    return Encoder(ResponsesDialect(quirks, _extra(quirks)), quirks)
 
 
 @attrs.frozen
 class ResponsesDialect:
-    """How the Responses API writes a request. Its state is the number of items so far."""
+    """How the Responses API writes a request. Its state is the number of items so far.
+
+    Attributes:
+        quirks: the host's.
+        extra: what is merged into the body.
+    """
 
     quirks: Quirks
+    extra: Json
 
     def start(self) -> int:
         """Return the state before the first item."""
@@ -68,7 +74,7 @@ class ResponsesDialect:
 
     def opening(self, request: ModelRequest) -> list[Piece]:
         """Return what stays the same from step to step."""
-        extra = {name: value for name, value in self._extra().items() if name not in _CLOSING}
+        extra = {name: value for name, value in self.extra.items() if name not in _CLOSING}
         more_tools = as_list(extra.pop("tools", None))
         head: Json = {"model": own_name(request), "stream": True, "store": False}
         pieces = [Piece("model", b"{" + members(_merged(head | self._settings(request), extra)))]
@@ -98,9 +104,9 @@ class ResponsesDialect:
         body: Json = {}
         if self.quirks.max_tokens_field:
             body["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
-        if request.tools:
+        if request.tools or self.extra.get("tools"):
             body["tool_choice"] = request.tool_choice
-        body |= {name: value for name, value in self._extra().items() if name in _CLOSING}
+        body |= {name: value for name, value in self.extra.items() if name in _CLOSING}
         return b"]," + members(body) + b"}" if body else b"]}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
@@ -165,16 +171,17 @@ class ResponsesDialect:
             part["prompt_cache_breakpoint"] = {"mode": "explicit"}
         return to_bytes(_message(self.quirks.system_role, [part])) + b","
 
-    def _extra(self) -> Json:
-        if not self.quirks.extra_body:
-            return {}
-        try:
-            extra = loads(self.quirks.extra_body)
-        except ValueError as error:
-            raise ConfigError(f"extra_body is not valid JSON: {error}") from error
-        if not is_object(extra) or "input" in extra:
-            raise ConfigError("extra_body must be a JSON object, and can't have an input")
-        return extra
+
+def _extra(quirks: Quirks) -> Json:
+    if not quirks.extra_body:
+        return {}
+    try:
+        extra = loads(quirks.extra_body)
+    except ValueError as error:
+        raise ConfigError(f"extra_body is not valid JSON: {error}") from error
+    if not is_object(extra) or "input" in extra:
+        raise ConfigError("extra_body must be a JSON object, and can't have an input")
+    return extra
 
 
 def _merged(own: Json, extra: Json) -> Json:
