@@ -103,6 +103,7 @@ class _Block:
     call_id: CallId | None = None
     tool: str = ""
     chunks: list[str] = attrs.field(factory=list[str])
+    half: str = ""
     citations: list[Citation] = attrs.field(factory=list[Citation])
 
 
@@ -138,7 +139,7 @@ class Demux:
                 if block is None:
                     block = self._open_block("text", event.id, out, slip="delta_before_start")
                 if event.text:
-                    out.append(Grow(block.part_id, event.text))
+                    self._grow(block, event.text, out)
             else:
                 self._feed_one(event, out)
         return out
@@ -150,6 +151,7 @@ class Demux:
             if kind == "call":
                 self._close_call(stream_id, block, out, complete=False)
             else:
+                self._end_half(block, out)
                 out.append(CloseBlock(part_id=block.part_id, kind=kind, citations=tuple(block.citations)))
         self._open.clear()
         return out
@@ -198,15 +200,16 @@ class Demux:
         if block is None:
             block = self._open_block("reasoning", event.id, out, slip="delta_before_start")
         if event.text:
-            out.append(Grow(block.part_id, event.text))
+            self._grow(block, event.text, out)
 
     def _end_text(self, event: TextDone, out: list[Command]) -> None:
         block = self._open.get(("text", event.id))
         if block is not None and event.text is not None:
             self._slip("text_replaced")
+            block.half = ""
             out.append(Restart(block.part_id))
             if event.text:
-                out.append(Grow(block.part_id, event.text))
+                self._grow(block, event.text, out)
         self._close("text", event.id, CloseBlockFields(), out)
 
     def _end_reasoning(self, event: ReasoningDone, out: list[Command]) -> None:
@@ -235,6 +238,7 @@ class Demux:
         if block is None:
             self._slip("end_without_start")
             return
+        self._end_half(block, out)
         out.append(
             CloseBlock(
                 part_id=block.part_id,
@@ -278,6 +282,7 @@ class Demux:
             else:
                 self._slip("arguments_replaced")
                 block.chunks.clear()
+                block.half = ""
                 out.append(Restart(block.part_id))
                 self._grow_call(block, event.arguments, out)
         self._open.pop(("call", event.id))
@@ -286,11 +291,28 @@ class Demux:
     def _grow_call(self, block: _Block, text: str, out: list[Command]) -> None:
         if text:
             block.chunks.append(text)
+            self._grow(block, text, out)
+
+    def _grow(self, block: _Block, text: str, out: list[Command]) -> None:
+        """Grow a part; half a character, cut by the host between two deltas, waits for its other half."""
+        half, text = block.half, block.half + text
+        block.half = ""
+        if "\ud800" <= text[-1] <= "\udbff":
+            block.half, text = text[-1], text[:-1]
+        if half:
+            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        if text:
             out.append(Grow(block.part_id, text))
+
+    def _end_half(self, block: _Block, out: list[Command]) -> None:
+        if block.half:
+            out.append(Grow(block.part_id, "\ufffd"))
+            block.half = ""
 
     def _close_call(self, stream_id: str, block: _Block, out: list[Command], *, complete: bool) -> None:
         assert block.call_id is not None
         self._closed_calls.add(stream_id)
+        self._end_half(block, out)
         out.append(
             CloseCall(
                 part_id=block.part_id,

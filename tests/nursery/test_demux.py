@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Literal
 
 import attrs
@@ -475,3 +476,29 @@ def test_interleaved_blocks_are_kept_apart(blocks: list[Block], data: st.DataObj
             assert (end.provider_id, end.tool, end.complete) == (str(number), f"tool {number}", True)
         elif isinstance(end, CloseBlock) and end.kind == "reasoning":
             assert end.signature == str(number)
+
+
+# -- characters that come in two halves ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["text", "reasoning", "call"])
+@pytest.mark.parametrize(
+    ("pieces", "whole"),
+    [
+        (["a\ud83d", "\ude00b"], "a😀b"),
+        (["\ud83d", "", "\ude00"], "😀"),
+        (["\ud83d", "\ud83d", "\ude00"], "\ufffd😀"),
+        (["a\ud83d"], "a\ufffd"),
+        (["\ud83d", "x"], "\ufffdx"),
+    ],
+)
+def test_a_character_cut_in_two_is_one_again(kind: str, pieces: list[str], whole: str) -> None:
+    blocks: dict[str, tuple[StreamEvent, Callable[[str], StreamEvent], StreamEvent]] = {
+        "text": (TextStarted("1"), partial(TextChunk, "1"), TextDone("1")),
+        "reasoning": (ReasoningStarted("1"), partial(ReasoningChunk, "1"), ReasoningDone("1")),
+        "call": (ToolCallStarted("1", "t"), partial(ToolCallChunk, "1"), ToolCallDone("1")),
+    }
+    start, chunk, end = blocks[kind]
+    for last in ((end,), ()):
+        commands, _ = demuxed([start, *(chunk(piece) for piece in pieces), *last])
+        assert "".join(command.text for command in commands if isinstance(command, Grow)) == whole
