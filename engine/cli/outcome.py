@@ -11,7 +11,7 @@ import attrs
 from engine.cli.text import duration
 from engine.events import CallAnnounced, CallSettled, Durable, Live, StopReason, TurnResult
 from engine.ids import CallId
-from engine.messages import Settlement
+from engine.messages import Settlement, Usage
 from engine.state import Resync
 from engine.tools.builtin.texts import counted
 
@@ -106,7 +106,7 @@ def closing(result: TurnResult, tally: Tally, seconds: float) -> str:
     used = [
         counted(result.steps, "step"),
         counted(len(tally.settled), "call"),
-        counted(result.usage.total, "token"),
+        counted(result.usage.total, "token") + _from_cache(result.usage),
         *([f"${result.cost:.4f}"] if result.cost else []),
     ]
     if result.stop_reason == "completed":
@@ -115,6 +115,13 @@ def closing(result: TurnResult, tally: Tally, seconds: float) -> str:
     happened = f"{reason}: {result.detail.rstrip('. ')}." if result.detail else f"{reason}."
     told = f"stopped after {duration(seconds)} ({', '.join(used)}): {happened}"
     return f"{told} {ADVICE[result.stop_reason]}".rstrip()
+
+
+def _from_cache(usage: Usage) -> str:
+    """Say how much of the prompts came from a cache, if a host told."""
+    if not usage.cache_read and not usage.cache_write:
+        return ""
+    return f" ({usage.cache_share:.0%} of the prompts from the cache)"
 
 
 def exit_code(result: TurnResult, interrupted_by: int | None) -> int:

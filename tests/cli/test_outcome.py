@@ -1,5 +1,6 @@
 """How a turn ended, for a person and for a shell."""
 
+import attrs
 import pytest
 
 from engine.cli.outcome import ADVICE, Tally, closing, exit_code, state_of
@@ -73,6 +74,8 @@ def test_the_line_of_a_turn_that_completed() -> None:
     tally = Tally()
     tally.feed(settled("a", DONE))
     assert closing(result, tally, 8.21) == "completed in 8.2 s: 3 steps, 1 call, 12,345 tokens, $0.0123"
+    cached = attrs.evolve(result, usage=Usage(input=1_000, cache_read=8_000, cache_write=1_000, output=345))
+    assert "10,345 tokens (80% of the prompts from the cache), $" in closing(cached, tally, 8.21)
 
 
 def test_the_line_of_a_turn_that_stopped() -> None:
