@@ -113,6 +113,6 @@ def _one_base64(pieces: list[str]) -> str:
     if len(pieces) < 2:
         return "".join(pieces)
     try:
-        return b64encode(b"".join(b64decode(piece) for piece in pieces)).decode()
+        return b64encode(b"".join(b64decode(piece, validate=True) for piece in pieces)).decode()
     except ValueError:
         return "".join(pieces)

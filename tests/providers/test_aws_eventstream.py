@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 from zlib import crc32
@@ -178,6 +179,14 @@ def test_it_agrees_with_aws_s_own_reader(stream: list[bytes]) -> None:
     theirs = pytest.importorskip("botocore.eventstream").EventStreamBuffer()
     theirs.add_data(b"".join(stream))
     assert [(found.headers, found.payload) for found in parse(stream)[0]] == [(m.headers, m.payload) for m in theirs]
+
+
+def test_a_large_message_in_small_pieces_costs_its_length() -> None:
+    stream = message(b"", b"x" * 8_000_000)
+    start = time.process_time()
+    assert len(parse(stream[i : i + 100] for i in range(0, len(stream), 100))[0]) == 1
+    # It takes a fraction of a second; to copy what came before with each piece would be 320 GB.
+    assert time.process_time() - start < 5
 
 
 # -- as events -----------------------------------------------------------------------------
