@@ -154,7 +154,8 @@ class ResponsesReader:
     def _call_id(self, facts: Json) -> str:
         """Return the host's id of a call, or else a number; never the same one twice."""
         own = text(facts, "call_id") or text(facts, "id")
-        new = own if own and own not in self._call_ids else f"{own}.{len(self._items)}"
+        place = str(len(self._items))
+        new = own if own and own not in self._call_ids else f"{own}.{place}" if own else place
         self._call_ids.add(new)
         return new
 

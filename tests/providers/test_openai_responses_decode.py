@@ -216,6 +216,38 @@ def test_items_that_the_last_event_lacks_are_kept() -> None:
     ]
 
 
+def without_index(event: Json) -> Json:
+    return {name: value for name, value in event.items() if name != "output_index"}
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("has_index", [True, False])
+def test_hosts_that_do_not_count_their_items(*, is_announced: bool, is_told: bool, has_index: bool) -> None:
+    thinks = says(0, "t", kind="reasoning_text")
+    pieces = says(0, "{ }", kind="function_call_arguments")
+    spoken = [*says(0, "a"), *([done(0, message("a"))] if is_told else [])]
+    asked = [*([added(0, CALL)] if is_announced else []), *pieces, done(0, call("{ }"))]
+    events = [*thinks, *spoken, *asked]
+    events = events if has_index else [without_index(each) for each in events]
+    answer = parts_of(whole(*events, completed()))
+    own_id = "call_1" if is_announced else "2"
+    assert answer == [
+        ["reasoning", "", "t", None, ()],
+        ["text", "", "a", None, ()],
+        ["call", "read", "{ }", own_id, True],
+    ]
+
+
+def test_items_in_one_place() -> None:
+    events = [done(0, message("a")), done(0, message("b")), added(0, MESSAGE), done(0, call("{}")), completed()]
+    assert parts_of(whole(*events)) == [
+        ["text", "", "a", None, ()],
+        ["text", "", "b", None, ()],
+        ["call", "read", "{}", "call_1", True],
+    ]
+
+
 def test_a_phase_is_kept_after_its_message() -> None:
     first, second = message("a", phase="commentary"), message("b", id="msg_2", phase="final_answer")
     assert whole(done(0, first), done(1, second), completed(first, second)) == [
@@ -630,6 +662,7 @@ def parts_of(events: list[StreamEvent]) -> list[list[Any]]:
             case Restart():
                 parts[command.part_id][2] = ""
             case CloseCall():
+                parts[command.part_id][1] = command.tool
                 parts[command.part_id] += [command.provider_id, command.complete]
             case CloseItem():
                 parts[command.part_id] += [command.kind, command.data]

@@ -261,6 +261,7 @@ def test_more_for_the_body() -> None:
     assert (encoded["tool_choice"], encoded["max_output_tokens"]) == ("required", 7)
     assert encoded["service_tier"] == "flex"
     assert body(said("hi"), quirks=quirks)["tools"] == [{"type": "web_search"}]
+    assert encode(request_of(said("hi")), quirks).count(b'"tool_choice":') == 1
 
 
 @pytest.mark.parametrize("extra", ["{", "[]", '{"input": []}'])
