@@ -14,7 +14,6 @@ from typing import Any, assert_never
 
 import attrs
 
-from engine.errors import ConfigError
 from engine.messages import (
     AssistantPart,
     CallPart,
@@ -27,6 +26,7 @@ from engine.messages import (
 )
 from engine.model import CacheLifetime, ModelRequest, ToolSchema
 from engine.providers.encoding import Chunk, Encoder, Piece, array, members
+from engine.providers.extra_body import extra_of, merged
 from engine.providers.items import (
     Answered,
     AssistantItem,
@@ -37,7 +37,7 @@ from engine.providers.items import (
     safe_id,
     schema_of,
 )
-from engine.providers.jsonvalue import Json, as_list, as_object, is_object, loads, text, to_bytes
+from engine.providers.jsonvalue import Json, as_list, as_object, loads, text, to_bytes
 from engine.providers.openai_responses_items import CHANNELS, PHASE
 from engine.providers.openai_strict import strict
 from engine.providers.quirks import Quirks, nearest_effort
@@ -53,7 +53,7 @@ _FILE_NAMES = {"application/pdf": "document.pdf"}
 
 def encoder(quirks: Quirks) -> Encoder[int]:
     """Return an encoder for one model."""
-    return Encoder(ResponsesDialect(quirks, _extra(quirks)), quirks)
+    return Encoder(ResponsesDialect(quirks, extra_of(quirks, "input")), quirks)
 
 
 @attrs.frozen
@@ -77,7 +77,7 @@ class ResponsesDialect:
         extra = {name: value for name, value in self.extra.items() if name not in _CLOSING}
         more_tools = as_list(extra.pop("tools", None))
         head: Json = {"model": own_name(request), "stream": True, "store": False}
-        pieces = [Piece("model", b"{" + members(_merged(head | self._settings(request), extra)))]
+        pieces = [Piece("model", b"{" + members(merged(head | self._settings(request), extra)))]
         if request.tools or more_tools:
             own = array(request.tools, [self._tool(tool) for tool in request.tools])
             more = b",".join(to_bytes(tool) for tool in more_tools)
@@ -170,32 +170,6 @@ class ResponsesDialect:
         if self.quirks.marks_system and request.options.cache != "off":
             part["prompt_cache_breakpoint"] = {"mode": "explicit"}
         return to_bytes(_message(self.quirks.system_role, [part])) + b","
-
-
-def _extra(quirks: Quirks) -> Json:
-    if not quirks.extra_body:
-        return {}
-    try:
-        extra = loads(quirks.extra_body)
-    except ValueError as error:
-        raise ConfigError(f"extra_body is not valid JSON: {error}") from error
-    if not is_object(extra) or "input" in extra:
-        raise ConfigError("extra_body must be a JSON object, and can't have an input")
-    return extra
-
-
-def _merged(own: Json, extra: Json) -> Json:
-    """Return both: objects are merged, lists go one after the other, else *extra* counts."""
-    out = dict(own)
-    for name, value in extra.items():
-        mine: object = out.get(name)
-        if is_object(mine) and is_object(value):
-            out[name] = _merged(mine, value)
-        elif as_list(mine) and as_list(value):
-            out[name] = [*as_list(mine), *as_list(value)]
-        else:
-            out[name] = value
-    return out
 
 
 # -- items ---------------------------------------------------------------------
