@@ -60,6 +60,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "providers.items",
             "providers.jsonvalue",
             "providers.limits",
+            "providers.local_limits",
             "providers.openai_*",
             "providers.overflow",
             "providers.quirks",
@@ -81,7 +82,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("attachments", "config_file", "store.*", "tools.*", "permission.*", "providers.*", "prompt.*", "compaction.*"),
     ),
     ("the turn", ("nursery.*",)),
-    ("session and service", ("session", "service")),
+    ("session and service", ("answers", "turn", "session", "service")),
     ("the outside", ("control.*", "cli.*", "testing.*", "__main__")),
 )
 

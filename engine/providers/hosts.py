@@ -15,6 +15,7 @@ import attrs
 from engine.providers.quirks import Quirks
 
 WireName = Literal["anthropic", "openai_chat", "openai_responses", "gemini", "vertex_anthropic", "bedrock", "cohere"]
+Asking = Literal["", "ollama", "llamacpp", "lmstudio", "models", "litellm"]
 AuthKind = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "aws", "google", "none"]
 
 
@@ -42,6 +43,7 @@ class Host:
             `{A|B}` for what a variable holds.
         headers: to be sent besides.
         is_local: it runs on the user's own machine, and may not be running.
+        asking: in whose words it is asked for a model's window; empty: it is not.
         parallel: requests at once, at most; None: no limit.
         prices: what the catalogue of prices calls it; empty: the same name; "-": it is not in there.
         note: for people, what has to be known to use it.
@@ -63,6 +65,7 @@ class Host:
     path: str = ""
     headers: Mapping[str, str] = attrs.field(factory=dict[str, str])
     is_local: bool = False
+    asking: Asking = ""
     parallel: int | None = None
     prices: str = ""
     note: str = ""

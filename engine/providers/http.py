@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import Any, Protocol, final
@@ -108,6 +108,7 @@ class HttpModel:
         *,
         connect_timeout: float = 30.0,
         clock: Callable[[], float] = time.time,
+        learner: Callable[[ModelInfo], Awaitable[ModelInfo]] | None = None,
     ) -> None:
         """Make a model; nothing is opened yet.
 
@@ -117,8 +118,10 @@ class HttpModel:
             endpoint: where the host is.
             connect_timeout: seconds that a connection may take to stand.
             clock: tells the time since the epoch, for a host which says when to come back.
+            learner: asks the host for the limits, if nobody else told them.
         """
         self._info = info
+        self._learner = learner
         self._wire = wire
         self._encoder = wire.encoder()
         self._endpoint = endpoint
@@ -134,6 +137,17 @@ class HttpModel:
     @property
     def info(self) -> ModelInfo:
         """Limits and prices."""
+        return self._info
+
+    async def learn(self) -> ModelInfo:
+        """Ask the host for the limits, if it tells them and nobody else has; return them. A checkpoint.
+
+        It takes two seconds at most and never fails: then they stay what they were. If
+        cancelled, the same. May be called again: a server that was not there may have come.
+        """
+        if self._learner is not None and not self._info.is_known:
+            self._info = await self._learner(self._info)
+        await trio.lowlevel.checkpoint()
         return self._info
 
     def watch(self, witness: Witness) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -22,6 +23,8 @@ from engine.providers.hosts import Host
 from engine.providers.quirks import Quirks
 
 if TYPE_CHECKING:
+    from engine.model import ModelInfo
+    from engine.providers.http import Endpoint
     from engine.providers.wire import WireFormat
 
 # Whose models these are, for somebody who left the host out.
@@ -83,7 +86,17 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     real_name = own_name if same_as is None else same_as.partition("/")[2]
     quirks = attrs.evolve(quirks_of(host, real_name), title=host.title)
     endpoint = Endpoint(base_url=base_url, auth=auth, path=path_of(host, env), headers=open_headers(host))
-    return HttpModel(info_of(name, host, config), wire_format(host, quirks), endpoint)
+    info = info_of(name, host, config)
+    return HttpModel(info, wire_format(host, quirks), endpoint, learner=_learner(host, endpoint, own_name))
+
+
+def _learner(host: Host, endpoint: Endpoint, model: str) -> Callable[[ModelInfo], Awaitable[ModelInfo]] | None:
+    """Return what asks *host* for the limits of *model*; None if it does not tell."""
+    if not host.asking:
+        return None
+    from engine.providers.asking import learn
+
+    return partial(learn, endpoint, host.asking, model)
 
 
 def _in_a_file(name: str, config: Config) -> ProviderModel:
