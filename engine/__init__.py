@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from engine._version import __version__
 
 if TYPE_CHECKING:
+    from engine.answers import Always as Always
+    from engine.answers import Once as Once
+    from engine.answers import Reject as Reject
     from engine.attachments import attach as attach
     from engine.errors import EngineError as EngineError
     from engine.events import CallSettled as CallSettled
@@ -24,20 +27,17 @@ if TYPE_CHECKING:
     from engine.hooks import Hooks as Hooks
     from engine.service import Engine as Engine
     from engine.service import open_engine as open_engine
-    from engine.session import Always as Always
-    from engine.session import Once as Once
-    from engine.session import Reject as Reject
     from engine.session import Session as Session
-    from engine.session import Turn as Turn
     from engine.settings import Limits as Limits
     from engine.settings import Settings as Settings
     from engine.tools.context import ToolContext as ToolContext
     from engine.tools.schema import doc as doc
     from engine.tools.spec import ToolOutput as ToolOutput
     from engine.tools.spec import tool as tool
+    from engine.turn import Turn as Turn
 
 _HOMES = {
-    "Always": "engine.session",
+    "Always": "engine.answers",
     "CallSettled": "engine.events",
     "CallStarted": "engine.events",
     "Engine": "engine.service",
@@ -45,16 +45,16 @@ _HOMES = {
     "Hooks": "engine.hooks",
     "Limits": "engine.settings",
     "Notice": "engine.events",
-    "Once": "engine.session",
+    "Once": "engine.answers",
     "PermissionAsked": "engine.events",
     "RecoveryAsked": "engine.events",
-    "Reject": "engine.session",
+    "Reject": "engine.answers",
     "Session": "engine.session",
     "Settings": "engine.settings",
     "TextDelta": "engine.events",
     "ToolContext": "engine.tools.context",
     "ToolOutput": "engine.tools.spec",
-    "Turn": "engine.session",
+    "Turn": "engine.turn",
     "TurnEnded": "engine.events",
     "TurnResult": "engine.events",
     "attach": "engine.attachments",

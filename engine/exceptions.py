@@ -7,6 +7,7 @@ value. Groups are split, so that a `Cancelled` inside one still passes.
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from typing import TypeGuard
 
 import trio
@@ -45,6 +46,24 @@ def public(error: BaseException) -> BaseException:
     if ordinary is None:
         return first_of(error, trio.Cancelled) or error
     return ordinary
+
+
+async def leave(nursery: AbstractAsyncContextManager[object], error: BaseException | None) -> None:
+    """Leave a nursery whose body's *error* goes its own way, and is no business of the tasks. A schedule point.
+
+    It waits for the last task. What the tasks raised is raised as `public` has it; but
+    where the body's own exception is on its way already, a cancellation says nothing new:
+    the scope that was cancelled stays cancelled.
+    """
+    try:
+        await nursery.__aexit__(None, None, None)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
+    except BaseException as raised:
+        seen = public(raised)
+        if error is not None and isinstance(seen, trio.Cancelled):
+            return  # noqa: ASYNC104  # the body's own exception goes on
+        if seen is raised:
+            raise
+        raise seen from raised.__cause__  # noqa: ASYNC104  # what must pass is raised
 
 
 def first_of(error: BaseException, kind: type[BaseException]) -> BaseException | None:

@@ -22,7 +22,7 @@ from engine.compaction.keeper import NoKeeper
 from engine.config import Config
 from engine.errors import ConfigError, EngineClosed, EngineError, SessionNotFound, StoreError
 from engine.events import SessionCreated, SharedContext
-from engine.exceptions import describe, public
+from engine.exceptions import describe, leave
 from engine.hooks import Hooks
 from engine.ids import CallId, MessageId, SessionId
 from engine.journal import Journal
@@ -35,12 +35,13 @@ from engine.nursery.run import Cause
 from engine.nursery.traffic import Traffic
 from engine.permission.simple import AskFirst
 from engine.ports import Approver, ContextKeeper, Deps, IdSource, Model, Store, Trace, WallClock
-from engine.session import Session, Turn
+from engine.session import Session
 from engine.settings import Settings
 from engine.store.memory import MemoryStore
 from engine.tools.registry import Registry
 from engine.tools.spec import Tool
 from engine.trace import NoTrace
+from engine.turn import Turn
 
 
 class SystemClock:
@@ -242,14 +243,7 @@ class Engine:
         for scope in self._serving:
             scope.cancel(reason="the engine was closed")
         try:
-            await self._manager.__aexit__(None, None, None)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
-        except BaseException as raised:
-            seen = public(raised)
-            if error is not None and isinstance(seen, trio.Cancelled):
-                return False  # noqa: ASYNC104  # the body's own exception goes on
-            if seen is raised:
-                raise
-            raise seen from raised.__cause__  # noqa: ASYNC104  # what must pass is raised
+            await leave(self._manager, error)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
         finally:
             # Turns in blocks of the host's own nurseries still have to be saved.
             await all_over(ending)  # noqa: ASYNC102  # bounded: see cleanup.py

@@ -1,39 +1,26 @@
-"""Sessions and turns, as a host holds them.
-
-A session owns a journal. A turn lives inside its block: `Turn.__aenter__` opens a
-nursery and starts the turn's frame in it, `Turn.__aexit__` ends the turn and leaves
-the nursery. Turns are left in the reverse order in which they were entered, as all
-nurseries are.
-"""
-
-# pyright: reportPrivateUsage=false
-# A session and its turns are friends: what they share is nobody else's business.
+"""Sessions, as a host holds them: each owns a journal, and has at most one turn at a time."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, cast, final, get_args, overload
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast, final, get_args, overload
 
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.answers import Answer, Recovery, given, worded
 from engine.errors import (
     ConfigError,
-    CursorInUse,
     EngineClosed,
     InvalidArguments,
     SessionBusy,
-    SessionError,
-    TurnNotEnded,
     TurnOver,
 )
-from engine.events import Durable, Live, ModelSwitched, Notice, TurnEnded, TurnResult, TurnStarted
-from engine.exceptions import describe, public
+from engine.events import ModelSwitched, Notice, TurnEnded, TurnResult, TurnStarted
+from engine.exceptions import describe
 from engine.hooks import Hooks
 from engine.ids import InputId, RequestId, SessionId, TurnId
 from engine.journal import Cursor, Journal, Position, TurnJournal
@@ -41,14 +28,15 @@ from engine.messages import FilePart, ImagePart, MediaPart, Settlement
 from engine.nursery.budget import Budget
 from engine.nursery.frame import run_turn
 from engine.nursery.inbox import admit, promote
-from engine.nursery.questions import Given, Questions
+from engine.nursery.questions import Questions
 from engine.nursery.run import Cause, TurnRun
 from engine.ports import Deps, Model
 from engine.settings import Limits, Settings
-from engine.state import PendingInput, Resync, SessionState
+from engine.state import PendingInput, SessionState
 from engine.tools.arguments import parse
 from engine.tools.registry import Registry
 from engine.tools.schema import schema_of
+from engine.turn import Turn
 
 if TYPE_CHECKING:
     from engine.nursery.ledger import Entry
@@ -59,27 +47,6 @@ CHILD_SHARE = 0.8
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", re.DOTALL)
 
 
-@attrs.frozen
-class Once:
-    """Allow this call."""
-
-
-@attrs.frozen
-class Always:
-    """Allow this call and what its narrowest offer covers, for this session."""
-
-
-@attrs.frozen
-class Reject:
-    """Refuse. Without feedback the turn ends; with it, the model reads it and goes on."""
-
-    feedback: str = ""
-
-
-Answer = Once | Always | Reject
-Recovery = Literal["wait", "switch", "stop"]
-
-
 @attrs.frozen(kw_only=True)
 class StructuredResult(TurnResult, Generic[T]):
     """A `TurnResult` whose answer was asked to fit a class; `value` is there if it does."""
@@ -87,33 +54,11 @@ class StructuredResult(TurnResult, Generic[T]):
     value: T | None = None
 
 
-def _text(value: object, what: str) -> str:
-    if not isinstance(value, str):
-        raise ConfigError(f"{what} must be a str, not {type(value).__name__}")
-    if not value.strip():
-        raise ConfigError(f"{what} must not be empty")
-    return value
-
-
 def _media(value: object) -> tuple[MediaPart, ...]:
     given = tuple(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else None
     if given is None or not all(isinstance(part, (ImagePart, FilePart)) for part in given):
         raise ConfigError(f"attachments are what `await engine.attach(...)` returns, in a list, not {value!r}")
     return cast("tuple[MediaPart, ...]", given)
-
-
-def _given(answer: object) -> Given:
-    match answer:
-        case Once():
-            return "once", ""
-        case Always():
-            return "always", ""
-        case Reject() if isinstance(cast("object", answer.feedback), str):
-            return "reject", answer.feedback
-        case _:
-            raise ConfigError(
-                f"answer with engine.Once(), engine.Always() or engine.Reject(feedback=a str), not {answer!r}"
-            )
 
 
 def _settings(value: object, default: Settings) -> Settings:
@@ -162,7 +107,7 @@ class Session:
         """
         begin = partial(
             self._begin,
-            _text(text, "a prompt"),
+            worded(text, "a prompt"),
             attachments=_media(attachments),
             settings=_settings(settings, self._settings),
         )
@@ -195,7 +140,7 @@ class Session:
         denied, and the model is told. If cancelled, the turn is settled and saved first.
         With *output*, an attrs class, the answer must fit it.
         """
-        _text(text, "a prompt")
+        worded(text, "a prompt")
         chosen = attrs.evolve(_settings(settings, self._settings), headless="deny", on_exhausted="stop")
         if output is not None:
             _output_class(output)
@@ -215,7 +160,7 @@ class Session:
         next `queue` or prompt. The same id with the same text is taken once.
         """
         self._check_open()
-        taken = self._admit(_text(text, "input"), "queue", input_id)
+        taken = self.admit(worded(text, "input"), "queue", input_id)
         self._engine.pump(self)
         return taken
 
@@ -230,7 +175,7 @@ class Session:
         """Answer an open question. Always a checkpoint. Raises `RequestNotFound`; if cancelled, it may be answered."""
         if not isinstance(cast("object", request_id), str):
             raise ConfigError(f"a request id is the str of a PermissionAsked event, not {request_id!r}")
-        self._questions.reply(RequestId(request_id), _given(answer))
+        self._questions.reply(RequestId(request_id), given(answer))
         await trio.lowlevel.checkpoint()
 
     async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
@@ -293,7 +238,7 @@ class Session:
     def start(self, text: str, *, attachments: Sequence[MediaPart], settings: Settings | None) -> tuple[Turn, TurnRun]:
         """Begin a turn whose frame the caller runs. Not a checkpoint."""
         turn = self.prompt(text, attachments=attachments, settings=settings)
-        return turn, turn._start()
+        return turn, turn.start()
 
     def start_queued(self) -> TurnRun | None:
         """Begin a turn with the next queued input, if the session is idle and there is some. Not a checkpoint."""
@@ -301,6 +246,13 @@ class Session:
         if self._active is not None or queued is None:
             return None
         return self._begin(queued)
+
+    def admit(
+        self, text: str, mode: Literal["steer", "queue"], input_id: str | None, turn_id: TurnId | None = None
+    ) -> InputId:
+        """Take a steer or queued input in. Not a checkpoint."""
+        chosen = None if input_id is None else InputId(worded(input_id, "an input id"))
+        return admit(self._journal, self._deps.ids, text, mode, input_id=chosen, turn_id=turn_id)
 
     def end_turn(self, cause: Cause) -> TurnRun | None:
         """End the turn that is running, if any, and return it. Not a checkpoint."""
@@ -313,12 +265,6 @@ class Session:
     def _check_open(self) -> None:
         if self._engine.is_closed:
             raise EngineClosed("the engine was closed; open a new one")
-
-    def _admit(
-        self, text: str, mode: Literal["steer", "queue"], input_id: str | None, turn_id: TurnId | None = None
-    ) -> InputId:
-        chosen = None if input_id is None else InputId(_text(input_id, "an input id"))
-        return admit(self._journal, self._deps.ids, text, mode, input_id=chosen, turn_id=turn_id)
 
     @enable_ki_protection
     def _begin(
@@ -412,7 +358,7 @@ class Session:
         if _is_ending(run):
             # Only a tool that shields itself gets here; what it starts would outlive the turn's end.
             raise TurnOver("the turn is ending: it starts no sub-agent any more")
-        text = _text(prompt, "a sub-agent's prompt")
+        text = worded(prompt, "a sub-agent's prompt")
         settings = attrs.evolve(
             run.settings,
             system=run.settings.system if system is None else system,
@@ -472,152 +418,3 @@ def _fitted(output: type[attrs.AttrsInstance], text: str) -> tuple[str | None, s
 def _unfenced(text: str) -> str:
     found = _FENCE.match(text)
     return found.group(1) if found else text
-
-
-@final
-@attrs.define(eq=False)
-class Turn:
-    """A turn: `async with session.prompt("…") as turn: async for event in turn: …`.
-
-    Leaving the block, in whatever way, ends the turn: it is settled and saved before
-    the block is left, and nothing of it is left afterwards.
-    """
-
-    _session: Session
-    _begin: Callable[[], TurnRun]
-    _run: TurnRun | None = attrs.field(default=None, init=False)
-    _nursery: AbstractAsyncContextManager[trio.Nursery] | None = attrs.field(default=None, init=False)
-    _cursor: Cursor | None = attrs.field(default=None, init=False)
-    _in_use: bool = attrs.field(default=False, init=False)
-    _seen_end: bool = attrs.field(default=False, init=False)
-    _cancelled_early: bool = attrs.field(default=False, init=False)
-
-    @enable_ki_protection
-    async def __aenter__(self) -> Self:
-        """Start the turn. Not a checkpoint. Raises `SessionBusy`, `EngineClosed`."""
-        run = self._start()
-        self._nursery = trio.open_nursery()
-        nursery = await self._nursery.__aenter__()
-        nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
-        return self
-
-    @enable_ki_protection
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> Literal[False]:
-        """End the turn if it has not ended, wait until nothing of it is left.
-
-        A schedule point. If cancelled, the turn is settled and saved all the same. The
-        body's own exception goes on as it is: the nursery never sees it.
-        """
-        assert self._nursery is not None
-        assert self._run is not None
-        if self._run.cause is None:
-            # A Cancelled that gets here is the host's, or it came with the turn's own deadline.
-            self._run.end(self._run.first_catch() if isinstance(error, trio.Cancelled) else _LEFT)
-        try:
-            await self._nursery.__aexit__(None, None, None)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
-        except BaseException as raised:
-            seen = public(raised)
-            if error is not None and isinstance(seen, trio.Cancelled):
-                # The body's exception is on its way already, a Cancelled or the
-                # host's own; the scope that was cancelled stays cancelled.
-                return False  # noqa: ASYNC104  # the body's own exception goes on
-            if seen is raised:
-                raise
-            raise seen from raised.__cause__  # noqa: ASYNC104  # what must pass is raised
-        return False
-
-    @enable_ki_protection
-    def _start(self) -> TurnRun:
-        if self._run is not None:
-            raise SessionError("a turn can be started only once; call session.prompt() again")
-        before = self._session.state.seq
-        self._run = self._begin()
-        self._cursor = self._session.subscribe(after=before)
-        if self._cancelled_early:
-            self._run.end(_CANCELLED)
-        return self._run
-
-    def __aiter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __anext__(self) -> Durable | Live | Resync:
-        """Return the next event; the last one is `TurnEnded`. A cancellation point, see `Cursor`.
-
-        One task at a time may iterate; for more watchers use `session.subscribe()`.
-        """
-        if self._seen_end:
-            raise StopAsyncIteration
-        cursor = self._started()[1]
-        if self._in_use:
-            raise CursorInUse("another task iterates over this turn; use session.subscribe() for a second watcher")
-        self._in_use = True
-        try:
-            event = await cursor.__anext__()
-        finally:
-            self._in_use = False
-        if isinstance(event, TurnEnded) and event.turn_id == self.id:
-            self._seen_end = True
-        return event
-
-    @property
-    def id(self) -> TurnId:
-        """Its identifier, once it has started."""
-        return self._started()[0].journal.turn_id
-
-    @property
-    def result(self) -> TurnResult:
-        """How it ended. Raises `TurnNotEnded` before."""
-        if self._run is None or self._run.result is None:
-            raise TurnNotEnded("the turn has not ended yet; iterate over it, or await turn.wait(), first")
-        return self._run.result
-
-    async def wait(self) -> TurnResult:
-        """Wait for the end and return the result. Always a checkpoint; cancelling it leaves the turn alone."""
-        await self._started()[0].over.wait()
-        return self.result
-
-    @enable_ki_protection
-    def cancel(self) -> None:
-        """Cancel this turn, and no other. Synchronous, idempotent, not a checkpoint.
-
-        The block then ends normally with `stop_reason == "aborted"`. Before the start
-        it cancels the turn as soon as it starts; after the end it does nothing.
-        """
-        if self._run is None:
-            self._cancelled_early = True
-        else:
-            self._run.end(_CANCELLED)
-
-    def steer(self, text: str, *, input_id: str | None = None) -> InputId:
-        """Add a user message at the next step boundary; running tools go on. Not a checkpoint.
-
-        Raises `TurnOver` if the turn is ending. The same id with the same text is taken once.
-        """
-        run = self._started()[0]
-        if run.cause is not None:
-            raise TurnOver("the turn has ended or is ending; use session.prompt() or session.queue()")
-        return self._session._admit(_text(text, "a steer"), "steer", input_id, run.journal.turn_id)
-
-    def skip_wait(self) -> None:
-        """Send a failed request again now instead of after its delay. Not a checkpoint."""
-        self._started()[0].skip_wait.set()
-
-    async def reply(self, request_id: str, answer: Answer) -> None:
-        """Answer an open question of this turn or of its sub-agents; see `Session.reply`."""
-        await self._session.reply(request_id, answer)
-
-    async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
-        """Say how to go on after a failed request of this turn or of its sub-agents; see `Session.recover`."""
-        await self._session.recover(request_id, how, model=model)
-
-    def _started(self) -> tuple[TurnRun, Cursor]:
-        if self._run is None or self._cursor is None:
-            raise SessionError("the turn has not started; enter it: async with session.prompt(...) as turn")
-        return self._run, self._cursor
-
-
-_CANCELLED = Cause(kind="user", reason="aborted", detail="cancelled by the user")
-_LEFT = Cause(kind="left", reason="aborted", detail="the block was left before the turn's end")

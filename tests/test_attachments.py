@@ -87,5 +87,5 @@ async def test_it_stands_before_the_words_and_is_in_every_later_request() -> Non
 @pytest.mark.parametrize("wrong", ["shot.png", ["shot.png"], [b"x"], 5, [None]])
 async def test_anything_else_is_refused(wrong: object) -> None:
     async with world(ANSWER) as w:
-        with pytest.raises(ConfigError, match="engine.attach"):
+        with pytest.raises(ConfigError, match=r"engine\.attach"):
             w.session.prompt("go", attachments=cast("Any", wrong))

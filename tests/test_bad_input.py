@@ -52,13 +52,14 @@ from engine.model import (
 )
 from engine.permission.simple import AllowAll, AskFirst
 from engine.ports import ContextView, Judgement, PermissionQuery
-from engine.session import Session, Turn
+from engine.session import Session
 from engine.settings import Limits, RetryPolicy, Settings, Timeouts
 from engine.testing.invariants import check_transcript
 from engine.testing.ports import CountingIds, ScriptedKeeper, SlowStore, TrioClock
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted import ScriptedProvider
 from engine.tools.spec import Need
+from engine.turn import Turn
 from tests.support.bench import Bench, Nothing
 from tests.support.world import Seen, about, world
 

@@ -34,12 +34,13 @@ from engine.messages import (
     UserMessage,
 )
 from engine.model import ModelOptions
-from engine.session import Session, Turn
+from engine.session import Session
 from engine.state import Resync
 from engine.testing import FakeTools, Scenario, strategies
 from engine.testing.tools import Manner
 from engine.tools.context import ToolContext
 from engine.tools.spec import ToolOutput
+from engine.turn import Turn
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ENGINE = REPOSITORY / "engine"

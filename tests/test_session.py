@@ -36,13 +36,13 @@ from engine.messages import Message, Usage, UserMessage
 from engine.model import ModelInfo, ModelRequest, TextChunk, TextDone, TextStarted
 from engine.permission.simple import AllowAll
 from engine.ports import ContextView
-from engine.session import Turn
 from engine.settings import Limits, Settings
 from engine.state import Busy, Idle, Resync, SessionState
 from engine.testing.ports import ScriptedKeeper, SlowStore, TrioClock
 from engine.testing.script import Answer, Break, Fail, Pause, call, done, reasoning, text
 from engine.testing.scripted import ScriptedProvider
 from engine.testing.world import seed_scheduler
+from engine.turn import Turn
 from tests.support.bench import Bench, Nothing
 from tests.support.world import Seen, about, said, world
 

@@ -30,12 +30,12 @@ from engine.journal import Cursor
 from engine.messages import Usage
 from engine.model import ModelInfo, ModelRequest, TextChunk, TextStarted
 from engine.permission.simple import AskFirst
-from engine.session import Turn
 from engine.settings import Limits, RetryPolicy, Settings
 from engine.state import Resync
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.testing.world import seed_scheduler
 from engine.tools.spec import Tool
+from engine.turn import Turn
 from tests.support.bench import Bench, Job
 from tests.support.world import Played, Seen, World, about, said, world
 

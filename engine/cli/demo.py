@@ -31,7 +31,7 @@ from engine.messages import Settlement, Usage
 from engine.permission.simple import AllowAll
 from engine.providers.registry import resolve
 from engine.service import open_engine
-from engine.session import Session, Turn
+from engine.session import Session
 from engine.settings import RetryPolicy, Settings
 from engine.state import Resync
 from engine.testing.http_server import ScriptedServer
@@ -39,6 +39,7 @@ from engine.testing.loopback import ReceivedRequest
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.spec import GRACE
 from engine.tools.strays import find_marked
+from engine.turn import Turn
 
 _MODEL: Final = "anthropic/claude-sonnet-4-5"
 _RUNNING_FOR: Final = 0.75

@@ -8,18 +8,19 @@ from typing import Final, Literal
 import attrs
 import trio
 
+from engine.answers import Always, Answer, Once, Reject
 from engine.cli.keyboard import Keyboard
 from engine.cli.render import telling_argument
 from engine.cli.screen import Screen
 from engine.cli.text import Symbols, clock_time, visible
 from engine.errors import ConfigError, RequestNotFound, ToolError, TurnOver
 from engine.events import PermissionAnswered, PermissionAsked, RecoveryAnswered, RecoveryAsked
-from engine.session import Always, Answer, Once, Reject, Turn
 from engine.threads import to_thread
 from engine.tools.arguments import parse
 from engine.tools.builtin.changes import changes
 from engine.tools.builtin.files import read_text, resolve
 from engine.tools.builtin.write import Write
+from engine.turn import Turn
 
 Asked = PermissionAsked | RecoveryAsked
 

@@ -35,11 +35,12 @@ from engine.events import (
 from engine.ids import CallId
 from engine.permission.simple import AllowAll
 from engine.service import open_engine
-from engine.session import Session, Turn
+from engine.session import Session
 from engine.settings import Limits, Settings
 from engine.state import Resync
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.strays import find_marked
+from engine.turn import Turn
 
 USAGE_ERROR: Final = 2
 # How long a reader who doesn't read may keep us after somebody cancelled.

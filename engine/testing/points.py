@@ -14,7 +14,8 @@ import trio
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from engine.session import Session, Turn
+    from engine.session import Session
+    from engine.turn import Turn
 
 Way = Literal["user", "host", "host_deadline", "user_then_host", "host_then_user", "user_twice", "leave"]
 WAYS: tuple[Way, ...] = (

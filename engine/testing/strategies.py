@@ -9,11 +9,11 @@ from typing import get_args
 import trio
 from hypothesis import strategies as st
 
+from engine.answers import Always, Answer, Once, Reject
 from engine.errors import ContextOverflow, Overloaded, ProviderError, RateLimited
 from engine.hooks import Hooks, StopDecision, Stopping, ToolDecision, ToolUse
 from engine.messages import FinishReason, Usage
 from engine.model import StreamEvent
-from engine.session import Always, Answer, Once, Reject
 from engine.settings import Limits, Settings
 from engine.testing.points import WAYS, Injection
 from engine.testing.script import Break, Fail, Pause, ScriptItem, call, done, reasoning, text

@@ -16,6 +16,7 @@ import attrs
 import trio
 import trio.testing
 
+from engine.answers import Answer, Once, Recovery
 from engine.errors import EngineError
 from engine.events import CallSettled, CallStarted, PermissionAsked, RecoveryAsked, TurnEnded, TurnResult
 from engine.exceptions import describe
@@ -25,7 +26,7 @@ from engine.model import ModelInfo
 from engine.permission.simple import AllowAll, AskFirst
 from engine.ports import Approver, Model
 from engine.service import open_engine
-from engine.session import Answer, Once, Recovery, Session, Turn
+from engine.session import Session
 from engine.settings import Settings
 from engine.testing.invariants import Evidence, Seen, check, check_events, check_fold, check_transcript
 from engine.testing.points import Injection, Points
@@ -35,6 +36,7 @@ from engine.testing.script import done, text
 from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
 from engine.testing.tools import FakeTools
 from engine.tools.spec import GRACE, Tool
+from engine.turn import Turn
 
 EPSILON = 1e-6
 PATIENCE = 100_000.0

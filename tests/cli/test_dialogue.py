@@ -2,11 +2,11 @@
 
 import pytest
 
+from engine.answers import Always, Answer, Once, Reject
 from engine.cli.dialogue import answer_of, choices, detail_of, question
 from engine.cli.text import UNICODE
 from engine.events import PermissionAsked
 from engine.ids import CallId, RequestId
-from engine.session import Always, Answer, Once, Reject
 
 
 def asked(**more: object) -> PermissionAsked:

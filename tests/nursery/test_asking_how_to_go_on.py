@@ -8,11 +8,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from engine.answers import Recovery
 from engine.errors import ConfigError, Overloaded, ProviderError, RateLimited, RequestNotFound, UnknownModel
 from engine.events import PartDiscarded, RecoveryAnswered, RecoveryAsked, RetryScheduled
 from engine.messages import ReasoningPart, TextPart
 from engine.model import ModelInfo
-from engine.session import Recovery
 from engine.settings import RetryPolicy, Settings
 from engine.state import Waiting
 from engine.testing.script import Fail, call, done, reasoning, text

@@ -27,10 +27,11 @@ from engine.events import (
 )
 from engine.messages import Message, UserMessage
 from engine.model import TextChunk, TextDone, TextStarted
-from engine.session import Session, Turn
+from engine.session import Session
 from engine.settings import RetryPolicy, Settings
 from engine.testing.ports import SlowStore
 from engine.testing.script import Answer, Break, Pause, ScriptItem, call, done, reasoning, text
+from engine.turn import Turn
 from tests.support.bench import Bench
 from tests.support.world import Seen, about, said, world
 

@@ -39,12 +39,12 @@ from engine.hooks import Hooks, StopDecision, Stopping
 from engine.messages import Message, Usage, UserMessage
 from engine.model import ModelInfo, ModelRequest, TextChunk, TextStarted, ToolCallChunk, ToolCallStarted
 from engine.ports import ContextView
-from engine.session import Turn
 from engine.settings import Limits, RetryPolicy, Settings, Timeouts
 from engine.state import Retry
 from engine.testing.ports import ScriptedKeeper
 from engine.testing.script import Answer, Break, Fail, HttpFailure, Pause, call, done, reasoning, text
 from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
+from engine.turn import Turn
 from tests.support.bench import Bench
 from tests.support.world import Played, Seen, about, said, world
 

@@ -10,6 +10,7 @@ import pytest
 from trio.testing import MockClock
 
 import engine
+from engine.answers import Answer as Reply
 from engine.errors import ToolError
 from engine.events import (
     CallSettled,
@@ -21,11 +22,10 @@ from engine.events import (
 )
 from engine.hooks import StopDecision, Stopping
 from engine.model import ModelRequest
-from engine.session import Answer as Reply
-from engine.session import Turn
 from engine.settings import Settings
 from engine.testing.script import Answer, call, done, reasoning, text
 from engine.tools.spec import Tool
+from engine.turn import Turn
 from tests.support.world import Played, React, Seen, said, world
 
 DONE: Answer = [*text("Done."), *done()]

@@ -10,9 +10,9 @@ from trio.testing import MockClock
 
 from engine.events import RetryScheduled, StopReason, TurnEnded
 from engine.model import ModelInfo
-from engine.session import Turn
 from engine.testing import ScriptedProvider, done, text
 from engine.testing.script import Answer, HttpFailure
+from engine.turn import Turn
 from tests.support.world import Seen, about, world
 
 DONE: Answer = [*text("Done."), *done()]

@@ -13,9 +13,9 @@ from engine.events import CallStarted, Notice
 from engine.hooks import Hooks, StopDecision, StopHook, Stopping, ToolDecision
 from engine.messages import FinishReason, UserMessage
 from engine.model import TextChunk, TextDone, TextStarted
-from engine.session import Turn
 from engine.settings import Limits, RetryPolicy, Settings
 from engine.testing.script import Answer, Break, Fail, Pause, ScriptItem, call, done, text
+from engine.turn import Turn
 from tests.support.bench import Bench
 from tests.support.world import Seen, about, said, world
 

@@ -18,12 +18,12 @@ from engine.messages import Message, Usage
 from engine.model import ModelInfo
 from engine.permission.simple import AllowAll, AskFirst
 from engine.ports import Approver, ContextView
-from engine.session import Turn
 from engine.settings import Limits, RetryPolicy, Settings
 from engine.state import Idle
 from engine.testing.ports import ScriptedKeeper
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.testing.scripted import ScriptedAnswer
+from engine.turn import Turn
 from tests.support.bench import Bench
 from tests.support.world import Seen, about, world
 

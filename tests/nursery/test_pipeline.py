@@ -16,10 +16,10 @@ from engine.events import CallSettled, CallStarted, Notice, PermissionAsked
 from engine.hooks import Hooks, StopDecision, ToolDecision, ToolHook, ToolUse
 from engine.messages import ResultsMessage
 from engine.ports import Judgement, PermissionQuery
-from engine.session import Turn
 from engine.settings import Settings
 from engine.testing.script import Answer, call, done, text
 from engine.tools.spec import Need, Tool
+from engine.turn import Turn
 from tests.support.world import Played, Seen, about, said, world
 
 DONE: Answer = [*text("Done."), *done()]

@@ -9,16 +9,16 @@ import trio.testing
 from trio.testing import MockClock
 
 import engine
+from engine.answers import Answer as Reply
 from engine.errors import RequestNotFound
 from engine.events import CallSettled, CallStarted, PermissionAnswered, PermissionAsked, TurnEnded
 from engine.permission.simple import AllowAll, AskFirst
 from engine.ports import Judgement, PermissionQuery
-from engine.session import Answer as Reply
-from engine.session import Turn
 from engine.settings import Settings
 from engine.state import Busy, Waiting
 from engine.testing.script import Answer, Pause, ScriptItem, call, done, text
 from engine.tools.spec import Need, Tool
+from engine.turn import Turn
 from tests.support.world import Played, React, Seen, about, said, world
 
 DONE: Answer = [*text("Done."), *done()]

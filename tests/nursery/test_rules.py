@@ -33,7 +33,7 @@ from engine.fold import fold
 from engine.journal import RING, Position
 from engine.messages import TextPart
 from engine.model import StreamEvent
-from engine.session import Session, Turn
+from engine.session import Session
 from engine.settings import Limits, Settings
 from engine.state import Resync
 from engine.testing.cancel import cancel_everywhere
@@ -45,6 +45,7 @@ from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
 from engine.testing.tools import STUBBORN, FakeTools
 from engine.testing.world import Scenario, play, seed_scheduler
 from engine.tools.spec import Tool
+from engine.turn import Turn
 
 STUBBORN_CALL = call("look", {"manner": "stubborn"}, id="s")
 

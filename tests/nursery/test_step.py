@@ -28,11 +28,11 @@ from engine.events import (
 )
 from engine.messages import ResultsMessage
 from engine.model import TextChunk, TextDone, TextStarted, ToolCallChunk, ToolCallStarted
-from engine.session import Turn
 from engine.settings import Settings
 from engine.state import Busy, Idle
 from engine.testing.script import Answer, Pause, ScriptItem, call, done, spread, text
 from engine.tools.spec import Tool
+from engine.turn import Turn
 from tests.support.bench import Bench, Job
 from tests.support.world import Played, Seen, about, world
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import trio
 
+from engine.answers import Always, Recovery, Reject
 from engine.errors import ContextOverflow, Overloaded, ProviderError, SignatureRejected
 from engine.events import RecoveryAsked
 from engine.hooks import Hooks, StopDecision, Stopping, ToolDecision, ToolUse
@@ -12,7 +13,6 @@ from engine.messages import Message, ResultsMessage
 from engine.model import ModelInfo, ModelRequest
 from engine.nursery.traffic import LONG_PREFIX
 from engine.ports import ContextView
-from engine.session import Always, Recovery, Reject
 from engine.settings import Limits, RetryPolicy, Settings
 from engine.testing.ports import ScriptedKeeper
 from engine.testing.script import Answer, Break, Fail, Pause, call, done, reasoning, text

@@ -56,9 +56,9 @@ MUTANTS: dict[str, Mutant] = {
         scenarios=("manner plain",),
     ),
     "a swallowed Cancelled at the public border": Mutant(
-        file="session.py",
-        old="                # host's own; the scope that was cancelled stays cancelled.\n                return False",
-        new="                # host's own; the scope that was cancelled stays cancelled.\n                return True",
+        file="turn.py",
+        old="        # The body's own exception goes on as it is.\n        return False",
+        new="        # The body's own exception goes on as it is.\n        return True",
         scenarios=("manner plain",),
     ),
     "a late settlement that wins": Mutant(

@@ -34,7 +34,7 @@ from engine.messages import AssistantMessage, Message, ResultsMessage, Settlemen
 from engine.model import ModelInfo, ModelRequest
 from engine.permission.simple import AllowAll
 from engine.ports import Approver, ContextKeeper, Model
-from engine.session import Session, Turn
+from engine.session import Session
 from engine.settings import Settings
 from engine.state import Resync
 from engine.testing.invariants import check_events, check_transcript
@@ -42,6 +42,7 @@ from engine.testing.ports import CountingIds, SlowStore, TrioClock
 from engine.testing.script import Answer, done, text
 from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
 from engine.tools.spec import Tool
+from engine.turn import Turn
 
 Seen = Durable | Live | Resync
 React = Callable[[Turn, Seen], Awaitable[None]]
