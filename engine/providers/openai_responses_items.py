@@ -28,7 +28,7 @@ from engine.model import (
     ToolCallDone,
     ToolCallStarted,
 )
-from engine.providers.jsonvalue import Json, as_list, as_object, dumps, text
+from engine.providers.jsonvalue import Json, as_list, as_object, dumps, text, whole_characters
 
 # What a part of a message or of thinking is called, and what its text is called there.
 CHANNELS = {"output_text": "text", "refusal": "refusal", "summary_text": "text", "reasoning_text": "text"}
@@ -191,7 +191,7 @@ class Spoken(Item):
 
 def _catch_up(block: _Block, told: str, out: list[StreamEvent]) -> None:
     """Hand on what was not streamed of the text *told*; where the two differ, the host's last word counts."""
-    streamed = "".join(block.pieces)
+    streamed = whole_characters("".join(block.pieces))
     if not told or told == streamed:
         return
     if block.channel == "refusal":
@@ -241,7 +241,7 @@ class Call(Item):
     def _close(self, facts: Json, out: list[StreamEvent]) -> None:
         if facts.get("status") == "incomplete":
             return
-        streamed = "".join(self._pieces)
+        streamed = whole_characters("".join(self._pieces))
         tool = text(facts, "name") if not text(self.facts, "name") else ""
         if self.kind == "custom_tool_call":
             whole: str | None = dumps({"input": text(facts, "input") or streamed})

@@ -192,6 +192,19 @@ def test_the_last_word_counts() -> None:
     assert whole(*says(0, "drfat"), done(0, message("draft")), completed())[2] == TextDone("0.0", "draft")
 
 
+def test_a_character_in_two_halves_is_no_other_text() -> None:
+    halves = says(0, "a\ud83d", "\ude00")
+    assert whole(*halves, done(0, message("a😀b")), completed())[1:] == [
+        TextChunk("0.0", "a\ud83d"),
+        TextChunk("0.0", "\ude00"),
+        TextChunk("0.0", "b"),
+        TextDone("0.0"),
+        STOPPED,
+    ]
+    pieces = says(0, '{"a":"\ud83d', '\ude00"}', kind="function_call_arguments")
+    assert whole(added(0, CALL), *pieces, done(0, call('{"a":"😀"}')), completed())[-2] == ToolCallDone("call_1")
+
+
 def test_items_that_only_the_last_event_has() -> None:
     other = message("c", id="msg_2")
     assert whole(done(0, message("ab")), completed(other, message("ab")))[3:] == [
