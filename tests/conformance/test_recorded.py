@@ -63,7 +63,8 @@ def check(answer: Answer, case: Case) -> None:
     assert answer.text("text") == case.expected["text"]
     assert answer.text("reasoning") == case.expected["reasoning"]
     check_calls(answer.of("call"), case.expected["tool_calls"])
-    assert answer.usage == usage_of(case)
+    # An SDK raises before it reads what else came with an error; to know what was used up is better.
+    assert answer.usage == usage_of(case) or (answer.error is not None and case.expected["usage_raw"] is None)
     check_end(answer, case)
     check_thoughts(answer, case)
     check_extra(answer, case.extra)
