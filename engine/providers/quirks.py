@@ -39,7 +39,7 @@ class Quirks:
         schema: what its JSON schemas for tools may hold.
         marks: how cache markers are written.
         mark_tools: whether a cache marker may stand after the tools (Converse).
-        forced_tools: whether it can be made to call a tool (Converse).
+        forced_tools: whether it can be made to call a tool (chat, Converse).
         calls_alone: its calls stand alone: the words beside them are left out (Converse).
         streams: whether answers with calls are streamed; else each answer is asked for whole (Converse).
         long_cache: whether it keeps a cache for an hour if asked.
@@ -69,6 +69,8 @@ class Quirks:
         marks_system: reads from its cache no beginning that was not marked: the system prompt's end is (Responses).
         verbosity: how long its answers are to be; empty: as the host has it (Responses).
         signed_calls: refuses a step whose first call has no signature, unless it says so (Gemini 3).
+        session_headers: the headers that hold the conversation's id: the host keeps its requests near to each other (chat).
+        stand_in_tool: refuses a transcript with calls where no tool is offered: one that can't be called is (chat).
         extra_body: JSON object merged into the body, as text.
     """
 
@@ -111,6 +113,8 @@ class Quirks:
     marks_system: bool = False
     verbosity: Literal["", "low", "medium", "high"] = ""
     signed_calls: bool = False
+    session_headers: tuple[str, ...] = ()
+    stand_in_tool: bool = False
     extra_body: str = ""
 
 
