@@ -49,6 +49,8 @@ _LONGEST_CACHE_KEY = 64
 # They may differ from step to step, and stand after the input.
 _CLOSING = {"max_output_tokens", "tool_choice"}
 _FILE_NAMES = {"application/pdf": "document.pdf"}
+# Of an image it made, the API tells how (`action`, `size`), and refuses to be told the same.
+_TAKEN_BACK = {"image_generation_call": {"type", "id", "status", "result", "revised_prompt"}}
 
 
 def encoder(quirks: Quirks) -> Encoder[int]:
@@ -264,8 +266,9 @@ class _Answer:
         yield item | self._with_id({name: kept[name] for name in ("id", "encrypted_content") if name in kept})
 
     def _hosted(self, item: Json) -> Iterator[Json]:
-        if text(item, "type"):
-            yield self._with_id(item)
+        if kind := text(item, "type"):
+            taken = _TAKEN_BACK.get(kind, item.keys())
+            yield self._with_id({name: value for name, value in item.items() if name in taken})
 
     def _with_id(self, item: Json) -> Json:
         return item if self._quirks.item_ids else {name: value for name, value in item.items() if name != "id"}

@@ -445,6 +445,16 @@ def test_the_work_of_hosted_tools_goes_back_unchanged_but_for_its_id() -> None:
     assert sent(*talk, quirks=kept)[1] == {**search, "id": "ws_1"}
 
 
+def test_an_image_goes_back_without_how_it_was_made() -> None:
+    image = {"type": "image_generation_call", "status": "completed", "result": "aGk=", "revised_prompt": "a cat"}
+    talk: list[Message] = [
+        said("hi"),
+        answered(item_of("i", id="ig", action="generate", size="1x1", **image), "a"),
+        said("hi"),
+    ]
+    assert sent(*talk)[1] == image
+
+
 @pytest.mark.parametrize("data", ["", "[]", "{}", '{"type": 1}', "x"])
 def test_an_item_that_is_none(data: str) -> None:
     odd = ProviderPart(id=PartId("h"), kind="web_search_call", data=data, model=MODEL)
