@@ -71,6 +71,7 @@ class Step:
     _parts: list[PartId] = attrs.field(factory=list[PartId], init=False)
     _texts: list[str] = attrs.field(factory=list[str], init=False)
     _charged: bool = attrs.field(default=False, init=False)
+    _has_hosted_work: bool = attrs.field(default=False, init=False)
 
     # -- the stream ---------------------------------------------------------------------
 
@@ -118,7 +119,7 @@ class Step:
                 self._close_call(command)
             case CloseItem():
                 part = ProviderPart(id=command.part_id, kind=command.kind, data=command.data, model=self.request.model)
-                self.has_content = True
+                self.has_content = self._has_hosted_work = True
                 self._end_part(part)
             case Grow():
                 pass
@@ -304,7 +305,7 @@ class Step:
         return StepOutcome(
             finish=self.demux.finish,
             finish_detail=self.demux.finish_detail,
-            failure=self.failure,
+            failure=self.failure or self._overflow(),
             calls=len(self.ledger.entries),
             started=self.ledger.has_begun,
             has_content=self.has_content,
@@ -315,6 +316,26 @@ class Step:
             and min(self.run.settings.output_cap_raised, self.model.info.output) > self.request.max_output,
             jitter=self.run.jitter(),
         )
+
+    def _overflow(self) -> Failure | None:
+        """Return that the window was too small, though the host refused nothing (T23).
+
+        Some take more than the window holds, bill it, and answer from a part of it; some
+        stop where the window ends. With calls the turn goes on: they are settled, and the
+        keeper is asked before the next request anyway.
+        """
+        if self.ledger.entries:
+            return None
+        if self.demux.finish == "overflow":
+            word = f": {self.demux.finish_detail}" if self.demux.finish_detail else ""
+            return Failure(kind="overflow", message=f"the answer reached the end of the model's window{word}")
+        info, used = self.model.info, self.demux.usage
+        prompt = used.input + used.cache_read + used.cache_write
+        # A window that was only assumed proves nothing; and what hosted tools read is counted each time it is read.
+        if prompt <= info.context or not info.is_known or self._has_hosted_work:
+            return None
+        told = f"the request had {prompt} tokens, and the window of {info.name} has {info.context}: its host took it all the same"
+        return Failure(kind="overflow", message=told)
 
     @enable_ki_protection
     def close(self, *, keep: bool, discard_reason: ContinueReason | Literal["failed"] = "failed") -> None:

@@ -1,0 +1,109 @@
+"""Too long a request that no host calls so: it takes it all the same, or stops where the window ends (T23)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import pytest
+from trio.testing import MockClock
+
+from engine.messages import Message, Usage
+from engine.model import Finished, ModelInfo, ProviderItem, UsageReported
+from engine.ports import ContextView
+from engine.settings import Settings
+from engine.testing.ports import ScriptedKeeper
+from engine.testing.script import Answer, call, done, text
+from tests.support.bench import Bench
+from tests.support.world import world
+
+INFO = ModelInfo(name="scripted/model", context=1_000)
+OVER = Usage(input=901, cache_read=60, cache_write=40, output=5)
+TOLD = "the request had 1001 tokens, and the window of scripted/model has 1000: its host took it all the same"
+DONE: Answer = [*text("Done."), *done(usage=Usage(input=300, output=5))]
+ENDED: Answer = [*text("Half of"), Finished("overflow", "model_context_window_exceeded")]
+
+
+def answer(usage: Usage) -> Answer:
+    return [*text("As you said"), *done(usage=usage)]
+
+
+def last_only(view: ContextView) -> Sequence[Message]:
+    return list(view.transcript)[-1:]
+
+
+async def test_t23_usage_above_the_window_on_a_success_is_an_overflow(autojump_clock: MockClock) -> None:
+    keeper = ScriptedKeeper(forced=[last_only])
+    async with world(answer(OVER), DONE, info=INFO, keeper=keeper) as w:
+        played = await w.play()
+        assert (played.stop_reason, played.result.text) == ("completed", "Done.")
+        assert played.reasons == ["overflow_prune_retry"]
+        assert keeper.asked == ["collapse"]
+        assert played.result.usage == OVER + Usage(input=300, output=5), "what was billed is counted"
+        await w.goes_on()
+
+
+async def test_t23_if_nothing_can_be_made_smaller_the_answer_is_kept_and_told(autojump_clock: MockClock) -> None:
+    async with world(answer(OVER), DONE, info=INFO) as w:
+        played = await w.play()
+        assert (played.stop_reason, played.result.detail) == ("prompt_too_long", TOLD)
+        assert (played.result.text, played.reasons, len(w.requests)) == ("As you said", [], 1)
+        await w.goes_on()
+
+
+async def test_t23_a_host_that_always_takes_too_much_comes_to_an_end(autojump_clock: MockClock) -> None:
+    keeper = ScriptedKeeper(forced=[last_only] * 9)
+    async with world(answer(OVER), repeat=True, info=INFO, keeper=keeper) as w:
+        played = await w.play()
+        assert played.reasons == ["overflow_prune_retry", "reactive_compact_retry"]
+        assert played.stop_reason == "prompt_too_long"
+        await w.goes_on()
+
+
+@pytest.mark.parametrize(
+    ("said", "info", "settings"),
+    [
+        pytest.param(answer(Usage(input=1_000, output=900)), INFO, None, id="just filled"),
+        pytest.param(answer(OVER), attrs.evolve(INFO, is_known=False), None, id="a window that was assumed"),
+        pytest.param([ProviderItem("0", "web_search", "{}"), *answer(OVER)], INFO, None, id="hosted tools read too"),
+        pytest.param(
+            [UsageReported(OVER), *answer(Usage(input=900))], INFO, None, id="the last count is the one that counts"
+        ),
+    ],
+)
+async def test_t23_what_is_no_overflow(
+    autojump_clock: MockClock, said: Answer, info: ModelInfo, settings: Settings | None
+) -> None:
+    keeper = ScriptedKeeper(forced=[last_only])
+    async with world(said, info=info, keeper=keeper, settings=settings) as w:
+        played = await w.play()
+    assert (played.stop_reason, played.result.text, keeper.asked) == ("completed", "As you said", [])
+
+
+async def test_t23_calls_of_such_an_answer_are_not_run_twice(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    asks: Answer = [*call("read", {"name": "a"}, id="1"), *done("calls", usage=OVER)]
+    keeper = ScriptedKeeper(forced=[last_only])
+    async with world(asks, DONE, info=INFO, tools=bench.tools(), keeper=keeper) as w:
+        played = await w.play()
+    assert (played.stop_reason, played.reasons, keeper.asked) == ("completed", ["next_step"], [])
+    assert played.statuses == ["completed"]
+
+
+async def test_t23_an_answer_that_reached_the_end_of_the_window_makes_room(autojump_clock: MockClock) -> None:
+    keeper = ScriptedKeeper(forced=[last_only])
+    async with world(ENDED, DONE, keeper=keeper) as w:
+        played = await w.play()
+    assert (played.stop_reason, played.result.text) == ("completed", "Done.")
+    assert played.reasons == ["overflow_prune_retry"]
+
+
+async def test_t23_an_answer_that_reached_the_end_of_the_window_is_kept_as_far_as_it_got(
+    autojump_clock: MockClock,
+) -> None:
+    async with world(ENDED) as w:
+        played = await w.play()
+        assert (played.stop_reason, played.result.text) == ("prompt_too_long", "Half of")
+        told = "the answer reached the end of the model's window: model_context_window_exceeded"
+        assert played.result.detail == told
+        await w.goes_on()
