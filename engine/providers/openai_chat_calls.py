@@ -14,7 +14,7 @@ grow any more. An answer that was cut leaves a call undone that is not whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import attrs
 
@@ -65,21 +65,11 @@ class Calls:
         """Whether there is a call that can be run."""
         return any(call.is_done for call in self._calls)
 
-    def read(self, deltas: Iterable[object], out: list[StreamEvent]) -> None:
-        """Take the deltas of calls of one event."""
-        for delta in deltas:
-            self._read(as_object(delta), out)
-
-    def read_whole(self, calls: Iterable[object], out: list[StreamEvent]) -> None:
-        """Take the calls of an answer that was not streamed: none of them is a part of another."""
-        for number, call in enumerate(calls):
-            self._read(as_object(call) | {"index": number}, out)
-
     def read_legacy(self, function: object, out: list[StreamEvent]) -> None:
         """Take a delta of the one call that there was before there were tools."""
         facts = as_object(function)
         if text(facts, "name") or text(facts, "arguments"):
-            self._read({"index": -1, "function": facts}, out)
+            self.read({"index": -1, "function": facts}, out)
 
     def finish(self, out: list[StreamEvent], *, was_cut: bool) -> None:
         """End all calls; those which are not whole stay open if the answer *was_cut*."""
@@ -91,7 +81,8 @@ class Calls:
             if call.is_whole() or not was_cut:
                 _end(call, out)
 
-    def _read(self, delta: Json, out: list[StreamEvent]) -> None:
+    def read(self, delta: Json, out: list[StreamEvent]) -> None:
+        """Take a delta of a call."""
         function = as_object(delta.get("function"))
         name, piece = text(function, "name"), _arguments(function.get("arguments"))
         call = self._find(delta, name, piece)

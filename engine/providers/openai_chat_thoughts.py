@@ -36,6 +36,8 @@ class Thought:
     id: str
     field: Field = "reasoning_details"
     details: list[Json] = attrs.field(factory=list[Json])
+    # Of `details`, the one that the text is of.
+    _text: Json | None = attrs.field(default=None, init=False)
 
     def open(self, out: list[StreamEvent]) -> None:
         """Announce it."""
@@ -46,22 +48,22 @@ class Thought:
         if piece:
             out.append(ReasoningChunk(self.id, piece))
 
+    def takes(self, detail: Json) -> bool:
+        """Whether *detail* is a part of this block: another piece of text is another block."""
+        return self._text is None or not visible_name(detail) or _goes_on(self._text, detail)
+
     def note(self, detail: Json, field: Field) -> None:
         """Take what stands beside the text."""
         self.field = field
-        rest = {name: value for name, value in detail.items() if name not in _VISIBLE or name != visible_name(detail)}
-        before = next((known for known in reversed(self.details) if _goes_on(known, rest)), None)
-        if before is None:
-            self.details.append(rest)
-        else:
-            before.update({name: value for name, value in rest.items() if value or name not in before})
-
-    def takes(self, detail: Json) -> bool:
-        """Whether *detail* is a part of this block: another piece of text is another block."""
-        if not visible_name(detail):
-            return True
-        texts = [known for known in self.details if _is_text(known)]
-        return not texts or _goes_on(texts[-1], detail)
+        name = visible_name(detail)
+        if self._text is not None and name and _goes_on(self._text, detail):
+            if any(value and self._text.get(word) != value for word, value in detail.items() if word != name):
+                self._text.update({word: value for word, value in detail.items() if value and word != name})
+            return
+        rest = {word: value for word, value in detail.items() if word != name}
+        self.details.append(rest)
+        if name:
+            self._text = rest
 
     def close(self, out: list[StreamEvent]) -> None:
         """End it."""
@@ -72,7 +74,10 @@ class Thought:
 
 def visible_name(detail: Json) -> str:
     """Return the name of the member that holds a detail's text; empty: it has none."""
-    return next((name for name in _VISIBLE if isinstance(detail.get(name), str)), "")
+    for name in _VISIBLE:
+        if isinstance(detail.get(name), str):
+            return name
+    return ""
 
 
 def shown(details: Sequence[Json]) -> str:
@@ -88,15 +93,10 @@ def details_of(delta: Json) -> tuple[Field, list[Json]]:
     return "reasoning_details", []
 
 
-def _is_text(detail: Json) -> bool:
-    return text(detail, "type") in {"reasoning.text", "reasoning.summary", "thinking"}
-
-
 def _goes_on(before: Json, detail: Json) -> bool:
     """Whether *detail* adds to *before*: the same piece of text."""
     return (
-        _is_text(before)
-        and before.get("type") == detail.get("type")
+        before.get("type") == detail.get("type")
         and before.get("index") == detail.get("index")
         and (not detail.get("id") or before.get("id") in {None, detail.get("id")})
         # Nothing is added to what was signed, but a signature that is told again.
