@@ -13,7 +13,7 @@ what else shows who asked; see `engine.testing.scrubbing`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -25,14 +25,17 @@ import httpx
 from engine.errors import ConfigError
 from engine.ports import Model
 from engine.providers.host_table import BY_NAME
+from engine.providers.hosts import WireName
 from engine.providers.http import HttpModel
 from engine.providers.wire import Body
 from engine.testing import cassette
 from engine.testing.cassette import Exchange
 from engine.testing.scrubbing import Scrubber
 
-_PROTOCOLS = {
+# What a recording calls them.
+PROTOCOLS: Mapping[WireName, str] = {
     "anthropic": "anthropic-messages",
+    "vertex_anthropic": "anthropic-messages",
     "openai_chat": "openai-chat",
     "openai_responses": "openai-responses",
     "gemini": "gemini",
@@ -150,7 +153,7 @@ def _exchange(provider: str, response: httpx.Response, scrubber: Scrubber, *, se
     return Exchange(
         provider=provider,
         host=provider,
-        protocol=_PROTOCOLS[row.wire] if row is not None else "",
+        protocol=PROTOCOLS[row.wire] if row is not None else "",
         method=response.request.method,
         url=scrubber.url(str(response.request.url)),
         sent=scrubber.data(sent),

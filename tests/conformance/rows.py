@@ -14,15 +14,16 @@ from engine.providers.hosts import Host, WireName
 from engine.providers.http import Endpoint, HttpModel
 from engine.providers.registry import wire_format
 
-WIRES: Mapping[str, WireName] = {
-    "anthropic-messages": "anthropic",
-    "openai-chat": "openai_chat",
-    "mistral-chat": "openai_chat",
-    "groq-chat": "openai_chat",
-    "openai-responses": "openai_responses",
-    "gemini": "gemini",
-    "bedrock-converse": "bedrock",
-    "cohere-v2": "cohere",
+# What our table calls a protocol, its own form first.
+WIRES: Mapping[str, tuple[WireName, ...]] = {
+    "anthropic-messages": ("anthropic", "vertex_anthropic"),
+    "openai-chat": ("openai_chat",),
+    "mistral-chat": ("openai_chat",),
+    "groq-chat": ("openai_chat",),
+    "openai-responses": ("openai_responses",),
+    "gemini": ("gemini",),
+    "bedrock-converse": ("bedrock",),
+    "cohere-v2": ("cohere",),
 }
 # Where the recordings have another name for a host than we.
 _OURS = {
@@ -34,19 +35,19 @@ _OURS = {
 }
 
 
-def row_of(host: str, wire: WireName) -> Host:
-    """Return the row of *host* that speaks *wire*.
+def row_of(host: str, *wires: WireName) -> Host:
+    """Return the row of *host* that speaks one of *wires*.
 
     A host that has a row, but not for this wire format, is one that a user has added
     with that row's peculiarities; one without a row is added with none.
     """
     name = _OURS.get(host, host)
     for row in rows_of(host):
-        if row.wire == wire:
+        if row.wire in wires:
             return row
     if name in BY_NAME:
-        return attrs.evolve(BY_NAME[name], wire=wire)
-    return Host(name=name, title=name, wire=wire)
+        return attrs.evolve(BY_NAME[name], wire=wires[0])
+    return Host(name=name, title=name, wire=wires[0])
 
 
 def rows_of(host: str) -> list[Host]:

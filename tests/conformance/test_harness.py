@@ -17,7 +17,7 @@ from tests.conformance.answers import Answer, Part, play
 from tests.conformance.cases import Case
 from tests.conformance.glued import answers_in, as_one
 from tests.conformance.meaning import as_far_as_it_goes, check_meaning, strings_of, usage_of
-from tests.conformance.rows import model_at, row_of
+from tests.conformance.rows import WIRES, model_at, row_of
 from tests.conformance.test_errors import exception_frame
 from tests.conformance.test_recorded import check
 
@@ -272,17 +272,19 @@ def test_models_are_named_in_the_body_or_in_the_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "wire", "name", "is_known"),
+    ("host", "protocol", "name", "wire", "is_known"),
     [
-        ("azure", "openai_chat", "azure-chat", True),
-        ("azure", "openai_responses", "azure", True),
-        ("llama-cpp", "openai_chat", "llamacpp", True),
-        ("openrouter", "openai_responses", "openrouter", True),
-        ("nobody.example", "openai_chat", "nobody.example", False),
+        ("azure", "openai-chat", "azure-chat", "openai_chat", True),
+        ("azure", "openai-responses", "azure", "openai_responses", True),
+        ("llama-cpp", "openai-chat", "llamacpp", "openai_chat", True),
+        ("openrouter", "openai-responses", "openrouter", "openai_responses", True),
+        ("mistral", "mistral-chat", "mistral", "openai_chat", True),
+        ("vertex-anthropic", "anthropic-messages", "vertex-anthropic", "vertex_anthropic", True),
+        ("nobody.example", "openai-chat", "nobody.example", "openai_chat", False),
     ],
 )
-def test_rows(host: str, wire: Any, name: str, is_known: bool) -> None:
-    row = row_of(host, wire)
+def test_rows(host: str, protocol: str, name: str, wire: str, is_known: bool) -> None:
+    row = row_of(host, *WIRES[protocol])
     assert (row.name, row.wire, bool(row.base_url)) == (name, wire, is_known)
 
 

@@ -36,7 +36,7 @@ ORDINARY = {
 async def test_a_recorded_answer(path: Path) -> None:
     case = Case.read(path)
     exchange = case.exchange
-    at = partial(model_at, row=row_of(exchange.host, WIRES[exchange.protocol]), model=case.model)
+    at = partial(model_at, row=row_of(exchange.host, *WIRES[exchange.protocol]), model=case.model)
     seed = crc32(path.name.encode())
     one_by_one: list[Answer] = []
     for single in answers_in(exchange):

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 import attrs
@@ -24,13 +24,14 @@ from engine.ports import Model
 from engine.providers.auth import Auth, KeyAuth
 from engine.providers.catalog import info_of
 from engine.providers.host_table import BY_NAME
+from engine.providers.hosts import WireName
 from engine.providers.http import Endpoint, HttpModel
 from engine.providers.registry import resolve, wire_format
 from engine.testing import ScriptedProvider, cassette
 from engine.testing.cassette import Exchange
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import LoopbackServer
-from engine.testing.record import Recorder
+from engine.testing.record import PROTOCOLS, Recorder
 from engine.testing.replay import ReplayServer
 from engine.testing.script import Answer, Break, HttpFailure, Pause, call, done, reasoning, text
 from engine.testing.scrubbing import Scrubber
@@ -242,6 +243,10 @@ async def test_an_exchange_holds_what_was_asked_of_whom(tmp_path: Path) -> None:
     assert (said["role"], said["content"][0]["text"]) == ("user", "0")
     assert (exchange.status, exchange.content_type, exchange.is_whole) == (200, "text/event-stream", True)
     assert set(exchange.headers) == {"content-type"}
+
+
+def test_every_wire_format_has_a_name_on_cassettes() -> None:
+    assert set(PROTOCOLS) == set(get_args(WireName))
 
 
 async def test_an_answer_that_breaks_off_is_kept_as_far_as_it_came(tmp_path: Path) -> None:
