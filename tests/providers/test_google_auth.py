@@ -25,6 +25,7 @@ from engine.providers.google_auth import KEY_FILE, SCOPE, GoogleAuth, _ask, _ren
 from engine.providers.registry import ProviderModel, resolve
 from engine.providers.wire import Body
 from engine.testing.loopback import Connection, LoopbackServer, ReceivedRequest
+from engine.threads import current_limiter
 
 pytest.importorskip("google.auth", reason="the extra vertex is not installed")
 
@@ -108,13 +109,16 @@ async def test_a_service_account_gets_a_token_and_keeps_it(tmp_path: Path, key: 
     assert (request.method, request.target) == ("POST", "/token")
     (assertion,) = parse_qs(request.body.decode())["assertion"]
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    claims: Any = jwt.decode(assertion, certs=public, verify=True, audience="https://oauth2.googleapis.com/token")
+    untyped: Any = jwt
+    claims = untyped.decode(assertion, certs=public, verify=True, audience="https://oauth2.googleapis.com/token")
     assert (claims["iss"], claims["scope"]) == (MAIL, SCOPE)
     assert "token-1" not in repr(auth)
 
 
 async def test_many_requests_at_once_ask_once(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
+    """And while they wait, the threads are there for others."""
     server = TokenServer()
+    server.go_on = trio.Event()
     seen: list[Mapping[str, str]] = []
 
     async def ask(auth: GoogleAuth) -> None:
@@ -125,6 +129,9 @@ async def test_many_requests_at_once_ask_once(tmp_path: Path, key: rsa.RSAPrivat
         async with trio.open_nursery() as askers:
             for _ in range(50):
                 askers.start_soon(ask, auth)
+            await server.asked.wait()
+            assert current_limiter().borrowed_tokens == 1
+            server.go_on.set()
         nursery.cancel_scope.cancel(reason="the test is over")
     assert seen == [{"authorization": "Bearer token-1"}] * 50
     assert len(server.requests) == 1
