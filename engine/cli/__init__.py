@@ -23,6 +23,7 @@ usage: engine COMMAND [ARGUMENTS]
 
 commands:
   run     give the agent a task, and watch it work
+  models  list the models that can be used here, and what the others lack
   demo    see it work: offline, without a key, in a scratch folder
 
 `engine COMMAND --help` says more about a command.
@@ -34,9 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     first = arguments[0] if arguments else ""
     if first in {"--version", "-V"}:
-        return _say(f"engine {__version__}\n")
+        return say(f"engine {__version__}\n")
     if first in {"--help", "-h", "help"}:
-        return _say(USAGE)
+        return say(USAGE)
     if not first:
         _say_wrong(USAGE)
         return 2
@@ -56,6 +57,10 @@ def _command(name: str) -> Callable[[list[str]], int] | None:
             from engine.cli.run import main as run
 
             return run
+        case "models":
+            from engine.cli.models import main as models
+
+            return models
         case "demo":
             from engine.cli.demo import main as demo
 
@@ -64,8 +69,8 @@ def _command(name: str) -> Callable[[list[str]], int] | None:
             return None
 
 
-def _say(text: str) -> int:
-    """Write to standard output; a reader who has left is no error worth a traceback."""
+def say(text: str) -> int:
+    """Write to standard output, and return the exit code; a reader who has left is no error worth a traceback."""
     if sys.stdout is None:  # it is where it was closed
         return 0
     try:

@@ -21,6 +21,7 @@ def test_the_help_names_every_command(flag: str, capsys: pytest.CaptureFixture[s
     assert main([flag]) == 0
     out = capsys.readouterr().out
     assert "run " in out
+    assert "models " in out
     assert "demo " in out
 
 
@@ -39,7 +40,7 @@ def test_an_unknown_command(word: str, capsys: pytest.CaptureFixture[str]) -> No
     assert "\x1b" not in err
 
 
-@pytest.mark.parametrize("command", ["run", "demo"])
+@pytest.mark.parametrize("command", ["run", "models", "demo"])
 def test_each_command_helps(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     assert f"usage: engine {command}" in capsys.readouterr().out

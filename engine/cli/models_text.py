@@ -1,0 +1,216 @@
+"""What `engine models` says: for people, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from engine.cli.text import Symbols, visible
+from engine.model import ModelInfo
+from engine.providers import prices
+
+if TYPE_CHECKING:
+    from engine.cli.models import Report
+
+# So many models of one host are enough to choose from; the rest is a command away.
+_SHOWN: Final = 8
+# These don't hold a conversation.
+_NO_CHAT: Final = re.compile(
+    r"image|audio|realtime|tts|transcri|embed|moderation|computer-use|live|sonic|robotics|search|guard|veo|lyria"
+    r"|babbage|davinci|curie|^ft:|^ada$|instruct-beta|gpt-3|deep-research|omni"
+)
+# Not how many billions of parameters, and no date.
+_VERSION: Final = re.compile(r"(?<![\dx])\d{1,2}(?![\dbx])")
+_HEADINGS: Final = ("window", "answer", "input", "output")
+
+
+def as_json(reports: Sequence[Report]) -> str:
+    """Return all of it as one JSON document."""
+    hosts = [
+        {
+            "name": report.host.name,
+            "title": report.host.title,
+            "usable": not report.why_not,
+            "why_not": report.why_not or None,
+            "note": report.host.note or None,
+            "wire": report.host.wire,
+            "local": report.host.is_local,
+            "configured": report.is_configured,
+            "models": [_document(info) for info in report.models],
+        }
+        for report in reports
+    ]
+    return json.dumps({"hosts": hosts, "prices": prices.source()}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _document(info: ModelInfo) -> dict[str, object]:
+    return {
+        "name": info.name,
+        "context": info.context,
+        "output": info.output,
+        "limits_known": info.is_known,
+        "parallel": info.parallel,
+        "prices": _prices(info) if _has_prices(info) else None,
+        "long_prices": [{"above": long.above, **_prices(long)} for long in info.long_prices],
+    }
+
+
+def _prices(of: object) -> dict[str, float]:
+    return {name: getattr(of, f"price_{name}") for name in ("input", "output", "cache_read", "cache_write")}
+
+
+def _has_prices(info: ModelInfo) -> bool:
+    return bool(info.price_input or info.price_output)
+
+
+# -- for people --------------------------------------------------------------------------------
+
+
+def as_text(
+    reports: Sequence[Report], width: int, symbols: Symbols, *, is_one: bool, is_all: bool, can_run_files: bool
+) -> str:
+    """Return it for people, on lines of at most *width* characters but for the names of models.
+
+    Args:
+        reports: what there is to say.
+        width: of a line.
+        symbols: the signs there are.
+        is_one: all about one host was asked for.
+        is_all: every model was asked for.
+        can_run_files: models in files can be used.
+    """
+    page = _Page(max(40, width), symbols, None if is_one or is_all else _SHOWN)
+    usable = [report for report in reports if not report.why_not]
+    others = [report for report in reports if report.why_not]
+    lines: list[str] = []
+    if usable or is_all or is_one:
+        listed = usable if not (is_all or is_one) else list(reports)
+        lines += page.heading()
+        for report in listed:
+            lines += ["", *page.host(report)]
+    else:
+        lines += page.wrapped(
+            "No host can be used here yet: set the key of one of these, or start a server of your own."
+        )
+    if others and not (is_one or is_all):
+        lines += ["", "Not usable here:", "", *page.reasons(others)]
+    lines += ["", *page.wrapped(_footer(can_run_files=can_run_files))]
+    return "\n".join(lines) + "\n"
+
+
+def _footer(*, can_run_files: bool) -> str:
+    needs = "" if can_run_files else ", with the extra local: pip install 'nursery-engine[local]'"
+    return (
+        f"Sizes in tokens, ~ where they are a guess; prices in dollars for a million tokens ({prices.source()}). "
+        f"local:FILE runs a GGUF file of your own{needs}. `engine models HOST` says more about one host."
+    )
+
+
+@attrs.frozen
+class _Page:
+    """Lays out lines of one width."""
+
+    width: int
+    symbols: Symbols
+    most: int | None
+
+    def wrapped(self, text: str, indent: str = "", first: str | None = None) -> list[str]:
+        """Return *text* on lines."""
+        return textwrap.wrap(
+            visible(text),
+            self.width,
+            initial_indent=indent if first is None else first,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+    def heading(self) -> list[str]:
+        """Return the line above the figures."""
+        return [f"{'':{self._name_width}}{''.join(f'{word:>{self._column}}' for word in _HEADINGS)}"]
+
+    @property
+    def _name_width(self) -> int:
+        return self.width - self._column * len(_HEADINGS)
+
+    @property
+    def _column(self) -> int:
+        return 9 if self.width >= 60 else 7
+
+    def host(self, report: Report) -> list[str]:
+        """Return what there is to say of one host."""
+        host = report.host
+        sign = self.symbols.done if not report.why_not else self.symbols.failed
+        about = f"{sign} {host.name}: {host.title}" + (f" ({host.note})" if host.note and not report.why_not else "")
+        lines = self.wrapped(about, "    ", "")
+        if report.why_not:
+            lines += self.wrapped(_brief(report), "    ")
+        models = sorted(report.models, key=_newest_first)
+        if self.most is not None:
+            models = [info for info in models if not _NO_CHAT.search(_own_name(info))] or models
+        shown = models[: self.most]
+        lines += [line for info in shown for line in self._model(info)]
+        if len(report.models) > len(shown):
+            rest = len(report.models) - len(shown)
+            lines.append(f"  and {rest} more: engine models {host.name}")
+        if not models:
+            lines += self.wrapped(f"Any model of its own, by the host's name for it: {host.name}/{host.example}", "  ")
+        return lines
+
+    def _model(self, info: ModelInfo) -> Iterator[str]:
+        name = f"  {visible(info.name)}"
+        figures = "".join(f"{figure:>{self._column}}" for figure in _figures(info))
+        if len(name) < self._name_width:
+            yield f"{name:{self._name_width}}{figures}"
+        else:  # a name that is cut could not be used
+            yield name
+            yield f"{'':{self._name_width}}{figures}"
+
+    def reasons(self, reports: Sequence[Report]) -> list[str]:
+        """Return why each of these can't be used."""
+        column = max(len(report.host.name) for report in reports) + 4
+        return [
+            line
+            for report in reports
+            for line in self.wrapped(_brief(report), " " * column, f"  {report.host.name:{column - 2}}")
+        ]
+
+
+def _brief(report: Report) -> str:
+    reason = report.why_not.removeprefix(f"no key for {report.host.name}: ")
+    return reason.replace("set the environment variable ", "set ")
+
+
+def _figures(info: ModelInfo) -> tuple[str, str, str, str]:
+    guess = "" if info.is_known else "~"
+    asked, told = (_money(info.price_input), _money(info.price_output)) if _has_prices(info) else ("-", "-")
+    return f"{guess}{_size(info.context)}", f"{guess}{_size(info.output)}", asked, told
+
+
+def _size(tokens: int) -> str:
+    """Return a number of tokens: `8.2k`, `131k`, `1.05M`."""
+    if tokens >= 999_500:
+        return f"{tokens / 1_000_000:.2f}".rstrip("0").rstrip(".") + "M"
+    if tokens >= 9_950:
+        return f"{tokens / 1_000:.0f}k"
+    return f"{tokens / 1_000:.1f}".removesuffix(".0") + "k" if tokens >= 1_000 else str(tokens)
+
+
+def _money(price: float) -> str:
+    return f"{price:.4f}".rstrip("0").rstrip(".") if price < 0.1 else f"{price:.2f}"
+
+
+def _own_name(info: ModelInfo) -> str:
+    return info.name.partition("/")[2].lower()
+
+
+def _newest_first(info: ModelInfo) -> tuple[object, ...]:
+    """Return what sorts names by their version, the highest first; dates are none."""
+    name = _own_name(info)
+    version = [-int(number) for number in _VERSION.findall(name)][:2]
+    return (*version, *[1] * (2 - len(version)), name)
