@@ -2,8 +2,8 @@
 
 An answer that was not streamed has the same content type and is one JSON object: the
 first character tells which it is. Elements are found by counting brackets outside of
-strings, so each byte is looked at once, however the bytes are cut; what an element
-means is for the JSON parser to say.
+strings, and no byte is looked at again when more come, however they are cut; what an
+element means is for the JSON parser to say.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from engine.providers.sse import ServerSentEvent
 DOCUMENT = "document"
 _MESSAGE = "message"
 _BETWEEN = re.compile(rb"[\s,]*")
-_OUTSIDE = re.compile(rb'["{}\[\]]')
+# A string without escapes is passed at once, if its end is there.
+_OUTSIDE = re.compile(rb'"[^"\\]*"|["{}\[\]]')
 _INSIDE = re.compile(rb'["\\]')
-_OPENING = b"{["
 
 
 @attrs.define(eq=False)
@@ -93,8 +93,12 @@ class JsonFraming:
                 case b"\\":
                     self._after_backslash = place == len(data)
                     place = min(place + 1, len(data))
-                case bracket:
-                    self._depth += 1 if bracket in _OPENING else -1
+                case b"{" | b"[":
+                    self._depth += 1
+                case b"}" | b"]":
+                    self._depth -= 1
+                case _:
+                    pass
         return place
 
     def _element(self) -> ServerSentEvent:
