@@ -413,6 +413,14 @@ def test_what_is_short_is_no_secret_unless_it_is_said_to_be() -> None:
     assert Scrubber.of(["12", ""], "https://h/", []).text("a word, 12") == "a word, [secret]"
 
 
+def test_a_body_that_is_no_json_is_searched_all_the_same(tmp_path: Path) -> None:
+    odd = b'{"text": "\\x", "text": "long-sec"} {"text": "ret"} \xff'
+    with pytest.raises(ConfigError, match="several pieces"):
+        Scrubber.of(["long-secret"], "https://h/", []).answer(odd, is_binary=False)
+    path = cassette.write(attrs.evolve(EXCHANGE, sent=b"no json", body=odd), tmp_path, "one")
+    assert cassette.read(path) == attrs.evolve(EXCHANGE, sent=b"", body=odd)
+
+
 def test_a_short_secret_is_not_looked_for_in_pieces() -> None:
     body = b'{"text":"m"}{"text":"an"}{"text":"y any"}'
     clean = b'{"text":"m"}{"text":"an"}{"text":"y [secret]"}'
