@@ -1,8 +1,7 @@
 """The neutral transcript as a request to Cohere's chat API (version 2).
 
-Words beside calls are refused where they stand as text: they are the plan of the calls.
-A thought beside calls is taken in the plan's place. A result is a document, so that the
-answer can cite it.
+Words beside calls are refused where they stand as text: they are the plan of the calls,
+in whose place a thought may stand. A result is a document, so that the answer can cite it.
 """
 
 from __future__ import annotations
@@ -149,8 +148,9 @@ def _assistant_message(item: AssistantItem) -> Json:
     if calls:
         thoughts = [block for block in content if block["type"] == "thinking"]
         plan = "\n".join(said for part in item.parts if (said := _planned(part)))
-        message |= {"tool_calls": calls} | ({"content": thoughts} if thoughts else {"tool_plan": plan} if plan else {})
-        return message
+        # Only one of the two is taken; what the user has read too is the one to keep.
+        beside = {"tool_plan": plan} if plan else {"content": thoughts} if thoughts else {}
+        return message | {"tool_calls": calls} | beside
     if not any(block["type"] == "text" for block in content):
         return {}  # a thought without an answer
     return message | {"content": content}
