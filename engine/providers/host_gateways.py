@@ -58,6 +58,7 @@ GATEWAYS: tuple[Host, ...] = (
             efforts=_THREE,
             reasoning_field="reasoning_content",
             cache_key_field="prompt_cache_key",
+            session_headers=("x-session-affinity",),
         ),
     ),
     Host(
@@ -84,7 +85,7 @@ GATEWAYS: tuple[Host, ...] = (
         base_variables=("NVIDIA_BASE_URL",),
         key_variables=("NVIDIA_API_KEY",),
         example="openai/gpt-oss-120b",
-        quirks=Quirks(output="tool", reasoning_field="reasoning_content"),
+        quirks=Quirks(output="tool", forced_tools=False, reasoning_field="reasoning_content"),
     ),
     Host(
         name="huggingface",
@@ -174,7 +175,7 @@ GATEWAYS: tuple[Host, ...] = (
         base_variables=("INFERENCE_URL",),
         key_variables=("INFERENCE_KEY", "HEROKU_INFERENCE_KEY"),
         example="claude-4-5-sonnet",
-        quirks=Quirks(output="tool"),
+        quirks=Quirks(output="tool", stand_in_tool=True),
     ),
     Host(
         name="snowflake",
@@ -183,6 +184,11 @@ GATEWAYS: tuple[Host, ...] = (
         base_url="https://{SNOWFLAKE_ACCOUNT}.snowflakecomputing.com/api/v2/cortex/v1",
         key_variables=("SNOWFLAKE_TOKEN", "SNOWFLAKE_PAT"),
         example="claude-sonnet-4-5",
-        quirks=Quirks(output="tool", max_tokens_field="max_completion_tokens", reasoning_field="reasoning_details"),
+        quirks=Quirks(
+            output="tool",
+            stand_in_tool=True,
+            max_tokens_field="max_completion_tokens",
+            reasoning_field="reasoning_details",
+        ),
     ),
 )

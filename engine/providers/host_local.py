@@ -85,7 +85,9 @@ LOCAL: tuple[Host, ...] = (
         key_variables=("LITELLM_API_KEY", "LITELLM_PROXY_API_KEY", "LITELLM_MASTER_KEY"),
         key_optional=True,
         example="gpt-5.2",
-        quirks=Quirks(output="tool", effort_field="reasoning_effort", reasoning_field="reasoning_content"),
+        quirks=Quirks(
+            output="tool", stand_in_tool=True, effort_field="reasoning_effort", reasoning_field="reasoning_content"
+        ),
         is_local=True,
         asking="litellm",
         prices="-",

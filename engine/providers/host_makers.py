@@ -243,6 +243,7 @@ MAKERS: tuple[Host, ...] = (
         quirks=Quirks(
             user_media=frozenset(),
             output="tool",
+            forced_tools=False,
             effort_field="reasoning_effort",
             efforts=("low", "high", "max"),
             reasoning_field="reasoning_content",
@@ -285,6 +286,7 @@ MAKERS: tuple[Host, ...] = (
         prices="moonshotai",
         quirks=Quirks(
             output="tool",
+            forced_tools=False,
             schema="moonshot",
             reasoning_field="reasoning_content",
             cache_key_field="prompt_cache_key",
@@ -299,7 +301,9 @@ MAKERS: tuple[Host, ...] = (
         key_variables=("ZAI_API_KEY", "ZHIPU_API_KEY"),
         example="glm-4.7",
         prices="zai",
-        quirks=Quirks(output="tool", effort_field="thinking.type", reasoning_field="reasoning_content"),
+        quirks=Quirks(
+            output="tool", forced_tools=False, effort_field="thinking.type", reasoning_field="reasoning_content"
+        ),
         note="for the coding plan: ZAI_BASE_URL=https://api.z.ai/api/coding/paas/v4",
     ),
     Host(
@@ -321,6 +325,8 @@ MAKERS: tuple[Host, ...] = (
         base_variables=("DASHSCOPE_BASE_URL",),
         key_variables=("DASHSCOPE_API_KEY", "ALIBABA_API_KEY"),
         example="qwen3-coder-plus",
-        quirks=Quirks(output="tool", effort_field="enable_thinking", reasoning_field="reasoning_content"),
+        quirks=Quirks(
+            output="tool", forced_tools=False, effort_field="enable_thinking", reasoning_field="reasoning_content"
+        ),
     ),
 )
