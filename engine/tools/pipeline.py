@@ -162,7 +162,8 @@ async def _permit(site: CallSite, prepared: Prepared, decision: ToolDecision) ->
     if decision.verdict == "deny":
         return Settlement(status="denied", text=f"Denied by a hook: {decision.reason or 'no reason given'}")
     try:
-        need = check_need(prepared.tool.need(prepared.arguments))
+        told = prepared.tool.need(prepared.arguments, site.context)
+        need = check_need(await told if isinstance(told, Awaitable) else told)
     except Exception as error:  # noqa: BLE001  # the tool author's code; unknown rights are no rights
         return Settlement(status="denied", text=f"Denied: its permissions can't be told ({describe(error)})")
     query = PermissionQuery(
@@ -192,7 +193,7 @@ def check_need(need: object) -> Need:
     """Return *need*. Raises `ConfigError` if it is none: a question made of it would make no sense to anybody."""
     if not isinstance(need, Need):
         raise ConfigError(f"a right that is needed is told as a Need, not as {type(need).__name__}")
-    texts: tuple[object, ...] = (need.permission, need.detail)
+    texts: tuple[object, ...] = (need.permission, need.detail, need.metadata)
     several: tuple[object, ...] = (need.patterns, need.offers)
     if not all(_is_a(str, text) for text in texts) or not all(_is_texts(value) for value in several):
         raise ConfigError(f"a Need holds str, and tuples of str: not {need!r}")

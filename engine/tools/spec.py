@@ -7,8 +7,8 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar, overload
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 import attrs
 
@@ -36,6 +36,7 @@ class ToolOutput:
         failed: the tool worked, but what it ran reports failure (a non-zero exit).
         modify: changes the shared context, in call order once the batch is over (C4).
         metadata: JSON text for clients, never for the model.
+        is_cut: the tool has cut the text itself, and says so in it: it is not cut again.
         stop: end the turn after this step, with that reason (C11).
     """
 
@@ -45,19 +46,32 @@ class ToolOutput:
     failed: bool = False
     modify: Callable[[SharedContext], SharedContext] | None = None
     metadata: str = ""
+    is_cut: bool = False
     stop: str | None = None
 
 
 @attrs.frozen(kw_only=True)
 class Need:
-    """The right that a call needs, as its parsed arguments tell."""
+    """The right that a call needs, as its parsed arguments tell.
+
+    Attributes:
+        permission: its name.
+        patterns: what exactly it is needed for; rules are matched against each of them.
+        offers: what "always" may cover, the narrowest first.
+        detail: what a person reads: the command, the change.
+        metadata: the same for clients, as JSON text.
+    """
 
     permission: str
     patterns: tuple[str, ...] = ()
     offers: tuple[str, ...] = ()
     detail: str = ""
+    metadata: str = ""
 
 
+# Which part of a result that is too long is kept: its beginning, its end, or both.
+Direction = Literal["head", "tail", "both"]
+NeedOf = Callable[[object, "ToolContext"], "Need | Awaitable[Need]"]
 Body = Callable[[object, "ToolContext"], Awaitable["str | ToolOutput"]]
 
 
@@ -75,7 +89,10 @@ class Tool:
         timeout: seconds, then the call is aborted; None: as long as it takes.
         grace: seconds that it may clean up after a cancel.
         chain: with `Settings.chain`, its failure stops later calls like it.
-        need: the right that these arguments need.
+        need: the right that these arguments need, told at once or awaited.
+        direction: which part is kept of a result that is too long.
+        aliases: other names that a model may call it by; the call runs under its own.
+        offered: is it offered to the model of that name?
     """
 
     name: str
@@ -87,7 +104,10 @@ class Tool:
     timeout: float | None
     grace: float
     chain: bool
-    need: Callable[[object], Need]
+    need: NeedOf
+    direction: Direction = "both"
+    aliases: tuple[str, ...] = ()
+    offered: Callable[[str], bool] = lambda _: True
 
     @property
     def schema(self) -> ToolSchema:
@@ -97,6 +117,12 @@ class Tool:
 
 A = TypeVar("A", bound=attrs.AttrsInstance)
 Function = Callable[[A, "ToolContext"], Awaitable["str | ToolOutput"]]
+NeedFunction = (
+    Callable[[A], Need]
+    | Callable[[A], Awaitable[Need]]
+    | Callable[[A, "ToolContext"], Need]
+    | Callable[[A, "ToolContext"], Awaitable[Need]]
+)
 
 
 @overload
@@ -111,7 +137,10 @@ def tool(
     timeout: float | None = None,
     grace: float = GRACE,
     chain: bool = False,
-    need: Callable[[A], Need] | None = None,
+    need: NeedFunction[A] | None = None,
+    direction: Direction = "both",
+    aliases: Sequence[str] = (),
+    offered: Callable[[str], bool] | None = None,
 ) -> Callable[[Function[A]], Tool]: ...
 def tool(
     function: Function[A] | None = None,
@@ -124,7 +153,10 @@ def tool(
     timeout: float | None = None,
     grace: float = GRACE,
     chain: bool = False,
-    need: Callable[[A], Need] | None = None,
+    need: NeedFunction[A] | None = None,
+    direction: Direction = "both",
+    aliases: Sequence[str] = (),
+    offered: Callable[[str], bool] | None = None,
 ) -> Tool | Callable[[Function[A]], Tool]:
     """Make a `Tool` of an async function `(arguments, context)`.
 
@@ -154,6 +186,9 @@ def tool(
             grace=grace,
             chain=chain,
             need=need,
+            direction=direction,
+            aliases=aliases,
+            offered=offered,
         )
 
     return make if function is None else make(function)
@@ -169,7 +204,10 @@ def _make(
     timeout: float | None,
     grace: float,
     chain: bool,
-    need: Callable[[A], Need] | None,
+    need: NeedFunction[A] | None,
+    direction: Direction,
+    aliases: Sequence[str],
+    offered: Callable[[str], bool] | None,
 ) -> Tool:
     function: object = body
     if not callable(function) or not inspect.iscoroutinefunction(inspect.unwrap(function)):
@@ -184,6 +222,9 @@ def _make(
         raise ConfigError(f"the grace of tool {chosen} must be a finite number, not negative, but is {grace!r}")
     _check_function("safe", safe, chosen, or_else=bool)
     _check_function("need", need, chosen, or_else=types.NoneType)
+    _check_function("offered", offered, chosen, or_else=types.NoneType)
+    if direction not in typing.get_args(Direction):
+        raise ConfigError(f"the direction of tool {chosen} must be 'head', 'tail' or 'both', not {direction!r}")
     schema_of(arguments)
     return Tool(
         name=chosen,
@@ -195,8 +236,30 @@ def _make(
         timeout=timeout,
         grace=grace,
         chain=chain,
-        need=typing.cast("Callable[[object], Need]", need) if need is not None else lambda _: Need(permission=chosen),
+        need=_need_of(need, chosen),
+        direction=direction,
+        aliases=tuple(_name(alias) for alias in _several(aliases)),
+        offered=offered or (lambda _: True),
     )
+
+
+def _need_of(need: NeedFunction[A] | None, name: str) -> NeedOf:
+    """Return *need* as a function of the arguments and the context, whichever of its forms it has."""
+    if need is None:
+        return lambda _, __: Need(permission=name)
+    parameters = inspect.signature(need).parameters
+    if len(parameters) == 1:
+        of_arguments = typing.cast("Callable[[object], Need | Awaitable[Need]]", need)
+        return lambda arguments, _: of_arguments(arguments)
+    if len(parameters) == 2:
+        return typing.cast("NeedOf", need)
+    raise ConfigError(f"'need' of tool {name} takes its arguments, and the context if it likes, not {len(parameters)}")
+
+
+def _several(names: object) -> Sequence[str]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise ConfigError(f"aliases are a sequence of names, not {names!r}")
+    return typing.cast("Sequence[str]", names)
 
 
 def _name(name: object) -> str:

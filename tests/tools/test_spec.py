@@ -15,6 +15,7 @@ from engine.errors import ConfigError
 from engine.messages import ImagePart
 from engine.model import ToolSchema
 from engine.tools.spec import GRACE, Need, Tool, ToolOutput, tool
+from tests.support.needs import need_of
 
 
 @attrs.frozen
@@ -64,7 +65,7 @@ def test_a_tool_made_of_a_function_and_nothing_else() -> None:
     assert (made.name, made.description, made.arguments, made.body) == ("look", "Look at something.\n\nMore about it.", Look, look)  # fmt: skip
     assert (made.read_only, made.timeout, made.grace, made.chain) == (False, None, GRACE, False)
     assert made.safe(Look("a")) is False
-    assert made.need(Look("a")) == Need(permission="look")
+    assert need_of(made, Look("a")) == Need(permission="look")
 
 
 def test_a_tool_made_with_everything() -> None:
@@ -81,7 +82,7 @@ def test_a_tool_made_with_everything() -> None:
     assert (made.name, made.description) == ("Look-2", "Said here.\nIndented.")
     assert (made.read_only, made.timeout, made.grace, made.chain) == (True, 3, 0, True)
     assert [made.safe(Look("a", deep)) for deep in (False, True)] == [True, False]
-    assert made.need(Look("a")) == Need(permission="read", patterns=("a",))
+    assert need_of(made, Look("a")) == Need(permission="read", patterns=("a",))
 
 
 @pytest.mark.parametrize(

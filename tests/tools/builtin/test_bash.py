@@ -16,6 +16,7 @@ from engine.tools.builtin.bash import BASH, HEAD_BYTES, TAIL_BYTES, Bash, bash
 from engine.tools.context import ToolContext
 from engine.tools.spec import GRACE, Need, ToolOutput
 from engine.tools.strays import find_marked
+from tests.support.needs import need_of
 from tests.tools.builtin.conftest import Listener
 
 pytestmark = pytest.mark.os
@@ -203,4 +204,4 @@ def test_the_default_timeout() -> None:
 
 
 def test_the_right_it_needs() -> None:
-    assert BASH.need(Bash("rm x")) == Need(permission="bash", patterns=("rm x",), offers=("rm x",), detail="rm x")
+    assert need_of(BASH, Bash("rm x")) == Need(permission="bash", patterns=("rm x",), offers=("rm x",), detail="rm x")

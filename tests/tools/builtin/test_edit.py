@@ -15,6 +15,7 @@ from engine.tools.builtin.edit import EDIT, Edit, Replaced, edit, replace
 from engine.tools.builtin.files import MAX_TEXT_BYTES
 from engine.tools.context import ToolContext
 from engine.tools.spec import Need
+from tests.support.needs import need_of
 
 
 def replaced(text: str, old: str, new: str, *, all: bool = False) -> Replaced:  # noqa: A002
@@ -150,6 +151,6 @@ def test_once_means_once(text: str, old: str, new: str) -> None:
 
 
 def test_the_right_it_needs() -> None:
-    assert EDIT.need(Edit("f", "a", "b")) == Need(
+    assert need_of(EDIT, Edit("f", "a", "b")) == Need(
         permission="edit", patterns=("f",), offers=("f",), detail="--- f\n+++ f\n-a\n+b\n"
     )

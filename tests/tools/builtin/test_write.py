@@ -17,6 +17,7 @@ from engine.tools.builtin.files import replace_file
 from engine.tools.builtin.write import WRITE, Write, write
 from engine.tools.context import ToolContext
 from engine.tools.spec import Need
+from tests.support.needs import need_of
 
 
 async def test_a_new_file(ctx: ToolContext, tmp_path: Path) -> None:
@@ -190,6 +191,6 @@ async def test_a_cancel_waits_for_a_write_that_has_begun(
 
 
 def test_the_right_it_needs() -> None:
-    assert WRITE.need(Write("a.txt", "x\n")) == Need(
+    assert need_of(WRITE, Write("a.txt", "x\n")) == Need(
         permission="edit", patterns=("a.txt",), offers=("a.txt",), detail="+++ a.txt, all of it:\n+x\n"
     )
