@@ -53,6 +53,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "providers.decoding",
             "providers.encoding",
             "providers.failures",
+            "providers.extra_body",
             "providers.families",
             "providers.gemini*",
             "providers.host_*",

@@ -30,7 +30,7 @@ from typing import Literal, cast
 
 import attrs
 
-from engine.messages import Citation, FinishReason, Usage
+from engine.messages import Citation, Usage
 from engine.model import (
     Cited,
     Finished,
@@ -49,30 +49,12 @@ from engine.model import (
 )
 from engine.providers.complaints import stream_failure
 from engine.providers.gemini_arguments import PartialArguments
+from engine.providers.gemini_facts import FINISH_REASONS, citations_in, has_counts, usage_of
 from engine.providers.gemini_framing import DOCUMENT
 from engine.providers.jsonvalue import Json, as_list, as_object, dumps, is_object, number, text
 
-_FILTERS = (
-    "SAFETY",
-    "RECITATION",
-    "LANGUAGE",
-    "BLOCKLIST",
-    "PROHIBITED_CONTENT",
-    "SPII",
-    "MODEL_ARMOR",
-    "IMAGE_SAFETY",
-    "IMAGE_PROHIBITED_CONTENT",
-    "IMAGE_RECITATION",
-)
-FINISH_REASONS: dict[str, FinishReason] = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    **dict.fromkeys(_FILTERS, "content_filter"),
-}
-_COUNTS = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "cachedContentTokenCount")
 # What is said about a part; all else is the part.
 _ABOUT = frozenset({"thought", "thoughtSignature", "text", "videoMetadata", "mediaResolution", "partMetadata"})
-_SOURCES = ("web", "retrievedContext", "maps", "image")
 
 SignedKind = Literal["thought", "text", "empty", "call", "item", "last"]
 
@@ -145,7 +127,7 @@ class GeminiReader:
             error = as_object(event["error"])
             raise stream_failure(self.host, error, number(error, "code", 0) or None)
         usage = event.get("usageMetadata")
-        if is_object(usage) and any(name in usage for name in _COUNTS):
+        if is_object(usage) and has_counts(usage):
             self._usage = usage
             if self._reported is None:
                 self._report(out)
@@ -168,7 +150,8 @@ class GeminiReader:
             else:
                 self._read_part(part, out)
         if "groundingMetadata" in candidate or "citationMetadata" in candidate:
-            self._read_sources(candidate, out)
+            for citation in citations_in(candidate):
+                self._cite(citation, out)
         if reason := text(candidate, "finishReason"):
             self._finish_reason = reason
             self._detail = text(candidate, "finishMessage") if reason != "STOP" else ""
@@ -293,18 +276,6 @@ class GeminiReader:
 
     # -- sources --------------------------------------------------------------------
 
-    def _read_sources(self, candidate: Json, out: list[StreamEvent]) -> None:
-        grounding = as_object(candidate.get("groundingMetadata"))
-        chunks = [as_object(chunk) for chunk in as_list(grounding.get("groundingChunks"))]
-        for support in as_list(grounding.get("groundingSupports")):
-            facts = as_object(support)
-            places = [place for place in as_list(facts.get("groundingChunkIndices")) if isinstance(place, int)]
-            self._cite(_citation(facts, [chunks[place] for place in places if 0 <= place < len(chunks)]), out)
-        quoted = as_object(candidate.get("citationMetadata"))
-        for quote in (*as_list(quoted.get("citationSources")), *as_list(quoted.get("citations"))):
-            facts = as_object(quote)
-            self._cite(Citation(url=text(facts, "uri"), title=text(facts, "title"), raw=dumps(facts)), out)
-
     def _cite(self, citation: Citation, out: list[StreamEvent]) -> None:
         if citation.raw in self._named:  # it is repeated in later events
             return
@@ -325,7 +296,7 @@ class GeminiReader:
             self._detail = f"{reason}: {message}" if message else reason
 
     def _report(self, out: list[StreamEvent]) -> None:
-        usage = _usage(self._usage)
+        usage = usage_of(self._usage)
         if self._usage and usage != self._reported:
             self._reported = usage
             out.append(UsageReported(usage))
@@ -346,32 +317,3 @@ class GeminiReader:
 
 def _signed(on: SignedKind, signature: str, **more: int) -> str:
     return dumps({"on": on, "signature": signature} | more)
-
-
-def _citation(support: Json, chunks: list[Json]) -> Citation:
-    """Return what is said of the first source, and for which words of the answer; the record names all sources."""
-    sources = [as_object(chunk.get(name)) for chunk in chunks for name in _SOURCES if name in chunk]
-    first = sources[0] if sources else Json()
-    return Citation(
-        url=text(first, "uri") or text(first, "sourceUri"),
-        title=text(first, "title"),
-        quote=text(as_object(support.get("segment")), "text"),
-        raw=dumps({"groundingSupport": support, "sources": [_without_body(source) for source in sources]}),
-    )
-
-
-def _without_body(source: Json) -> Json:
-    """Return a source without what it says: each citation of a long document would hold all of it."""
-    return {name: value for name, value in source.items() if name != "text"}
-
-
-def _usage(raw: Json) -> Usage:
-    """Return counts as we have them: Gemini's prompt holds what was cached, but not what tools read."""
-    prompt, cached = number(raw, "promptTokenCount", 0), number(raw, "cachedContentTokenCount", 0)
-    thoughts = number(raw, "thoughtsTokenCount", 0)
-    return Usage(
-        input=max(0, prompt - cached) + number(raw, "toolUsePromptTokenCount", 0),
-        output=number(raw, "candidatesTokenCount", 0) + thoughts,
-        cache_read=cached,
-        reasoning=thoughts,
-    )

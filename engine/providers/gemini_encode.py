@@ -20,6 +20,7 @@ import attrs
 from engine.messages import CallPart, MediaPart, ProviderPart, ReasoningPart, TextPart, UserPart
 from engine.model import CacheLifetime, Effort, ModelRequest, ToolChoice, ToolSchema
 from engine.providers.encoding import Chunk, Encoder, Piece, TurnWriter, array, members
+from engine.providers.extra_body import extra_of, merged
 from engine.providers.items import (
     Answered,
     AssistantItem,
@@ -30,7 +31,7 @@ from engine.providers.items import (
     safe_id,
     schema_of,
 )
-from engine.providers.jsonvalue import Json, as_object, loads, number, text, to_bytes
+from engine.providers.jsonvalue import Json, as_list, as_object, loads, number, text, to_bytes
 from engine.providers.quirks import Quirks, nearest_effort
 from engine.providers.schemas import adapt
 
@@ -71,10 +72,8 @@ class GeminiDialect:
         pieces = [Piece("system", b"{")]
         if request.system.strip():
             pieces = [Piece("system", b'{"systemInstruction":%s,' % to_bytes({"parts": [{"text": request.system}]}))]
-        if request.tools:
-            documents = [self._tool(tool) for tool in request.tools]
-            head = Piece("tools", b'"tools":[{"functionDeclarations":[')
-            pieces += [head, *array(request.tools, documents), Piece("tools", b"]}],")]
+        if tools := self._tools(request):
+            pieces += [Piece("tools", b'"tools":['), *tools, Piece("tools", b"],")]
         return [*pieces, Piece("contents", b'"contents":[')]
 
     def add(self, state: str | None, item: Item) -> tuple[str | None, list[Chunk]]:
@@ -101,9 +100,8 @@ class GeminiDialect:
         body: Json = {"generationConfig": config}
         if request.tools:
             body["toolConfig"] = {"functionCallingConfig": {"mode": _MODES[request.tool_choice]}}
-        extra = as_object(loads(self.quirks.extra_body or "{}"))
-        config |= as_object(extra.pop("generationConfig", None))
-        return _TURNS.close(state) + b"]," + members(body | extra) + b"}"
+        added = {name: value for name, value in self._extra().items() if name != "tools"}
+        return _TURNS.close(state) + b"]," + members(merged(body, added)) + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
         """Return *data* as it is: the host finds by itself what to cache."""
@@ -134,6 +132,21 @@ class GeminiDialect:
             return {"thinkingBudget": 0}  # thoughts that there will not be must not be asked for
         budget = max(_SMALLEST_BUDGET, min(_BUDGETS[level], request.max_output - _ROOM_FOR_ANSWER))
         return {"includeThoughts": True, "thinkingBudget": budget}
+
+    def _extra(self) -> Json:
+        return extra_of(self.quirks, taken="contents")
+
+    def _tools(self, request: ModelRequest) -> list[Piece]:
+        """Return our tools, and after them those of the host's own that somebody has added."""
+        hosted = [Piece("tools", to_bytes(tool)) for tool in as_list(self._extra().get("tools"))]
+        pieces: list[Piece] = []
+        if request.tools:
+            documents = [self._tool(tool) for tool in request.tools]
+            head, end = Piece("tools", b'{"functionDeclarations":['), Piece("tools", b"]}")
+            pieces = [head, *array(request.tools, documents), end]
+        for tool in hosted:
+            pieces += [*([Piece("tools", b",")] if pieces else []), tool]
+        return pieces
 
     def _tool(self, tool: ToolSchema) -> Json:
         declared: Json = {"name": tool.name, "description": tool.description}

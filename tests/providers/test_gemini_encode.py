@@ -192,6 +192,23 @@ def test_what_the_user_adds_is_merged() -> None:
     }
 
 
+def test_tools_of_the_hosts_own_stand_beside_ours() -> None:
+    search: dict[str, Any] = {"googleSearch": {}}
+    quirks = attrs.evolve(quirks_for(NEW), extra_body=json.dumps({"tools": [search, {"codeExecution": {}}]}))
+    assert body(quirks=quirks, model=NEW)["tools"] == [search, {"codeExecution": {}}]
+    ours, *theirs = body(quirks=quirks, model=NEW, tools=(READ,))["tools"]
+    assert ([tool["name"] for tool in ours["functionDeclarations"]], theirs) == (
+        ["read"],
+        [search, {"codeExecution": {}}],
+    )
+
+
+@pytest.mark.parametrize("extra", ["[", "[]", '{"contents": []}'])
+def test_what_can_not_be_merged_is_refused(extra: str) -> None:
+    with pytest.raises(ConfigError, match="extra_body"):
+        body(quirks=Quirks(extra_body=extra))
+
+
 # -- schemas -----------------------------------------------------------------------------
 
 LEVELS = ToolSchema(
