@@ -189,7 +189,7 @@ class HttpModel:
 
     async def _request(self, request: ModelRequest, content: Body, extensions: dict[str, Any]) -> httpx.Request:
         endpoint = self._endpoint
-        path = endpoint.path.replace("{model}", quote(own_name(request), safe="")) or self._wire.path(request)
+        path = endpoint.path.replace("{model}", quote(own_name(request), safe="@")) or self._wire.path(request)
         url = httpx.URL(endpoint.base_url + path)
         headers = {
             "host": url.netloc.decode("ascii"),
