@@ -16,7 +16,7 @@ import pytest
 import trio
 import trio.testing
 
-from engine.errors import AuthFailed, ConfigError, ConnectionBroken, Overloaded
+from engine.errors import AuthFailed, ConfigError, ConnectionBroken, ModelNotFound, Overloaded
 from engine.ids import MessageId, PartId
 from engine.messages import TextPart, Transcript, UserMessage
 from engine.model import Finished, ModelRequest, StreamEvent
@@ -254,6 +254,9 @@ class Vertex(TokenServer):
         if request.target == "/token":
             return await super()._answer(request, connection)
         self.requests.append(request)
+        if request.target.endswith(":streamRawPredict"):
+            await connection.send(answer(404, {"error": {"code": 404, "status": "NOT_FOUND", "message": "no Claude"}}))
+            return True
         event = {"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}]}
         await connection.send(answer(200, event))
         return True
@@ -271,14 +274,18 @@ async def test_a_question_to_vertex(tmp_path: Path, key: rsa.RSAPrivateKey) -> N
         }
         async with aclosing(resolve("vertex/gemini-2.5-pro", env)) as model:
             events = await asked(model)
+        async with aclosing(resolve("vertex-anthropic/claude-sonnet-4-5@20250929", env)) as claude:
+            with pytest.raises(ModelNotFound, match="no Claude"):
+                await asked(claude)
         nursery.cancel_scope.cancel(reason="the test is over")
     assert events[-1] == Finished("stop", "STOP")
-    _, question = server.requests
+    _, question, _, other = server.requests
     assert question.target == (
         "/v1beta1/projects/my-project/locations/europe-west4/publishers/google/models/gemini-2.5-pro"
         ":streamGenerateContent?alt=sse"
     )
     assert question.headers["authorization"] == "Bearer token-1"
+    assert other.target.endswith("/publishers/anthropic/models/claude-sonnet-4-5@20250929:streamRawPredict")
 
 
 async def asked(model: ProviderModel) -> list[StreamEvent]:
