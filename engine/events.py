@@ -93,7 +93,16 @@ class SharedContext:
 
     def with_value(self, name: str, value: str) -> SharedContext:
         """Return a context in which *name* holds the JSON text *value*."""
-        return attrs.evolve(self, values=tuple(sorted({**dict(self.values), name: value}.items())))
+        return self.merged(self.cwd, ((name, value),))
+
+    def without(self, name: str) -> SharedContext:
+        """Return a context in which *name* holds nothing."""
+        return self.merged(self.cwd, (), (name,))
+
+    def merged(self, cwd: str, values: tuple[tuple[str, str], ...], removed: tuple[str, ...] = ()) -> SharedContext:
+        """Return a context with these changes."""
+        kept = {name: value for name, value in (*self.values, *values) if name not in removed}
+        return SharedContext(cwd=cwd, values=tuple(sorted(kept.items())))
 
 
 @attrs.frozen(kw_only=True)
@@ -408,13 +417,29 @@ class CallDelivered(EventBase):
 
 @attrs.frozen(kw_only=True)
 class ContextChanged(EventBase):
-    """A call's modifier was applied."""
+    """A call changed what calls share; applied in call order.
+
+    Attributes:
+        cwd: the working directory from now on.
+        values: what is new or different, by name, as JSON text.
+        removed: names that hold nothing any more.
+    """
 
     call_id: CallId
-    context: SharedContext
+    cwd: str
+    values: tuple[tuple[str, str], ...] = ()
+    removed: tuple[str, ...] = ()
 
-
-# -- questions -----------------------------------------------------------------------
+    @classmethod
+    def of(cls, call_id: CallId, before: SharedContext, after: SharedContext) -> ContextChanged:
+        """Return the event that leads from one context to another."""
+        old, new = dict(before.values), dict(after.values)
+        return cls(
+            call_id=call_id,
+            cwd=after.cwd,
+            values=tuple((name, value) for name, value in after.values if old.get(name) != value),
+            removed=tuple(name for name in old if name not in new),
+        )
 
 
 @attrs.frozen(kw_only=True)

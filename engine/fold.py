@@ -108,7 +108,7 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
         case CallAnnounced() | CallQueued() | CallStarted() | CallSettled() | CallDelivered():
             return _with_step(state, _apply_to_calls(_open_step(state, event), event))
         case ContextChanged():
-            return attrs.evolve(state, context=event.context)
+            return attrs.evolve(state, context=state.context.merged(event.cwd, event.values, event.removed))
         case ModelSwitched():
             return attrs.evolve(state, model=event.model)
         case (

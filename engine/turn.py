@@ -76,18 +76,6 @@ class Turn:
         # The body's own exception goes on as it is.
         return False
 
-    @enable_ki_protection
-    def start(self) -> TurnRun:
-        """Begin the turn; whoever calls this runs its frame. For the engine. Not a checkpoint."""
-        if self._run is not None:
-            raise SessionError("a turn can be started only once; call session.prompt() again")
-        before = self._session.state.seq
-        self._run = self._begin()
-        self._cursor = self._session.subscribe(after=before)
-        if self._cancelled_early:
-            self._run.end(_CANCELLED)
-        return self._run
-
     def __aiter__(self) -> Self:
         """Return itself."""
         return self
@@ -161,6 +149,20 @@ class Turn:
     async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
         """Say how to go on after a failed request of this turn or of its sub-agents; see `Session.recover`."""
         await self._session.recover(request_id, how, model=model)
+
+    # -- for the engine -------------------------------------------------------------------
+
+    @enable_ki_protection
+    def start(self) -> TurnRun:
+        """Begin the turn; whoever calls this runs its frame. For the engine. Not a checkpoint."""
+        if self._run is not None:
+            raise SessionError("a turn can be started only once; call session.prompt() again")
+        before = self._session.state.seq
+        self._run = self._begin()
+        self._cursor = self._session.subscribe(after=before)
+        if self._cancelled_early:
+            self._run.end(_CANCELLED)
+        return self._run
 
     def _started(self) -> tuple[TurnRun, Cursor]:
         if self._run is None or self._cursor is None:

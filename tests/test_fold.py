@@ -290,8 +290,13 @@ def test_a_message_of_thinking_alone_is_not_in_the_transcript() -> None:
 
 
 def test_the_context_is_what_the_last_change_made_it() -> None:
-    changed = ContextChanged(call_id=C, context=SharedContext(cwd="/b"))
-    assert fold([changed]).context == SharedContext(cwd="/b")
+    before = SharedContext(cwd="/a").with_value("kept", "1").with_value("gone", "2").with_value("new", "3")
+    after = SharedContext(cwd="/b").with_value("kept", "1").with_value("new", "4").with_value("more", "5")
+    created = SessionCreated(context=before, model="m")
+    changed = ContextChanged.of(C, before, after)
+    assert (changed.values, changed.removed) == ((("more", "5"), ("new", "4")), ("gone",))
+    assert fold([created, changed]).context == after
+    assert after.without("more").get("more", "nothing") == "nothing"
 
 
 @pytest.mark.parametrize(

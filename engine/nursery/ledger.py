@@ -219,8 +219,8 @@ class Ledger:
                 # A plain function can't be cancelled and is shut off from interrupts, so nothing has to pass.
                 self.on_modifier_error(entry, error)
                 continue  # noqa: ASYNC104  # what must pass is raised
-            self.context = changed
-            self.journal.append(ContextChanged(call_id=entry.call_id, context=changed))
+            before, self.context = self.context, changed
+            self.journal.append(ContextChanged.of(entry.call_id, before, changed))
 
     @enable_ki_protection
     def refuse_waiting(self, reason: str) -> None:

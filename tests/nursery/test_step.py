@@ -614,7 +614,7 @@ async def test_c4_modifiers_apply_in_call_order_though_the_calls_end_in_reverse(
     async with world(first, DONE, tools=context_tools(saw)) as w:
         played = await w.play()
     assert w.session.state.context.get("list") == "12"
-    assert [e.context.get("list") for e in played.all(ContextChanged)] == ["1", "12"]
+    assert [dict(e.values)["list"] for e in played.all(ContextChanged)] == ["1", "12"]
 
 
 async def test_c4_calls_of_a_batch_do_not_see_each_others_modification(autojump_clock: MockClock) -> None:

@@ -449,8 +449,9 @@ class Scribe:
 
     def _modify(self, draw: Draw) -> None:
         assert self.turn is not None
-        context = SharedContext(cwd=f"/{self.new('dir')}")
-        self.turn.append(ContextChanged(call_id=self._one("settled", draw).id, context=context))
+        before = self.journal.state.context
+        after = before.merged(f"/{self.new('dir')}", ((f"v{draw(3)}", self.new("value")),), (f"v{draw(3)}",))
+        self.turn.append(ContextChanged.of(self._one("settled", draw).id, before, after))
 
     def _deliver(self, draw: Draw) -> None:
         call = self._next_to_deliver()
