@@ -160,12 +160,17 @@ class GeminiReader:
 
     def _read_part(self, part: Json, out: list[StreamEvent]) -> None:
         signature = text(part, "thoughtSignature")
-        if isinstance(part.get("text"), str):
-            self._read_text(part["text"], signature, out, is_thought=part.get("thought") is True)
-        elif is_object(call := part.get("functionCall")):
-            self._read_call(call, signature, out)
+        piece: object = part.get("text")
+        kind = next((name for name in part if name not in _ABOUT and is_object(part[name])), "")
+        if isinstance(piece, str) or (signature and not kind):  # a signature alone stands on nothing
+            words = piece if isinstance(piece, str) else ""
+            self._read_text(words, signature, out, is_thought=part.get("thought") is True)
+        elif kind == "functionCall":
+            self._read_call(as_object(part[kind]), signature, out)
+        elif kind:
+            self._read_item(kind, part, signature, out)
         else:
-            self._read_item(part, signature, out)
+            self.ignored["part"] += 1
 
     def _read_text(self, piece: str, signature: str, out: list[StreamEvent], *, is_thought: bool) -> None:
         if not piece and not signature:
@@ -212,12 +217,8 @@ class GeminiReader:
         block_id = self._new_id()
         out += (ReasoningStarted(block_id), ReasoningDone(block_id, signature))
 
-    def _read_item(self, part: Json, signature: str, out: list[StreamEvent]) -> None:
+    def _read_item(self, kind: str, part: Json, signature: str, out: list[StreamEvent]) -> None:
         """Take a part that only the host understands; images and the work of hosted tools are such."""
-        kind = next((name for name in part if name not in _ABOUT and is_object(part[name])), None)
-        if kind is None:
-            self.ignored["part"] += 1
-            return
         self._close_call(out)
         self._close_block(out)
         if signature:

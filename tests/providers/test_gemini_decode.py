@@ -208,6 +208,10 @@ def test_the_signature_of_nothing_stands_where_it_came() -> None:
     ]
 
 
+def test_a_signature_without_a_part_is_that_of_nothing() -> None:
+    assert decode(stop(text("a"), {"thoughtSignature": "s"})) == decode(stop(text("a"), text("", thoughtSignature="s")))
+
+
 def test_the_signature_of_a_call_stands_before_it() -> None:
     events = decode(stop({**call("read", args={}), "thoughtSignature": "s"}, call("list", args={"path": "b"})))
     assert events == [
