@@ -88,11 +88,11 @@ class Calls:
         call = self._find(delta, name, piece)
         if call is None:
             call = self._begin(delta, out)
+        elif call.is_done or (name and piece and piece == call.arguments):
+            return  # told again
         if name and not call.tool:
             call.tool = name
             call.host_id = call.host_id or text(delta, "id")
-        if call.is_done:
-            return  # told again
         if piece:
             call.pieces.append(piece)
         if call.tool and not call.id:
@@ -111,7 +111,7 @@ class Calls:
             call = None if name or not self._calls else self._calls[-1]
         if call is None or not name or not call.tool:
             return call
-        if host_id and host_id != call.host_id:
+        if host_id and call.host_id and host_id != call.host_id:
             return None
         # Named again: another call, unless it is the same one told again.
         return None if call.is_whole() and piece != call.arguments else call
