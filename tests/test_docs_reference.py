@@ -180,7 +180,7 @@ def test_every_member_that_a_host_may_use(cls: type, title: str) -> None:
 def test_every_argument() -> None:
     told = sections(page("reference/api.md"))
     assert set(inspect.signature(engine.open_engine).parameters) <= set(names_in(told["Engine"]))
-    options = {"name", "description", "read_only", "safe", "timeout", "grace", "chain", "need"}
+    options = {"name", "description", "read_only", "safe", "timeout", "grace", "chain", "need"} | {"direction", "aliases", "offered"}
     assert options == set(inspect.signature(engine.tool).parameters) - {"function"}
     assert options | set(fields_of(ToolOutput)) == set(names_in(told["Tools"]))
 
