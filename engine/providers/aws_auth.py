@@ -29,9 +29,7 @@ REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 INSTALL: Final = "pip install 'nursery-engine[bedrock]'"
 # Keys from a file without a date of their own may be written anew by whoever keeps them.
 _REREAD_AFTER = 300.0
-_SIGN_IN = (
-    "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in with `aws sso login`"
-)
+_KEYS = "AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
 
 @attrs.define(eq=False)
@@ -81,7 +79,7 @@ def aws_auth(env: Mapping[str, str], service: str) -> AwsAuth:
     if (keys := _keys_in(env)) is not None:
         return AwsAuth(region, service, lambda: keys, is_quick=True)
     if find_spec("botocore") is None:
-        raise ConfigError(f"no key for AWS: {_SIGN_IN}; a profile or a role needs botocore: {INSTALL}")
+        raise ConfigError(f"no key for AWS: set {_KEYS}; a profile or a role needs botocore: {INSTALL}")
     return AwsAuth(region, service, KeyChain(env).find)
 
 
@@ -150,12 +148,12 @@ class KeyChain:
         except EngineError:
             raise
         except (exceptions.HTTPClientError, exceptions.ConnectionError) as error:
-            raise ConnectionBroken(f"AWS's keys could not be had: {error}", retryable=True) from error
+            raise ConnectionBroken(f"AWS's keys could not be had: {_said(error)}", retryable=True) from error
         except (exceptions.ProfileNotFound, exceptions.ConfigParseError, exceptions.InvalidConfigError) as error:
-            raise ConfigError(f"AWS's configuration: {error}") from error
+            raise ConfigError(f"AWS's configuration: {_said(error)}") from error
         except (exceptions.BotoCoreError, exceptions.ClientError) as error:
             self._credentials = None
-            raise AuthFailed(f"AWS's keys could not be had: {error}. {_advice(self.env)}") from error
+            raise AuthFailed(f"AWS's keys could not be had: {_said(error)}; {_advice(self.env)}") from error
         return AwsKeys(access_key=frozen.access_key, secret_key=frozen.secret_key, token=frozen.token or "")
 
     def _current(self, exceptions: Any) -> _Credentials:
@@ -182,4 +180,8 @@ class KeyChain:
 
 def _advice(env: Mapping[str, str]) -> str:
     profile = _profile_in(env)
-    return f"{_SIGN_IN} --profile {profile}" if profile else _SIGN_IN
+    return f"set {_KEYS}, or sign in with `aws sso login{f' --profile {profile}' if profile else ''}`"
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")
