@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Protocol
+from urllib.parse import unquote, urlsplit
 
 import attrs
 
@@ -83,3 +85,37 @@ class WithHeaders:
     async def headers(self, request: Unsigned) -> Mapping[str, str]:
         """Return the headers of both. A checkpoint if the other's is one."""
         return {**self.own, **await self.auth.headers(request)}
+
+
+@attrs.frozen
+class WithPassword:
+    """What another shows, and the user and password of an address."""
+
+    auth: Auth
+    user: str = attrs.field(repr=False)  # alone, it is a token
+    password: str = attrs.field(repr=False)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The other's, the password, and the form in which it is sent."""
+        return (*self.auth.secrets, self._token, self.password or self.user)
+
+    @property
+    def _token(self) -> str:
+        return b64encode(f"{self.user}:{self.password}".encode()).decode()
+
+    async def headers(self, request: Unsigned) -> Mapping[str, str]:
+        """Return the headers of both; the other's goes first where both have one. A checkpoint if its is one."""
+        return {"authorization": f"Basic {self._token}", **await self.auth.headers(request)}
+
+
+def without_password(base_url: str, auth: Auth) -> tuple[str, Auth]:
+    """Return *base_url* without a user and password, and what shows them instead.
+
+    In the URL of a request they would be in the log of the HTTP client.
+    """
+    parts = urlsplit(base_url)
+    if "@" not in parts.netloc:
+        return base_url, auth
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return shown, WithPassword(auth, unquote(parts.username or ""), unquote(parts.password or ""))

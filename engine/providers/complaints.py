@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from engine.providers.failures import Complaint, classify
+from engine.providers.failures import Complaint, classify, cut
 from engine.providers.jsonvalue import Json, as_list, as_object, is_object, loads, text
 from engine.providers.sse import SseParser
 from engine.providers.waits import asked_wait, dated_reset, duration, lifted_at, moment_of, number, wait_in
@@ -68,7 +68,7 @@ class _Told:
         for message in self.messages:
             if message not in said:
                 said = f"{said}: {message}" if said else message
-        return said[:_LONGEST_MESSAGE]
+        return cut(said, _LONGEST_MESSAGE)
 
 
 def http_failure(host: str, reply: HttpReply, now: float) -> ProviderError:

@@ -116,14 +116,23 @@ class Complaint:
 
 
 def shortened(message: str) -> str:
-    """Return *message* in one line of sensible length.
-
-    Cut between words: a key that was cut in two would no longer be found, and be seen.
-    """
+    """Return *message* in one line of sensible length."""
     line = " ".join(message.split())
-    if len(line) <= _LONGEST_TEXT:
-        return line
-    return f"{line[: _LONGEST_TEXT + 1].rpartition(' ')[0]} …".lstrip()
+    return line if len(line) <= _LONGEST_TEXT else f"{cut(line, _LONGEST_TEXT)} …".lstrip()
+
+
+def cut(text: str, most: int) -> str:
+    """Return the whole words of *text* that *most* characters hold.
+
+    A key that was cut in two would not be found any more by what hides it, and be shown.
+    """
+    if len(text) <= most:
+        return text
+    head = text[: most + 1]
+    if head[-1].isspace():
+        return head[:-1]
+    words = head.rsplit(maxsplit=1)
+    return words[0] if len(words) > 1 else ""
 
 
 def classify(complaint: Complaint) -> ProviderError:

@@ -81,10 +81,13 @@ class Endpoint:
         return httpx.URL(self.base_url).scheme == "http"
 
     def hide(self, text: str) -> str:
-        """Return *text* with every secret cut out: a host may quote what it was sent."""
-        for secret in self.auth.secrets:
-            if secret:
-                text = text.replace(secret, "[key]")
+        """Return *text* with every secret cut out: a host may quote what it was sent, as it is or as in a URL.
+
+        What a host has masked itself ("sk-ab***yz") is left: it opens nothing, and tells which key it was.
+        """
+        # The longest first: one secret may be a part of another.
+        for secret in sorted(filter(None, self.auth.secrets), key=len, reverse=True):
+            text = text.replace(secret, "[key]").replace(quote(secret, safe=""), "[key]")
         return text
 
     def hide_key(self, error: ProviderError) -> ProviderError:

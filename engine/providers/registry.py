@@ -14,6 +14,7 @@ from engine.config import Config, ModelConfig, known
 from engine.errors import ConfigError, UnknownModel
 from engine.ports import Model
 from engine.providers.addresses import base_url_of, path_of
+from engine.providers.auth import without_password
 from engine.providers.auth_env import auth_of, completed, open_headers
 from engine.providers.catalog import info_of
 from engine.providers.families import quirks_of
@@ -77,8 +78,9 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     host, own_name = split_name(name, config)
     env = completed(host, env)
     said = config.hosts.get(host.name)
-    base_url = base_url_of(host, env, None if said is None else said.base_url)
-    auth = auth_of(host, env)
+    base_url, auth = without_password(
+        base_url_of(host, env, None if said is None else said.base_url), auth_of(host, env)
+    )
     # httpx takes longer to import than the rest of the engine: only who uses a model pays for it.
     from engine.providers.http import Endpoint, HttpModel
 

@@ -412,6 +412,15 @@ def test_the_host_may_forbid_a_retry(said: str, retryable: bool) -> None:
     assert refused(529, {}, {"x-should-retry": said}).retryable == retryable
 
 
+def test_a_long_message_is_cut_between_words_before_it_is_put_in_one_line() -> None:
+    """What is cut at its length would be seen if most of it is space."""
+    key = "sk-" + "x" * 60
+    for before in range(3_900, 4_010):
+        shown = str(refused(400, " " * 10 + "why" + " " * before + key))
+        assert key in shown or "sk-" not in shown
+        assert "why" in shown
+
+
 # -- anything --------------------------------------------------------------------------------
 
 JSON = st.recursive(
