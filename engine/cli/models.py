@@ -22,6 +22,7 @@ from engine.config_file import load_config
 from engine.errors import ConfigError
 from engine.model import ModelInfo
 from engine.providers.addresses import base_url_of
+from engine.providers.auth import without_password
 from engine.providers.auth_env import auth_of, open_headers
 from engine.providers.catalog import info_of, known_models
 from engine.providers.host_config import hosts_of
@@ -148,7 +149,8 @@ async def _ask(
 
     said = config.hosts.get(host.name)
     address = base_url_of(host, env, None if said is None else said.base_url)
-    endpoint = Endpoint(base_url=address, auth=auth_of(host, env), headers=open_headers(host))
+    address, auth = without_password(address, auth_of(host, env))
+    endpoint = Endpoint(base_url=address, auth=auth, headers=open_headers(host))
     names = await served(endpoint, _PATIENCE)
     if names is None:
         advice = f"; {host.note}" if host.note else ""
