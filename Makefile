@@ -21,7 +21,7 @@ comma := ,
 say = @printf '%s\n' "== $(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check soak bench cover lint types guards wheel fragments format surface pins core dev clean
+.PHONY: help demo test check soak bench cover lint types guards wheel fragments format surface pins prices core dev clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -97,6 +97,13 @@ surface: dev ## pin the public names and signatures anew
 
 pins: ## resolve the dependencies anew and write requirements/
 	@PYTHON='$(or $(PYTHON),python3)' scripts/pin.sh
+
+prices: ## write the table of models' prices anew, from the package that keeps them
+	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \
+		$(or $(PYTHON),python3) -m venv "$$scratch/venv" && \
+		"$$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input genai-prices && \
+		"$$scratch/venv/bin/python" scripts/prices.py >"$$scratch/prices.json" && \
+		cp "$$scratch/prices.json" engine/providers/prices.json
 
 clean: ## remove the environment and what the tools left
 	@rm -rf .venv .venv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov build dist

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -271,3 +272,28 @@ def test_an_unknown_agent_is_told_who_there_is() -> None:
     with pytest.raises(ConfigError, match="there is no agent 'carefull': did you mean careful"):
         CONFIG.agent("carefull")
     assert Config().agent(None) == AgentConfig()
+
+
+# -- the documentation -------------------------------------------------------------------------
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+@pytest.mark.parametrize("name", ["config.toml", "config_azure.toml"])
+def test_the_examples_of_the_documentation_can_be_read(name: str) -> None:
+    config = load_config(DOCS / "examples" / name, {})
+    assert config.hosts
+
+
+@pytest.mark.parametrize(
+    ("section", "kind"),
+    [("`defaults`", Defaults), ("`hosts`", HostConfig), ("`models`", ModelConfig), ("`agents`", AgentConfig)],
+)
+def test_the_reference_names_every_field(section: str, kind: type[attrs.AttrsInstance]) -> None:
+    page = (DOCS / "reference" / "configuration.md").read_text(encoding="utf-8")
+    part = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    told = {name for cell in re.findall(r"^\| (`.+?) \|", part, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)}
+    fields = {field.name for field in attrs.fields(kind)}
+    if "options" in fields:  # in a file they stand beside the others
+        fields = fields - {"options"} | {field.name for field in attrs.fields(ModelOptions)}
+    assert told == fields
