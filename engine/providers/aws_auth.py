@@ -152,7 +152,6 @@ class KeyChain:
         except (exceptions.ProfileNotFound, exceptions.ConfigParseError, exceptions.InvalidConfigError) as error:
             raise ConfigError(f"AWS's configuration: {_said(error)}") from error
         except (exceptions.BotoCoreError, exceptions.ClientError) as error:
-            self._credentials = None
             raise AuthFailed(f"AWS's keys could not be had: {_said(error)}; {_advice(self.env)}") from error
         return AwsKeys(access_key=frozen.access_key, secret_key=frozen.secret_key, token=frozen.token or "")
 

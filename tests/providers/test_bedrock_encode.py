@@ -31,9 +31,10 @@ from engine.messages import (
 )
 from engine.model import CacheLifetime, Effort, ModelOptions, ModelRequest, ToolSchema
 from engine.providers.bedrock import wire
-from engine.providers.bedrock_encode import encoder
+from engine.providers.bedrock_encode import BedrockDialect, encoder
 from engine.providers.families import quirks_of
 from engine.providers.host_table import BY_NAME
+from engine.providers.items import AssistantItem
 from engine.providers.quirks import Quirks
 from engine.providers.wire import Body
 
@@ -341,6 +342,18 @@ def test_where_words_may_not_stand_beside_results_the_model_says_some_between() 
     assert messages[3:] == [("assistant", [{"text": "Noted."}]), ("user", [{"text": "and?"}])]
 
 
+def test_nothing_stands_between_once_the_model_has_spoken() -> None:
+    messages = turns(
+        said("go"),
+        answered(asked("c")),
+        results(result("c")),
+        answered("so"),
+        said("and?"),
+        model="bedrock/us.amazon.nova-pro-v1:0",
+    )
+    assert messages[3:] == [("assistant", [{"text": "so"}]), ("user", [{"text": "and?"}])]
+
+
 def test_where_words_may_not_stand_beside_calls_they_are_left_out() -> None:
     model = "bedrock/us.meta.llama3-3-70b-instruct-v1:0"
     messages = turns(said("go"), answered("x", asked("c")), results(result("c")), model=model)
@@ -436,8 +449,9 @@ def test_no_cache_point_stands_after_a_document_or_a_thought() -> None:
         "cachePoint",
         "document",
     ]
-    two = answered(thought(), "b", finish="stop")
-    assert POINT not in marked(said("a"), two, said("c"))["messages"][1]["content"][:1]
+    dialect = BedrockDialect(quirks())
+    _, chunks = dialect.add(dialect.start(), AssistantItem((thought(), part("b"), asked("c"))))
+    assert [chunk.can_be_marked for chunk in chunks] == [False, True, True]
 
 
 @pytest.mark.parametrize(
