@@ -119,10 +119,10 @@ def said(text: str = "hi", block: str = "0") -> list[StreamEvent]:
 
 
 def test_text() -> None:
-    assert read(delta(role="assistant", content=""), delta(content="Hel"), delta(content="lo"), STOP, DONE) == [
+    assert read(delta(role="assistant", content=""), delta(content="wo"), delta(content="rd"), STOP, DONE) == [
         TextStarted("0"),
-        TextChunk("0", "Hel"),
-        TextChunk("0", "lo"),
+        TextChunk("0", "wo"),
+        TextChunk("0", "rd"),
         TextDone("0"),
         Finished("stop", "stop"),
     ]
