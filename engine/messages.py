@@ -17,7 +17,9 @@ from engine.ids import CallId, MessageId, PartId
 CallStatus = Literal["completed", "error", "denied", "aborted"]
 AbortReason = Literal["cancelled", "timeout", "not_executed", "interrupted_by_crash"]
 Origin = Literal["user", "steer", "queue", "engine"]
-FinishReason = Literal["stop", "calls", "length", "pause", "refusal", "content_filter", "overflow", "unknown"]
+FinishReason = Literal[
+    "stop", "calls", "length", "pause", "refusal", "content_filter", "overflow", "malformed", "unknown"
+]
 
 
 @attrs.frozen(kw_only=True)

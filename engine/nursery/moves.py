@@ -23,6 +23,7 @@ DIMINISHING_TOKENS = 500
 PAUSES = 20
 COMPACTIONS_IN_A_ROW = 2
 BREAKS = 5
+MALFORMED = 3
 
 HookVerdict = Literal["none", "passed", "blocked", "prevented"]
 
@@ -40,6 +41,7 @@ class LoopState:
     nudged_at: int | None = None
     pauses: int = 0
     breaks: int = 0
+    malformed: int = 0
     schema_repairs: int = 0
     signature_retried: bool = False
     collapsed: bool = False
@@ -175,12 +177,18 @@ def _decide(state: LoopState, outcome: StepOutcome) -> Move:
         state, retry=attrs.evolve(state.retry, attempts_made=0), breaks=0, collapsed=False, compactions=0
     )
     if outcome.calls:
-        return _after_calls(state, outcome)
+        return _after_calls(attrs.evolve(state, malformed=0), outcome)
+    return _after_finish(state, outcome)
+
+
+def _after_finish(state: LoopState, outcome: StepOutcome) -> Move:
     match outcome.finish:
         case "length":
             return _after_cut(state, outcome)
         case "pause":
             return _after_pause(state, outcome)
+        case "malformed":
+            return _after_malformed(state, outcome)
         case "refusal":
             return Stop(reason="refusal", detail=outcome.finish_detail)
         case "content_filter":
@@ -292,6 +300,24 @@ def _after_pause(state: LoopState, outcome: StepOutcome) -> Move:
     if state.pauses >= PAUSES:
         return Stop(reason="incomplete", detail=f"the provider paused {PAUSES} times")
     return Continue(reason="provider_pause", state=attrs.evolve(state, pauses=state.pauses + 1))
+
+
+def _after_malformed(state: LoopState, outcome: StepOutcome) -> Move:
+    """The model asked for a call that its host could not read: nobody has seen it, so it is told."""
+    if outcome.wrapped_up:
+        return Stop(reason="step_limit", detail="the last step was a call that its host could not read")
+    if state.malformed >= MALFORMED:
+        return Stop(
+            reason="incomplete", detail=f"the host could not read {MALFORMED + 1} calls: {outcome.finish_detail}"
+        )
+    return Continue(
+        reason="schema_repair",
+        state=attrs.evolve(state, malformed=state.malformed + 1),
+        nudge=(
+            f"Your last call could not be read ({outcome.finish_detail}), so it was not run. Make it again, as the "
+            "schema of its tool says."
+        ),
+    )
 
 
 def _after_answer(state: LoopState, outcome: StepOutcome) -> Move:

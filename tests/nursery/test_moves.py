@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from engine.events import CONTINUE_REASONS, STOP_REASONS, ContinueReason
 from engine.messages import FinishReason
-from engine.nursery.budget import Budget
 from engine.model import ModelOptions
+from engine.nursery.budget import Budget
 from engine.nursery.moves import (
     BREAKS,
     COMPACTIONS_IN_A_ROW,
@@ -128,6 +128,16 @@ CONTINUES: list[tuple[LoopState, StepOutcome, Continue]] = [
     ),
     (
         FRESH,
+        outcome("malformed", finish_detail="MALFORMED_FUNCTION_CALL"),
+        Continue(
+            reason="schema_repair",
+            state=state(malformed=1),
+            nudge="Your last call could not be read (MALFORMED_FUNCTION_CALL), so it was not run. Make it again, as the "
+            "schema of its tool says.",
+        ),
+    ),
+    (
+        FRESH,
         failed("signature"),
         Continue(reason="signature_retry", state=state(signature_retried=True), keep=False),
     ),
@@ -144,7 +154,9 @@ CONTINUES: list[tuple[LoopState, StepOutcome, Continue]] = [
 ]
 
 
-@pytest.mark.parametrize(("before", "what", "move"), CONTINUES, ids=[move.reason for _, _, move in CONTINUES])
+@pytest.mark.parametrize(
+    ("before", "what", "move"), CONTINUES, ids=[f"{n}-{move.reason}" for n, (_, _, move) in enumerate(CONTINUES)]
+)
 def test_why_it_goes_on(before: LoopState, what: StepOutcome, move: Continue) -> None:
     assert transition(before, what) == move
 
@@ -154,6 +166,16 @@ def test_it_goes_on_after_a_compaction() -> None:
 
 
 STOPS: list[tuple[LoopState, StepOutcome, Stop]] = [
+    (
+        state(malformed=3),
+        outcome("malformed", finish_detail="BAD"),
+        Stop(reason="incomplete", detail="the host could not read 4 calls: BAD"),
+    ),
+    (
+        FRESH,
+        outcome("malformed", wrapped_up=True),
+        Stop(reason="step_limit", detail="the last step was a call that its host could not read"),
+    ),
     (FRESH, outcome(), Stop(reason="completed")),
     (FRESH, outcome("unknown"), Stop(reason="completed")),
     (FRESH, outcome("calls"), Stop(reason="completed")),
@@ -500,7 +522,7 @@ FAILURES = st.builds(
     wait=st.none() | st.floats(0, 100),
 )
 FINISHES = st.sampled_from(
-    ["stop", "calls", "length", "pause", "refusal", "content_filter", "overflow", "unknown", None]
+    ["stop", "calls", "length", "pause", "refusal", "content_filter", "overflow", "malformed", "unknown", None]
 )
 RARELY = st.integers(0, 9).map(lambda number: number == 0)
 OUTCOMES = st.builds(

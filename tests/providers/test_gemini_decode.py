@@ -382,7 +382,7 @@ def test_usage_that_does_not_change_is_told_once() -> None:
         ("PROHIBITED_CONTENT", "content_filter"),
         ("MODEL_ARMOR", "content_filter"),
         ("IMAGE_SAFETY", "content_filter"),
-        ("MALFORMED_FUNCTION_CALL", "unknown"),
+        ("MALFORMED_FUNCTION_CALL", "malformed"),
         ("OTHER", "unknown"),
         ("SOMETHING_NEW", "unknown"),
     ],
