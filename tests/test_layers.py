@@ -55,6 +55,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "providers.failures",
             "providers.extra_body",
             "providers.families",
+            "providers.family*",
             "providers.gemini*",
             "providers.host_*",
             "providers.hosts",

@@ -59,7 +59,7 @@ def _in_table(host: Host | None, own_name: str, said: ModelConfig, config: Confi
     if said.same_as is not None:
         prefix, _, own_name = said.same_as.partition("/")
         host = host_named(prefix, config)
-    return (host.prices or host.name if host is not None else ""), own_name
+    return (host.prices or host.kind if host is not None else ""), own_name
 
 
 def _overridden(base: LongPrices, said: Prices) -> LongPrices:
@@ -73,6 +73,6 @@ def _overridden(base: LongPrices, said: Prices) -> LongPrices:
 def known_models(host: Host, config: Config | None = None) -> list[ModelInfo]:
     """Return the models of *host* that are known here, the configured ones among them."""
     config = config or Config()
-    names = {f"{host.name}/{entry.name}": None for entry in prices.entries(host.prices or host.name)}
+    names = {f"{host.name}/{entry.name}": None for entry in prices.entries(host.prices or host.kind)}
     names |= {name: None for name in config.models if name.partition("/")[0] == host.name}
     return [info_of(name, host, config) for name in names]

@@ -56,7 +56,7 @@ def _base(name: str, said: HostConfig) -> Host:
         base = attrs.evolve(base, wire=said.wire, path="", quirks=Quirks())
     if said.like and said.like != name:
         # What the environment says of the address of the other is not meant for this one.
-        base = attrs.evolve(base, title=name, base_variables=(), note="")
+        base = attrs.evolve(base, like=base.name, title=name, base_variables=(), note="")
     return base
 
 

@@ -25,6 +25,7 @@ class Host:
 
     Attributes:
         name: of the host, before the slash in its models' names.
+        like: the host of the table that it is like, if it is one of the user's own; empty: itself.
         title: for people.
         wire: what it speaks: the module of that name.
         base_url: where it is, as its own clients are told: for the OpenAI formats with the version
@@ -50,6 +51,7 @@ class Host:
     """
 
     name: str
+    like: str = ""
     title: str
     wire: WireName
     base_url: str = ""
@@ -69,3 +71,8 @@ class Host:
     parallel: int | None = None
     prices: str = ""
     note: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The name of the host in the table that it is, or is like."""
+        return self.like or self.name

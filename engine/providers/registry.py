@@ -34,7 +34,7 @@ _MAKERS: tuple[tuple[str, str], ...] = (
     (r"gpt|o\d|codex|chatgpt", "openai"),
     (r"gemini|gemma", "google"),
     (r"grok", "xai"),
-    (r"(open-)?mi[sx]tral|ministral|magistral|devstral|codestral|pixtral", "mistral"),
+    (r"(open-)?(mistral|mixtral)|ministral|magistral|devstral|codestral|pixtral", "mistral"),
     (r"deepseek", "deepseek"),
     (r"kimi|moonshot", "moonshot"),
     (r"glm", "zai"),
