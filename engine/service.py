@@ -517,8 +517,8 @@ class Served(Model, Protocol):
 class Learning(Protocol):
     """A model whose host can be asked about it."""
 
-    async def learn(self) -> None:
-        """Ask, once, and for a short time; that nothing was told is no error. A checkpoint."""
+    async def learn(self) -> object:
+        """Ask, for a short time; that nothing was told is no error. A checkpoint."""
         ...
 
 
