@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import get_args
+from typing import assert_never, get_args
 
 from hypothesis import strategies as st
 
@@ -66,6 +66,19 @@ def signature_of(model: str) -> str:
 def item_of(model: str) -> str:
     """Return what is in every item of *model*'s provider."""
     return f"made by {model};"
+
+
+def asks(message: Message) -> bool:
+    """Tell whether a model can answer what ends with *message*: not with its own words, nor after nothing was said."""
+    match message:
+        case UserMessage():
+            return any(not isinstance(part, TextPart) or part.text.strip() for part in message.parts)
+        case ResultsMessage():
+            return True
+        case AssistantMessage():
+            return False
+        case _:
+            assert_never(message)
 
 
 def words() -> st.SearchStrategy[str]:

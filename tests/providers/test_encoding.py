@@ -36,7 +36,7 @@ from engine.providers.encoding import Chunk, Encoder, Piece, TurnWriter, array, 
 from engine.providers.items import AssistantItem, Item, ResultsItem, UserItem
 from engine.providers.quirks import Quirks
 from engine.providers.wire import Body
-from engine.testing.transcripts import transcripts
+from engine.testing.transcripts import asks, transcripts
 
 MODEL = "a/one"
 MARKED = Quirks(marks="anthropic")
@@ -448,12 +448,6 @@ def test_members_of_an_object() -> None:
 MODELS = (MODEL, "b/two")
 
 
-def is_said(message: UserMessage | ResultsMessage) -> bool:
-    """Whether anything of it is sent: after an empty one the model still has the last word."""
-    parts = message.parts if isinstance(message, UserMessage) else (None,)
-    return any(not isinstance(part, TextPart) or part.text.strip() for part in parts)
-
-
 @given(transcripts(models=MODELS), st.sampled_from([MARKED, UNMARKED]), st.sampled_from([1, 50, 100_000]))
 def test_every_request_of_a_session_begins_with_the_one_before(
     messages: tuple[Message, ...], quirks: Quirks, block: int
@@ -465,7 +459,7 @@ def test_every_request_of_a_session_begins_with_the_one_before(
         transcript = Transcript()
         for message in messages:
             transcript = transcript.append(message)
-            if isinstance(message, AssistantMessage) or not is_said(message):
+            if not asks(message):
                 continue
             body = one.encode(request(transcript))
             assert bytes(body) == bytes(encoder(quirks)[0].encode(request(transcript)))
