@@ -40,7 +40,7 @@ _BYTES = re.compile(r"\b(bytes|[kmg]i?b)\b", re.IGNORECASE)
 _SIGNATURE = re.compile(
     r"invalid `?signature`?|(invalid|corrupted) thought[ _]signature|thought signature is not valid"
     r"|thinking`? blocks?.{0,80}cannot be modified|encrypted content.{0,200}could not be (verified|decrypted)"
-    r"|reasoning'? was provided without its required|items are not persisted",
+    r"|reasoning'? was provided without its required",
     _FLAGS,
 )
 _FILTER = re.compile(
@@ -62,6 +62,7 @@ _KEY = re.compile(
 )
 _NO_MODEL = re.compile(
     r"\bmodels?\b.{0,80}(does ?n[o']t exist|does not exist|not found|not exist\b)|model identifier is invalid"
+    r"|could not resolve the foundation model"
     r"|(unknown|no such) model|not a valid model|invalid model\b",
     _FLAGS,
 )
@@ -78,8 +79,8 @@ _REFUSALS: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (_NO_MODEL, ModelNotFound),
     (_MEDIA, MediaTooLarge),
 )
-_OF_THE_REQUEST = frozenset({400, 405, 406, 411, 415, 417, 422, 424})
-_OF_THE_MOMENT = frozenset({408, 409, 425, 499})
+_OF_THE_REQUEST = frozenset({400, 405, 406, 411, 415, 417, 422})
+_OF_THE_MOMENT = frozenset({408, 409, 424, 425, 499})
 _BY_STATUS: dict[int, Kind] = {401: AuthFailed, 404: ModelNotFound, 410: ModelNotFound}
 
 
@@ -184,8 +185,6 @@ def _kind(complaint: Complaint) -> Kind:
             return QuotaExhausted if complaint.retry_after is None else RateLimited
         case 403:
             return _forbidden(message)
-        case 404 if _SIGNATURE.search(message):
-            return SignatureRejected
         case 413:
             return RateLimited if exclusion(message) == "rate" else _too_large(message)
         case 429:

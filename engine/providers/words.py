@@ -57,7 +57,8 @@ _NAMES: Mapping[Kind, str] = {
     Overloaded: """
         overloaded_error overloaded server_is_overloaded service_unavailable service_unavailable_error
         ServiceUnavailableException engine_overloaded_error engine_overloaded capacity_exceeded slow_down
-        ModelNotReadyException ModelTimeoutException ModelStreamErrorException conflict_error
+        ModelNotReadyException ModelTimeoutException ModelStreamErrorException
+        ModelErrorException conflict_error
     """,
     ContextOverflow: """
         context_length_exceeded context_length_exceeded_error model_context_window_exceeded context_window_exceeded
@@ -66,7 +67,7 @@ _NAMES: Mapping[Kind, str] = {
     """,
     ModelNotFound: """
         model_not_found model_not_found_error not_found_error not_found ResourceNotFoundException DeploymentNotFound
-        model_not_exist model_not_available unknown_model invalid_model no_such_model resource_not_found_error
+        model_not_exist model_not_available unknown_model model_not_supported invalid_model no_such_model resource_not_found_error
     """,
     ContentFiltered: """
         content_filter content_filtered content_policy_violation ResponsibleAIPolicyViolation DataInspectionFailed

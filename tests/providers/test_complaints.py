@@ -331,6 +331,7 @@ def test_a_refusal(
         ({"message": "no tool", "code": "odd", "status_code": 400}, InvalidRequest, "Host: no tool (HTTP 400, odd)"),
         ({"message": "down", "code": 502}, Overloaded, "Host: down (HTTP 502)"),
         ({"__type": "throttlingException", "message": "slow"}, RateLimited, "Host: slow (throttlingException)"),
+        ({"type": "error", "message": "busy"}, Overloaded, "Host: busy (in the middle of its answer)"),
         ("it broke", Overloaded, "Host: it broke (in the middle of its answer)"),
         (None, Overloaded, "Host: no reason given (in the middle of its answer)"),
     ],
@@ -339,6 +340,13 @@ def test_in_the_middle_of_an_answer(error: object, expected: type[ProviderError]
     failure = stream_failure("Host", error)
     assert type(failure) is expected
     assert str(failure) == said
+
+
+def test_the_innermost_knows_best() -> None:
+    inner = {"error": {"code": "insufficient_quota", "message": "pay"}}
+    outer = {"error": {"code": "rate_limit_exceeded", "message": "slow", "metadata": {"raw": json.dumps(inner)}}}
+    assert type(refused(429, outer)) is QuotaExhausted
+    assert str(refused(429, outer)) == "Host: slow: pay (HTTP 429, insufficient_quota)"
 
 
 def test_a_status_that_was_told_apart_goes_before_one_that_is_found() -> None:

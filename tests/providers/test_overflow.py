@@ -17,7 +17,7 @@ from engine.errors import (
     RateLimited,
 )
 from engine.providers.complaints import http_failure, stream_failure
-from engine.providers.overflow import OVERFLOW
+from engine.providers.overflow import OVERFLOW, exclusion, is_overflow
 from engine.providers.wire import HttpReply
 
 
@@ -281,6 +281,7 @@ def test_every_pattern_is_some_host_s() -> None:
         {"error": {"code": 400, "message": "Token limit reached"}, "choices": []},
         {"message": "Input token length too long"},
         {"code": "1261", "message": "Prompt exceeds max length"},
+        {"type": "request_too_large", "message": "Request exceeds the maximum size"},
         "prompt is too long",
     ],
 )
@@ -380,6 +381,8 @@ def test_too_large_because_of_what_is_attached(said: Said, expected: type[Provid
         Said("OpenAI", 400, openai("file has 500 lines and 413 words (no body)")),
         Said("OpenAI", 400, openai("the context length parameter is unknown")),
         Said("OpenAI", 400),
+        Said("Cerebras", 400, openai("temperature must be a number")),
+        Said("Mistral", 422),
         Said("OpenAI", 400, "4000 (no body)"),
     ],
 )
@@ -394,3 +397,21 @@ def test_a_key_s_own_limit_of_tokens_is_money() -> None:
         openai("Prompt tokens limit exceeded: 230799 > 91442. Create a key with a higher monthly limit"),
     )
     assert type(said.error) is QuotaExhausted
+
+
+@pytest.mark.parametrize(
+    ("message", "about"),
+    [
+        ("Throttling error: too many tokens", "rate"),
+        ("it met a rate limit: too many tokens", "rate"),
+        ("rate-limited: too many tokens", "rate"),
+        ("Too many requests: too many tokens", "rate"),
+        ("Service unavailable: too many tokens", "busy"),
+        ("the separate limit: too many tokens", None),
+        ("a throttling error: too many tokens", None),
+        ("the service unavailable: too many tokens", None),
+    ],
+)
+def test_what_is_about_something_else_is_no_overflow_whatever_it_says(message: str, about: str | None) -> None:
+    assert exclusion(message) == about
+    assert is_overflow(message) == (about is None)
