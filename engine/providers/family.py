@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import attrs
@@ -28,7 +29,7 @@ class Family:
     """A family of models.
 
     Attributes:
-        pattern: is searched for in the model's own name, in lower case.
+        pattern: a regular expression that is searched for in the model's own name, in lower case.
         wires: the wire formats in which it holds; empty: in all.
         hosts: the hosts at which it holds; empty: at all.
         not_at: hosts at which it does not hold: they translate.
@@ -36,7 +37,7 @@ class Family:
         defaults: the same, for those that the host says nothing of.
     """
 
-    pattern: re.Pattern[str]
+    pattern: str
     wires: frozenset[WireName] = frozenset()
     hosts: frozenset[str] = frozenset()
     not_at: frozenset[str] = frozenset()
@@ -49,10 +50,16 @@ class Family:
             (not self.wires or host.wire in self.wires)
             and (not self.hosts or host.kind in self.hosts)
             and host.kind not in self.not_at
-            and self.pattern.search(model.lower()) is not None
+            and _compiled(self.pattern).search(model.lower()) is not None
         )
 
 
-def named(pattern: str) -> re.Pattern[str]:
+def named(pattern: str) -> str:
     """Return a pattern that stands where a model's name may begin."""
-    return re.compile(rf"(?<![a-z0-9])(?:{pattern})")
+    return rf"(?<![a-z0-9])(?:{pattern})"
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return the pattern, compiled when it is first needed: one host needs few of them."""
+    return re.compile(pattern)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from functools import cache
+from typing import Any, get_args, get_type_hints
 
 import attrs
 
@@ -94,7 +95,7 @@ def _fits(given: object, usual: object, name: str) -> bool:
 
 def _words(name: str) -> tuple[str, ...]:
     """Return the words that a quirk may be, or be a set of; none: any."""
-    hint: object = _HINTS[name]
+    hint: object = _hints()[name]
     while hint is not None:
         words = get_args(hint)
         if words and all(isinstance(word, str) for word in words):
@@ -103,10 +104,6 @@ def _words(name: str) -> tuple[str, ...]:
     return ()
 
 
+@cache
 def _hints() -> Mapping[str, object]:
-    from typing import get_type_hints
-
     return get_type_hints(Quirks)
-
-
-_HINTS = _hints()

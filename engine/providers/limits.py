@@ -7,6 +7,7 @@ cautiously, and any of it is overridden in the configuration.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import attrs
 
@@ -85,10 +86,15 @@ _ROWS: tuple[tuple[str, Limits], ...] = (
     (r"(?:meta-)?llama-?4", Limits(131_072, 8_192)),
     (r"(?:meta-)?llama-?3[.-]?[1-3]", Limits(128_000, 4_096)),
 )
-_PATTERNS = tuple((re.compile(rf"(?<![a-z0-9])(?:{pattern})"), limits) for pattern, limits in _ROWS)
 
 
 def limits_of(model: str) -> Limits:
     """Return the limits of the family that *model*, a name without its host, belongs to; cautious ones if to none."""
     name = model.lower()
-    return next((limits for pattern, limits in _PATTERNS if pattern.search(name)), UNKNOWN)
+    return next((limits for pattern, limits in _ROWS if _compiled(pattern).search(name)), UNKNOWN)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return the pattern, compiled when it is first needed: few are, to find one model."""
+    return re.compile(rf"(?<![a-z0-9])(?:{pattern})")

@@ -109,4 +109,4 @@ def test_every_family_changes_fields_that_there_are() -> None:
         changed = {*family.changes, *family.defaults}
         assert changed
         assert changed <= fields
-        assert family.hosts | family.not_at <= set(BY_NAME), family.pattern.pattern
+        assert family.hosts | family.not_at <= set(BY_NAME), family.pattern
