@@ -16,6 +16,8 @@ from engine.errors import (
     RateLimited,
     SignatureRejected,
 )
+from engine.messages import FinishReason, Usage
+from engine.model import ModelInfo
 from engine.settings import RetryPolicy
 
 DOUBLINGS = 60  # by then a wait of a nanosecond has become the longest
@@ -73,6 +75,22 @@ def timed(failure: Failure, now: float) -> Failure:
     if failure.wait is None and failure.reset_at > now:
         return attrs.evolve(failure, wait=failure.reset_at - now)
     return failure
+
+
+def silent_overflow(info: ModelInfo, usage: Usage, finish: FinishReason | None, detail: str) -> Failure | None:
+    """Return that the window was too small for an answer that came, or None (T23).
+
+    Some hosts stop where the window ends. Some take more than it holds, bill it, and
+    answer from a part of it.
+    """
+    if finish == "overflow":
+        word = f": {detail}" if detail else ""
+        return Failure(kind="overflow", message=f"the answer reached the end of the model's window{word}")
+    prompt = usage.input + usage.cache_read + usage.cache_write
+    if prompt <= info.context or not info.is_known:  # a window that was only assumed proves nothing
+        return None
+    told = f"the request had {prompt} tokens, and the window of {info.name} has {info.context}"
+    return Failure(kind="overflow", message=f"{told}: its host took it all the same")
 
 
 def _kind(error: ProviderError) -> FailureKind:

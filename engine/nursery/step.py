@@ -28,13 +28,13 @@ from engine.events import (
 )
 from engine.exceptions import describe
 from engine.ids import MessageId, PartId
-from engine.messages import CallPart, ProviderPart, ReasoningPart, Settlement, TextPart
+from engine.messages import CallPart, ProviderPart, ReasoningPart, Settlement, TextPart, Usage
 from engine.model import ModelRequest, StreamEvent
 from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
 from engine.nursery.ledger import Entry, Ledger
 from engine.nursery.moves import StepOutcome
 from engine.nursery.reader import read_stream
-from engine.nursery.retry import Failure
+from engine.nursery.retry import Failure, silent_overflow
 from engine.nursery.run import TurnRun
 from engine.nursery.worker import work
 from engine.ports import Model
@@ -318,24 +318,15 @@ class Step:
         )
 
     def _overflow(self) -> Failure | None:
-        """Return that the window was too small, though the host refused nothing (T23).
+        """Return that the window was too small, if the host let it pass.
 
-        Some take more than the window holds, bill it, and answer from a part of it; some
-        stop where the window ends. With calls the turn goes on: they are settled, and the
-        keeper is asked before the next request anyway.
+        With calls the turn goes on: they are settled, and the keeper is asked before the next request anyway.
         """
         if self.ledger.entries:
             return None
-        if self.demux.finish == "overflow":
-            word = f": {self.demux.finish_detail}" if self.demux.finish_detail else ""
-            return Failure(kind="overflow", message=f"the answer reached the end of the model's window{word}")
-        info, used = self.model.info, self.demux.usage
-        prompt = used.input + used.cache_read + used.cache_write
-        # A window that was only assumed proves nothing; and what hosted tools read is counted each time it is read.
-        if prompt <= info.context or not info.is_known or self._has_hosted_work:
-            return None
-        told = f"the request had {prompt} tokens, and the window of {info.name} has {info.context}: its host took it all the same"
-        return Failure(kind="overflow", message=told)
+        # What hosted tools read is counted each time it is read: that proves nothing of the request.
+        usage = Usage() if self._has_hosted_work else self.demux.usage
+        return silent_overflow(self.model.info, usage, self.demux.finish, self.demux.finish_detail)
 
     @enable_ki_protection
     def close(self, *, keep: bool, discard_reason: ContinueReason | Literal["failed"] = "failed") -> None:
