@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.providers.family import CHAT, OPENAI, THREE, TRANSLATING, Family, named
+from engine.providers.quirks import MediaKind
 
 # Later ones go before earlier ones.
 EVERYWHERE: tuple[Family, ...] = (
@@ -82,7 +83,22 @@ EVERYWHERE: tuple[Family, ...] = (
         hosts=frozenset({"azure", "azure-chat"}),
         changes={"cached_apart": True, "system_role": "system"},
     ),
+    # -- those that read text only, whatever their host could pass on ---------------
+    Family(
+        pattern=named(
+            r"gpt-oss|deepseek|kimi-k2(?![.p-][5-9])|minimax-m[12]|qwen-?2(?:\.5)?-(?!vl|omni)|qwen3[-:](?!vl|omni)"
+            r"|glm-[45](?:[.p-]\d)?(?![.\dv])|llama-?3[.-]?[013](?!\d)|mixtral|codestral|grok-(?:3|code)|sonar-deep"
+        ),
+        wires=CHAT,
+        changes={"user_media": frozenset[MediaKind]()},
+    ),
     # -- gateways ------------------------------------------------------------------
+    Family(
+        pattern=named(r"gemini-3"),
+        wires=CHAT,
+        hosts=frozenset({"openrouter"}),
+        changes={"default_effort": "high"},
+    ),
     Family(
         pattern=named(r"claude"),
         wires=CHAT,

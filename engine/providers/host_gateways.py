@@ -116,7 +116,6 @@ GATEWAYS: tuple[Host, ...] = (
         key_variables=("AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN"),
         example="anthropic/claude-sonnet-4.5",
         quirks=Quirks(
-            user_media=frozenset({"image", "pdf"}),
             output="tool",
             effort_field="reasoning.effort",
             efforts=("none", "minimal", *_THREE, "xhigh"),

@@ -225,7 +225,6 @@ MAKERS: tuple[Host, ...] = (
         key_variables=("MISTRAL_API_KEY",),
         example="mistral-medium-latest",
         quirks=Quirks(
-            user_media=_DOCUMENTS,
             call_ids="nine",
             reasoning_field="content",
             stream_usage=False,

@@ -34,6 +34,7 @@ def quirks(name: str, config: Config | None = None) -> Quirks:
         ("openrouter/anthropic/claude-opus-5", {"marks": "anthropic", "adaptive_thinking": False}),
         ("vercel/anthropic/claude-opus-5", {"marks": "anthropic"}),
         ("groq/claude-like", {"marks": ""}),
+        ("openrouter/google/gemini-3-pro-preview", {"default_effort": "high"}),
         # OpenAI's thinking models take no temperature, and a developer's word instead of a system's.
         ("openai/gpt-5.2", {"temperature": False, "system_role": "developer", "efforts": ("none", *THREE, "xhigh")}),
         ("openai/gpt-5", {"efforts": ("minimal", *THREE)}),
@@ -86,6 +87,36 @@ def test_a_name_that_only_sounds_alike_is_of_no_family(name: str) -> None:
     for host in HOSTS:
         if host.wire in {"openai_chat", "openai_responses", "anthropic"}:
             assert quirks_of(host, name) == host.quirks, host.name
+
+
+@pytest.mark.parametrize(
+    ("name", "reads_images"),
+    [
+        ("groq/openai/gpt-oss-120b", False),
+        ("together/deepseek-ai/DeepSeek-V3.1", False),
+        ("zai/glm-4.7", False),
+        ("zai/glm-5.3-flash", False),
+        ("zai/glm-4.5v", True),
+        ("zai/glm-5v-turbo", True),
+        ("moonshot/kimi-k2-turbo-preview", False),
+        ("moonshot/kimi-k2.5", True),
+        ("fireworks/accounts/fireworks/models/kimi-k2p5", True),
+        ("alibaba/qwen3-coder-plus", False),
+        ("alibaba/qwen3-vl-plus", True),
+        ("alibaba/qwen3.5-plus", True),
+        ("ollama/qwen3:8b", False),
+        ("ollama/llama3.2-vision", True),
+        ("groq/llama-3.3-70b-versatile", False),
+        ("groq/meta-llama/llama-4-scout", True),
+        ("xai-chat/grok-code-fast-1", False),
+        ("xai-chat/grok-4.7", True),
+        ("openrouter/anthropic/claude-opus-5", True),
+        ("mistral/codestral-latest", False),
+        ("mistral/mistral-large-latest", True),
+    ],
+)
+def test_which_models_read_images(name: str, reads_images: bool) -> None:
+    assert ("image" in quirks(name).user_media) is reads_images
 
 
 def test_capitals_make_no_difference() -> None:
