@@ -77,6 +77,8 @@ EVERYWHERE: tuple[Family, ...] = (
         defaults={"effort_field": "reasoning_effort", "efforts": THREE},
     ),
     Family(pattern=named(r"grok-3-mini"), wires=OPENAI, changes={"efforts": ("low", "high")}),
+    Family(pattern=named(r"grok-4[.-]3(?!\d)"), wires=OPENAI, changes={"efforts": ("none", *THREE)}),
+    Family(pattern=named(r"grok-(?:4[.-][6-9]|[5-9])(?!\d)"), wires=OPENAI, changes={"efforts": (*THREE, "xhigh")}),
     Family(
         pattern=named(r"grok"),
         wires=CHAT,
