@@ -165,7 +165,8 @@ def _told(document: object) -> _Told:
     told = _Told()
     layers = list(_layers(document, _DEEPEST))
     for layer in layers:
-        told.messages += [message for message in [_message_of(layer)] if message]
+        if message := _message_of(layer):
+            told.messages.append(message)
         _note_times(layer, told)
         told.is_lasting = told.is_lasting or _is_lasting(layer)
     for layer in reversed(layers):  # the innermost knows best

@@ -227,13 +227,9 @@ def _too_large(message: str) -> Kind:
 
 def _refused(message: str) -> Kind | None:
     """Return what the wording alone says; None: nothing that is known."""
-    match exclusion(message):
-        case "rate":
-            return _limited(message)
-        case "busy":
-            return Overloaded
-        case None:
-            pass
+    about = exclusion(message)
+    if about is not None:
+        return _limited(message) if about == "rate" else Overloaded
     if _QUOTA.search(message):
         return QuotaExhausted
     if is_overflow(message):

@@ -248,6 +248,20 @@ FORMS: dict[str, tuple[int, object, dict[str, str], type[ProviderError], str]] =
         RateLimited,
         "Host: slow (HTTP 500, RESOURCE_EXHAUSTED)",
     ),
+    "what only looks like JSON": (
+        400,
+        {"error": {"message": "{x} is bad"}},
+        {},
+        InvalidRequest,
+        "Host: {x} is bad (HTTP 400)",
+    ),
+    "deeper than anybody goes": (
+        500,
+        {"error": {"error": {"error": {"error": {"error": {"error": {"error": {"error": {"message": "deep"}}}}}}}}},
+        {},
+        Overloaded,
+        "Host: no reason given (HTTP 500)",
+    ),
     "a stream instead of a document": (
         400,
         'event: error\ndata: {"error": {"message": "too late", "code": "context_length_exceeded"}}\n\n',
@@ -367,6 +381,7 @@ def test_a_status_that_was_told_apart_goes_before_one_that_is_found() -> None:
         ({"error": {"type": "usage_limit_reached", "resets_at": NOW + 50, "resets_in_seconds": 50}}, {}, 50.0, NOW + 50),
         ({"error": {"resets_at": NOW + 50}}, {}, None, NOW + 50),
         ({"error": {"metadata": {"headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1700000060000"}}}}, {}, None, NOW + 60),
+        ({"error": {"metadata": {"headers": {"X-RateLimit-Remaining": None, "X-RateLimit-Reset": []}}}}, {}, None, None),
         ({"error": {"code": "1308", "message": "It will reset at 2023-11-15 06:14:20"}}, {}, None, NOW + 60),
         ({"error": {"code": "odd", "message": "It will reset at 2023-11-15 06:14:20"}}, {}, None, None),
         ({}, {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, None, NOW + 360),
