@@ -366,11 +366,18 @@ class CallAnnounced(EventBase):
 
 @attrs.frozen(kw_only=True)
 class CallQueued(EventBase):
-    """The arguments are whole; the call waits for its turn."""
+    """The arguments are whole; the call waits for its turn.
+
+    Attributes:
+        tool: the tool's own name, by whichever the model called it.
+        arguments: as the model wrote them.
+        mended: what was mended in them: `limit: the text "5" was taken for 5`.
+    """
 
     call_id: CallId
     tool: str
     arguments: str
+    mended: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

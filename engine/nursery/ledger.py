@@ -143,8 +143,12 @@ class Ledger:
             # The turn ended meanwhile; a model that was slow to stop still brings what it had.
             self.late += 1
             return entry
+        mended: tuple[str, ...] = ()
+        if isinstance(prepared, Prepared):
+            # The model may have called it by another name.
+            tool, mended = prepared.tool.name, prepared.mended
         entry.tool_name, entry.arguments, entry.prepared, entry.state = tool, arguments, prepared, "queued"
-        self.journal.append(CallQueued(call_id=call_id, tool=tool, arguments=arguments))
+        self.journal.append(CallQueued(call_id=call_id, tool=tool, arguments=arguments, mended=mended))
         if self._broken_by and entry.chained:
             self.settle(entry, _chain_broken(self._broken_by))
         return entry

@@ -118,7 +118,7 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
         system=run.system,
         transcript=run.journal.journal.state.transcript,
         # The same tools to the end: without them a request would not begin with the bytes of the one before.
-        tools=run.registry.schemas,
+        tools=run.registry.schemas_for(model.info.name),
         tool_choice="none" if wrapped_up else "auto",
         options=options,
         max_output=min(state.output_cap(options), model.info.output),
@@ -175,7 +175,7 @@ async def _make_room_after(
 
 
 def _is_last(run: TurnRun) -> bool:
-    return run.settings.wrap_up and run.budget.steps_left == 1 and bool(run.registry.schemas)
+    return run.settings.wrap_up and run.budget.steps_left == 1 and bool(run.registry.names)
 
 
 async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, step: Step) -> StepOutcome:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from functools import cached_property
 
 import attrs
 
 from engine.errors import ConfigError, InvalidArguments
 from engine.messages import Settlement
 from engine.model import ToolSchema
-from engine.tools.arguments import parse
+from engine.tools.arguments import parse_kindly
 from engine.tools.spec import Tool
 
 
 @attrs.frozen(kw_only=True)
 class Prepared:
-    """A call that can run: its tool, its parsed arguments, and whether it is safe beside others."""
+    """A call that can run.
+
+    Attributes:
+        tool: what runs, by whichever name it was called.
+        arguments: parsed.
+        safe: whether it may run beside other safe calls.
+        mended: what was mended in its arguments.
+    """
 
     tool: Tool
     arguments: attrs.AttrsInstance
     safe: bool
+    mended: tuple[str, ...] = ()
 
 
 @attrs.define(eq=False)
@@ -29,6 +36,16 @@ class Registry:
     """An immutable set of tools, sorted by name, so that requests are the same bytes each time."""
 
     _tools: dict[str, Tool]
+    _aliases: dict[str, Tool] = attrs.field(init=False)
+    _schemas: dict[str, tuple[ToolSchema, ...]] = attrs.field(factory=dict[str, tuple[ToolSchema, ...]], init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._aliases = {}
+        for tool in self._tools.values():
+            for alias in tool.aliases:
+                if alias in self._tools or alias in self._aliases:
+                    raise ConfigError(f"two tools can be called {alias}")
+                self._aliases[alias] = tool
 
     @classmethod
     def of(cls, tools: Iterable[Tool]) -> Registry:
@@ -42,10 +59,12 @@ class Registry:
             named[tool.name] = tool
         return cls(dict(sorted(named.items())))
 
-    @cached_property
-    def schemas(self) -> tuple[ToolSchema, ...]:
-        """What the model sees of them."""
-        return tuple(tool.schema for tool in self._tools.values())
+    def schemas_for(self, model: str) -> tuple[ToolSchema, ...]:
+        """Return what the model of that name sees of those that are offered to it: the same each time."""
+        if model not in self._schemas:
+            own_name = model.partition("/")[2] or model
+            self._schemas[model] = tuple(tool.schema for tool in self._tools.values() if tool.offered(own_name))
+        return self._schemas[model]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,8 +72,11 @@ class Registry:
         return tuple(self._tools)
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of that name, or of that name in lower case."""
-        return self._tools.get(name) or self._tools.get(name.lower())
+        """Return the tool of that name, by its own or another one; or of that name in lower case."""
+        for said in (name, name.lower()):
+            if (found := self._tools.get(said) or self._aliases.get(said)) is not None:
+                return found
+        return None
 
     def prepare(self, name: str, arguments: str) -> Prepared | Settlement:
         """Return the call ready to run, or the settlement that tells the model what is wrong. No side effect."""
@@ -66,13 +88,15 @@ class Registry:
             )
             return Settlement(status="error", text=f"There is no tool named {name!r}.{hint}")
         try:
-            parsed = parse(tool.arguments, arguments)
+            parsed = parse_kindly(tool.arguments, arguments)
         except InvalidArguments as error:
             return Settlement(
                 status="error",
                 text=f"The arguments of {tool.name} are not valid:\n{error}\nCall it again with arguments that fit its schema.",
             )
-        return Prepared(tool=tool, arguments=parsed, safe=_is_safe(tool, parsed))
+        return Prepared(
+            tool=tool, arguments=parsed.arguments, safe=_is_safe(tool, parsed.arguments), mended=parsed.mended
+        )
 
 
 def _is_safe(tool: Tool, arguments: attrs.AttrsInstance) -> bool:

@@ -36,9 +36,31 @@ TOOLS = Registry.of([WRITE, READ])
 
 def test_tools_are_sorted_so_that_requests_are_the_same_bytes() -> None:
     assert TOOLS.names == ("read", "write_file")
-    assert TOOLS.schemas == (READ.schema, WRITE.schema)
-    assert TOOLS.schemas is TOOLS.schemas
-    assert Registry.of([]).schemas == ()
+    assert TOOLS.schemas_for("host/model") == (READ.schema, WRITE.schema)
+    assert TOOLS.schemas_for("host/model") is TOOLS.schemas_for("host/model")
+    assert Registry.of([]).schemas_for("host/model") == ()
+
+
+def test_a_tool_is_offered_to_some_models_only() -> None:
+    patch = made("patch", offered=lambda model: model.startswith("gpt-"))
+    tools = Registry.of([READ, patch])
+    assert tools.schemas_for("openai/gpt-5") == (patch.schema, READ.schema)
+    assert tools.schemas_for("anthropic/claude") == tools.schemas_for("claude") == (READ.schema,)
+
+
+def test_a_call_by_another_name_is_the_tools_own() -> None:
+    grep = made("grep", aliases=("search", "Ripgrep"))
+    tools = Registry.of([grep, READ])
+    assert [tools.get(name) for name in ("grep", "search", "Search", "Ripgrep", "rg")] == [grep, grep, grep, grep, None]
+    for clash in (made("search"), made("find", aliases=("search",)), made("other", aliases=("read",))):
+        with pytest.raises(ConfigError, match="two tools can be called"):
+            Registry.of([grep, READ, clash])
+
+
+def test_what_was_mended_is_told() -> None:
+    prepared = TOOLS.prepare("read", '{"path": "a", "lines": "5"}')
+    assert isinstance(prepared, Prepared)
+    assert (prepared.arguments, prepared.mended) == (Path("a", 5), ('lines: the text "5" was taken for 5',))
 
 
 @pytest.mark.parametrize(
