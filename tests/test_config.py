@@ -148,7 +148,7 @@ def test_an_empty_file_says_nothing() -> None:
         ('[models."a/b"]\nsame_as = 2026-01-01', "holds a date or a time"),
         ("[agents.x]\nmodel = 1", "config.toml, [agents.x]: model: expected string, got integer"),
         ('[defaults]\nagent = "x"', "config.toml: there is no agent 'x': none is configured"),
-        ('[defaults]\nmodle = "x/y"', "config.toml, [defaults]: modle: no such field; did you mean model?"),
+        ('[defaults]\nmodels = "x/y"', "config.toml, [defaults]: models: no such field; did you mean model?"),
         ('[hosts."a/b"]', "a host's name is letters, digits, '.', '-' and '_', not 'a/b'"),
         ("[hosts.x]", "config.toml, [hosts.x]: host x needs a base_url, and a wire"),
         ('[hosts.x]\nwire = "grpc"', "config.toml, [hosts.x]: wire must be one of anthropic, openai_chat,"),
@@ -269,8 +269,8 @@ def test_the_model_is_the_agent_s_or_the_default() -> None:
 
 
 def test_an_unknown_agent_is_told_who_there_is() -> None:
-    with pytest.raises(ConfigError, match="there is no agent 'carefull': did you mean careful"):
-        CONFIG.agent("carefull")
+    with pytest.raises(ConfigError, match="there is no agent 'carefuls': did you mean careful"):
+        CONFIG.agent("carefuls")
     assert Config().agent(None) == AgentConfig()
 
 

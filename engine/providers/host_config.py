@@ -68,7 +68,8 @@ def _auth(base: Host, said: HostConfig) -> dict[str, Any]:
 
 
 def _quirks(host: str, base: Quirks, said: Mapping[str, QuirkValue]) -> Quirks:
-    return attrs.evolve(base, **{name: quirk(name, value, f"host {host}") for name, value in said.items()})
+    changes: dict[str, Any] = {name: quirk(name, value, f"host {host}") for name, value in said.items()}
+    return attrs.evolve(base, **changes)
 
 
 def quirk(name: str, value: QuirkValue, whose: str) -> object:

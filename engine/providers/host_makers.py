@@ -1,4 +1,4 @@
-"""Hosts that serve models of their own, and the clouds that do it for them."""
+"""Hosts that serve models of their own."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import attrs
 from engine.providers.hosts import Host
 from engine.providers.quirks import MediaKind, Quirks
 
-_DOCUMENTS: frozenset[MediaKind] = frozenset({"image", "pdf"})
+DOCUMENTS: frozenset[MediaKind] = frozenset({"image", "pdf"})
 
-_OPENAI = Host(
+OPENAI = Host(
     name="openai",
     title="OpenAI",
     wire="openai_responses",
@@ -18,44 +18,20 @@ _OPENAI = Host(
     key_variables=("OPENAI_API_KEY",),
     example="gpt-5.6",
     quirks=Quirks(
-        user_media=_DOCUMENTS,
-        result_media=_DOCUMENTS,
+        user_media=DOCUMENTS,
+        result_media=DOCUMENTS,
         schema="openai",
         cache_key_field="prompt_cache_key",
         strict_tools=True,
     ),
 )
-_OPENAI_CHAT = attrs.evolve(
-    _OPENAI,
+OPENAI_CHAT = attrs.evolve(
+    OPENAI,
     name="openai-chat",
     title="OpenAI (Chat Completions)",
     wire="openai_chat",
     prices="openai",
-    quirks=attrs.evolve(_OPENAI.quirks, result_media=frozenset(), max_tokens_field="max_completion_tokens"),
-)
-_AZURE = attrs.evolve(
-    _OPENAI,
-    name="azure",
-    title="Azure OpenAI",
-    base_url="https://{AZURE_OPENAI_RESOURCE|AZURE_RESOURCE_NAME}.openai.azure.com/openai/v1",
-    base_variables=("AZURE_OPENAI_ENDPOINT",),
-    key_variables=("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"),
-    token_variables=("AZURE_OPENAI_AD_TOKEN",),
-    auth="api-key",
-    example="my-deployment",
-    note="a model's name is that of your deployment",
-)
-# OpenAI's own models stand on another path than the open ones.
-_MANTLE = Host(
-    name="bedrock-mantle",
-    title="AWS Bedrock (OpenAI models)",
-    wire="openai_responses",
-    base_url="https://bedrock-mantle.{AWS_REGION|AWS_DEFAULT_REGION}.api.aws/openai/v1",
-    key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
-    auth="aws",
-    example="openai.gpt-5.4",
-    prices="aws",
-    quirks=attrs.evolve(_OPENAI.quirks, cache_key_field=""),
+    quirks=attrs.evolve(OPENAI.quirks, result_media=frozenset(), max_tokens_field="max_completion_tokens"),
 )
 _XAI = Host(
     name="xai",
@@ -67,40 +43,17 @@ _XAI = Host(
     example="grok-4.7",
     prices="x-ai",
     quirks=Quirks(
-        user_media=_DOCUMENTS,
+        user_media=DOCUMENTS,
         result_media=frozenset({"image"}),
         image_types=frozenset({"image/jpeg", "image/png"}),
         cache_key_field="prompt_cache_key",
         encrypted_reasoning=True,
     ),
 )
-_GEMINI = Quirks(
+GEMINI = Quirks(
     user_media=frozenset({"image", "pdf", "audio", "video"}),
     image_types=frozenset({"image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"}),
     schema="gemini",
-)
-_LOCATION = "{GOOGLE_CLOUD_LOCATION|GOOGLE_VERTEX_LOCATION|VERTEX_LOCATION|CLOUD_ML_REGION}"
-_PROJECT = (
-    "/projects/{GOOGLE_CLOUD_PROJECT|GOOGLE_VERTEX_PROJECT|VERTEX_PROJECT|ANTHROPIC_VERTEX_PROJECT_ID}"
-    f"/locations/{_LOCATION}"
-)
-_VERTEX = Host(
-    name="vertex",
-    title="Google Vertex AI",
-    wire="gemini",
-    base_url=f"https://{_LOCATION}-aiplatform.googleapis.com",
-    places={
-        "global": "https://aiplatform.googleapis.com",
-        "us": "https://aiplatform.us.rep.googleapis.com",
-        "eu": "https://aiplatform.eu.rep.googleapis.com",
-    },
-    base_variables=("GOOGLE_VERTEX_BASE_URL",),
-    auth="google",
-    example="gemini-3.8-flash",
-    path=f"/v1beta1{_PROJECT}/publishers/google/models/{{model}}:streamGenerateContent?alt=sse",
-    prices="google",
-    quirks=_GEMINI,
-    note="needs the extra vertex, and `gcloud auth application-default login` or a service account",
 )
 
 MAKERS: tuple[Host, ...] = (
@@ -115,30 +68,15 @@ MAKERS: tuple[Host, ...] = (
         auth="x-api-key",
         example="claude-sonnet-4-5",
         quirks=Quirks(
-            user_media=_DOCUMENTS,
-            result_media=_DOCUMENTS,
+            user_media=DOCUMENTS,
+            result_media=DOCUMENTS,
             marks="anthropic",
             long_cache=True,
             space_between_reasoning=True,
         ),
     ),
-    _OPENAI,
-    _OPENAI_CHAT,
-    _AZURE,
-    attrs.evolve(
-        _OPENAI_CHAT,
-        name="azure-chat",
-        title="Azure OpenAI (Chat Completions)",
-        base_url=_AZURE.base_url,
-        base_variables=_AZURE.base_variables,
-        key_variables=_AZURE.key_variables,
-        token_variables=_AZURE.token_variables,
-        auth="api-key",
-        example=_AZURE.example,
-        prices="azure",
-        note=_AZURE.note,
-        quirks=attrs.evolve(_OPENAI_CHAT.quirks, user_media=frozenset({"image"})),
-    ),
+    OPENAI,
+    OPENAI_CHAT,
     Host(
         name="google",
         title="Google Gemini",
@@ -148,63 +86,7 @@ MAKERS: tuple[Host, ...] = (
         key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
         auth="x-goog-api-key",
         example="gemini-3.8-flash",
-        quirks=_GEMINI,
-    ),
-    _VERTEX,
-    attrs.evolve(
-        _VERTEX,
-        name="vertex-express",
-        title="Google Vertex AI (express mode)",
-        base_url="https://aiplatform.googleapis.com",
-        places={},
-        key_variables=("GOOGLE_VERTEX_API_KEY", "GOOGLE_API_KEY"),
-        auth="x-goog-api-key",
-        path="/v1beta1/publishers/google/models/{model}:streamGenerateContent?alt=sse",
-        note="with an API key instead of a project",
-    ),
-    attrs.evolve(
-        _VERTEX,
-        name="vertex-anthropic",
-        title="Google Vertex AI (Claude)",
-        wire="vertex_anthropic",
-        example="claude-sonnet-4-5@20250929",
-        path=f"/v1{_PROJECT}/publishers/anthropic/models/{{model}}:streamRawPredict",
-        quirks=Quirks(
-            user_media=_DOCUMENTS,
-            result_media=_DOCUMENTS,
-            # A project's policy has to allow schemas of answers, and does not by default.
-            output="tool",
-            marks="anthropic",
-            long_cache=True,
-            space_between_reasoning=True,
-        ),
-    ),
-    Host(
-        name="bedrock",
-        title="AWS Bedrock",
-        wire="bedrock",
-        base_url="https://bedrock-runtime.{AWS_REGION|AWS_DEFAULT_REGION}.amazonaws.com",
-        base_variables=("AWS_ENDPOINT_URL_BEDROCK_RUNTIME",),
-        key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
-        auth="aws",
-        example="us.anthropic.claude-sonnet-4-5-20250929-v1:0",
-        prices="aws",
-        quirks=Quirks(
-            # What a model has beyond this, its family says. A space for a text, as Claude elsewhere wants it between
-            # thoughts, is refused here since 2026.
-            user_media=_DOCUMENTS,
-            output="tool",
-            forced_tools=False,
-            assistant_after_results=True,
-        ),
-    ),
-    _MANTLE,
-    attrs.evolve(
-        _MANTLE,
-        name="bedrock-mantle-oss",
-        title="AWS Bedrock (open OpenAI models)",
-        base_url="https://bedrock-mantle.{AWS_REGION|AWS_DEFAULT_REGION}.api.aws/v1",
-        example="openai.gpt-oss-120b",
+        quirks=GEMINI,
     ),
     Host(
         name="cohere",

@@ -124,7 +124,7 @@ def test_who_does_not_say_where_is_told_how() -> None:
 @pytest.mark.parametrize("name", sorted(BY_NAME))
 def test_every_row_has_an_address_or_says_what_to_set(name: str) -> None:
     host = BY_NAME[name]
-    env = {}
+    env: dict[str, str] = {}
     while missing := missing_place(host, env):
         env[missing[-1]] = "http://box.example" if host.base_url == "" else "part"
     assert base_url_of(host, env).startswith(("https://", "http://"))

@@ -118,7 +118,7 @@ def test_a_header_s_secret_comes_from_the_environment_and_is_hidden() -> None:
         (HostConfig(wire="openai_chat"), "needs a base_url"),
         (HostConfig(base_url="http://x"), "needs a base_url, and a wire"),
         (HostConfig(like="olama", base_url="http://x"), "did you mean ollama"),
-        (HostConfig(like="ollama", quirks={"eforts": ()}), "there is no quirk 'eforts': did you mean efforts"),
+        (HostConfig(like="ollama", quirks={"effortss": ()}), "there is no quirk 'effortss': did you mean efforts"),
         (HostConfig(like="ollama", quirks={"user_media": ("smell",)}), "must be one of 'image', 'pdf'"),
         (HostConfig(like="ollama", quirks={"strict_tools": 1}), "must be like False, not 1"),
         (HostConfig(like="ollama", quirks={"reasoning_field": "thoughts"}), "must be one of '', 'reasoning_content'"),
