@@ -55,7 +55,7 @@ class Blocks:
         plain = text(delta, "reasoning_content") or text(delta, "reasoning")
         field, details = details_of(delta)
         is_twice = not plain or plain == shown(details)
-        if not is_twice or not details:
+        if not is_twice:
             self.think(plain, out)
         for detail in details:
             if is_twice and self._thought is not None and not self._thought.takes(detail):

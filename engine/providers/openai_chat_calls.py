@@ -90,9 +90,8 @@ class Calls:
             call = self._begin(delta, out)
         elif call.is_done or (name and piece and piece == call.arguments):
             return  # told again
-        if name and not call.tool:
-            call.tool = name
-            call.host_id = call.host_id or text(delta, "id")
+        call.tool = call.tool or name
+        call.host_id = call.host_id or text(delta, "id")
         if piece:
             call.pieces.append(piece)
         if call.tool and not call.id:

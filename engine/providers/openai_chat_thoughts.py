@@ -57,8 +57,7 @@ class Thought:
         self.field = field
         name = visible_name(detail)
         if self._text is not None and name and _goes_on(self._text, detail):
-            if any(value and self._text.get(word) != value for word, value in detail.items() if word != name):
-                self._text.update({word: value for word, value in detail.items() if value and word != name})
+            self._text.update({word: value for word, value in detail.items() if value and word != name})
             return
         rest = {word: value for word, value in detail.items() if word != name}
         self.details.append(rest)

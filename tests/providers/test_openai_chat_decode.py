@@ -338,6 +338,54 @@ def test_two_pieces_of_thinking_are_two_blocks() -> None:
     assert [each["details"][0]["signature"] for each in signatures] == ["s1", "s2"]
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"index": 1},
+        {"type": "reasoning.other"},
+        {"id": "b"},
+        # What follows a signature is not signed by it.
+        {"signature": None},
+    ],
+)
+def test_where_another_piece_of_thinking_begins(other: Json) -> None:
+    first = detail("text", text="a", id="a", signature="s")
+    events = read(delta(reasoning_details=[first, first | {"text": "b"} | other]), delta("stop", content="hi"), DONE)
+    assert sum(isinstance(event, ReasoningDone) for event in events) == 2
+
+
+def test_what_says_nothing_new_changes_nothing() -> None:
+    first = detail("text", text="a", id="a")
+    last = detail("text", text="b", format=None, id=None, signature="s")
+    events = read(
+        delta(reasoning="a", reasoning_details=[first]),
+        delta(reasoning="b", reasoning_details=[last]),
+        delta(reasoning_details=[detail("text", text="", signature="s")]),
+        delta("stop", content="hi"),
+        DONE,
+    )
+    kept = {"type": "reasoning.text", "format": "some-v1", "index": 0, "id": "a", "signature": "s"}
+    assert thought(events) == ("ab", {"field": "reasoning_details", "details": [kept]})
+
+
+def test_what_is_encrypted_may_come_before_its_text() -> None:
+    secret = detail("encrypted", data="xyz")
+    events = read(
+        delta(reasoning_details=[secret]),
+        delta(reasoning="a", reasoning_details=[detail("text", text="a")]),
+        delta("stop", content="hi"),
+        DONE,
+    )
+    text = {"type": "reasoning.text", "format": "some-v1", "index": 0}
+    assert thought(events) == ("a", {"field": "reasoning_details", "details": [secret, text]})
+
+
+def test_pieces_of_thinking_beside_the_same_text_are_blocks_too() -> None:
+    pieces = [detail("text", text="a"), detail("text", text="b", index=1)]
+    events = read(delta(reasoning="ab", reasoning_details=pieces), delta("stop", content="hi"), DONE)
+    assert [event.text for event in events if isinstance(event, ReasoningChunk)] == ["a", "b"]
+
+
 def test_what_is_encrypted_without_text_stands_in_its_place() -> None:
     secret = detail("encrypted", data="xyz")
     events = read(delta(content="hi"), delta(content="", reasoning_details=[secret]), STOP, DONE)
@@ -351,8 +399,11 @@ def test_what_is_encrypted_without_text_stands_in_its_place() -> None:
 
 
 def test_thinking_that_differs_from_its_details_is_taken_as_it_stands() -> None:
-    events = read(delta(reasoning="all of it", reasoning_details=[detail("text", text="half")]), STOP, DONE)
-    assert thought(events)[0] == "all of it"
+    pieces = [detail("text", text="half", signature="s"), detail("text", text="of it", index=1)]
+    events = read(delta(reasoning="all of it", reasoning_details=pieces), STOP, DONE)
+    shown, kept = thought(events)
+    assert shown == "all of it"
+    assert [each["index"] for each in kept["details"]] == [0, 1]
 
 
 def test_thinking_as_litellm_has_it() -> None:
@@ -425,6 +476,12 @@ def test_a_call_in_pieces() -> None:
         [called(call("read", "", index=0, id="c1")), called(call("read", '{"a": 1}', index=0, id="c1")), CALLS],
         [called(call("read", "", index=0, id="c1")), called(call("", '{"a": 1}', index=0, id="")), CALLS],
         [called(call("read", '{"a": 1}', index=0, id="c1"))] * 2 + [CALLS],
+        [called({"index": 0}), called({"index": 0, "id": "c1"}), called(call("read", '{"a": 1}', index=0)), CALLS],
+        [called(call(None, '{"a": 1}', index=0, id="c1")), called(call("read", index=0)), CALLS],
+        [called(call("read", "", index=0, id="c1")), called(call("read", '{"a": 1}', index=0)), CALLS],
+        # Each piece has an id of its own.
+        [called(call("read", '{"a"', index=0, id="c1")), called(call(None, ": 1}", index=0, id="c2")), CALLS],
+        [called(call("read", '{"a": 1}', index=0, id="c1")), called(call(None, index=0)), CALLS],
     ],
 )
 def test_a_call_in_all_its_forms(events: list[Json]) -> None:
@@ -451,6 +508,18 @@ def test_pieces_are_told_apart_by_index_and_by_id() -> None:
     events = read(
         called(call("read", "", id="a"), call("write", "", id="b")),
         called(call(None, '{"b": 1}', id="b"), call(None, '{"a": 1}', id="a")),
+        CALLS,
+        DONE,
+    )
+    assert arguments_of(events) == {"a": '{"a": 1}', "b": '{"b": 1}'}
+
+
+def test_pieces_of_calls_may_be_mixed() -> None:
+    events = read(
+        called(call("read", '{"a"', index=0, id="a")),
+        called(call("write", '{"b"', index=1, id="b")),
+        called(call(None, ": 1}", index=0)),
+        called(call(None, ": 1}", index=1)),
         CALLS,
         DONE,
     )
@@ -487,14 +556,37 @@ def test_two_calls_stay_two(calls: list[Json], together: bool) -> None:
 
 def test_a_call_is_done_when_another_begins() -> None:
     events = read(
-        called(call("read", '{"n": 1}', index=0, id="a")), called(call("read", "", index=1, id="b")), CALLS, DONE
+        called(call("read", '{"n": 1}', index=0, id="a")),
+        called(call("read", "", index=1, id="b")),
+        called(call(None, "too late", index=0)),
+        called(call("read", "", index=2, id="c")),
+        CALLS,
+        DONE,
     )
-    assert events[:4] == [
+    assert events[:6] == [
         ToolCallStarted("a", "read"),
         ToolCallChunk("a", '{"n": 1}'),
         ToolCallDone("a"),
         ToolCallStarted("b", "read"),
+        ToolCallStarted("c", "read"),
+        ToolCallDone("b", "{}"),
     ]
+
+
+def test_an_empty_object_may_be_only_the_beginning() -> None:
+    events = read(called(call("read", "{}", index=0, id="a")), called(call("read", "", index=1, id="b")), CALLS, DONE)
+    assert events[2:4] == [ToolCallStarted("b", "read"), ToolCallDone("a")]
+
+
+def test_a_second_call_with_neither_index_nor_id_begins_with_its_name() -> None:
+    events = read(called(call("read", "")), called(call("write", '{"n": 1}')), CALLS, DONE)
+    assert [event.tool for event in events if isinstance(event, ToolCallStarted)] == ["read", "write"]
+    assert list(arguments_of(events).values()) == ["{}", '{"n": 1}']
+
+
+def test_an_id_that_comes_late() -> None:
+    events = read(called(call("read", "", index=0)), called(call("read", '{"a": 1}', index=0, id="c1")), CALLS, DONE)
+    assert arguments_of(events) == {"0": '{"a": 1}'}
 
 
 @pytest.mark.parametrize("arguments", ["", "null", None, " "])
@@ -516,6 +608,11 @@ def test_a_call_that_the_token_limit_has_cut_is_not_done() -> None:
     )
     assert arguments_of(events) == {"a": '{"n": 1}'}
     assert events[-1] == Finished("length", "length")
+
+
+def test_a_whole_call_at_the_token_limit_is_done() -> None:
+    events = read(called(call("read", '{"n": 1}', index=0, id="a")), delta("length"), DONE)
+    assert arguments_of(events) == {"a": '{"n": 1}'}
 
 
 def test_a_call_without_arguments_at_the_token_limit_is_not_done() -> None:
@@ -583,6 +680,13 @@ def test_sources_before_and_after_their_text() -> None:
     assert late == [*said(), Cited("0", CITED), TextDone("0"), Finished("stop", "stop")]
 
 
+def test_sources_belong_to_the_text_that_stands_when_they_come() -> None:
+    flat: Json = {"type": "url_citation", "url": "https://a.example/" + "a" * 300, "title": "A", "start_index": 3}
+    events = read(delta(content="hi", annotations=[flat]), delta(reasoning="hm"), delta(content="ho"), STOP, DONE)
+    raw = json.dumps(flat, separators=(",", ":"))
+    assert events[2] == Cited("0", Citation(url=flat["url"], title="A", raw=raw))
+
+
 def test_sources_after_thinking_that_came_after_the_text() -> None:
     events = read(delta(content="hi"), delta(reasoning="hm"), delta(annotations=[PAGE]), STOP, DONE)
     assert Cited("0", CITED) in events
@@ -594,6 +698,8 @@ def test_a_list_of_addresses_in_each_event_is_named_once() -> None:
         "citations": ["https://a.example", "https://b.example"],
         "search_results": [{"url": "https://b.example", "title": "B", "snippet": "b" * 300}],
     }
+    # Some repeat them.
+    assert read(delta(content="hi") | lists, STOP) == read(delta(content="hi") | lists, STOP | lists)
     events = read(delta(content="hi") | lists, STOP | lists)
     assert events == [
         *said(),
@@ -602,6 +708,12 @@ def test_a_list_of_addresses_in_each_event_is_named_once() -> None:
         TextDone("0"),
         Finished("stop", "stop"),
     ]
+
+
+def test_results_of_a_search_are_sources_by_themselves() -> None:
+    results = {"search_results": [{"url": "https://b.example", "title": "B"}, {"title": "nowhere"}]}
+    cited = [event for event in read(delta("stop", content="hi") | results, DONE) if isinstance(event, Cited)]
+    assert [event.citation.title for event in cited] == ["B"]
 
 
 def test_a_source_is_not_named_again_for_the_lists_sake() -> None:
@@ -624,6 +736,11 @@ def test_images_are_items_of_the_hosts_own() -> None:
         TextDone("2"),
         Finished("stop", "stop"),
     ]
+
+
+def test_an_item_ends_the_thinking_before_it() -> None:
+    events = read(delta(reasoning="hm"), delta(images=[{}]), STOP, DONE)
+    assert events[2:4] == [ReasoningDone("0"), ProviderItem("1", "image", "{}")]
 
 
 def test_the_work_of_groqs_tools_is_one_item_for_each() -> None:
