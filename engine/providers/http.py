@@ -28,6 +28,7 @@ from engine._version import __version__
 from engine.errors import ConfigError, ConnectionBroken, EngineClosed, ProviderError, ProviderProtocolError
 from engine.model import ModelInfo, ModelRequest, Ping, PrefixBroken, StreamEvent
 from engine.providers.auth import Auth, Unsigned
+from engine.providers.chunks import ChunkMerger
 from engine.providers.wire import Body, HttpReply, WireDecoder, WireFormat, own_name
 
 # An error needs no more; a host may send a page of any length.
@@ -284,19 +285,21 @@ class HttpStream:
 
 @final
 class _Connecting:
-    """Remembers the socket that a request opens.
+    """Takes care of the socket that a request opens.
 
     httpcore drops it open, for the garbage collector to find, when it is cancelled
     in the middle of a TLS handshake.
     """
 
     def __init__(self) -> None:
-        self._opened: _Closable | None = None
+        self._opened: _NetworkStream | None = None
 
     async def note(self, event: str, info: Mapping[str, Any]) -> None:
         """Take note of what httpcore reports. Not a checkpoint; it has to be async all the same."""
-        if event == "connection.connect_tcp.complete":
-            self._opened = info["return_value"]
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            stream: _NetworkStream = info["return_value"]
+            self._opened = self._opened or stream
+            _merge_chunks(stream)
 
     async def aclose(self) -> None:
         """Close the socket, if there is one. Closed twice, it stays closed."""
@@ -304,8 +307,31 @@ class _Connecting:
             await self._opened.aclose()
 
 
-class _Closable(Protocol):
+class _NetworkStream(Protocol):
+    """The bytes of a connection, as httpcore has them."""
+
+    read: Callable[[int, float | None], Awaitable[bytes]]
+    write: Callable[[bytes, float | None], Awaitable[None]]
+
     async def aclose(self) -> None: ...
+
+
+def _merge_chunks(stream: _NetworkStream) -> None:
+    """Let all that has come of an answer be read at once: one HTTP chunk after the other takes httpx long."""
+    merger = ChunkMerger()
+    read_some, write_all = stream.read, stream.write
+
+    async def read(max_bytes: int, timeout: float | None = None) -> bytes:
+        while data := await read_some(max_bytes, timeout):
+            if merged := merger.feed(data):
+                return merged
+        return b""
+
+    async def write(buffer: bytes, timeout: float | None = None) -> None:
+        merger.expect_answer()
+        await write_all(buffer, timeout)
+
+    stream.read, stream.write = read, write
 
 
 @final

@@ -1,0 +1,133 @@
+"""HTTP chunks that came together, handed on as one.
+
+Hosts send each event of a stream as an HTTP chunk of its own, and httpx hands each on by
+itself, through six generators. When many have come at once (a gateway that gathers, a
+busy machine) that is most of what reading an answer costs. So the framing of a chunked
+body is written anew as its bytes come in: all that is there is one chunk. What the bytes
+say is the same, and none of them waits for another.
+
+Whatever is not a chunked body, or not as it should be, goes through untouched, for the
+HTTP library to judge.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+import attrs
+
+_LINE_END = b"\r\n"
+_HEAD_END = b"\r\n\r\n"
+_LARGEST_HEAD = 64 * 1024
+_LONGEST_SIZE = 64
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
+# No chunk begins so: it stands for the end of a chunk that was no end.
+_NONSENSE = b"!\r\n"
+
+
+@attrs.define(eq=False)
+class ChunkMerger:
+    """Takes the bytes that a server sends over one connection, and returns those to be read instead."""
+
+    _place: Literal["head", "size", "chunk", "broken", "untouched"] = attrs.field(default="head", init=False)
+    # What may be the beginning of a head, which was returned already, or of a chunk's size, which was not.
+    _begun: bytes = attrs.field(default=b"", init=False)
+    # Bytes of the open chunk that are still to come, its line's end among them.
+    _left: int = attrs.field(default=0, init=False)
+
+    def expect_answer(self) -> None:
+        """Be ready for the head of an answer: a request is on its way."""
+        self._place, self._begun, self._left = "head", b"", 0
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what to read instead of *data*; nothing, if more has to come first."""
+        match self._place:
+            case "head":
+                return self._read_head(data)
+            case "size" | "chunk":
+                return self._read_body(data)
+            case _:
+                return data
+
+    def _read_head(self, data: bytes) -> bytes:
+        seen = self._begun + data
+        end = seen.find(_HEAD_END)
+        if end < 0:
+            self._begun = seen
+            self._place = "head" if len(seen) < _LARGEST_HEAD else "untouched"
+            return data
+        head, rest = seen[: end + len(_HEAD_END)], seen[end + len(_HEAD_END) :]
+        self._begun = b""
+        if not _is_interim(head):
+            self._place = "size" if _is_chunked(head) else "untouched"
+        return data[: len(data) - len(rest)] + (self.feed(rest) if rest else b"")
+
+    def _read_body(self, data: bytes) -> bytes:
+        """Take chunks apart and put together what is in them."""
+        found: list[bytes] = []
+        at = 0
+        if self._place == "chunk":
+            at = self._read_open_chunk(data, 0, found)
+        else:
+            data, self._begun = self._begun + data, b""
+        while self._place == "size" and at < len(data):
+            line = data.find(_LINE_END, at, at + _LONGEST_SIZE)
+            if line < 0 and len(data) - at < _LONGEST_SIZE:
+                self._begun = data[at:]
+                break
+            size = _size_of(data[at:line]) if line >= 0 else 0
+            if not size:  # the end of the body, or what no chunk begins with
+                self._place = "untouched"
+                break
+            start = line + len(_LINE_END)
+            end = start + size
+            if data[end : end + len(_LINE_END)] == _LINE_END:
+                found.append(data[start:end])
+                at = end + len(_LINE_END)
+            else:
+                self._place, self._left = "chunk", size + len(_LINE_END)
+                at = self._read_open_chunk(data, start, found)
+        match self._place:
+            case "untouched":
+                return _chunk(found) + data[at:]
+            case "broken":
+                return _chunk(found) + _NONSENSE
+            case _:
+                return _chunk(found)
+
+    def _read_open_chunk(self, data: bytes, at: int, found: list[bytes]) -> int:
+        """Take what there is of a chunk that is not whole, or badly ended; return where it stops."""
+        piece = data[at : at + self._left]
+        inside = max(0, self._left - len(_LINE_END))
+        found.append(piece[:inside])
+        # The line's end may come in two halves.
+        is_well_ended = _LINE_END[-min(self._left, len(_LINE_END)) :].startswith(piece[inside:])
+        self._left -= len(piece)
+        if not is_well_ended:
+            self._place = "broken"
+        elif not self._left:
+            self._place = "size"
+        return at + len(piece)
+
+
+def _chunk(found: list[bytes]) -> bytes:
+    data = b"".join(found)
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+
+
+@lru_cache(maxsize=1_024)
+def _size_of(line: bytes) -> int:
+    """Return the size of a chunk; 0 for the last one, and for what is none."""
+    size = _SIZE.fullmatch(line)
+    return int(size[1], 16) if size else 0
+
+
+def _is_interim(head: bytes) -> bool:
+    return head[8:10] == b" 1"
+
+
+def _is_chunked(head: bytes) -> bool:
+    fields = (line.partition(b":") for line in head.lower().split(_LINE_END)[1:])
+    return [value.strip() for name, _, value in fields if name == b"transfer-encoding"] == [b"chunked"]
