@@ -75,7 +75,7 @@ def test_ours_is_compact_and_in_utf8(value: object) -> None:
 
 
 def test_a_wrong_shape_is_as_good_as_absent() -> None:
-    odd = {"number": 1, "yes": True, "null": None, "real": 1.5, "list": ["a"]}
+    odd: dict[str, object] = {"number": 1, "yes": True, "null": None, "real": 1.5, "list": ["a"]}
     assert [text(odd, name) for name in (*odd, "absent")] == [""] * 6
     odd["number"] = "1"
     assert [number(odd, name, 7) for name in (*odd, "absent")] == [7] * 6
