@@ -71,6 +71,7 @@ ContinueReason = Literal[
 CONTINUE_REASONS: tuple[ContinueReason, ...] = get_args(ContinueReason)
 AnswerKind = Literal["once", "always", "reject", "withdrawn", "expired"]
 RecoveryKind = Literal["wait", "switch", "stop", "withdrawn", "expired"]
+QuestionOutcome = Literal["answered", "declined", "withdrawn", "expired"]
 DoomKind = Literal["repeat", "near_repeat", "errors", "monologue"]
 DoomAction = Literal["nudge", "ask", "stop"]
 
@@ -450,6 +451,44 @@ class ContextChanged(EventBase):
 
 
 @attrs.frozen(kw_only=True)
+class Choice:
+    """An answer that is offered to a question."""
+
+    label: str
+    description: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class QuestionAsked(EventBase):
+    """A call asks the user something. Answer with `turn.answer(request_id, "…")`.
+
+    Attributes:
+        question: what it asks.
+        choices: answers that it offers; any other words are an answer as well.
+        several: more than one of them may be chosen.
+    """
+
+    request_id: RequestId
+    call_id: CallId
+    question: str
+    choices: tuple[Choice, ...] = ()
+    several: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class QuestionAnswered(EventBase):
+    """It was answered, or nobody will answer it any more.
+
+    Attributes:
+        answers: what was said: labels of choices, or words; empty unless `answered`.
+    """
+
+    request_id: RequestId
+    outcome: QuestionOutcome
+    answers: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
 class PermissionAsked(EventBase):
     """A call may go on only if somebody allows it; answer with `turn.reply`.
 
@@ -533,6 +572,8 @@ Durable = (
     | ContextChanged
     | PermissionAsked
     | PermissionAnswered
+    | QuestionAsked
+    | QuestionAnswered
     | HistoryReplaced
     | DoomDetected
     | Notice

@@ -40,6 +40,8 @@ from engine.events import (
     PartStarted,
     PermissionAnswered,
     PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
     ReasoningDelta,
     RecoveryAnswered,
     RecoveryAsked,
@@ -114,6 +116,8 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
         case (
             PermissionAsked()
             | PermissionAnswered()
+            | QuestionAsked()
+            | QuestionAnswered()
             | RecoveryAsked()
             | RecoveryAnswered()
             | RetryScheduled()
@@ -302,9 +306,22 @@ def _moved(
 
 def _apply_to_status(
     turn: OpenTurn,
-    event: PermissionAsked | PermissionAnswered | RecoveryAsked | RecoveryAnswered | RetryScheduled | LoopContinued,
+    event: PermissionAsked
+    | PermissionAnswered
+    | QuestionAsked
+    | QuestionAnswered
+    | RecoveryAsked
+    | RecoveryAnswered
+    | RetryScheduled
+    | LoopContinued,
 ) -> OpenTurn:
     match event:
+        case QuestionAsked():
+            return attrs.evolve(turn, questions=(*turn.questions, event.request_id))
+        case QuestionAnswered():
+            if event.request_id not in turn.questions:
+                raise JournalCorrupt(f"question {event.request_id} was answered but is not open")
+            return attrs.evolve(turn, questions=tuple(q for q in turn.questions if q != event.request_id))
         case PermissionAsked():
             return attrs.evolve(turn, requests=(*turn.requests, event.request_id))
         case PermissionAnswered():

@@ -13,6 +13,7 @@ import attrs
 
 from engine.events import Durable, PermissionAsked
 from engine.ids import SessionId
+from engine.locks import Locks
 from engine.messages import Message, Transcript, Usage
 from engine.model import ModelInfo, ModelRequest, StreamEvent
 
@@ -170,7 +171,7 @@ class Trace(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Deps:
-    """All the ports of a turn."""
+    """All the ports of a turn, and the locks that its tools share with all other turns of the engine."""
 
     models: tuple[Model, ...]
     store: Store
@@ -179,3 +180,4 @@ class Deps:
     clock: WallClock
     ids: IdSource
     trace: Trace
+    locks: Locks

@@ -26,6 +26,7 @@ from engine.exceptions import describe, leave
 from engine.hooks import Hooks
 from engine.ids import CallId, MessageId, SessionId
 from engine.journal import Journal
+from engine.locks import Locks
 from engine.messages import MediaPart
 from engine.nursery.cleanup import all_over, close_bounded
 from engine.nursery.frame import run_turn
@@ -199,6 +200,7 @@ class Engine:
     _ids: IdSource = attrs.field(alias="ids")
     _trace: Trace = attrs.field(alias="trace")
     jitter: Callable[[], float]
+    _locks: Locks = attrs.field(factory=Locks, init=False)
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
     _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
     _serving: list[trio.CancelScope] = attrs.field(factory=list[trio.CancelScope], init=False)
@@ -457,6 +459,7 @@ class Engine:
             clock=self._clock,
             ids=self._ids,
             trace=self._trace,
+            locks=self._locks,
         )
         session = Session(
             engine=self,

@@ -178,6 +178,15 @@ class Session:
         self._questions.reply(RequestId(request_id), given(answer))
         await trio.lowlevel.checkpoint()
 
+    async def answer(self, request_id: str, *answers: str) -> None:
+        """Answer a question of a tool (`QuestionAsked`), in words or by labels; with none, decline. Always a checkpoint.
+
+        Raises `RequestNotFound`. If cancelled, it may be answered.
+        """
+        said = tuple(worded(answer, "an answer") for answer in answers)
+        self._questions.say(RequestId(worded(request_id, "a request id")), ("answered" if said else "declined", said))
+        await trio.lowlevel.checkpoint()
+
     async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
         """Say how to go on after a failed request (`RecoveryAsked`). Always a checkpoint.
 

@@ -93,15 +93,22 @@ class OpenTurn:
 
     Attributes:
         requests: permissions that are asked for.
+        questions: what tools ask the user.
         recovery: the question how to go on after a failed request, while it is open.
     """
 
     turn_id: TurnId
     step: OpenStep | None = None
     requests: tuple[RequestId, ...] = ()
+    questions: tuple[RequestId, ...] = ()
     recovery: RequestId | None = None
     retry: Retry | None = None
     steps: int = 0
+
+    @property
+    def waiting(self) -> tuple[RequestId, ...]:
+        """All that somebody is asked."""
+        return (*self.requests, *self.questions, *(() if self.recovery is None else (self.recovery,)))
 
 
 @attrs.frozen(kw_only=True)
@@ -131,10 +138,8 @@ class SessionState:
         """What the session is doing, as a tagged union."""
         if self.turn is None:
             return Idle()
-        if self.turn.recovery is not None:
-            return Waiting((*self.turn.requests, self.turn.recovery))
-        if self.turn.requests:
-            return Waiting(self.turn.requests)
+        if waiting := self.turn.waiting:
+            return Waiting(waiting)
         if self.turn.retry is not None:
             return self.turn.retry
         return Busy(self.turn.steps)

@@ -146,6 +146,10 @@ class Turn:
         """Answer an open question of this turn or of its sub-agents; see `Session.reply`."""
         await self._session.reply(request_id, answer)
 
+    async def answer(self, request_id: str, *answers: str) -> None:
+        """Answer a question of a tool of this turn or of its sub-agents; see `Session.answer`."""
+        await self._session.answer(request_id, *answers)
+
     async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
         """Say how to go on after a failed request of this turn or of its sub-agents; see `Session.recover`."""
         await self._session.recover(request_id, how, model=model)

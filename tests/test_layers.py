@@ -73,12 +73,16 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "providers.wire",
             "providers.words",
             "tools.arguments",
+            "tools.coerce",
             "tools.edit_match",
             "tools.schema",
             "tools.truncate",
         ),
     ),
-    ("ports and journal", ("exceptions", "ports", "journal", "deferred", "codec", "hooks", "trace", "otel", "threads")),
+    (
+        "ports and journal",
+        ("exceptions", "ports", "journal", "deferred", "codec", "hooks", "trace", "otel", "threads", "locks"),
+    ),
     (
         "input and output",
         ("attachments", "config_file", "store.*", "tools.*", "permission.*", "providers.*", "prompt.*", "compaction.*"),

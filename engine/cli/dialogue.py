@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Final, Literal, assert_never
 
 import attrs
 import trio
@@ -14,7 +14,14 @@ from engine.cli.render import telling_argument
 from engine.cli.screen import Screen
 from engine.cli.text import Symbols, clock_time, visible
 from engine.errors import ConfigError, RequestNotFound, ToolError, TurnOver
-from engine.events import PermissionAnswered, PermissionAsked, RecoveryAnswered, RecoveryAsked
+from engine.events import (
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    RecoveryAnswered,
+    RecoveryAsked,
+)
 from engine.threads import to_thread
 from engine.tools.arguments import parse
 from engine.tools.builtin.changes import changes
@@ -22,7 +29,7 @@ from engine.tools.builtin.files import read_text, resolve
 from engine.tools.builtin.write import Write
 from engine.turn import Turn
 
-Asked = PermissionAsked | RecoveryAsked
+Asked = PermissionAsked | RecoveryAsked | QuestionAsked
 
 _WORDS: Final[dict[str, Answer]] = {
     **dict.fromkeys(("o", "once", "y", "yes"), Once()),
@@ -54,8 +61,31 @@ def trouble(asked: RecoveryAsked, symbols: Symbols) -> str:
     return f"{symbols.running} {visible(asked.model)} can't be reached:\n    {visible(asked.message)}{until}\n"
 
 
-def choices(asked: PermissionAsked | RecoveryAsked) -> str:
+def words_wanted(asked: QuestionAsked, symbols: Symbols) -> str:
+    """Return a question of a tool as a person reads it, with the answers that it offers."""
+    lines = [f"{symbols.running} {visible(asked.question)}"]
+    for number, choice in enumerate(asked.choices, 1):
+        more = f": {visible(choice.description)}" if choice.description else ""
+        lines.append(f"    {number}  {visible(choice.label)}{more}")
+    return "\n".join(lines) + "\n"
+
+
+def words_of(line: str, asked: QuestionAsked) -> tuple[str, ...]:
+    """Return what a line says: the labels whose numbers it holds, or its own words; nothing: no answer."""
+    words = line.strip()
+    numbers = words.replace(",", " ").split()
+    are_numbers = numbers and all(n.isascii() and n.isdigit() and 0 < int(n) <= len(asked.choices) for n in numbers)
+    if are_numbers and (asked.several or len(numbers) == 1):
+        return tuple(asked.choices[int(n) - 1].label for n in numbers)
+    return (words,) if words else ()
+
+
+def choices(asked: Asked) -> str:
     """Return the line that waits for the answer."""
+    if isinstance(asked, QuestionAsked):
+        if not asked.choices:
+            return "  your answer, or an empty line for none: "
+        return f"  a number{' or several' if asked.several else ''}, your own words, or an empty line for none: "
     if isinstance(asked, RecoveryAsked):
         return "  wait and try again (w), stop (s), or type the name of a model to go on with: "
     scope = visible((asked.offers or asked.patterns or (f"every {asked.permission}",))[0].partition("\n")[0])
@@ -85,11 +115,12 @@ class Dialogue:
         if len(self._open) == 1:
             self._show()
 
-    def answered(self, event: PermissionAnswered | RecoveryAnswered) -> None:
+    def answered(self, event: PermissionAnswered | RecoveryAnswered | QuestionAnswered) -> None:
         """A question is settled: by us, by a grant, or because its call is gone. Not a checkpoint."""
         if self._is_shown and self._open[0][0].request_id == event.request_id:
             self._is_shown = False
-            self.screen.say(f"  (settled: {event.answer})\n")
+            how = event.outcome if isinstance(event, QuestionAnswered) else event.answer
+            self.screen.say(f"  (settled: {how})\n")
         self._open = [(asked, detail) for asked, detail in self._open if asked.request_id != event.request_id]
         if self._open and not self._is_shown:
             self._show()
@@ -118,13 +149,26 @@ class Dialogue:
         self.keyboard.forget()
         self._is_shown = True
         symbols = self.screen.symbols
-        told = trouble(asked, symbols) if isinstance(asked, RecoveryAsked) else question(asked, detail, symbols)
+        match asked:
+            case PermissionAsked():
+                told = question(asked, detail, symbols)
+            case RecoveryAsked():
+                told = trouble(asked, symbols)
+            case QuestionAsked():
+                told = words_wanted(asked, symbols)
+            case _:
+                assert_never(asked)
         self.screen.prompt(told + choices(asked))
 
     async def _answer(self, line: str) -> None:
         asked = self._open[0][0]
         if isinstance(asked, RecoveryAsked):
             await self._recover(asked, line.strip())
+            return
+        if isinstance(asked, QuestionAsked):
+            self._close(asked)
+            with suppress(RequestNotFound):
+                await self.turn.answer(asked.request_id, *words_of(line, asked))
             return
         answer = answer_of(line)
         if answer is None:
@@ -158,7 +202,10 @@ class Dialogue:
             return
         self._close(asked)
         with suppress(RequestNotFound):
-            await self.turn.recover(asked.request_id, "stop")
+            if isinstance(asked, QuestionAsked):
+                await self.turn.answer(asked.request_id)
+            else:
+                await self.turn.recover(asked.request_id, "stop")
 
     def _close(self, asked: Asked) -> None:
         """Forget a question that is being answered: the next one is shown when its event tells that it is settled."""

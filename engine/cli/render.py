@@ -42,6 +42,8 @@ from engine.events import (
     PartStarted,
     PermissionAnswered,
     PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
     ReasoningDelta,
     RecoveryAnswered,
     RecoveryAsked,
@@ -140,6 +142,8 @@ class Renderer:
                 | ContextChanged()
                 | PermissionAsked()
                 | PermissionAnswered()
+                | QuestionAsked()
+                | QuestionAnswered()
                 | RecoveryAsked()
                 | RecoveryAnswered()
             ):

@@ -27,6 +27,8 @@ from engine.events import (
     Live,
     PermissionAnswered,
     PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
     RecoveryAnswered,
     RecoveryAsked,
     RetryScheduled,
@@ -233,9 +235,9 @@ class _Watch:
                 cwd = self._session.state.context.cwd
                 detail = await detail_of(event, self._arguments.get(event.call_id, ""), cwd)
                 dialogue.ask(event, detail)
-            case RecoveryAsked():
+            case RecoveryAsked() | QuestionAsked():
                 dialogue.ask(event)
-            case PermissionAnswered() | RecoveryAnswered():
+            case PermissionAnswered() | RecoveryAnswered() | QuestionAnswered():
                 dialogue.answered(event)
             case RetryScheduled():
                 self._screen.say("  (Enter tries at once)\n")

@@ -215,7 +215,8 @@ def _after_failure(state: LoopState, outcome: StepOutcome, failure: Failure) -> 
         case "signature" if not state.signature_retried:
             return Continue(reason="signature_retry", state=attrs.evolve(state, signature_retried=True), keep=False)
         case "auth":
-            return Stop(reason="auth_failed", detail=failure.message, keep=outcome.has_content)
+            # Another model may have another key.
+            return Stop(reason="auth_failed", detail=failure.message, keep=outcome.has_content, is_exhausted=True)
         case "filtered":
             return Stop(reason="content_filter", detail=failure.message, keep=outcome.has_content)
         case _:
@@ -255,7 +256,7 @@ def _again(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
     if state.model_index + 1 < state.model_count:
         fresh = attrs.evolve(state, model_index=state.model_index + 1, retry=RetryBudget(0, state.retry.waited))
         return Continue(reason="model_fallback", state=fresh, keep=False, status=failure.message)
-    return attrs.evolve(_failed(outcome, failure), is_exhausted=failure.kind in {"transient", "rate_limited"})
+    return attrs.evolve(_failed(outcome, failure), is_exhausted=True)
 
 
 def _failed(outcome: StepOutcome, failure: Failure) -> Stop:

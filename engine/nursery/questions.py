@@ -1,7 +1,7 @@
 """Open questions: each a `Deferred` owned by whoever asks.
 
-A call asks for a permission; the loop asks how to go on when a model's host has failed
-for good. The answer and its event are one: whoever settles the Deferred appends the
+A call asks for a permission, or asks the user something; the loop asks how to go on when
+a model's host has failed for good. The answer and its event are one: whoever settles the Deferred appends the
 event in the same breath. A question whose asker is cancelled is withdrawn.
 """
 
@@ -16,10 +16,20 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.deferred import Deferred
 from engine.errors import RequestNotFound
-from engine.events import AnswerKind, PermissionAnswered, PermissionAsked, RecoveryAnswered, RecoveryAsked, RecoveryKind
+from engine.events import (
+    AnswerKind,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    RecoveryAnswered,
+    RecoveryAsked,
+    RecoveryKind,
+)
 from engine.ids import RequestId
 from engine.journal import TurnJournal
 from engine.ports import Approver, Model, PermissionQuery
+from engine.tools.context import Words
 
 Given = tuple[AnswerKind, str]
 # With "switch", the model to go on with.
@@ -36,6 +46,13 @@ class _Permission:
 
 
 @attrs.frozen(kw_only=True)
+class _Words:
+    asked: QuestionAsked
+    journal: TurnJournal
+    answer: Deferred[Words] = attrs.field(factory=Deferred[Words])
+
+
+@attrs.frozen(kw_only=True)
 class _Recovery:
     asked: RecoveryAsked
     journal: TurnJournal
@@ -47,8 +64,8 @@ class Questions:
     """The open questions of a turn and of all turns below it."""
 
     approver: Approver
-    _open: dict[RequestId, _Permission | _Recovery] = attrs.field(
-        factory=dict[RequestId, _Permission | _Recovery], init=False
+    _open: dict[RequestId, _Permission | _Words | _Recovery] = attrs.field(
+        factory=dict[RequestId, _Permission | _Words | _Recovery], init=False
     )
 
     def __len__(self) -> int:
@@ -70,6 +87,13 @@ class Questions:
         question = _Permission(asked=asked, query=query, journal=journal)
         if not await self._wait(question, timeout, on_cancel):
             return "withdrawn", ""
+        return question.answer.value
+
+    async def ask_words(self, asked: QuestionAsked, journal: TurnJournal, *, timeout: float | None) -> Words:
+        """Ask the user, and return what was said. Always a checkpoint; if cancelled, the question is withdrawn."""
+        question = _Words(asked=asked, journal=journal)
+        if not await self._wait(question, timeout, lambda: None):
+            return "withdrawn", ()
         return question.answer.value
 
     async def ask_recovery(self, asked: RecoveryAsked, journal: TurnJournal, *, timeout: float | None) -> Way:
@@ -97,6 +121,14 @@ class Questions:
                     self._answer(other, ("once", ""))
 
     @enable_ki_protection
+    def say(self, request_id: RequestId, words: Words) -> None:
+        """Answer a question of a tool. Raises `RequestNotFound` if it is not open (any more). Not a checkpoint."""
+        question = self._open.get(request_id)
+        if not isinstance(question, _Words):
+            raise RequestNotFound(f"no open question has the id {request_id!r}")
+        self._tell(question, words)
+
+    @enable_ki_protection
     def recover(self, request_id: RequestId, way: Way) -> None:
         """Say how to go on. Raises `RequestNotFound` if that is not asked (any more). Not a checkpoint."""
         question = self._open.get(request_id)
@@ -112,7 +144,7 @@ class Questions:
                 self._drop(question, "withdrawn")
 
     async def _wait(
-        self, question: _Permission | _Recovery, timeout: float | None, on_cancel: Callable[[], None]
+        self, question: _Permission | _Words | _Recovery, timeout: float | None, on_cancel: Callable[[], None]
     ) -> bool:
         """Wait for the answer; return whether the question could be asked."""
         if question.journal.is_closed:
@@ -134,12 +166,15 @@ class Questions:
         return True
 
     @enable_ki_protection
-    def _drop(self, question: _Permission | _Recovery, how: Unanswered) -> None:
+    def _drop(self, question: _Permission | _Words | _Recovery, how: Unanswered) -> None:
         """Close a question that nobody answered; one that was answered is closed already."""
-        if isinstance(question, _Permission):
-            self._answer(question, (how, ""))
-        else:
-            self._choose(question, (how, None))
+        match question:
+            case _Permission():
+                self._answer(question, (how, ""))
+            case _Words():
+                self._tell(question, (how, ()))
+            case _Recovery():
+                self._choose(question, (how, None))
 
     @enable_ki_protection
     def _answer(self, question: _Permission, given: Given) -> None:
@@ -147,6 +182,15 @@ class Questions:
         if question.answer.settle(given):
             question.journal.append(
                 PermissionAnswered(request_id=question.asked.request_id, answer=given[0], feedback=given[1])
+            )
+
+    @enable_ki_protection
+    def _tell(self, question: _Words, words: Words) -> None:
+        self._open.pop(question.asked.request_id, None)
+        if question.answer.settle(words):
+            outcome, answers = words
+            question.journal.append(
+                QuestionAnswered(request_id=question.asked.request_id, outcome=outcome, answers=answers)
             )
 
     @enable_ki_protection

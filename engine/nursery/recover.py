@@ -14,6 +14,7 @@ from engine.events import (
     PartDiscarded,
     PartEnded,
     PermissionAnswered,
+    QuestionAnswered,
     RecoveryAnswered,
     StepEnded,
     TurnEnded,
@@ -34,6 +35,7 @@ def recovery(state: SessionState, results_id: MessageId) -> list[Durable]:
     events: list[Durable] = [
         PermissionAnswered(request_id=request_id, answer="withdrawn") for request_id in turn.requests
     ]
+    events += [QuestionAnswered(request_id=request_id, outcome="withdrawn") for request_id in turn.questions]
     if turn.recovery is not None:
         events.append(RecoveryAnswered(request_id=turn.recovery, answer="withdrawn"))
     if turn.step is not None:

@@ -17,19 +17,22 @@ from engine.errors import ConfigError
 from engine.events import (
     AnswerKind,
     CallProgress,
+    Choice,
     DoomDetected,
     PermissionAsked,
+    QuestionAsked,
     TurnResult,
 )
 from engine.exceptions import describe, first_of, split
 from engine.hooks import Hooks, ToolUse
 from engine.ids import RequestId, SessionId
+from engine.locks import Locks
 from engine.messages import Settlement
 from engine.nursery.doom import Finding, digest, signature_of
 from engine.nursery.run import Cause
 from engine.ports import Judgement, PermissionQuery
 from engine.settings import Settings
-from engine.tools.context import ToolContext
+from engine.tools.context import ToolContext, Words
 from engine.tools.pipeline import Outcome, check_need, run_call
 from engine.tools.registry import Prepared
 from engine.tools.spec import Need
@@ -236,6 +239,10 @@ class _Call:
 
     # -- for the tool ---------------------------------------------------------------------
 
+    @property
+    def locks(self) -> Locks:
+        return self.step.run.deps.locks
+
     def progress(self, message: str, output: str) -> None:
         if not isinstance(cast("object", message), str) or not isinstance(cast("object", output), str):
             raise ConfigError("ctx.progress takes a message and an output, both str")
@@ -252,6 +259,19 @@ class _Call:
             return "reject", "nobody is there to answer"
         # A tool may stop waiting by itself; its turn is not cancelled by that.
         return await self._ask(need, self._query(need), lambda: None)
+
+    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
+        run = self.step.run
+        if self.settings.headless == "deny":
+            return "declined", ()
+        asked = QuestionAsked(
+            request_id=RequestId(run.deps.ids.new("ask")),
+            call_id=self.entry.call_id,
+            question=question,
+            choices=choices,
+            several=several,
+        )
+        return await run.questions.ask_words(asked, run.journal, timeout=self.settings.question_timeout)
 
     async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
         run = self.step.run

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, TypeVarTuple, Unpack
 
 import attrs
 import trio
 
-from engine.events import AnswerKind, SharedContext, TurnResult
+from engine.events import AnswerKind, Choice, QuestionOutcome, SharedContext, TurnResult
 from engine.ids import CallId, SessionId, TurnId
+from engine.locks import Locks
 from engine.threads import to_thread
 from engine.tools.spec import Need
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+Words = tuple[QuestionOutcome, tuple[str, ...]]
 
 
 class CallHost(Protocol):
     """What the turn does for a running call."""
+
+    @property
+    def locks(self) -> Locks:
+        """The locks that all sessions of the engine share."""
+        ...
 
     def progress(self, message: str, output: str) -> None:
         """Show how far the tool is, and keep *output* in case it is aborted."""
@@ -26,6 +33,10 @@ class CallHost(Protocol):
 
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
         """Ask the user; return the answer and the feedback."""
+        ...
+
+    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
+        """Ask the user something; return what was said."""
         ...
 
     async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
@@ -55,6 +66,11 @@ class ToolContext:
         """The session's working directory."""
         return self.shared.cwd
 
+    @property
+    def locks(self) -> Locks:
+        """Locks by name, shared by all sessions of the engine: hold the one of a file while it is changed."""
+        return self._host.locks
+
     def progress(self, message: str = "", *, output: str = "") -> None:
         """Say how far the tool is; *output* is kept and shown if it is aborted. Not a checkpoint.
 
@@ -76,6 +92,14 @@ class ToolContext:
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
         """Ask the user for a right in the middle of the work. A checkpoint; if cancelled, the question is withdrawn."""
         return await self._host.ask(need)
+
+    async def ask_user(self, question: str, choices: Sequence[Choice] = (), *, several: bool = False) -> Words:
+        """Ask the user something; return `("answered", answers)`, or why there is no answer. A checkpoint.
+
+        The answers are labels of the choices, or words of the user's own. Where nobody is
+        there to answer, it is "declined" at once. If cancelled, the question is withdrawn.
+        """
+        return await self._host.ask_user(question, tuple(choices), several=several)
 
     async def run_agent(
         self, prompt: str, *, model: str | None = None, system: str | None = None, steps: int | None = None

@@ -240,9 +240,9 @@ STOPS: list[tuple[LoopState, StepOutcome, Stop]] = [
         failed("rate_limited"),
         Stop(reason="rate_limited", detail="it was rate_limited", reset_at=99.0, keep=False, is_exhausted=True),
     ),
-    (FRESH, failed("auth"), Stop(reason="auth_failed", detail="it was auth", keep=False)),
-    (FRESH, failed("fatal"), Stop(reason="provider_error", detail="it was fatal", keep=False)),
-    (FRESH, failed("fatal", has_content=True), Stop(reason="provider_error", detail="it was fatal")),
+    (FRESH, failed("auth"), Stop(reason="auth_failed", detail="it was auth", keep=False, is_exhausted=True)),
+    (FRESH, failed("fatal"), Stop(reason="provider_error", detail="it was fatal", keep=False, is_exhausted=True)),
+    (FRESH, failed("fatal", has_content=True), Stop(reason="provider_error", detail="it was fatal", is_exhausted=True)),
     (
         state(retry=RetryBudget(2, 6.0)),
         failed("transient"),
@@ -251,7 +251,7 @@ STOPS: list[tuple[LoopState, StepOutcome, Stop]] = [
     (
         state(signature_retried=True),
         failed("signature"),
-        Stop(reason="provider_error", detail="it was signature", keep=False),
+        Stop(reason="provider_error", detail="it was signature", keep=False, is_exhausted=True),
     ),
     (
         state(breaks=BREAKS),

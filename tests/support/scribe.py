@@ -19,6 +19,7 @@ from engine.events import (
     CallQueued,
     CallSettled,
     CallStarted,
+    Choice,
     ContextChanged,
     DoomDetected,
     HistoryReplaced,
@@ -35,6 +36,8 @@ from engine.events import (
     PartStarted,
     PermissionAnswered,
     PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
     RecoveryAnswered,
     RecoveryAsked,
     RecoveryKind,
@@ -132,6 +135,7 @@ class Scribe:
     inbox: list[InputId] = attrs.field(factory=list[InputId])
     requests: list[RequestId] = attrs.field(factory=list[RequestId])
     recovery: RequestId | None = None
+    asked: list[RequestId] = attrs.field(factory=list[RequestId])
 
     # -- which --------------------------------------------------------------------------
 
@@ -147,11 +151,12 @@ class Scribe:
         found += ["notice", "set_clock", "ask"]
         if self.requests:
             found += ["answer"]
+        found += ["ask_words", *(["answer_words"] if self.asked else [])]
         found += ["ask_recovery"] if self.recovery is None else ["answer_recovery"]
         if self.message_id is None:
             found += ["start_step", "nudge", "schedule_retry", "replace_history", "reject_signature"]
             found += ["promote"] if self.inbox else []
-            found += ["end_turn", "hold_turn_end"] if not self.requests and self.recovery is None else []
+            found += ["end_turn", "hold_turn_end"] if not (self.requests or self.asked or self.recovery) else []
             return found
         return [*found, *self._possible_in_step()]
 
@@ -195,6 +200,8 @@ class Scribe:
             self._answered(request_id)
         if self.recovery is not None:
             self._answer_recovery(lambda _: 0)
+        while self.asked:
+            self._answer_words(lambda _: 0)
         for part in self._open_parts():
             self._end_part(part)
         for call in self.calls:
@@ -266,6 +273,17 @@ class Scribe:
         answers: tuple[RecoveryKind, ...] = ("wait", "switch", "stop", "withdrawn", "expired")
         self.turn.append(RecoveryAnswered(request_id=self.recovery, answer=answers[draw(5)], model="m2"))
         self.recovery = None
+
+    def _ask_words(self, draw: Draw) -> None:
+        assert self.turn is not None
+        self.asked.append(RequestId(self.new("ask")))
+        self.turn.append(
+            QuestionAsked(request_id=self.asked[-1], call_id=CallId("c"), question="?", choices=(Choice(label="a"),))
+        )
+
+    def _answer_words(self, draw: Draw) -> None:
+        assert self.turn is not None
+        self.turn.append(QuestionAnswered(request_id=self.asked.pop(draw(len(self.asked))), outcome="declined"))
 
     def _switch_model(self, draw: Draw) -> None:
         self.journal.append(ModelSwitched(model=self.new("model")))
