@@ -9,6 +9,7 @@ import pytest
 
 from engine.events import AnswerKind, SharedContext, TurnResult
 from engine.ids import CallId, SessionId, TurnId
+from engine.locks import Locks
 from engine.tools.context import ToolContext
 from engine.tools.spec import Need
 
@@ -16,6 +17,7 @@ from engine.tools.spec import Need
 @attrs.define
 class Listener:
     shown: list[str] = attrs.field(factory=list)
+    locks: Locks = attrs.field(factory=Locks)
 
     def progress(self, message: str, output: str) -> None:
         self.shown.append(output)
