@@ -27,7 +27,6 @@ from engine.exceptions import describe, first_of, split
 from engine.hooks import Hooks, ToolUse
 from engine.ids import RequestId, SessionId
 from engine.locks import Locks
-from engine.locks import Locks
 from engine.messages import Settlement
 from engine.nursery.doom import Finding, digest, signature_of
 from engine.nursery.run import Cause
@@ -239,10 +238,6 @@ class _Call:
         self.step.run.notice("warning", code, text)
 
     # -- for the tool ---------------------------------------------------------------------
-
-    @property
-    def locks(self) -> Locks:
-        return self.step.run.deps.locks
 
     @property
     def locks(self) -> Locks:

@@ -11,7 +11,6 @@ import trio
 from engine.events import AnswerKind, Choice, QuestionOutcome, SharedContext, TurnResult
 from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
-from engine.locks import Locks
 from engine.threads import to_thread
 from engine.tools.spec import Need
 
@@ -22,11 +21,6 @@ Words = tuple[QuestionOutcome, tuple[str, ...]]
 
 class CallHost(Protocol):
     """What the turn does for a running call."""
-
-    @property
-    def locks(self) -> Locks:
-        """The locks that all sessions of the engine share."""
-        ...
 
     @property
     def locks(self) -> Locks:
@@ -71,11 +65,6 @@ class ToolContext:
     def cwd(self) -> str:
         """The session's working directory."""
         return self.shared.cwd
-
-    @property
-    def locks(self) -> Locks:
-        """Locks by name, shared by all sessions of the engine: hold the one of a file while it is changed."""
-        return self._host.locks
 
     @property
     def locks(self) -> Locks:
