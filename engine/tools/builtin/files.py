@@ -54,6 +54,17 @@ def resolve(cwd: str, path: str) -> Path:
         return Path(cwd, path)
 
 
+def pattern_of(cwd: str, path: Path) -> str:
+    """Return the name under which rules know *path*: seen from *cwd* if it lies inside, else absolute. It blocks.
+
+    Links are followed: what counts is which file it is, not what it is called here.
+    """
+    real = Path(os.path.realpath(path))
+    with suppress(ValueError):
+        real = real.relative_to(os.path.realpath(cwd))
+    return visible_name(str(real))
+
+
 @contextmanager
 def renamed_errors(shown: str, path: Path) -> Generator[None]:
     """Turn an `OSError` about *path* into a `ToolError` about *shown*, the path as the model wrote it."""

@@ -7,10 +7,10 @@ from pathlib import Path
 import attrs
 import pytest
 
-from engine.events import AnswerKind, SharedContext, TurnResult
+from engine.events import AnswerKind, Choice, SharedContext, TurnResult
 from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
-from engine.tools.context import ToolContext
+from engine.tools.context import ToolContext, Words
 from engine.tools.spec import Need
 
 
@@ -24,6 +24,9 @@ class Listener:
 
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
         raise AssertionError("no built-in asks in the middle of its work")
+
+    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
+        raise AssertionError("no built-in asks in words unless it is its work")
 
     async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
         raise AssertionError("no built-in runs an agent")
