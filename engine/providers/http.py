@@ -12,6 +12,8 @@ which is why nothing is decompressed in between.)
 
 from __future__ import annotations
 
+import os
+import re
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
@@ -39,6 +41,7 @@ _ERROR_PATIENCE = 5.0
 _FAREWELL = 0.25
 # Between two steps a tool may run for long; a host closes sooner if it likes.
 _KEEPALIVE = 300.0
+_PASSWORD = re.compile(r"://[^/@\s]*@")
 
 # Is shown an answer whose body has not been read, what it answers, and the secrets that may be in both. It may put
 # another stream in the place of the answer's own.
@@ -411,11 +414,21 @@ def _new_client(endpoint: Endpoint, connect_timeout: float) -> httpx.AsyncClient
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEEPALIVE),
             # A proxy is for hosts elsewhere: it could not find the one on this machine.
             trust_env=not endpoint.is_loopback,
-            # Without TLS no certificates are needed, and loading them takes a while: trust nobody.
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if endpoint.is_plain else True,
+            verify=_trusted(endpoint),
         )
     except (ValueError, ImportError, OSError, httpx.InvalidURL) as error:
-        raise ConfigError(f"the environment's proxy or certificate settings don't work: {error}") from error
+        reason = _PASSWORD.sub("://[secret]@", str(error))
+        raise ConfigError(f"the environment's proxy or certificate settings don't work: {reason}") from None
+
+
+def _trusted(endpoint: Endpoint) -> ssl.SSLContext:
+    """Return whom to trust: the authorities that the environment names, else the usual ones."""
+    if endpoint.is_plain:  # no certificates are needed, and loading them takes a while: trust nobody
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
+    if file is folder is None:
+        return httpx.create_ssl_context()
+    return ssl.create_default_context(cafile=file, capath=folder)
 
 
 @contextmanager
@@ -434,7 +447,20 @@ def _renamed_errors(endpoint: Endpoint) -> Generator[None]:
     except httpx.LocalProtocolError:
         raise ProviderProtocolError(f"the request to {endpoint.host} is no valid HTTP") from None
     except (httpx.TransportError, httpx.DecodingError) as error:
-        # A certificate that fails now will fail in a minute.
-        retryable = "CERTIFICATE_VERIFY_FAILED" not in str(error)
-        reason = endpoint.hide(str(error)) or type(error).__name__
+        reason = endpoint.hide(_reason_of(error))
+        # What fails now for these will fail in a minute.
+        is_untrusted = "CERTIFICATE_VERIFY_FAILED" in reason
+        if is_untrusted:
+            reason += ": an authority of your own is named by SSL_CERT_FILE or SSL_CERT_DIR"
+        retryable = not is_untrusted and "407" not in reason
         raise ConnectionBroken(f"the connection to {endpoint.host} failed: {reason}", retryable=retryable) from error
+
+
+def _reason_of(error: BaseException) -> str:
+    """Return the first words of an error and those it came of; under trio httpx's own has none."""
+    found: BaseException | None = error
+    while found is not None:
+        if words := str(found):
+            return words
+        found = found.__cause__ or found.__context__
+    return type(error).__name__
