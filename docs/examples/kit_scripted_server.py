@@ -28,7 +28,7 @@ async def main() -> None:
         await server.wait_closed()
         nursery.cancel_scope.cancel(reason="the example is over")
     print("said:", said)
-    print("received:", server.requests[0].text, "-", server.requests[0].json["system"])
+    print("received:", server.requests[0].text, "-", server.requests[0].system)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,11 @@ class ReceivedRequest:
         return "".join(_texts(self._last_blocks()))
 
     @property
+    def system(self) -> str:
+        """The system prompt."""
+        return "".join(_texts(_blocks(self.json.get("system"))))
+
+    @property
     def results(self) -> tuple[str, ...]:
         """The texts of the tool results in the last message, in their order."""
         found = [block for block in self._last_blocks() if block.get("type") == "tool_result"]

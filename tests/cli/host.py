@@ -75,8 +75,7 @@ def scenario(words: list[str]) -> Answers:
 
 
 def _echo(request: ReceivedRequest) -> str:
-    system = cast("list[dict[str, Any]]", request.json["system"])
-    return f"{request.json['model']} {system[0]['text']}\n{json.dumps(request.json)}"
+    return f"{request.json['model']} {request.system}\n{json.dumps(request.json)}"
 
 
 def _unless(word: str, request: ReceivedRequest) -> Answer:
