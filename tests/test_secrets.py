@@ -19,7 +19,7 @@ from engine.ids import MessageId, PartId
 from engine.messages import TextPart, Transcript, UserMessage
 from engine.model import ModelRequest
 from engine.providers.auth import KeyAuth, NoAuth, WithHeaders, WithPassword, without_password
-from engine.providers.http import Endpoint
+from engine.providers.endpoint import Endpoint
 from engine.providers.registry import resolve
 from engine.settings import RetryPolicy, Settings
 from engine.store.memory import MemoryStore

@@ -145,7 +145,7 @@ async def _ask(
     """Ask a server of the user's own what it has, and put it into *reports*. A checkpoint."""
     # Imported here: they bring the HTTP library.
     from engine.providers.asking import learn, served
-    from engine.providers.http import Endpoint
+    from engine.providers.endpoint import Endpoint
 
     said = config.hosts.get(host.name)
     address = base_url_of(host, env, None if said is None else said.base_url)

@@ -13,8 +13,8 @@ import trio
 from engine.errors import ConfigError, ProviderError
 from engine.model import ModelInfo
 from engine.providers.auth import Unsigned
+from engine.providers.endpoint import Endpoint
 from engine.providers.hosts import Asking
-from engine.providers.http import Endpoint
 from engine.providers.jsonvalue import as_list, as_object, loads, text
 from engine.providers.local_limits import MODELS, Question, learned, questions, told
 from engine.providers.wire import Body

@@ -12,25 +12,21 @@ which is why nothing is decompressed in between.)
 
 from __future__ import annotations
 
-import os
-import re
-import ssl
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from ipaddress import ip_address
-from typing import Any, Protocol, final
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, final
 from urllib.parse import quote
 
-import attrs
 import httpx
 import trio
 
 from engine._version import __version__
-from engine.errors import ConfigError, ConnectionBroken, EngineClosed, ProviderError, ProviderProtocolError
+from engine.errors import EngineClosed, ProviderError, ProviderProtocolError
 from engine.model import ModelInfo, ModelRequest, Ping, PrefixBroken, StreamEvent
-from engine.providers.auth import Auth, Unsigned
-from engine.providers.chunks import ChunkMerger
+from engine.providers.auth import Unsigned
+from engine.providers.endpoint import Endpoint
+from engine.providers.http_client import Connecting, new_client, renamed_errors
 from engine.providers.wire import Body, HttpReply, WireDecoder, WireFormat, own_name
 
 # An error needs no more; a host may send a page of any length.
@@ -39,65 +35,10 @@ _ERROR_PATIENCE = 5.0
 # After the answer's end the last few bytes of HTTP are on their way. Having read
 # them, the next step can use the same connection: that spares it a handshake.
 _FAREWELL = 0.25
-# Between two steps a tool may run for long; a host closes sooner if it likes.
-_KEEPALIVE = 300.0
-_PASSWORD = re.compile(r"://[^/@\s]*@")
 
 # Is shown an answer whose body has not been read, what it answers, and the secrets that may be in both. It may put
 # another stream in the place of the answer's own.
 Witness = Callable[[httpx.Response, Body, tuple[str, ...]], None]
-
-
-@attrs.frozen(kw_only=True)
-class Endpoint:
-    """Where a model's host is, and what opens it.
-
-    Attributes:
-        base_url: without a slash at the end.
-        auth: shows who asks.
-        path: below it, if it is not the wire format's own; `{model}` stands for the model's own name.
-        headers: to be sent besides.
-    """
-
-    base_url: str = attrs.field(repr=False)  # may hold a password
-    auth: Auth
-    path: str = ""
-    headers: Mapping[str, str] = attrs.field(factory=dict[str, str], repr=False)
-
-    @property
-    def host(self) -> str:
-        """The host, fit to be shown."""
-        return httpx.URL(self.base_url).host
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether it is on this machine."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is reached without TLS."""
-        return httpx.URL(self.base_url).scheme == "http"
-
-    def hide(self, text: str) -> str:
-        """Return *text* with every secret cut out: a host may quote what it was sent, as it is or as in a URL.
-
-        What a host has masked itself ("sk-ab***yz") is left: it opens nothing, and tells which key it was.
-        """
-        # The longest first: one secret may be a part of another.
-        for secret in sorted(filter(None, self.auth.secrets), key=len, reverse=True):
-            text = text.replace(secret, "[key]").replace(quote(secret, safe=""), "[key]")
-        return text
-
-    def hide_key(self, error: ProviderError) -> ProviderError:
-        """Return *error* with every secret cut out of its text."""
-        error.args = tuple(self.hide(str(argument)) for argument in error.args)
-        return error
 
 
 @final
@@ -169,9 +110,9 @@ class HttpModel:
         """
         content = self._encoder.encode(request)
         client = self._open_client()
-        connecting = _Connecting()
+        connecting = Connecting()
         extensions = {"timeout": client.timeout.as_dict(), "trace": connecting.note}
-        with _renamed_errors(self._endpoint):
+        with renamed_errors(self._endpoint):
             outgoing = await self._request(request, content, extensions)
             try:
                 response = await client.send(outgoing, stream=True)
@@ -217,7 +158,7 @@ class HttpModel:
         if self._is_closed:
             raise EngineClosed("this model's connections were closed: resolve it anew")
         if self._client is None:
-            self._client = _new_client(self._endpoint, self._connect_timeout)
+            self._client = new_client(self._endpoint, self._connect_timeout)
         return self._client
 
     def _decoder(self, response: httpx.Response) -> WireDecoder | None:
@@ -266,7 +207,7 @@ class HttpStream:
         if self._broken_at:
             broken_at, self._broken_at = self._broken_at, ""
             return (PrefixBroken(broken_at),)
-        with _renamed_errors(self._endpoint):
+        with renamed_errors(self._endpoint):
             events = self._decoder.feed(b"")  # raises what the last bytes ended in
             if events or self._decoder.is_over:
                 return events
@@ -284,57 +225,6 @@ class HttpStream:
         If cancelled, it is closed all the same, as `trio.abc.AsyncResource` has it.
         """
         await self._body.aclose(_FAREWELL if self._decoder.is_over else 0)
-
-
-@final
-class _Connecting:
-    """Takes care of the socket that a request opens.
-
-    httpcore drops it open, for the garbage collector to find, when it is cancelled
-    in the middle of a TLS handshake.
-    """
-
-    def __init__(self) -> None:
-        self._opened: _NetworkStream | None = None
-
-    async def note(self, event: str, info: Mapping[str, Any]) -> None:
-        """Take note of what httpcore reports. Not a checkpoint; it has to be async all the same."""
-        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
-            stream: _NetworkStream = info["return_value"]
-            self._opened = self._opened or stream
-            _merge_chunks(stream)
-
-    async def aclose(self) -> None:
-        """Close the socket, if there is one. Closed twice, it stays closed."""
-        if self._opened is not None:
-            await self._opened.aclose()
-
-
-class _NetworkStream(Protocol):
-    """The bytes of a connection, as httpcore has them."""
-
-    read: Callable[[int, float | None], Awaitable[bytes]]
-    write: Callable[[bytes, float | None], Awaitable[None]]
-
-    async def aclose(self) -> None: ...
-
-
-def _merge_chunks(stream: _NetworkStream) -> None:
-    """Let all that has come of an answer be read at once: one HTTP chunk after the other takes httpx long."""
-    merger = ChunkMerger()
-    read_some, write_all = stream.read, stream.write
-
-    async def read(max_bytes: int, timeout: float | None = None) -> bytes:
-        while data := await read_some(max_bytes, timeout):
-            if merged := merger.feed(data):
-                return merged
-        return b""
-
-    async def write(buffer: bytes, timeout: float | None = None) -> None:
-        merger.expect_answer()
-        await write_all(buffer, timeout)
-
-    stream.read, stream.write = read, write
 
 
 @final
@@ -403,64 +293,3 @@ def _kind_of(response: httpx.Response) -> str:
     encoding: str = response.headers.get("content-encoding", "identity")
     kind = content_type.partition(";")[0].strip() or "no content type"
     return kind if encoding == "identity" else f"{kind}, compressed by {encoding}"
-
-
-def _new_client(endpoint: Endpoint, connect_timeout: float) -> httpx.AsyncClient:
-    try:
-        return httpx.AsyncClient(
-            timeout=httpx.Timeout(None, connect=connect_timeout),
-            # Each turn has a connection of its own; waiting for a free one would be
-            # a limit that nobody set.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEEPALIVE),
-            # A proxy is for hosts elsewhere: it could not find the one on this machine.
-            trust_env=not endpoint.is_loopback,
-            verify=_trusted(endpoint),
-        )
-    except (ValueError, ImportError, OSError, httpx.InvalidURL) as error:
-        reason = _PASSWORD.sub("://[secret]@", str(error))
-        raise ConfigError(f"the environment's proxy or certificate settings don't work: {reason}") from None
-
-
-def _trusted(endpoint: Endpoint) -> ssl.SSLContext:
-    """Return whom to trust: the authorities that the environment names, else the usual ones."""
-    if endpoint.is_plain:  # no certificates are needed, and loading them takes a while: trust nobody
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
-    if file is folder is None:
-        return httpx.create_ssl_context()
-    return ssl.create_default_context(cafile=file, capath=folder)
-
-
-@contextmanager
-def _renamed_errors(endpoint: Endpoint) -> Generator[None]:
-    """Rename httpx's errors, and keep the key out of ours.
-
-    `from None` where the original may quote a header, the key among them.
-    """
-    try:
-        yield
-    except ProviderError as error:
-        endpoint.hide_key(error)
-        raise
-    except httpx.TimeoutException as error:
-        raise ConnectionBroken(f"{endpoint.host} did not take the connection in time", retryable=True) from error
-    except httpx.LocalProtocolError:
-        raise ProviderProtocolError(f"the request to {endpoint.host} is no valid HTTP") from None
-    except (httpx.TransportError, httpx.DecodingError) as error:
-        reason = endpoint.hide(_reason_of(error))
-        # What fails now for these will fail in a minute.
-        is_untrusted = "CERTIFICATE_VERIFY_FAILED" in reason
-        if is_untrusted:
-            reason += ": an authority of your own is named by SSL_CERT_FILE or SSL_CERT_DIR"
-        retryable = not is_untrusted and "407" not in reason
-        raise ConnectionBroken(f"the connection to {endpoint.host} failed: {reason}", retryable=retryable) from error
-
-
-def _reason_of(error: BaseException) -> str:
-    """Return the first words of an error and those it came of; under trio httpx's own has none."""
-    found: BaseException | None = error
-    while found is not None:
-        if words := str(found):
-            return words
-        found = found.__cause__ or found.__context__
-    return type(error).__name__

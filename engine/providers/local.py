@@ -21,7 +21,8 @@ import trio
 from engine.errors import ConfigError, EngineClosed, Overloaded, ProviderError
 from engine.model import ModelInfo, ModelRequest
 from engine.providers.auth import KeyAuth
-from engine.providers.http import Endpoint, HttpModel, HttpStream
+from engine.providers.endpoint import Endpoint
+from engine.providers.http import HttpModel, HttpStream
 from engine.providers.jsonvalue import as_object, loads, number, text
 from engine.providers.llama_server import KEY_VARIABLE, SIGN
 from engine.providers.wire import WireFormat

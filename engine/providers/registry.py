@@ -25,7 +25,7 @@ from engine.providers.quirks import Quirks
 
 if TYPE_CHECKING:
     from engine.model import ModelInfo
-    from engine.providers.http import Endpoint
+    from engine.providers.endpoint import Endpoint
     from engine.providers.wire import WireFormat
 
 # Whose models these are, for somebody who left the host out.
@@ -82,7 +82,8 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
         base_url_of(host, env, None if said is None else said.base_url), auth_of(host, env)
     )
     # httpx takes longer to import than the rest of the engine: only who uses a model pays for it.
-    from engine.providers.http import Endpoint, HttpModel
+    from engine.providers.endpoint import Endpoint
+    from engine.providers.http import HttpModel
 
     same_as = config.models.get(name, ModelConfig()).same_as
     real_name = own_name if same_as is None else same_as.partition("/")[2]

@@ -8,10 +8,11 @@ import attrs
 
 from engine.model import ModelInfo
 from engine.providers.auth import NoAuth
+from engine.providers.endpoint import Endpoint
 from engine.providers.families import quirks_of
 from engine.providers.host_table import BY_NAME, HOSTS
 from engine.providers.hosts import Host, WireName
-from engine.providers.http import Endpoint, HttpModel
+from engine.providers.http import HttpModel
 from engine.providers.registry import wire_format
 
 # What our table calls a protocol, its own form first.

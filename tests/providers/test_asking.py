@@ -12,7 +12,8 @@ from engine.config import Config, HostConfig, ModelConfig, Prices
 from engine.model import ModelInfo
 from engine.providers.asking import served
 from engine.providers.auth import KeyAuth, NoAuth
-from engine.providers.http import Endpoint, HttpModel
+from engine.providers.endpoint import Endpoint
+from engine.providers.http import HttpModel
 from engine.providers.local_limits import Question, Told, learned, questions, told
 from engine.providers.registry import resolve
 from tests.support.json_server import Hang, JsonServer

@@ -36,7 +36,8 @@ from engine.messages import TextPart, Transcript, Usage, UserMessage
 from engine.model import ModelInfo, ModelRequest, Ping, StreamEvent, TextChunk, TextStarted, UsageReported
 from engine.providers.anthropic import wire
 from engine.providers.auth import KeyAuth
-from engine.providers.http import Endpoint, HttpModel, HttpStream
+from engine.providers.endpoint import Endpoint
+from engine.providers.http import HttpModel, HttpStream
 from engine.providers.quirks import Quirks
 from engine.testing.http_server import Script, ScriptedServer
 from engine.testing.script import Break, Fail, HttpFailure, Pause, ScriptItem, call, done, reasoning, text
@@ -64,8 +65,8 @@ def endpoint_at(url: str, key: str = CANARY) -> Endpoint:
     return Endpoint(base_url=url, auth=KeyAuth("x-api-key", key))
 
 
-def model_at(url: str, **more: float) -> HttpModel:
-    return HttpModel(INFO, MESSAGES, endpoint_at(url), clock=lambda: 1000.0, **more)
+def model_at(url: str, connect_timeout: float = 30.0) -> HttpModel:
+    return HttpModel(INFO, MESSAGES, endpoint_at(url), clock=lambda: 1000.0, connect_timeout=connect_timeout)
 
 
 @asynccontextmanager

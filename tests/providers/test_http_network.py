@@ -16,7 +16,8 @@ from engine.messages import TextPart, Transcript, UserMessage
 from engine.model import ModelInfo, ModelRequest, StreamEvent, TextChunk
 from engine.providers.anthropic import wire
 from engine.providers.auth import KeyAuth
-from engine.providers.http import Endpoint, HttpModel
+from engine.providers.endpoint import Endpoint
+from engine.providers.http import HttpModel
 from engine.providers.quirks import Quirks
 from engine.testing.http_server import ScriptedServer
 from engine.testing.script import ScriptItem, done, text

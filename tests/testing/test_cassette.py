@@ -23,9 +23,10 @@ from engine.model import ModelRequest, Ping, StreamEvent
 from engine.ports import Model
 from engine.providers.auth import Auth, KeyAuth
 from engine.providers.catalog import info_of
+from engine.providers.endpoint import Endpoint
 from engine.providers.host_table import BY_NAME
 from engine.providers.hosts import WireName
-from engine.providers.http import Endpoint, HttpModel
+from engine.providers.http import HttpModel
 from engine.providers.registry import resolve, wire_format
 from engine.testing import ScriptedProvider, cassette
 from engine.testing.cassette import Exchange
