@@ -24,6 +24,7 @@ usage: engine COMMAND [ARGUMENTS]
 commands:
   run     give the agent a task, and watch it work
   models  list the models that can be used here, and what the others lack
+  tools   list what the model may call, and what is declared of it
   demo    see it work: offline, without a key, in a scratch folder
 
 `engine COMMAND --help` says more about a command.
@@ -61,6 +62,10 @@ def _command(name: str) -> Callable[[list[str]], int] | None:
             from engine.cli.models import main as models
 
             return models
+        case "tools":
+            from engine.cli.tools import main as tools
+
+            return tools
         case "demo":
             from engine.cli.demo import main as demo
 
