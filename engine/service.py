@@ -41,6 +41,7 @@ from engine.settings import Settings
 from engine.store.memory import MemoryStore
 from engine.tools.registry import Registry
 from engine.tools.spec import Tool
+from engine.tools.spill import SpillStore
 from engine.trace import NoTrace
 from engine.turn import Turn
 
@@ -77,6 +78,7 @@ def open_engine(
     hooks: Hooks | None = None,
     approver: Approver | None = None,
     store: Store | None = None,
+    spill: str | os.PathLike[str] | None = None,
     keeper: ContextKeeper | None = None,
     clock: WallClock | None = None,
     ids: IdSource | None = None,
@@ -95,6 +97,7 @@ def open_engine(
         hooks: the host's own functions at fixed points.
         approver: the rules; by default reading is allowed and everything else is asked about.
         store: where the journal is kept; by default in memory.
+        spill: the folder for outputs that are too long to be shown; by default one in the user's cache.
         keeper: keeps the transcript inside the window; by default nobody does.
         clock: the time that people read.
         ids: makes identifiers.
@@ -113,6 +116,7 @@ def open_engine(
         hooks=_checked(hooks, Hooks),
         approver=_port("approver", approver, AskFirst, "judge", "grant"),
         store=_port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose"),
+        spills=SpillStore(None if spill is None else Path(_absolute(spill, "spill"))),
         keeper=_port("keeper", keeper, NoKeeper, "prune", "collapse", "compact", "is_blocked"),
         clock=_port("clock", clock, SystemClock, "now"),
         ids=_port("ids", ids, RandomIds, "new"),
@@ -154,11 +158,11 @@ def _checked(value: V | None, kind: type[V]) -> V:
     return value
 
 
-def _absolute(cwd: str | os.PathLike[str]) -> str:
+def _absolute(path: str | os.PathLike[str], name: str = "cwd") -> str:
     try:
-        return str(Path(cwd).expanduser().absolute())
+        return str(Path(path).expanduser().absolute())
     except (TypeError, RuntimeError) as error:
-        raise ConfigError(f"cwd must be the path of a directory, not {cwd!r}: {error}") from error
+        raise ConfigError(f"{name} must be the path of a directory, not {path!r}: {error}") from error
 
 
 def _chosen(model: ModelChoice | Sequence[ModelChoice] | None, config: Config) -> tuple[ModelChoice, ...]:
@@ -195,6 +199,7 @@ class Engine:
     _hooks: Hooks = attrs.field(alias="hooks")
     _approver: Approver = attrs.field(alias="approver")
     _store: Store = attrs.field(alias="store")
+    spills: SpillStore
     _keeper: ContextKeeper = attrs.field(alias="keeper")
     _clock: WallClock = attrs.field(alias="clock")
     _ids: IdSource = attrs.field(alias="ids")
@@ -228,6 +233,10 @@ class Engine:
         self._nursery = await self._manager.__aenter__()
         for model in self._models.values():
             self._serve(model)
+        if self.spills.is_due():
+            scope = trio.CancelScope()
+            self._serving.append(scope)
+            self._nursery.start_soon(_sweep, self.spills, scope, name="sweep of the spill")
         return self
 
     @enable_ki_protection
@@ -505,6 +514,11 @@ class Engine:
 async def _serve(model: Served, scope: trio.CancelScope) -> None:
     with scope:
         await model.serve()
+
+
+async def _sweep(spills: SpillStore, scope: trio.CancelScope) -> None:
+    with scope:
+        await spills.sweep()
 
 
 @runtime_checkable

@@ -304,6 +304,7 @@ class Session:
             agents=self,
             traffic=self._engine.traffic,
             system=chosen.system,
+            spills=self._engine.spills.of(self._journal.path[0]),
             grace_limit=None if parent is None else CHILD_SHARE * _grace_of(*parent),
             output_schema=None if output is None else schema_of(output),
             check_output=None if output is None else partial(_fitted, output),
@@ -317,6 +318,7 @@ class Session:
                 admit(self._journal, self._deps.ids, text, "prompt", attachments=attachments, turn_id=turn_id)
             promote(run, None if isinstance(text, str) else text)
             self._note_unknown_models(run)
+            self._note_complaint(run)
         except BaseException as error:
             self._abandon(run, error)
             raise
@@ -331,6 +333,11 @@ class Session:
                     f"nothing is known of {info.name}: a window of {info.context:,} tokens and answers of "
                     f"{info.output:,} are assumed, and no price. The configuration may say better.",
                 )
+
+    def _note_complaint(self, run: TurnRun) -> None:
+        complaint = self._engine.spills.take_complaint()
+        if complaint:
+            run.notice("warning", "spill_not_swept", complaint)
 
     def _abandon(self, run: TurnRun, error: BaseException) -> None:
         """A port failed while the turn began: it is over before it had a task. Not a checkpoint."""

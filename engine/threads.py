@@ -52,3 +52,11 @@ def current_limiter() -> trio.CapacityLimiter:
         limiter = trio.CapacityLimiter(LIMIT)
         _limiter.set(limiter)
         return limiter
+
+
+def in_background(function: Callable[[], object]) -> None:
+    """Run short blocking work in a thread that nobody waits for: clean-up after a cancel. Not a checkpoint.
+
+    What it returns or raises is dropped.
+    """
+    trio.lowlevel.start_thread_soon(function, lambda _: None, name="engine clean-up")

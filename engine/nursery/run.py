@@ -21,6 +21,7 @@ from engine.nursery.traffic import Traffic
 from engine.ports import Deps
 from engine.settings import Settings
 from engine.tools.registry import Registry
+from engine.tools.spill import Spills
 
 if TYPE_CHECKING:
     from engine.nursery.ledger import Entry
@@ -56,6 +57,7 @@ class TurnRun:
     Attributes:
         scope: holds the loop and all below it; a user's cancel cancels this and nothing else.
         grace_limit: the longest grace of any call, where a parent's grace bounds it.
+        spills: what the tree of sessions has kept of long outputs.
         check_output: returns the JSON of a structured answer, or what is wrong with it.
         on_ended: told of the result, once the end is visible.
         answer: the visible text that counts as the turn's answer.
@@ -72,6 +74,7 @@ class TurnRun:
     agents: AgentRunner
     traffic: Traffic
     system: str
+    spills: Spills
     grace_limit: float | None = None
     output_schema: str | None = None
     check_output: Callable[[str], tuple[str | None, str | None]] | None = None

@@ -36,6 +36,7 @@ from engine.tools.context import ToolContext, Words
 from engine.tools.pipeline import Outcome, check_need, run_call
 from engine.tools.registry import Prepared
 from engine.tools.spec import Need
+from engine.tools.spill import READER, Spills
 
 if TYPE_CHECKING:
     from engine.nursery.ledger import Entry
@@ -151,6 +152,10 @@ class _Call:
             tool=self.entry.tool_name,
             arguments=self.entry.arguments,
         )
+
+    @property
+    def spills(self) -> Spills | None:
+        return self.step.run.spills if self.step.run.registry.get(READER) is not None else None
 
     @property
     def context(self) -> ToolContext:

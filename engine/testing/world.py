@@ -10,7 +10,9 @@ same in the same order, so a run can be repeated with a cancel put in at one poi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import attrs
 import trio
@@ -149,6 +151,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
             hooks=scenario.hooks,
             approver=_approver(scenario),
             store=run.store,
+            spill=Path(os.devnull, "spill"),  # nothing can be kept there: a run leaves nothing behind
             keeper=scenario.keeper(),
             clock=TrioClock(),
             ids=CountingIds(),

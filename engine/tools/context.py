@@ -13,6 +13,7 @@ from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
 from engine.threads import to_thread
 from engine.tools.spec import Need
+from engine.tools.spill import Spills
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -25,6 +26,11 @@ class CallHost(Protocol):
     @property
     def locks(self) -> Locks:
         """The locks that all sessions of the engine share."""
+        ...
+
+    @property
+    def spills(self) -> Spills | None:
+        """What the tree of sessions has kept of long outputs."""
         ...
 
     def progress(self, message: str, output: str) -> None:
@@ -70,6 +76,14 @@ class ToolContext:
     def locks(self) -> Locks:
         """Locks by name, shared by all sessions of the engine: hold the one of a file while it is changed."""
         return self._host.locks
+
+    @property
+    def spills(self) -> Spills | None:
+        """Where an output is kept that is too long to be shown; None if the session has no tool to read it there.
+
+        Most tools don't need it: what they return is cut, and kept, if it is too long.
+        """
+        return self._host.spills
 
     def progress(self, message: str = "", *, output: str = "") -> None:
         """Say how far the tool is; *output* is kept and shown if it is aborted. Not a checkpoint.

@@ -1,6 +1,6 @@
 """The pipeline of one call, in the order of C5: one function to read from top to bottom.
 
-validate → hooks before → validate again → rules and question → record → body → hooks after.
+validate → hooks before → validate again → rules and question → record → body → cut → hooks after.
 
 A hook's "allow" answers only a question that no rule asks; its "deny" is final; what
 it changes is checked like the first. Every refusal names its source.
@@ -26,7 +26,9 @@ from engine.ports import Judgement, PermissionQuery
 from engine.settings import Settings
 from engine.tools.context import ToolContext
 from engine.tools.registry import Prepared
-from engine.tools.spec import Body, Need, ToolOutput
+from engine.tools.spec import Body, Direction, Need, ToolOutput
+from engine.tools.spill import Spills
+from engine.tools.truncate import Rest, cut, encoded, fits
 
 T = TypeVar("T")
 
@@ -39,11 +41,13 @@ class Outcome:
         settlement: its terminal state.
         modify: what it does to the shared context.
         stop: a hook, or the tool, demands the end of the turn (C11).
+        is_cut: the tool has cut its text itself.
     """
 
     settlement: Settlement
     modify: Callable[[SharedContext], SharedContext] | None = None
     stop: str | None = None
+    is_cut: bool = False
 
 
 class CallSite(Protocol):
@@ -77,6 +81,11 @@ class CallSite(Protocol):
     @property
     def context(self) -> ToolContext:
         """The call, as its tool sees it."""
+        ...
+
+    @property
+    def spills(self) -> Spills | None:
+        """Where an output is kept that is too long to be shown; None if the model could not read it there."""
         ...
 
     def change(self, arguments: str) -> Prepared | Settlement:
@@ -124,8 +133,8 @@ async def run_call(site: CallSite) -> Outcome:
     refused = await _permit(site, prepared, decision) or await site.start(prepared)
     if refused is not None:
         return Outcome(settlement=refused, stop=_demanded(decision))
-    outcome = await _run_body(site, prepared)
-    site.reached(_withheld(outcome) if site.hooks.after_tool else outcome)
+    outcome = await _cut(site, prepared.tool.direction, await _run_body(site, prepared))
+    _reach(site, outcome)
     return await _ask_hooks_after(site, outcome, decision)
 
 
@@ -178,7 +187,7 @@ async def _permit(site: CallSite, prepared: Prepared, decision: ToolDecision) ->
     judgement = site.judge(query)
     if judgement.verdict == "deny":
         return Settlement(status="denied", text=f"Denied by {judgement.source}. Don't try to get around it.")
-    if judgement.verdict == "allow" and decision.verdict != "ask":
+    if (judgement.verdict == "allow" or need.is_own) and decision.verdict != "ask":
         return None
     if site.settings.headless == "deny":
         return Settlement(
@@ -197,6 +206,8 @@ def check_need(need: object) -> Need:
     several: tuple[object, ...] = (need.patterns, need.offers)
     if not all(_is_a(str, text) for text in texts) or not all(_is_texts(value) for value in several):
         raise ConfigError(f"a Need holds str, and tuples of str: not {need!r}")
+    if not _is_a(bool, need.is_own):
+        raise ConfigError(f"is_own of a Need is a bool: not {need!r}")
     return need
 
 
@@ -269,7 +280,27 @@ def _outcome_of(returned: object) -> Outcome:
         failed=returned.failed,
         metadata=returned.metadata,
     )
-    return Outcome(settlement=settlement, modify=returned.modify, stop=returned.stop)
+    return Outcome(settlement=settlement, modify=returned.modify, stop=returned.stop, is_cut=returned.is_cut)
+
+
+_HEADS: dict[Direction, float] = {"head": 1.0, "tail": 0.0, "both": 0.5}
+
+
+async def _cut(site: CallSite, direction: Direction, outcome: Outcome) -> Outcome:
+    """Cut a text that is too long, and keep all of it in the spill. A checkpoint if it is.
+
+    If cancelled, the result stands, but what is not shown of it is lost.
+    """
+    if outcome.is_cut or fits(outcome.settlement.text):
+        return outcome
+    data = encoded(outcome.settlement.text)
+    _reach(site, _with_text(outcome, cut(data, _HEADS[direction], Rest(trouble="the turn ended"))))
+    rest = Rest() if site.spills is None else await site.spills.keep(data)
+    return _with_text(outcome, cut(data, _HEADS[direction], rest))
+
+
+def _with_text(outcome: Outcome, text: str) -> Outcome:
+    return attrs.evolve(outcome, settlement=attrs.evolve(outcome.settlement, text=text))
 
 
 def _wrong_field(output: ToolOutput) -> str | None:
@@ -286,12 +317,18 @@ def _wrong_field(output: ToolOutput) -> str | None:
             "files must be a tuple of FilePart",
         ),
         (output.stop is None or _is_a(str, output.stop), "stop must be a str or None"),
+        (_is_a(bool, output.is_cut), "is_cut must be a bool"),
     )
     return next((told for is_right, told in fields if not is_right), None)
 
 
 def _is_a(kind: type, value: object) -> bool:
     return isinstance(value, kind)
+
+
+def _reach(site: CallSite, outcome: Outcome) -> None:
+    """Let the outcome stand from now on, whatever cancels the call."""
+    site.reached(_withheld(outcome) if site.hooks.after_tool else outcome)
 
 
 def _withheld(outcome: Outcome) -> Outcome:

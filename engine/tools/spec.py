@@ -60,6 +60,7 @@ class Need:
         offers: what "always" may cover, the narrowest first.
         detail: what a person reads: the command, the change.
         metadata: the same for clients, as JSON text.
+        is_own: it is for what the session itself has made: a rule may deny it, but nobody is asked.
     """
 
     permission: str
@@ -67,6 +68,7 @@ class Need:
     offers: tuple[str, ...] = ()
     detail: str = ""
     metadata: str = ""
+    is_own: bool = False
 
 
 # Which part of a result that is too long is kept: its beginning, its end, or both.

@@ -12,12 +12,14 @@ from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
 from engine.tools.context import ToolContext, Words
 from engine.tools.spec import Need
+from engine.tools.spill import Spills, SpillStore
 
 
 @attrs.define
 class Listener:
     shown: list[str] = attrs.field(factory=list)
     locks: Locks = attrs.field(factory=Locks)
+    spills: Spills | None = None
 
     def progress(self, message: str, output: str) -> None:
         self.shown.append(output)
@@ -33,8 +35,8 @@ class Listener:
 
 
 @pytest.fixture
-def listener() -> Listener:
-    return Listener()
+def listener(tmp_path_factory: pytest.TempPathFactory) -> Listener:
+    return Listener(spills=SpillStore(tmp_path_factory.mktemp("spill")).of("ses_1"))
 
 
 @pytest.fixture
