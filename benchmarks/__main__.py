@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from benchmarks import cancelled_runs, cancelling, deltas, importing, parallel, sessions, steps
+from benchmarks import cancelled_runs, cancelling, deltas, importing, parallel, sessions, steps, validating
 from benchmarks.report import Figure, Row, table
 
 FIGURES: tuple[Figure, ...] = (
@@ -24,6 +24,7 @@ FIGURES: tuple[Figure, ...] = (
     parallel.FIGURE,
     importing.FIGURE,
     cancelled_runs.FIGURE,
+    validating.FIGURE,
 )
 SHOWN = 40
 

@@ -62,7 +62,8 @@ def _object(cls: type[attrs.AttrsInstance]) -> Schema:
     return out
 
 
-def hints_of(cls: type) -> dict[str, object]:
+@lru_cache(maxsize=512)
+def hints_of(cls: type) -> Mapping[str, object]:
     """Return the resolved annotations of a class, `Annotated` kept."""
     try:
         return typing.get_type_hints(cls, include_extras=True)
