@@ -23,6 +23,17 @@ hypothesis.settings.register_profile("default", _COMMON)
 hypothesis.settings.register_profile("ci", _COMMON, derandomize=True, database=None)
 
 
+# ---- the user's folders ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """An engine keeps long outputs in the user's cache, and sweeps it at its start: not in the one of who tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 

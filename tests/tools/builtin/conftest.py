@@ -35,8 +35,8 @@ class Listener:
 
 
 @pytest.fixture
-def listener(tmp_path_factory: pytest.TempPathFactory) -> Listener:
-    return Listener(spills=SpillStore(tmp_path_factory.mktemp("spill")).of("ses_1"))
+def listener(tmp_path: Path) -> Listener:
+    return Listener(spills=SpillStore(tmp_path.with_name(f"{tmp_path.name}-spill")).of("ses_1"))
 
 
 @pytest.fixture
