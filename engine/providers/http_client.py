@@ -6,7 +6,7 @@ import os
 import re
 import ssl
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, final
 
 import httpx
@@ -71,7 +71,7 @@ def renamed_errors(endpoint: Endpoint) -> Generator[None]:
         is_untrusted = "CERTIFICATE_VERIFY_FAILED" in reason
         if is_untrusted:
             reason += ": an authority of your own is named by SSL_CERT_FILE or SSL_CERT_DIR"
-        retryable = not is_untrusted and "407" not in reason
+        retryable = not (is_untrusted or reason.startswith("407"))
         raise ConnectionBroken(f"the connection to {endpoint.host} failed: {reason}", retryable=retryable) from error
 
 
@@ -133,4 +133,5 @@ def _merge_chunks(stream: _NetworkStream) -> None:
         merger.expect_answer()
         await write_all(buffer, timeout)
 
-    stream.read, stream.write = read, write
+    with suppress(AttributeError):  # one that lets nothing be put in its place is read as it is
+        stream.read, stream.write = read, write

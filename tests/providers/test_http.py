@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -45,7 +42,6 @@ from engine.testing.script import Break, Fail, HttpFailure, Pause, ScriptItem, c
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from tests.conftest import CountRuns
 
 NAME = "anthropic/claude-sonnet-4-5"
 CANARY = "sk-ant-canary-2718281828459045"
@@ -464,163 +460,3 @@ async def test_a_key_that_breaks_http_is_in_no_error() -> None:
         assert CANARY not in "".join(traceback.format_exception(caught.value))
         assert CANARY not in repr(endpoint)
         await model.aclose()
-
-
-# -- cancelled ---------------------------------------------------------------------------------
-
-
-DESCRIPTORS = Path("/proc/self/fd")
-needs_proc = pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="counts sockets in /proc")
-
-
-def sockets() -> int:
-    """Count the sockets that this process has open."""
-    count = 0
-    for descriptor in DESCRIPTORS.iterdir():
-        with suppress(FileNotFoundError):  # the one which reads this folder
-            count += str(descriptor.readlink()).startswith("socket:")
-    return count
-
-
-class CancelAtStep(trio.abc.Instrument):
-    """Cancels a scope when its task is about to run for the n-th time."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-        self.scope = trio.CancelScope()
-        self.task: trio.lowlevel.Task | None = None
-        self.steps = 0
-        self.fired = False
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        if task is self.task:
-            self.steps += 1
-            if self.steps == self.step:
-                self.fired = True
-                self.scope.cancel(reason="the test strikes")
-
-
-def strike(step: int, script: Script, client: Callable[[HttpModel], Awaitable[None]], *, ends: bool) -> bool:
-    """Run *client*, cancelled at its n-th step; tell whether there was one.
-
-    Its end of every connection must be closed at once; if the answers come to their
-    *ends*, one may be kept for the next request until the model is closed.
-    """
-
-    async def main() -> bool:
-        server = ScriptedServer(script, largest_piece=40)
-        cancel = CancelAtStep(step)
-        async with trio.open_nursery() as nursery:
-            model = model_at(await nursery.start(server.serve))
-            before = sockets()
-            cancel.task = trio.lowlevel.current_task()
-            trio.lowlevel.add_instrument(cancel)
-            with cancel.scope, suppress(ConnectionBroken):
-                await client(model)
-            trio.lowlevel.remove_instrument(cancel)
-            if ends:
-                await model.aclose()
-            assert sockets() <= before + server.connections
-            await closed(server)
-            assert sockets() == before
-            await model.aclose()
-            nursery.cancel_scope.cancel(reason="the run is over")
-        gc.collect(1)  # a generator left in the middle would complain now
-        return cancel.fired
-
-    return trio.run(main)
-
-
-async def leave_open(model: HttpModel) -> None:
-    await read(await model.open(request()))
-
-
-async def two_and_a_half_answers(model: HttpModel) -> None:
-    await ask(model)
-    await ask(model)
-    stream = await model.open(request())
-    await stream.receive()
-    await stream.aclose()
-
-
-async def a_refusal(model: HttpModel) -> None:
-    with suppress(Overloaded):
-        await model.open(request())
-
-
-BROKEN: list[ScriptItem] = [*text("x" * 300, pieces=10), Break()]
-REFUSED: list[ScriptItem] = [HttpFailure(529, "x" * 300)]
-
-
-@needs_proc
-@pytest.mark.parametrize(
-    ("client", "answer", "ends"),
-    [
-        pytest.param(ask, BROKEN, False, id="closed by the caller"),
-        pytest.param(leave_open, BROKEN, False, id="left open by the caller"),
-        pytest.param(two_and_a_half_answers, HELLO, True, id="whole answers"),
-        pytest.param(a_refusal, REFUSED, True, id="no answer"),
-    ],
-)
-def test_a_cancel_at_any_step_leaves_no_socket_open(
-    client: Callable[[HttpModel], Awaitable[None]], answer: list[ScriptItem], ends: bool, count_runs: CountRuns
-) -> None:
-    step = 1
-    while strike(step, lambda _: answer, client, ends=ends):
-        step += 1
-    count_runs(step - 1, "cancelled HTTP answers")
-    assert step > 5
-
-
-async def test_closing_while_cancelled_closes_all_the_same() -> None:
-    async with host([[*HELLO[:2], FOREVER], [*HELLO[:2], FOREVER]]) as (model, server):
-        stream = await model.open(request())
-        await stream.receive()
-        with trio.CancelScope() as scope:
-            scope.cancel(reason="the test strikes")
-            await stream.aclose()
-        assert scope.cancelled_caught
-        await closed(server)
-        await model.open(request())
-        with trio.CancelScope() as scope:
-            scope.cancel(reason="the test strikes")
-            await model.aclose()
-        assert scope.cancelled_caught
-        await closed(server)
-
-
-@pytest.mark.parametrize("answer", [[FOREVER], [*HELLO[:2], FOREVER]])
-async def test_a_cancel_while_the_host_is_silent(answer: list[ScriptItem]) -> None:
-    async with host([answer]) as (model, server):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(ask, model)
-            await trio.testing.wait_all_tasks_blocked(0.05)
-            nursery.cancel_scope.cancel(reason="the test strikes")
-        await closed(server)
-        assert len(server.requests) == 1
-
-
-@needs_proc
-async def test_a_cancel_in_the_middle_of_a_tls_handshake() -> None:
-    """httpcore leaves that socket to the garbage collector."""
-    left = trio.Event()
-
-    async def handle(stream: trio.SocketStream) -> None:
-        while await stream.receive_some():
-            pass
-        left.set()
-
-    async with trio.open_nursery() as nursery:
-        (listener,) = await nursery.start(partial(trio.serve_tcp, handle, 0, host="127.0.0.1"))
-        model = model_at(f"https://127.0.0.1:{listener.socket.getsockname()[1]}")
-        before = sockets()
-        async with trio.open_nursery() as opening:
-            opening.start_soon(model.open, request())
-            await trio.testing.wait_all_tasks_blocked(0.05)
-            assert sockets() == before + 2
-            opening.cancel_scope.cancel(reason="the test strikes")
-        assert sockets() <= before + 1  # the host may not have noticed yet
-        with trio.fail_after(5):
-            await left.wait()
-        await model.aclose()
-        nursery.cancel_scope.cancel(reason="the test is over")
