@@ -88,7 +88,7 @@ class Calls:
         call = self._find(delta, name, piece)
         if call is None:
             call = self._begin(delta, out)
-        elif call.is_done or (name and piece and piece == call.arguments):
+        elif call.is_done or (piece and piece == call.arguments):
             return  # told again
         call.tool = call.tool or name
         call.host_id = call.host_id or text(delta, "id")

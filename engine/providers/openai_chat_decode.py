@@ -137,7 +137,7 @@ class OpenAIChatReader:
         calls = [as_object(call) for call in as_list(message.get("tool_calls"))]
         # Each of them is whole, and none a part of another.
         numbered = [call | {"index": number} for number, call in enumerate(calls)]
-        self._read_delta(message | ({"tool_calls": numbered} if numbered else {}), out)
+        self._read_delta(message | {"tool_calls": numbered}, out)
         self._note_reason(choice)
         self._read_rare(document, out)
         self._count(document.get("usage"), out)
@@ -284,4 +284,4 @@ class OpenAIChatReader:
 
 def _complains(event: Json) -> bool:
     kinds = {str(event.get("object")), str(event.get("type"))}
-    return "error" in kinds or bool(event.get("error")) or ("choices" not in event and "detail" in event)
+    return "error" in kinds or bool(event.get("error")) or "detail" in event

@@ -188,7 +188,14 @@ def test_text_in_the_last_chunk() -> None:
     assert read(delta("stop", content="hi"), DONE) == [*said(), TextDone("0"), Finished("stop", "stop")]
 
 
+def test_a_reason_that_is_none_does_not_count() -> None:
+    odd = {"choices": [{"index": 0, "delta": {}, "finish_reason": 5}]}
+    assert read(delta("length", content="hi"), odd, DONE)[-1] == Finished("length", "length")
+
+
 def test_a_refusal_is_no_text() -> None:
+    parts = [{"type": "refusal", "refusal": "I won't"}]
+    assert read(delta(content=parts), STOP, DONE) == [Finished("refusal", "stop", "I won't")]
     assert read(delta(refusal="I "), delta(refusal="won't"), STOP, DONE) == [Finished("refusal", "stop", "I won't")]
 
 
@@ -489,7 +496,9 @@ def test_a_call_in_all_its_forms(events: list[Json]) -> None:
     assert [e for e in found if not isinstance(e, ToolCallChunk)] == [
         e for e in WHOLE if not isinstance(e, ToolCallChunk)
     ]
-    assert json.loads("".join(event.text for event in found if isinstance(event, ToolCallChunk))) == {"a": 1}
+    pieces = [event.text for event in found if isinstance(event, ToolCallChunk)]
+    assert all(pieces)
+    assert json.loads("".join(pieces)) == {"a": 1}
 
 
 def test_pieces_without_index_or_id_belong_to_the_last_call() -> None:
@@ -615,8 +624,9 @@ def test_a_whole_call_at_the_token_limit_is_done() -> None:
     assert arguments_of(events) == {"a": '{"n": 1}'}
 
 
-def test_a_call_without_arguments_at_the_token_limit_is_not_done() -> None:
-    assert arguments_of(read(called(call("read", "", index=0, id="a")), delta("length"), DONE)) == {}
+@pytest.mark.parametrize("arguments", ["", '{"a": }', "[]", '"}"'])
+def test_what_is_no_object_at_the_token_limit_is_not_done(arguments: str) -> None:
+    assert arguments_of(read(called(call("read", arguments, index=0, id="a")), delta("length"), DONE)) == {}
 
 
 def test_broken_arguments_of_an_answer_that_was_not_cut_are_for_the_tool_to_refuse() -> None:
@@ -630,6 +640,17 @@ def test_a_call_without_an_id_gets_one() -> None:
 def test_a_call_without_a_name_is_a_call_of_nothing() -> None:
     events = read(called({"index": 0, "id": "c1", "function": {"arguments": "{}"}}), CALLS, DONE)
     assert events[:3] == [ToolCallStarted("c1", ""), ToolCallChunk("c1", "{}"), ToolCallDone("c1")]
+
+
+def test_a_call_whose_name_does_not_come_waits_for_it() -> None:
+    events = read(
+        called({"index": 0, "id": "a", "function": {"arguments": '{"n": 1}'}}),
+        called(call("read", '{"n": 2}', index=1, id="b")),
+        CALLS,
+        DONE,
+    )
+    assert events[:2] == [ToolCallStarted("b", "read"), ToolCallChunk("b", '{"n": 2}')]
+    assert arguments_of(events) == {"a": '{"n": 1}', "b": '{"n": 2}'}
 
 
 def test_the_one_call_from_before_there_were_tools() -> None:
@@ -656,6 +677,24 @@ def test_members_without_anything_in_them_mean_nothing() -> None:
     }
     first = {"choices": [{"index": 0, "delta": {"content": "hi", **empty}}]}
     assert read(first, STOP, DONE) == [*said(), TextDone("0"), Finished("stop", "stop")]
+
+
+def test_thinking_ends_where_a_call_begins() -> None:
+    events = read(delta(reasoning="hm"), called(call("read", "{}", index=0, id="c1")), CALLS, DONE)
+    assert events[2:4] == [ReasoningDone("0"), ToolCallStarted("c1", "read")]
+
+
+def test_what_google_signs_a_text_with_stands_after_it() -> None:
+    extra = {"google": {"thought_signature": "sig"}}
+    events = read(delta(content="hi"), delta("stop", extra_content=extra), DONE)
+    assert events == [
+        *said(),
+        ProviderItem("1", "extra_content", '{"google":{"thought_signature":"sig"}}'),
+        TextDone("0"),
+        Finished("stop", "stop"),
+    ]
+    thinking = delta(content="hi", extra_content={"google": {"thought": True}})
+    assert read(thinking, STOP, DONE) == read(delta(content="hi"), STOP, DONE)
 
 
 def test_what_google_signs_a_call_with_stands_before_it() -> None:
@@ -698,7 +737,11 @@ def test_a_list_of_addresses_in_each_event_is_named_once() -> None:
         "citations": ["https://a.example", "https://b.example"],
         "search_results": [{"url": "https://b.example", "title": "B", "snippet": "b" * 300}],
     }
-    # Some repeat them.
+    # Some repeat them, or one of them.
+    for again in ("citations", "search_results"):
+        assert read(delta(content="hi") | lists, STOP) == read(
+            delta(content="hi") | lists, STOP | {again: lists[again]}
+        )
     assert read(delta(content="hi") | lists, STOP) == read(delta(content="hi") | lists, STOP | lists)
     events = read(delta(content="hi") | lists, STOP | lists)
     assert events == [
@@ -774,8 +817,22 @@ def test_what_nobody_understands_is_counted() -> None:
     assert isinstance(events[-1], Finished)
 
 
+def test_events_that_say_nothing_are_not_counted() -> None:
+    azure = {"choices": [], "id": "", "object": "", "prompt_filter_results": [{"prompt_index": 0}]}
+    assert read(azure, {"x_groq": {"id": "req"}}, delta("stop", content="hi"), DONE) == read(
+        delta("stop", content="hi"), DONE
+    )
+
+
+def test_events_of_unknown_kinds_are_counted_by_what_they_are_called() -> None:
+    body = b'event: strange\ndata: {"a": 1}\n\n' + stream({"type": "odd"}, {"a": 1}, delta("stop", content="hi"), DONE)
+    unread = [event for event in decode(body, 0) if isinstance(event, Unread)]
+    assert unread == [Unread("message"), Unread("odd"), Unread("strange")]
+
+
 def test_a_ping() -> None:
     assert read({"type": "ping"}, delta("stop", content="hi"), DONE)[0] == Ping()
+    assert decode(b"event: ping\ndata: {}\n\n" + stream(delta("stop", content="hi"), DONE), 0)[0] == Ping()
 
 
 @pytest.mark.parametrize(
@@ -787,7 +844,9 @@ def test_a_ping() -> None:
         ({"object": "error", "message": "bad", "type": "BadRequestError", "code": 400}, InvalidRequest),
         ({"x_groq": {"error": {"message": "down", "type": "server_error"}}, "choices": []}, Overloaded),
         ({"choices": [{"delta": {}, "error": {"code": 502, "message": "down"}, "finish_reason": "error"}]}, Overloaded),
+        ({"choices": [{"delta": {}, "error": {"code": 502, "message": "down"}}]}, Overloaded),
         ({"error": {"code": "content_filter", "message": "filtered", "status": 400}}, ContentFiltered),
+        ({"detail": "maximum context length is 10 tokens"}, ContextOverflow),
     ],
 )
 def test_an_error_in_the_middle_keeps_what_came_before(event: Json, kind: type[ProviderError]) -> None:
@@ -805,6 +864,13 @@ def test_an_error_event() -> None:
     assert decoder.feed(body) == said()
     with pytest.raises(InvalidRequest, match="no"):
         decoder.close()
+
+
+def test_an_error_event_in_any_form() -> None:
+    decoder = wire(PLAIN).decoder("text/event-stream")
+    assert decoder is not None
+    with pytest.raises(ProviderError, match="it broke"):
+        decoder.feed(b'event: error\ndata: {"message": "it broke"}\n\n')
 
 
 @pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource"])
@@ -882,7 +948,8 @@ def test_a_document_without_a_message_was_filtered() -> None:
         ({"object": "error", "message": "bad", "code": 400}, InvalidRequest),
         ({"detail": "no such thing"}, ProviderError),
         ({"choices": []}, ProviderProtocolError),
-        (message(content="hi") | {"error": {"code": 502, "message": "down"}}, Overloaded),
+        (message("error"), Overloaded),
+        ({"choices": [{"error": {"code": 502, "message": "down"}}]}, Overloaded),
     ],
 )
 def test_a_document_that_is_no_answer(body: Json, kind: type[ProviderError]) -> None:
@@ -893,6 +960,16 @@ def test_a_document_that_is_no_answer(body: Json, kind: type[ProviderError]) -> 
         while decoder.close():
             pass
     assert isinstance(failure.value, kind)
+    assert failure.value.retryable is (kind in {ProviderProtocolError, Overloaded, ProviderError})
+
+
+def test_a_document_with_an_error_beside_its_message() -> None:
+    decoder = wire(PLAIN).decoder("application/json")
+    assert decoder is not None
+    decoder.feed(json.dumps(message(content="hi") | {"error": {"code": 502, "message": "down"}}).encode())
+    assert decoder.close() == said()
+    with pytest.raises(Overloaded):
+        decoder.close()
 
 
 def test_other_content_types_are_no_answers() -> None:

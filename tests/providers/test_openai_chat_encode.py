@@ -142,6 +142,11 @@ def test_a_host_with_other_words_for_everything() -> None:
     }
 
 
+def test_a_key_for_the_cache_is_only_sent_where_there_is_one() -> None:
+    assert "prompt_cache_key" not in body(said("hi"), quirks=Quirks(cache_key_field="prompt_cache_key"))
+    assert body(said("hi"), session_id="s1").keys() == body(said("hi")).keys()
+
+
 def test_a_host_that_takes_no_cap() -> None:
     assert body(said("hi"), quirks=Quirks(max_tokens_field="", stream_usage=False), system=" ") == {
         "model": "some/model",
@@ -152,7 +157,13 @@ def test_a_host_that_takes_no_cap() -> None:
 
 @pytest.mark.parametrize(
     ("choice", "forced", "expected"),
-    [("auto", True, None), ("none", True, "none"), ("required", True, "required"), ("required", False, "auto")],
+    [
+        ("auto", True, None),
+        ("none", True, "none"),
+        ("required", True, "required"),
+        ("required", False, "auto"),
+        ("none", False, "none"),
+    ],
 )
 def test_the_choice_of_tools(choice: str, forced: bool, expected: str | None) -> None:
     encoded = body(said("hi"), quirks=Quirks(forced_tools=forced), tools=(READ,), tool_choice=choice)
@@ -171,6 +182,9 @@ def test_a_transcript_with_calls_where_no_tools_are_offered() -> None:
     assert [tool["function"]["name"] for tool in encoded["tools"]] == ["unavailable"]
     assert encoded["tool_choice"] == "none"
     assert "tools" not in body(said("hi"), quirks=Quirks(stand_in_tool=True))
+    offered = body(*messages, quirks=Quirks(stand_in_tool=True), tools=(READ,))
+    assert [tool["function"]["name"] for tool in offered["tools"]] == ["read"]
+    assert "tool_choice" not in offered
 
 
 def test_tools_have_the_hosts_schemas() -> None:
@@ -240,11 +254,12 @@ def test_a_schema_for_the_answer() -> None:
         "required": ["a"],
         "additionalProperties": False,
     }
-    open_ = {"type": "object", "properties": {"a": {"type": "string"}}}
-    for schema, is_strict in ((closed, True), (open_, False)):
+    nearly: Json = {name: value for name, value in closed.items() if name != "additionalProperties"}
+    open_: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
+    for schema, expected, is_strict in ((closed, closed, True), (nearly, closed, True), (open_, open_, False)):
         assert body(said("hi"), output_schema=json.dumps(schema))["response_format"] == {
             "type": "json_schema",
-            "json_schema": {"name": "answer", "schema": schema, "strict": is_strict},
+            "json_schema": {"name": "answer", "schema": expected, "strict": is_strict},
         }
 
 
@@ -420,7 +435,15 @@ def test_thinking_among_the_content() -> None:
         {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
         {"type": "text", "text": "hi"},
     ]
-    assert last(answered("hi"), quirks=quirks)["content"] == "hi"
+    for always in (True, False):
+        bare = attrs.evolve(quirks, reasoning_always=always)
+        assert last(answered("hi"), quirks=bare) == {"role": "assistant", "content": "hi"}
+
+
+def test_without_thinking_nothing_is_said_of_it() -> None:
+    for field in ("reasoning_content", "reasoning", "reasoning_details"):
+        assert last(answered("hi"), quirks=Quirks(reasoning_field=field)) == {"role": "assistant", "content": "hi"}
+    assert last(answered("hi"), quirks=Quirks(reasoning_always=True)) == {"role": "assistant", "content": "hi"}
 
 
 @pytest.mark.parametrize(("field", "empty"), [("reasoning_content", ""), ("reasoning", ""), ("reasoning_details", [])])
@@ -492,8 +515,17 @@ def test_items_of_the_hosts_own() -> None:
     assert found[1]["images"] == [image]
     assert found[1]["tool_calls"] == [call("c1") | {"extra_content": signed}, call("c2")]
     assert found[4] == {"role": "assistant", "extra_content": signed, "content": "so"}
+    alone = sent(said("hi"), answered(own("image", image)), said("go on"))
+    assert alone[1] == {"role": "assistant", "images": [image], "content": None}
     foreign = sent(said("hi"), answered("see", own("image", image, model="other/model")), said("go on"))
     assert foreign[1] == {"role": "assistant", "content": "see"}
+
+
+def test_a_signature_of_nothing_is_not_sent() -> None:
+    signed = own("extra_content", {"google": {"thought_signature": "sig"}})
+    assert [m["role"] for m in sent(said("hi"), answered(thought(), signed), said("go on"))] == ["user", "user"]
+    found = sent(said("hi"), answered(asked("c1"), signed), results(("c1", "one")))
+    assert found[1]["extra_content"] == {"google": {"thought_signature": "sig"}}
 
 
 # -- cache markers ------------------------------------------------------------------------------------
