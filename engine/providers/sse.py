@@ -84,13 +84,10 @@ class SseParser:
                     events.append(ServerSentEvent(self._type, data.decode("utf-8", "replace")))
                     self._data.clear()
                 self._type = _MESSAGE
-            else:
-                self._read_field(line)
+            elif line.startswith(b"event:"):
+                self._type = line[6:].removeprefix(b" ").decode("utf-8", "replace") or _MESSAGE
+            elif line == b"event":
+                self._type = _MESSAGE
+            elif line == b"data":
+                self._data.append(b"")
         return events
-
-    def _read_field(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        if name == b"event":
-            self._type = value.removeprefix(b" ").decode("utf-8", "replace") or _MESSAGE
-        elif name == b"data":  # without a colon; the usual form never comes here
-            self._data.append(b"")
