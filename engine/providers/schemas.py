@@ -22,31 +22,27 @@ for schemas.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 import attrs
 
-from engine.providers.jsonvalue import Json, as_list, as_object, dumps, is_object, text
+from engine.providers.jsonvalue import Json, as_list, as_object, dumps, text
 from engine.providers.quirks import SchemaDialect
-
-_OBJECT_WORDS = ("properties", "required", "additionalProperties", "minProperties", "maxProperties")
-_ARRAY_WORDS = ("items", "minItems", "maxItems", "uniqueItems")
-_STRING_WORDS = ("pattern", "format", "minLength", "maxLength")
-_NUMBER_WORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_ABOUT = ("title", "description", "default")
-_TYPES: Mapping[str, tuple[str, ...]] = {
-    "object": _OBJECT_WORDS,
-    "array": _ARRAY_WORDS,
-    "string": _STRING_WORDS,
-    "number": _NUMBER_WORDS,
-    "integer": _NUMBER_WORDS,
-    "boolean": (),
-    "null": (),
-}
-_COMMON = frozenset(
-    {"type", "enum", "anyOf", "$ref", *_ABOUT, *_OBJECT_WORDS, *_ARRAY_WORDS, *_STRING_WORDS, *_NUMBER_WORDS}
+from engine.providers.schema_words import (
+    ABOUT,
+    COMMON,
+    belongs,
+    clean,
+    has_any,
+    inferred,
+    is_object_schema,
+    merged,
+    names_in,
+    picked,
+    types_in,
 )
+
 _GEMINI_FORMATS = {"date-time", "enum", "int32", "int64", "float", "double"}
 _DEFS = ("$defs", "definitions")
 _DEEPEST = 48
@@ -74,17 +70,17 @@ class _Rules:
 
 
 _RULES: Mapping[SchemaDialect, _Rules] = {
-    "openai": _Rules(keywords=_COMMON),
-    "moonshot": _Rules(keywords=_COMMON, lone_ref=True, lone_union=_ABOUT),
+    "openai": _Rules(keywords=COMMON),
+    "moonshot": _Rules(keywords=COMMON, lone_ref=True, lone_union=ABOUT),
     "gemini-json": _Rules(
-        keywords=_COMMON
+        keywords=COMMON
         - {"default", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems", "minProperties"}
         - {"maxProperties", "pattern", "format", "minLength", "maxLength"},
         lone_ref=True,
-        lone_union=_ABOUT,
+        lone_union=ABOUT,
     ),
     "gemini": _Rules(
-        keywords=_COMMON
+        keywords=COMMON
         - {"$ref", "additionalProperties", "default", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
         - {"uniqueItems"}
         | {"nullable"},
@@ -112,17 +108,17 @@ class _Adapter:
 
     def adapted(self) -> Json:
         """Return the whole schema."""
-        schema = _clean(self.root)
+        schema = clean(self.root)
         if "$ref" in schema:
             schema, _ = self._without_ref(schema, ("#",))
-        if not _has(schema, ("type", "enum", "const", "anyOf", "oneOf", "allOf", "items", "prefixItems")):
+        if not has_any(schema, ("type", "enum", "const", "anyOf", "oneOf", "allOf", "items", "prefixItems")):
             schema = {"type": "object"} | schema
         whole = self._schema(schema, ("#",))
         defs = {name: each for word in _DEFS for name, each in as_object(self.root.get(word)).items()}
         if self.rules.has_refs and defs:
             whole["$defs"] = {name: self._schema(each, (f"#/$defs/{name}",)) for name, each in defs.items()}
         one = _one_object(whole)
-        return whole if one is whole else self._schema(one, ("#",)) | _picked(whole, ("$defs",))
+        return whole if one is whole else self._schema(one, ("#",)) | picked(whole, ("$defs",))
 
     def _schema(self, value: object, path: tuple[str, ...]) -> Json:
         """Return one schema in the dialect; *path*: where we are, references followed among it."""
@@ -133,9 +129,9 @@ class _Adapter:
         choices = as_list(schema.get("anyOf"))
         if choices and self.rules.lone_union is not None:
             return self._union(schema, choices, path)
-        types = [name for name in _types(schema) if name != "null"]
+        types = [name for name in types_in(schema) if name != "null"]
         if self.rules.is_gemini and len(types) > 1 and "enum" not in schema:
-            return self._union(schema, [{"type": name} for name in _types(schema)], path)
+            return self._union(schema, [{"type": name} for name in types_in(schema)], path)
         if self.rules.is_gemini:
             _make_gemini(schema)
         if "$ref" in schema and self.rules.lone_ref:
@@ -144,18 +140,18 @@ class _Adapter:
 
     def _simplified(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
         """Return *schema* in fewer words that mean the same."""
-        schema = _clean(schema)
+        schema = clean(schema)
         if "$ref" in schema and (reference := self._kept_ref(schema)) is not None:
             schema = schema | {"$ref": reference}
         elif "$ref" in schema:
             schema, path = self._without_ref(schema, path)
         parts = as_list(schema.get("allOf"))
-        is_alone = len(parts) == 1 and schema.keys() <= {"allOf", *_ABOUT} and path != ("#",)
+        is_alone = len(parts) == 1 and schema.keys() <= {"allOf", *ABOUT} and path != ("#",)
         for part in reversed(parts):
             whole, path = self._simplified(as_object(part), (*path, "allOf")) if len(path) < _DEEPEST else ({}, path)
             if "$ref" in whole and not is_alone:
                 whole, path = self._simplified(*self._without_ref(whole, path))
-            schema = _merged(whole, schema)
+            schema = merged(whole, schema)
         schema = {word: value for word, value in schema.items() if word != "allOf"}
         if "const" in schema:
             schema = {"enum": [schema["const"]]} | schema
@@ -183,7 +179,7 @@ class _Adapter:
         self.inlined += 1
         if reference in path or self.inlined > _MOST_INLINED or len(path) > _DEEPEST:
             return {"type": "object"} | beside, path
-        return self._without_ref(_merged(self._found(reference), beside), (*path, reference))
+        return self._without_ref(merged(self._found(reference), beside), (*path, reference))
 
     def _found(self, reference: str) -> Json:
         """Return what *reference*, a JSON pointer, points at; an empty schema if there is nothing."""
@@ -191,40 +187,40 @@ class _Adapter:
         if name != reference and name in as_object(self.root.get("definitions")):
             reference = f"#/definitions/{name}"  # it was renamed on the way here
         if reference == "#":
-            return _clean(self.root)
+            return clean(self.root)
         place: object = self.root if reference.startswith("#/") else {}
         for step in reference.removeprefix("#/").split("/"):
             name = unquote(step).replace("~1", "/").replace("~0", "~")
             steps = {str(number): each for number, each in enumerate(as_list(place))} or as_object(place)
             place = steps.get(name)
-        return _clean(as_object(place))
+        return clean(as_object(place))
 
     def _union(self, schema: Json, choices: list[object], path: tuple[str, ...]) -> Json:
         """Return an `anyOf` that stands alone: what stood beside it goes into each choice."""
         kept = self.rules.lone_union or ()
         shared = {word: value for word, value in schema.items() if word not in {"anyOf", *kept}}
-        is_nullable = self.rules.is_gemini and any(_types(as_object(each)) == ["null"] for each in choices)
+        is_nullable = self.rules.is_gemini and any(types_in(as_object(each)) == ["null"] for each in choices)
         written: list[Json] = []
         for choice in choices:
-            own = _clean(as_object(choice))
-            if is_nullable and _types(own) == ["null"]:
+            own = clean(as_object(choice))
+            if is_nullable and types_in(own) == ["null"]:
                 continue
             base = {} if self._kept_ref(own) is not None else shared
-            each = self._schema(_merged(base, own), (*path, "anyOf"))
+            each = self._schema(merged(base, own), (*path, "anyOf"))
             nested = as_list(each.get("anyOf")) if self.rules.is_gemini else []
             written += [as_object(one) for one in nested] or [each]
         if is_nullable:
             written = [each | {"nullable": True} for each in written] or [{"type": "string", "nullable": True}]
-        about = _picked(schema, kept)
+        about = picked(schema, (word for word in kept if word in self.rules.keywords))
         if len(written) == 1 and "$ref" not in written[0]:
             return about | written[0]
         return about | {"anyOf": written}
 
     def _written(self, schema: Json, path: tuple[str, ...]) -> Json:
-        types = _types(schema) or ([] if "anyOf" in schema or "$ref" in schema else _inferred(schema))
+        types = types_in(schema) or ([] if "anyOf" in schema or "$ref" in schema else inferred(schema))
         out: Json = {}
         for word, value in schema.items():
-            if word in self.rules.keywords and _belongs(word, types) and word != "type":
+            if word in self.rules.keywords and belongs(word, types) and word != "type":
                 self._write(word, value, out, path)
         if types:
             out = {"type": types[0] if len(types) == 1 else types} | out
@@ -235,7 +231,7 @@ class _Adapter:
                 del out["properties"]
         if "array" in types and "items" not in out:
             out["items"] = self._schema({}, (*path, "items"))
-        if required := [name for name in _names(schema) if name in as_object(out.get("properties"))]:
+        if required := [name for name in names_in(schema) if name in as_object(out.get("properties"))]:
             out["required"] = required
         return out
 
@@ -259,13 +255,13 @@ class _Adapter:
 def _one_object(whole: Json) -> Json:
     """Return a schema whose root is no choice between objects: hosts want one object there."""
     choices = [_followed(as_object(each), whole) for each in as_list(whole.get("anyOf"))]
-    if not choices or not all(_is_object_schema(each) or _is_object_schema(whole) for each in choices):
+    if not choices or not all(is_object_schema(each) or is_object_schema(whole) for each in choices):
         return whole
     properties = {name: each for choice in choices for name, each in as_object(choice.get("properties")).items()}
-    always = [name for name in _names(choices[0]) if all(name in _names(choice) for choice in choices)]
-    about = _picked(choices[0], _ABOUT)
+    always = [name for name in names_in(choices[0]) if all(name in names_in(choice) for choice in choices)]
+    about = picked(choices[0], ABOUT)
     rest = {word: value for word, value in whole.items() if word != "anyOf"}
-    return _merged(about | {"type": "object", "properties": properties, "required": always}, rest)
+    return merged(about | {"type": "object", "properties": properties, "required": always}, rest)
 
 
 def _followed(schema: Json, whole: Json) -> Json:
@@ -276,93 +272,9 @@ def _followed(schema: Json, whole: Json) -> Json:
     return schema
 
 
-def _picked(schema: Json, words: Iterable[str]) -> Json:
-    return {word: schema[word] for word in words if word in schema}
-
-
-def _clean(schema: Json) -> Json:
-    """Return *schema* without words whose value makes no sense."""
-    return {word: value for word, value in schema.items() if _is_well_formed(word, value)}
-
-
-def _is_well_formed(word: str, value: object) -> bool:
-    match word:
-        case "anyOf" | "oneOf" | "allOf" | "prefixItems" | "enum":
-            return bool(as_list(value))
-        case "properties":
-            return is_object(value)
-        case "$ref":
-            return isinstance(value, str) and bool(value)
-        case _:
-            return True
-
-
-def _merged(under: Json, over: Json) -> Json:
-    """Return both schemas at once; where they can't both be said, *over* wins."""
-    out = under | over
-    if "properties" in under and "properties" in over:
-        out["properties"] = as_object(under["properties"]) | as_object(over["properties"])
-    if required := list(dict.fromkeys([*_names(under), *_names(over)])):
-        out["required"] = required
-    return out
-
-
-def _is_object_schema(schema: Json) -> bool:
-    return _types(schema) == ["object"] or ("properties" in schema and not _types(schema))
-
-
-def _names(schema: Json) -> list[str]:
-    """Return what *schema* requires."""
-    return [name for name in as_list(schema.get("required")) if isinstance(name, str)]
-
-
-def _types(schema: Json) -> list[str]:
-    """Return the types that *schema* names, each once."""
-    value: object = schema.get("type")
-    names = as_list(value) or [value]
-    return list(dict.fromkeys(name for name in names if isinstance(name, str) and name in _TYPES))
-
-
-def _inferred(schema: Json) -> list[str]:
-    """Return the types that a schema without any is about."""
-    values = as_list(schema.get("enum"))
-    if values:
-        return list(dict.fromkeys(_type_of(value) for value in values))
-    return [next((name for name in ("object", "array", "string", "number") if _has(schema, _TYPES[name])), "string")]
-
-
-def _has(schema: Json, words: Iterable[str]) -> bool:
-    return any(word in schema for word in words)
-
-
-def _type_of(value: object) -> str:
-    match value:
-        case bool():
-            return "boolean"
-        case None:
-            return "null"
-        case str():
-            return "string"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case list():
-            return "array"
-        case _:
-            return "object"
-
-
-def _belongs(word: str, types: list[str]) -> bool:
-    """Tell whether *word* says something about one of *types*."""
-    return (
-        not types or any(word in _TYPES[name] for name in types) or not any(word in words for words in _TYPES.values())
-    )
-
-
 def _make_gemini(schema: Json) -> None:
     """Put one type, `nullable` and an enum of strings into *schema*, which is ours to change."""
-    types = _types(schema)
+    types = types_in(schema)
     values = as_list(schema.get("enum"))
     if "null" in types or None in values:
         schema["nullable"] = True

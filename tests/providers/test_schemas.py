@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.providers.quirks import SchemaDialect
 from engine.providers.schemas import adapt
 
-DIALECTS: list[SchemaDialect] = ["openai", "moonshot", "gemini"]
+DIALECTS: list[SchemaDialect] = ["openai", "moonshot", "gemini", "gemini-json"]
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 OBJECT_WORDS = {"properties", "required", "additionalProperties"}
 
@@ -50,6 +50,8 @@ def test_an_ordinary_schema_of_arguments_passes(dialect: SchemaDialect) -> None:
         ({"const": "a"}, {"type": "string", "enum": ["a"]}),
         ({"const": None}, {"type": "null", "enum": [None]}),
         ({"enum": [1, "a"]}, {"type": ["integer", "string"], "enum": [1, "a"]}),
+        ({"enum": [1.5, True, []]}, {"type": ["number", "boolean", "array"], "enum": [1.5, True, []], "items": {"type": "string"}}),
+        ({"enum": [{}]}, {"type": "object", "enum": [{}], "properties": {}}),
         ({"properties": {"const": True}}, {"type": "object", "properties": {"const": {"type": "string"}}}),
         ({"items": {}}, {"type": "array", "items": {"type": "string"}}),
         ({"type": "array"}, {"type": "array", "items": {"type": "string"}}),
@@ -262,7 +264,7 @@ def check(schema: Any, dialect: SchemaDialect) -> None:
     if types and "object" not in types:
         assert not OBJECT_WORDS & schema.keys()
     assert set(schema.get("required", ())) <= schema.get("properties", {}).keys()
-    if dialect == "moonshot":
+    if dialect in {"moonshot", "gemini-json"}:
         assert "$ref" not in schema or schema.keys() <= {"$ref", "$defs"}
         assert "anyOf" not in schema or schema.keys() <= {"anyOf", "title", "description", "default", "$defs"}
     if dialect == "gemini":
@@ -277,6 +279,7 @@ def check(schema: Any, dialect: SchemaDialect) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@settings(max_examples=60)
 @given(schema=roots)
 def test_any_schema_comes_out_in_the_dialect(dialect: SchemaDialect, schema: dict[str, Any]) -> None:
     before = copy.deepcopy(schema)
@@ -288,6 +291,7 @@ def test_any_schema_comes_out_in_the_dialect(dialect: SchemaDialect, schema: dic
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@settings(max_examples=60)
 @given(schema=roots)
 def test_twice_is_once(dialect: SchemaDialect, schema: dict[str, Any]) -> None:
     once = adapt(schema, dialect)
