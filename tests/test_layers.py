@@ -66,7 +66,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "providers.openai_*",
             "providers.overflow",
             "providers.quirks",
-            "providers.schemas",
+            "providers.schema*",
             "providers.sse",
             "providers.structured",
             "providers.waits",
