@@ -241,7 +241,7 @@ def test_a_recorded_error(path: Path) -> None:
 
 
 def requests() -> list[Any]:
-    found = [path for path, record in recordings() if record["request"]["body"]]
+    found = [path for path, record in recordings() if (record["request"]["body"] or {}).get("messages")]
     return [pytest.param(path, id=name_of(path)) for path in found] or [ABSENT]
 
 
@@ -289,12 +289,19 @@ class Reading:
         self.left = {name: value for name, value in told.items() if value is not None}
         for name in LEGACY:
             self.drop(self.left, name, "functions from before there were tools")
+        spoken = [message for message in self.left["messages"] if message["role"] not in {"system", "developer"}]
+        if spoken and spoken[0]["role"] != "user":
+            self.left["messages"].insert(
+                self.left["messages"].index(spoken[0]), {"role": "user", "content": "(not in the recording)"}
+            )
+            self.outside.add("a beginning without a user")
         self.left["messages"] = [message for message in self.left["messages"] if self.read(message)]
         if not self.left.get("tools"):
             self.left.pop("tools", None)
         if not isinstance(self.left.get("tool_choice", ""), str):
             self.drop(self.left, "tool_choice", "the choice of one tool")
-        if "json_schema" not in self.left.get("response_format", {"json_schema": {}}):
+        form = self.left.get("response_format", {"json_schema": {"schema": {}}})
+        if "schema" not in form.get("json_schema", {}):
             self.drop(self.left, "response_format", "an answer in another form than text or by a schema")
         if not 0 <= self.left.get("temperature", 0) <= 2:
             self.drop(self.left, "temperature", "a temperature that no model has")
@@ -321,8 +328,7 @@ class Reading:
                 self.messages.append(UserMessage(id=MessageId("u"), parts=parts))
                 return bool(parts)
             case "assistant":
-                self.read_answer(message)
-                return True
+                return self.read_answer(message)
             case "tool":
                 return self.read_result(message)
             case role:
@@ -367,7 +373,7 @@ class Reading:
             return ImagePart(media_type=media_type, data=data)
         return FilePart(media_type=media_type, data=data, name=facts.get("filename") or "")
 
-    def read_answer(self, message: Json) -> None:
+    def read_answer(self, message: Json) -> bool:
         parts: list[AssistantPart] = []
         self.drop(message, "annotations", "annotations")
         self.drop(message, "refusal", "a refusal")
@@ -388,7 +394,11 @@ class Reading:
                 case kind:
                     self.outside.add(f"a part of the kind {kind}")
                     message["content"].remove(part)
-        for call in message.get("tool_calls") or []:
+        calls = [call for call in message.get("tool_calls") or [] if "function" in call]
+        if len(calls) < len(message.get("tool_calls") or []):
+            self.outside.add("a call of another kind than a function's")
+        message["tool_calls"] = calls
+        for call in calls:
             function = call["function"]
             if not isinstance(function["arguments"], str):
                 function["arguments"] = json.dumps(function["arguments"])
@@ -402,6 +412,10 @@ class Reading:
                 )
             )
         self.messages.append(AssistantMessage(id=MessageId("a"), parts=tuple(parts), model=self.model, finish="stop"))
+        if not any(isinstance(part, (TextPart, CallPart)) for part in parts):
+            self.outside.add("an answer of nothing")
+            return False
+        return True
 
     def thoughts(self, message: Json) -> Iterator[ReasoningPart]:
         """Yield the details of thinking as our own decoder would have kept them."""
@@ -486,12 +500,28 @@ def meaning(body: Json, *, like: Json) -> Json:
     if said.get("tool_choice") == "auto":
         said.pop("tool_choice")
     names: dict[str, str] = {}
-    said["messages"] = [message_meaning(message, names) for message in body["messages"]]
+    messages = [message_meaning(message, names) for message in body["messages"]]
+    # A call without a result gets one from us; results are in the order of their calls.
+    said["messages"] = [message for message in messages if message["text"] != "(noresultwasrecorded)"]
+    said["messages"] = in_call_order(said["messages"])
     if tools := said.get("tools"):
         said["tools"] = sorted(map(tool_meaning, tools), key=lambda tool: str(tool["name"]))
     if "response_format" in said:
         said["response_format"] = open_schema(said["response_format"]["json_schema"]["schema"])
     return said
+
+
+def in_call_order(messages: list[Json]) -> list[Json]:
+    """The same messages, with results that stand together in the order of their names."""
+    out: list[Json] = []
+    for message in messages:
+        place = len(out)
+        while (
+            message["role"] == "tool" and out[place - 1]["role"] == "tool" and out[place - 1]["call"] > message["call"]
+        ):
+            place -= 1
+        out.insert(place, message)
+    return out
 
 
 def message_meaning(message: Json, names: dict[str, str]) -> Json:
@@ -503,7 +533,7 @@ def message_meaning(message: Json, names: dict[str, str]) -> Json:
     out |= {name: message[name] for name in THOUGHTS if message.get(name)}
     if calls := message.get("tool_calls"):
         out["calls"] = [
-            (renamed(call["id"]), call["function"]["name"], json.loads(call["function"]["arguments"] or "{}"))
+            (renamed(call["id"]), call["function"]["name"], arguments_meaning(call["function"]["arguments"]))
             for call in calls
         ]
     if "tool_call_id" in message:
@@ -515,6 +545,13 @@ def message_meaning(message: Json, names: dict[str, str]) -> Json:
     if message["role"] == "tool" and not parts:
         out["text"] = "(nooutput)"
     return out
+
+
+def arguments_meaning(arguments: str) -> Any:
+    try:
+        return json.loads(arguments)
+    except ValueError:  # broken ones are refused: they go back as none
+        return {}
 
 
 def tool_meaning(tool: Json) -> Json:
