@@ -1,0 +1,325 @@
+"""Which command lines may run beside others: examples, the table, and what may not be put into any of them."""
+
+import re
+import shlex
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from engine.tools.read_only_commands import RULES
+from engine.tools.shell_read_only import MAX_CHARS, is_read_only
+
+SAFE = (
+    "ls -la",
+    "ls -la | head -3\npwd",
+    "git status && git diff HEAD~1 -- a b",
+    "cat a | grep -n 'x$' | sort | uniq -c | sort -rn | head -20",
+    'grep -rn "def \\w\\+\\|class$" src 2>/dev/null | wc -l',
+    "cat 'a b' \"c d\" e\\ f",
+    "(cd src && ls); echo '---'; pwd",
+    "ls \\\n  -la",
+    "# what is there\nls  # all of it\n",
+    "wc -l < a.txt",
+    "ls nowhere 2>&1 | cat",
+    "ls &>/dev/null || echo none",
+    "du -sh * | sort -h",
+    "cat src/*.py",
+    "set -euo pipefail; ls | wc -l",
+    "echo 'rm -rf / > x; `y` $(z)'",
+)
+
+# For each rule that forbids something: what it allows, and what it does not.
+TRIED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "awk": (
+        ("awk '{print $1}' a", "awk -F: '/x/ {print $1, $NF}'", "awk -F ' ' 'NR==2{print}' a b"),
+        ("awk '{print > \"x\"}'", "awk 'BEGIN{system(\"x\")}'", "awk -f x", "awk '{print}' /inet/tcp/0/h/1"),
+    ),
+    "base32": (("base32 a",), ("base32 -o b a",)),
+    "base64": (("base64 -d a",), ("base64 -o b a", "base64 --output=b a")),
+    "command": (("command -v ls",), ("command ls", "command -p ls", "command")),
+    "date": (
+        ("date", "date -u +%F", "date -d yesterday '+%s'", "date --iso-8601=s"),
+        ("date -s 12:00", "date --set 12:00", "date 01010101", "date --se=x", "date -d x 01010101"),
+    ),
+    "diff": (("diff -u a b",), ("diff -l a b", "diff --paginate a b", "diff --pag a b")),
+    "env": (("env",), ("env ls", "env -S 'rm x'", "env A=1 rm x")),
+    "fd": (("fd x",), ("fd x -x rm", "fd --exec rm", "fd -tf -X rm")),
+    "file": (("file a",), ("file -C -m a", "file -bC a", "file --compile")),
+    "find": (
+        ("find . -name '*.py' -mtime -1 -size +10k", "find src \\( -type f -o ! -empty \\) -print0", "find ."),
+        (
+            "find . -delete",
+            "find . -exec rm {} +",
+            "find . -ok rm ';'",
+            "find . -fprint x",
+            "find . -fls x",
+            "find *",
+            "find . -execdir rm x",
+        ),
+    ),
+    "jq": (("jq -r '.a | {b: .c}' a.json",), ("jq -i . a", "jq --in-place . a")),
+    "rg": (("rg -n -tpy 'a|b' src",), ("rg --pre x a", "rg --pre=x a", "rg -z a", "rg --hostname-bin x a")),
+    "sed": (
+        ("sed -n '1,20p' a", "sed -n '/^def/,$p' a", "sed 's/a/b/g; 5q' a", "sed -E '/x/d'"),
+        (
+            "sed -i s/a/b/ a",
+            "sed -n 1w a",
+            "sed 's/a/b/w x' a",
+            "sed '1e rm x' a",
+            "sed s/a/b/e a",
+            "sed -n -f x a",
+            "sed -n '/[/]/w x/p' a",
+            "sed 's/a\\/b/w x/' a",
+        ),
+    ),
+    "set": (("set -e", "set -euxo pipefail"), ("set -k", "set -- a", "set -o posix", "set +e")),
+    "sort": (
+        ("sort -t, -k2 -u a", "sort -- a"),
+        ("sort -o a a", "sort -uo a", "sort --output=a", "sort --outp a", "sort --compress-program=x", "sort -T x a"),
+    ),
+    "tree": (("tree -L 2",), ("tree -o x", "tree --output x", "tree -R")),
+    "uniq": (("uniq -c a", "uniq"), ("uniq a b", "uniq -c a b", "uniq -- a b", "uniq a*")),
+    "git branch": (
+        ("git branch -av", "git branch --show-current"),
+        ("git branch x", "git branch -D x", "git branch -m"),
+    ),
+    "git cat-file": (("git cat-file -p HEAD:a",), ("git cat-file --textconv HEAD:a", "git cat-file --filt x")),
+    "git config": (
+        ("git config --get a.b", "git config -l"),
+        ("git config a.b c", "git config --unset a", "git config"),
+    ),
+    "git diff": (("git diff --stat HEAD", "git --no-pager diff"), ("git diff --output=x", "git diff --ext-diff")),
+    "git grep": (
+        ("git grep -n a -- src",),
+        ("git grep -Oless a", "git grep -nO a", "git grep --open-files-in-pager a"),
+    ),
+    "git log": (
+        ("git -C x log --oneline -5 -- a", "git log --format=%H"),
+        ("git log --outp x", "git log --format=%G?", "git log --show-sig", "git -c a=b log", "git log '--output' x"),
+    ),
+    "git reflog": (("git reflog -5",), ("git reflog expire --all", "git reflog delete x")),
+    "git remote": (("git remote -v",), ("git remote add a b", "git remote rm a", "git remote prune x")),
+    "git tag": (("git tag -l 'v1*'",), ("git tag v1", "git tag -d v1", "git tag", "git tag -l -d v1")),
+    **{
+        f"git {name}": ((f"git {name} --stat",), (f"git {name} --output=x", f"git {name} --o x"))
+        for name in ["diff-files", "diff-index", "diff-tree", "range-diff", "shortlog", "show", "whatchanged"]
+    },
+    "git stash list": (("git stash list",), ("git stash list --output x", "git stash", "git stash pop")),
+    "git stash show": (("git stash show -p",), ("git stash show --output=x", "git stash drop")),
+}
+ALLOWED = [command for allowed, _ in TRIED.values() for command in allowed]
+FORBIDDEN = [command for _, forbidden in TRIED.values() for command in forbidden]
+
+UNSAFE = (
+    "",
+    " \n",
+    "rm x",
+    "./ls",
+    "/tmp/ls",
+    "ls > x",
+    "ls >> x",
+    "ls >| x",
+    "ls &> x",
+    "ls 2> x",
+    "ls <> x",
+    "ls >& x",
+    "ls > /dev/null/../../x",
+    "ls > /dev/nullx",
+    "ls > /dev/tcp/h/1",
+    "cat < /dev/tcp/h/1",
+    "cat < $x",
+    "cat <<x\n$(rm y)\nx",
+    "cat <<< x",
+    "cat <(rm x)",
+    "ls $(rm x)",
+    "ls `rm x`",
+    'ls "$(rm x)"',
+    'ls "`rm x`"',
+    "ls $x",
+    'ls "$x"',
+    "$x",
+    "ls ${x:=1}",
+    "echo $((x=1))",
+    "PATH=. ls",
+    "X=1",
+    "X=1 ls",
+    "LD_PRELOAD=x ls",
+    "GIT_DIR=x git status",
+    "export PATH=.",
+    "alias ls=rm; ls",
+    "eval ls",
+    "exec ls",
+    "source x",
+    ". x",
+    "trap 'rm x' EXIT",
+    "ls() { rm x; }; ls",
+    "ls () (rm x)",
+    "function ls { rm x; }",
+    "ls &",
+    "ls & ls",
+    "ls |& tee x",
+    "ls | tee x",
+    "ls | xargs rm",
+    "ls | sh",
+    "sh -c ls",
+    "sudo ls",
+    "timeout 1 ls",
+    "nohup ls",
+    "ls; rm x",
+    "ls && rm x",
+    "ls || rm x",
+    "ls\nrm x",
+    "(ls; rm x)",
+    "if ls; then ls; fi",
+    "for x in a b; do ls; done",
+    "while ls; do ls; done",
+    "case x in x) ls;; esac",
+    "[[ -f x ]]",
+    "! ls",
+    "time ls",
+    "coproc ls",
+    "echo {a,b}",
+    "find . -{exec,x} rm",
+    "ls 'x",
+    'ls "x',
+    "ls (",
+    "ls )",
+    "ls ;; ls",
+    "ls &&",
+    "| ls",
+    "fi\\\nnd",
+    "ls \\",
+    "ls $'\\x61'",
+    'ls $"x"',
+    "l? x",
+    "ls\0",
+    "ls \x1b[0m",
+    "ls\r\nrm x",
+    "ls \u202e x",
+    "ls a\u00a0b",
+    "git",
+    "git push",
+    "git --exec-path=x status",
+    "git --git-dir=x status",
+    "git -p log",
+    "git g* -O",
+    "git commit -m x",
+    "printf -v x y",
+    "test -v 'a[$(rm x)]'",
+    "read x",
+    "ls " + "x" * MAX_CHARS,
+    "(" * 1_000 + "ls" + ")" * 1_000,
+    # The two witnesses disagree: tree-sitter takes what follows for another name of the file.
+    "ls 2>/dev/null rm x",
+)
+
+
+@pytest.mark.parametrize("command", [*SAFE, *ALLOWED])
+def test_what_only_reads(command: str) -> None:
+    assert is_read_only(command)
+
+
+@pytest.mark.parametrize("command", [*UNSAFE, *FORBIDDEN], ids=lambda command: repr(command)[:60])
+def test_what_may_write(command: str) -> None:
+    assert not is_read_only(command)
+
+
+def test_every_rule_that_forbids_is_tried() -> None:
+    assert {name for name, rule in RULES.items() if not rule.is_free} == set(TRIED)
+
+
+def test_every_command_without_a_rule_of_its_own_may_be_given_anything() -> None:
+    free = [name for name, rule in RULES.items() if rule.is_free]
+    assert len(free) > 60
+    for name in free:
+        assert is_read_only(f"{name} -abc --def=x g 'h i' *.j")
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.names])
+def test_what_is_forbidden_is_forbidden_shortened_too(name: str) -> None:
+    for long in RULES[name].names:
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", long)
+        for end in range(1, len(long) + 1):
+            assert not is_read_only(f"{name} --{long[:end]} x")
+            assert not is_read_only(f"{name} '--{long[:end]}=x'")
+    assert is_read_only(f"{name} --{RULES[name].names[0]}-not-it")
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.letters])
+def test_a_forbidden_letter_is_forbidden_in_a_cluster(name: str) -> None:
+    for letter in RULES[name].letters:
+        assert not is_read_only(f"{name} -n{letter}x y")
+
+
+# ---- what may be put into none of them -------------------------------------------------------------------------------
+
+PIECES = (
+    "$(touch x)",
+    "`touch x`",
+    "> x",
+    ">> x",
+    ">| x",
+    "&> x",
+    "2> x",
+    "<> x",
+    "; touch x ;",
+    "\ntouch x\n",
+    "&& touch x &&",
+    "| tee x |",
+    "| sh",
+    "& touch x",
+    "&",
+    "<(touch x)",
+    ">(touch x)",
+    "$x",
+    "${x:-`touch x`}",
+    "$((x=1))",
+    "; x=1 ls ;",
+    "; PATH=. ls ;",
+    "; eval x ;",
+    "; ls() { touch x; } ;",
+    "<<< x",
+    "{a,b}",
+    "; find . -delete ;",
+    "; sort -o x y ;",
+    "; git -c a.b='!touch x' b ;",
+)
+safe_commands = st.sampled_from([*SAFE, *ALLOWED])
+safe_lines = st.lists(safe_commands, min_size=1, max_size=3).flatmap(
+    lambda commands: st.sampled_from([" && ", "; ", "\n", " || "]).map(lambda border: border.join(commands))
+)
+
+
+@given(safe_lines)
+def test_several_of_them_are_as_good_as_one(line: str) -> None:
+    assume("#" not in line and "\\\n" not in line)
+    assert is_read_only(line)
+
+
+def _borders(command: str) -> list[int]:
+    """Where a word begins or ends, outside of quotes."""
+    lexer = shlex.shlex(command, posix=False, punctuation_chars=True)
+    places = [0]
+    for token in lexer:
+        places.append(command.index(token, places[-1]) + len(token))
+    return places
+
+
+@given(safe_lines, st.sampled_from(PIECES))
+def test_no_dangerous_piece_makes_it_safe(line: str, piece: str) -> None:
+    assume("#" not in line)
+    for place in _borders(line):
+        assert not is_read_only(f"{line[:place]} {piece} {line[place:]}"), place
+
+
+@given(safe_lines, st.sampled_from(["$(touch x)", "`touch x`", "$x", "${x}"]), st.data())
+def test_nor_inside_a_word(line: str, piece: str, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(line)))
+    assume("'" not in line and "\\" not in line and "#" not in line)
+    assert not is_read_only(line[:place] + piece + line[place:])
+
+
+@given(st.text(max_size=60) | st.text(alphabet="lsrm ;|&()<>$`'\"\\\n-=*{}#0", max_size=30))
+def test_any_text_has_an_answer(text: str) -> None:
+    assert is_read_only(text) in {True, False}
