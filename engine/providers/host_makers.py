@@ -154,6 +154,7 @@ MAKERS: tuple[Host, ...] = (
         base_variables=("PERPLEXITY_BASE_URL",),
         key_variables=("PERPLEXITY_API_KEY", "PPLX_API_KEY"),
         example="sonar-pro",
+        quirks=Quirks(alternates=True),
         note="its models search the web, but call no tools",
     ),
     Host(

@@ -207,8 +207,11 @@ class OpenAIChatDialect:
 
     def _between(self, state: State) -> list[Json]:
         """Return what has to stand before a message of the user's."""
-        is_refused = state.last == "tool" and self.quirks.assistant_after_results
-        return [self._said_by_model(_FILLER)] if is_refused else []
+        refused = {
+            "tool": self.quirks.assistant_after_results,
+            "user": self.quirks.alternates,
+        }
+        return [self._said_by_model(_FILLER)] if refused.get(state.last) else []
 
     def _said_by_model(self, words: str) -> Json:
         return {"role": "assistant"} | self._content.of_no_thought() | {"content": self._content.of_text(words)}

@@ -58,6 +58,7 @@ class Quirks:
         reasoning_always: each of the model's messages needs that field, be it empty.
         space_between_reasoning: empty text between two signed thoughts is sent as a space: their places count.
         assistant_after_results: a user message may not follow results: a short one of the model goes between.
+        alternates: nor may it follow another user message: the same (chat).
         cache_key_field: the name of the conversation's id in the body; empty: it takes none.
         strict_tools: says `strict: false` of each tool.
         cached_apart: its count of input tokens does not hold those read from a cache (chat).
@@ -102,6 +103,7 @@ class Quirks:
     reasoning_always: bool = False
     space_between_reasoning: bool = False
     assistant_after_results: bool = False
+    alternates: bool = False
     cache_key_field: str = ""
     strict_tools: bool = False
     cached_apart: bool = False

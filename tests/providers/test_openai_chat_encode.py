@@ -376,6 +376,11 @@ def test_a_filler_between_results_and_the_user() -> None:
     assert found[3] == {"role": "assistant", "content": "Noted."}
 
 
+def test_a_filler_between_two_messages_of_the_user() -> None:
+    found = sent(said("hi"), said("no"), answered("so?"), said("yes"), quirks=Quirks(alternates=True))
+    assert [message["role"] for message in found] == ["user", "assistant", "user", "assistant", "user"]
+
+
 def test_a_paused_answer_goes_on_only_as_long_as_it_is_the_last() -> None:
     encoder = wire(PLAIN).encoder()
     transcript = Transcript([said("hi"), answered("well", finish="pause")])
