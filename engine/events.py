@@ -72,6 +72,7 @@ CONTINUE_REASONS: tuple[ContinueReason, ...] = get_args(ContinueReason)
 AnswerKind = Literal["once", "always", "reject", "withdrawn", "expired"]
 RecoveryKind = Literal["wait", "switch", "stop", "withdrawn", "expired"]
 QuestionOutcome = Literal["answered", "declined", "withdrawn", "expired"]
+Verdict = Literal["allow", "ask", "deny"]
 DoomKind = Literal["repeat", "near_repeat", "errors", "monologue"]
 DoomAction = Literal["nudge", "ask", "stop"]
 
@@ -173,6 +174,20 @@ class InputPromoted(EventBase):
     """Input got its place: the message is now the newest of the transcript."""
 
     input_id: InputId
+
+
+@attrs.frozen(kw_only=True)
+class PromptBlocked(EventBase):
+    """A hook let the user's words not pass: the message is taken back out of the transcript, and the turn ends.
+
+    Attributes:
+        source: the hook's name.
+        reason: for the user; the model never sees it.
+    """
+
+    message_id: MessageId
+    source: str
+    reason: str
 
 
 @attrs.frozen(kw_only=True)
@@ -382,6 +397,36 @@ class CallQueued(EventBase):
 
 
 @attrs.frozen(kw_only=True)
+class CallJudged(EventBase):
+    """Somebody had a say in whether the call may run: a hook, a rule, a person. The last say counts.
+
+    Attributes:
+        verdict: go on, ask a person, or no.
+        source: who said it: the hook's name, the rule's own words, the answer.
+    """
+
+    call_id: CallId
+    verdict: Verdict
+    source: str
+
+
+@attrs.frozen(kw_only=True)
+class CallChanged(EventBase):
+    """A hook put something else in place.
+
+    Attributes:
+        kind: the arguments, or what the model reads of the result.
+        text: the arguments that count from now on; or the result as it was before.
+        source: the hook's name.
+    """
+
+    call_id: CallId
+    kind: Literal["arguments", "result"]
+    text: str
+    source: str
+
+
+@attrs.frozen(kw_only=True)
 class CallStarted(EventBase):
     """The tool's body is entered now, after every check and permission."""
 
@@ -550,6 +595,7 @@ Durable = (
     SessionCreated
     | InputAdmitted
     | InputPromoted
+    | PromptBlocked
     | NudgeAdded
     | TurnStarted
     | StepStarted
@@ -566,6 +612,8 @@ Durable = (
     | PartDiscarded
     | CallAnnounced
     | CallQueued
+    | CallJudged
+    | CallChanged
     | CallStarted
     | CallSettled
     | CallDelivered

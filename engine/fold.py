@@ -16,8 +16,10 @@ from engine.errors import JournalCorrupt
 from engine.events import (
     ArgumentsDelta,
     CallAnnounced,
+    CallChanged,
     CallDelivered,
     CallHeartbeat,
+    CallJudged,
     CallProgress,
     CallQueued,
     CallSettled,
@@ -40,6 +42,7 @@ from engine.events import (
     PartStarted,
     PermissionAnswered,
     PermissionAsked,
+    PromptBlocked,
     QuestionAnswered,
     QuestionAsked,
     ReasoningDelta,
@@ -63,6 +66,7 @@ from engine.messages import (
     ResultsMessage,
     Settlement,
     Transcript,
+    UserMessage,
 )
 from engine.state import (
     CallState,
@@ -101,7 +105,7 @@ def apply(state: SessionState, event: Durable | Live) -> SessionState:
 
 def _apply_durable(state: SessionState, event: Durable) -> SessionState:
     match event:
-        case SessionCreated() | InputAdmitted() | InputPromoted() | NudgeAdded() | HistoryReplaced():
+        case SessionCreated() | InputAdmitted() | InputPromoted() | PromptBlocked() | NudgeAdded() | HistoryReplaced():
             return _apply_to_session(state, event)
         case TurnStarted() | StepStarted() | StepEnded() | TurnEnded():
             return _apply_to_turn(state, event)
@@ -127,14 +131,14 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
             if isinstance(event, LoopContinued) and event.reason == "signature_retry":
                 return attrs.evolve(state, reasoning_from=len(state.transcript))
             return state
-        case DoomDetected() | Notice():
+        case CallJudged() | CallChanged() | DoomDetected() | Notice():
             return state
     assert_never(event)
 
 
 def _apply_to_session(
     state: SessionState,
-    event: SessionCreated | InputAdmitted | InputPromoted | NudgeAdded | HistoryReplaced,
+    event: SessionCreated | InputAdmitted | InputPromoted | PromptBlocked | NudgeAdded | HistoryReplaced,
 ) -> SessionState:
     match event:
         case SessionCreated():
@@ -154,6 +158,8 @@ def _apply_to_session(
             return attrs.evolve(state, inbox=(*state.inbox, pending))
         case InputPromoted():
             return _promoted(state, event)
+        case PromptBlocked():
+            return _taken_back(state, event)
         case NudgeAdded():
             return attrs.evolve(state, transcript=state.transcript.append(event.message))
         case HistoryReplaced():
@@ -171,6 +177,17 @@ def _promoted(state: SessionState, event: InputPromoted) -> SessionState:
         state,
         inbox=tuple(item for item in state.inbox if item is not found),
         transcript=state.transcript.append(found.message),
+    )
+
+
+def _taken_back(state: SessionState, event: PromptBlocked) -> SessionState:
+    index = next((n for n, message in enumerate(state.transcript) if message.id == event.message_id), None)
+    if index is None or not isinstance(state.transcript[index], UserMessage):
+        raise JournalCorrupt(f"prompt {event.message_id} was taken back but is not in the transcript")
+    return attrs.evolve(
+        state,
+        transcript=Transcript((*state.transcript[:index], *state.transcript[index + 1 :])),
+        reasoning_from=state.reasoning_from - (index < state.reasoning_from),
     )
 
 

@@ -7,11 +7,11 @@ A turn gets them in one record, `Deps`, and reaches the world by nothing else
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import attrs
 
-from engine.events import Durable, PermissionAsked
+from engine.events import Durable, PermissionAsked, Verdict
 from engine.ids import SessionId
 from engine.locks import Locks
 from engine.messages import Message, Transcript, Usage
@@ -75,15 +75,19 @@ class Store(Protocol):
         ...
 
 
-Verdict = Literal["allow", "ask", "deny"]
-
-
 @attrs.frozen(kw_only=True)
 class Judgement:
-    """What the rules say of a call, and which rule said it."""
+    """What the rules say of a call, and which rule said it.
+
+    Attributes:
+        verdict: go on, ask, or no.
+        source: the rule, for people.
+        is_default: no rule said it, it is what holds where there is none: a hook's "allow" may answer it.
+    """
 
     verdict: Verdict
     source: str
+    is_default: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -134,6 +138,10 @@ class ContextKeeper(Protocol):
 
     async def collapse(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
         """Commit staged collapses."""
+        ...
+
+    def wants_compaction(self, view: ContextView) -> bool:
+        """Tell whether `compact` would do something now, unforced; pure and quick."""
         ...
 
     async def compact(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:

@@ -8,7 +8,7 @@ import random
 import secrets
 import time
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from engine.compaction.keeper import NoKeeper
 from engine.config import Config
 from engine.errors import ConfigError, EngineClosed, EngineError, SessionNotFound, StoreError
 from engine.events import SessionCreated, SharedContext
-from engine.exceptions import describe, leave
+from engine.exceptions import describe, leave, public
 from engine.hooks import Hooks
 from engine.ids import CallId, MessageId, SessionId
 from engine.journal import Journal
@@ -117,7 +117,7 @@ def open_engine(
         approver=_port("approver", approver, AskFirst, "judge", "grant"),
         store=_port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose"),
         spills=SpillStore(None if spill is None else Path(_absolute(spill, "spill"))),
-        keeper=_port("keeper", keeper, NoKeeper, "prune", "collapse", "compact", "is_blocked"),
+        keeper=_port("keeper", keeper, NoKeeper, "prune", "collapse", "wants_compaction", "compact", "is_blocked"),
         clock=_port("clock", clock, SystemClock, "now"),
         ids=_port("ids", ids, RandomIds, "new"),
         trace=_port("trace", trace, NoTrace, "point"),
@@ -209,6 +209,7 @@ class Engine:
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
     _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
     _serving: list[trio.CancelScope] = attrs.field(factory=list[trio.CancelScope], init=False)
+    _beside: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
     _mentioned: set[str] = attrs.field(factory=set[str], init=False)
     _sessions: dict[SessionId, Session] = attrs.field(factory=dict[SessionId, Session], init=False)
     _manager: AbstractAsyncContextManager[trio.Nursery] | None = attrs.field(default=None, init=False)
@@ -251,19 +252,36 @@ class Engine:
         self._closed = True
         cause = Cause(kind="left", reason="aborted", detail="the engine was closed")
         ending = [run for session in self._sessions.values() if (run := session.end_turn(cause)) is not None]
-        for scope in self._serving:
+        for scope in (*self._serving, *self._beside):
             scope.cancel(reason="the engine was closed")
         try:
             await leave(self._manager, error)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
         finally:
             # Turns in blocks of the host's own nurseries still have to be saved.
             await all_over(ending)  # noqa: ASYNC102  # bounded: see cleanup.py
-            for session in self._sessions.values():
-                session.journal.close()
-            failed = await self._close_ports()  # noqa: ASYNC102  # bounded: see cleanup.py
+            try:
+                if self._hooks.session_end:
+                    await close_bounded(self._take_leave, self._settings.durable_within)  # noqa: ASYNC102  # bounded: see cleanup.py
+            finally:
+                for session in self._sessions.values():
+                    session.journal.close()
+                failed = await self._close_ports()  # noqa: ASYNC102  # bounded: see cleanup.py
         if failed is not None and error is None:
             raise failed
         return False
+
+    async def _take_leave(self) -> None:
+        """Tell the hooks that all sessions end, all at once. A checkpoint if there is a session."""
+        failure: BaseException | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                for session in self._sessions.values():
+                    if len(session.journal.path) == 1:
+                        nursery.start_soon(session.take_leave, name=f"end hooks of {session.id}")
+        except BaseExceptionGroup as group:
+            failure = public(group)
+        if failure is not None:
+            raise failure
 
     async def _close_ports(self) -> EngineError | None:
         """Close the store and the models, all of them whatever one says; return the first error."""
@@ -308,6 +326,7 @@ class Engine:
             choices=self._choices_for(model, agent),
         )
         await self._learn(session)
+        await session.greet("new")
         return session
 
     def _choices_for(
@@ -352,7 +371,9 @@ class Engine:
         open_turn = journal.state.turn
         for event in recovery(journal.state, MessageId(self._ids.new("msg"))):
             journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
-        return self._adopt(journal, self._settings, self._registry, self._choices)
+        session = self._adopt(journal, self._settings, self._registry, self._choices)
+        await session.greet("resumed")
+        return session
 
     def start_turn(
         self,
@@ -384,6 +405,22 @@ class Engine:
         run = session.start_queued()
         if run is not None:
             self._nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
+
+    def run_beside(self, work: Callable[[], Awaitable[None]], *, name: str) -> trio.CancelScope | None:
+        """Run *work* in the engine's nursery until it is done or the engine is closed. Not a checkpoint.
+
+        Returns the scope that cancels it; None if the engine is closed already.
+        """
+        if self.is_closed or self._nursery is None:
+            return None
+        scope = trio.CancelScope()
+        self._beside.add(scope)
+        self._nursery.start_soon(_run_beside, work, scope, self._beside, name=name)
+        return scope
+
+    def registry_of(self, tools: Iterable[Tool]) -> Registry:
+        """Return a session's tools. Raises `ConfigError`. Not a checkpoint."""
+        return _registry(tools)
 
     def is_first_mention(self, model: str) -> bool:
         """Tell whether this is asked about *model* for the first time. Not a checkpoint."""
@@ -509,6 +546,16 @@ class Engine:
         if self._nursery is None:
             raise EngineClosed("the engine is not open; use it as: async with open_engine(...) as eng")
         return self._nursery
+
+
+async def _run_beside(
+    work: Callable[[], Awaitable[None]], scope: trio.CancelScope, running: set[trio.CancelScope]
+) -> None:
+    try:
+        with scope:
+            await work()
+    finally:
+        running.discard(scope)
 
 
 async def _serve(model: Served, scope: trio.CancelScope) -> None:

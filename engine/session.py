@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast, final, get_args, overload
 
@@ -27,6 +27,7 @@ from engine.journal import Cursor, Journal, Position, TurnJournal
 from engine.messages import FilePart, ImagePart, MediaPart, Settlement
 from engine.nursery.budget import Budget
 from engine.nursery.frame import run_turn
+from engine.nursery.hook_points import greet, tell_end, tell_idle
 from engine.nursery.inbox import admit, promote
 from engine.nursery.questions import Questions
 from engine.nursery.run import Cause, TurnRun
@@ -34,8 +35,10 @@ from engine.ports import Deps, Model
 from engine.settings import Limits, Settings
 from engine.state import PendingInput, SessionState
 from engine.tools.arguments import parse
+from engine.tools.hooking import Desk
 from engine.tools.registry import Registry
 from engine.tools.schema import schema_of
+from engine.tools.spec import Tool
 from engine.turn import Turn
 
 if TYPE_CHECKING:
@@ -88,6 +91,7 @@ class Session:
     _questions: Questions = attrs.field(alias="questions")
     _choices: tuple[str | Model, ...] = attrs.field(alias="choices")
     _active: TurnRun | None = attrs.field(default=None, init=False)
+    _resting: trio.CancelScope | None = attrs.field(default=None, init=False)
 
     @property
     def id(self) -> SessionId:
@@ -217,6 +221,18 @@ class Session:
         self._choices = choices
         self._journal.append(ModelSwitched(model=self._deps.models[0].info.name))
 
+    def use_tools(self, tools: Iterable[Tool]) -> None:
+        """Use *tools* instead of the session's, from the next request on, also of a turn that runs. Not a checkpoint.
+
+        A call that was asked for before, of a tool that is not the same any more, is not
+        run: the model is told to look again. Sub-agents that run keep what they have.
+        Raises `ConfigError`.
+        """
+        self._check_open()
+        self._registry = self._engine.registry_of(tools)
+        if self._active is not None:
+            self._active.registry = self._registry
+
     # -- for the engine -------------------------------------------------------------------
 
     @property
@@ -243,6 +259,20 @@ class Session:
     def questions(self) -> Questions:
         """The open questions of it and of its children."""
         return self._questions
+
+    @property
+    def desk(self) -> Desk:
+        """Where its hooks are asked outside of turns."""
+        return Desk(self._settings.hook_timeout, self._notice)
+
+    async def greet(self, source: Literal["new", "resumed"]) -> None:
+        """Tell the hooks that it starts. A checkpoint if a hook is one."""
+        model = self.models[0].info.name
+        await greet(self._hooks, self.desk, self._journal, self._deps.ids, source=source, model=model)
+
+    async def take_leave(self) -> None:
+        """Tell the hooks that it ends. A checkpoint if a hook is one."""
+        await tell_end(self._hooks, self.desk, self._journal)
 
     def start(self, text: str, *, attachments: Sequence[MediaPart], settings: Settings | None) -> tuple[Turn, TurnRun]:
         """Begin a turn whose frame the caller runs. Not a checkpoint."""
@@ -291,6 +321,8 @@ class Session:
             raise SessionBusy(
                 f"a turn is running in session {self.id}; wait for its end, steer it, or use session.queue()"
             )
+        if self._resting is not None:
+            self._resting.cancel(reason="a turn begins")
         chosen = settings or self._settings
         turn_id = TurnId(self._deps.ids.new("turn"))
         run = TurnRun(
@@ -305,6 +337,7 @@ class Session:
             traffic=self._engine.traffic,
             system=chosen.system,
             spills=self._engine.spills.of(self._journal.path[0]),
+            is_child=parent is not None,
             grace_limit=None if parent is None else CHILD_SHARE * _grace_of(*parent),
             output_schema=None if output is None else schema_of(output),
             check_output=None if output is None else partial(_fitted, output),
@@ -357,6 +390,12 @@ class Session:
             _settle_parent(*parent, result)
         elif parent is None and finished:
             self._pump_after()
+        if parent is None and self._active is None and self._hooks.idle:
+            tell = partial(tell_idle, self._hooks, self.desk, self._journal, result)
+            self._resting = self._engine.run_beside(tell, name=f"idle hooks of {self.id}")
+
+    def _notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
+        self._journal.append(Notice(level=level, code=code, text=text))
 
     def _pump_after(self) -> None:
         """Begin the next queued turn. That it can't begin is no fault of the one that is over. Not a checkpoint."""
@@ -364,7 +403,7 @@ class Session:
             self._engine.pump(self)
         except Exception as error:  # noqa: BLE001  # raised here it would end the turn's host, or all turns of the engine
             text = f"the next queued input could not be begun: {describe(error)}"
-            self._journal.append(Notice(level="warning", code="internal_error", text=text))
+            self._notice("warning", "internal_error", text)
 
     async def run_agent(
         self, run: TurnRun, entry: Entry, prompt: str, *, model: str | None, system: str | None, steps: int | None

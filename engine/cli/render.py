@@ -18,8 +18,10 @@ from engine.cli.text import UNICODE, Symbols, duration, one_line, visible
 from engine.events import (
     ArgumentsDelta,
     CallAnnounced,
+    CallChanged,
     CallDelivered,
     CallHeartbeat,
+    CallJudged,
     CallProgress,
     CallQueued,
     CallSettled,
@@ -42,6 +44,7 @@ from engine.events import (
     PartStarted,
     PermissionAnswered,
     PermissionAsked,
+    PromptBlocked,
     QuestionAnswered,
     QuestionAsked,
     ReasoningDelta,
@@ -131,6 +134,7 @@ class Renderer:
                 return self._note("some of the text above may be missing")
             case (
                 SessionCreated()
+                | PromptBlocked()
                 | NudgeAdded()
                 | TurnStarted()
                 | StepStarted()
@@ -138,6 +142,8 @@ class Renderer:
                 | TurnEnded()
                 | ReasoningDelta()
                 | ArgumentsDelta()
+                | CallJudged()
+                | CallChanged()
                 | CallDelivered()
                 | ContextChanged()
                 | PermissionAsked()

@@ -25,6 +25,10 @@ class NoKeeper:
         await trio.lowlevel.checkpoint()
         return None
 
+    def wants_compaction(self, view: ContextView) -> bool:
+        """Return False."""
+        return False
+
     async def compact(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
         """Return None. Always a checkpoint."""
         await trio.lowlevel.checkpoint()

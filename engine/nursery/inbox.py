@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from trio.lowlevel import enable_ki_protection
 
 from engine.errors import InputConflict
-from engine.events import InputAdmitted, InputMode, InputPromoted
+from engine.events import InputAdmitted, InputMode, InputPromoted, NudgeAdded
 from engine.ids import InputId, MessageId, PartId, TurnId
 from engine.journal import Journal
 from engine.messages import MediaPart, Origin, TextPart, UserMessage
@@ -73,4 +73,17 @@ def promote(run: TurnRun, queued: PendingInput | None = None) -> None:
     """Give all steers their place, in the order of their admission, then *queued*. Not a checkpoint."""
     for item in [*steers(run), *([] if queued is None else [queued])]:
         run.journal.append(InputPromoted(input_id=item.input_id))
+        run.unseen.append(item.message)
         run.doom.reset()
+
+
+@enable_ki_protection
+def nudge(run: TurnRun, *texts: str) -> None:
+    """Put a message of the engine before the model. Not a checkpoint."""
+    run.journal.append(NudgeAdded(message=engine_message(run.deps.ids, *texts)))
+
+
+def engine_message(ids: IdSource, *texts: str) -> UserMessage:
+    """Return a message of the engine, a part for each text."""
+    parts = tuple(TextPart(id=PartId(ids.new("part")), text=text) for text in texts)
+    return UserMessage(id=MessageId(ids.new("msg")), parts=parts, origin="engine")

@@ -7,21 +7,29 @@ pure `transition` say what comes next, carry that out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
 import attrs
 import trio
 
 from engine.errors import ConfigError
-from engine.events import DoomDetected, HistoryReplaced, LoopContinued, NudgeAdded, RecoveryAsked, RetryScheduled
-from engine.hooks import StopDecision, Stopping
-from engine.ids import MessageId, PartId, RequestId
-from engine.messages import AssistantMessage, Message, ResultsMessage, TextPart, UserMessage
+from engine.events import DoomDetected, HistoryReplaced, LoopContinued, RecoveryAsked, RetryScheduled
+from engine.ids import RequestId
+from engine.messages import AssistantMessage, Message, ResultsMessage, UserMessage
 from engine.model import ModelRequest
-from engine.nursery.inbox import promote, steers
+from engine.nursery.hook_points import (
+    Trigger,
+    ask_about_prompts,
+    ask_about_request,
+    ask_to_stop,
+    may_compact,
+    tell_of_compaction,
+    while_notifying,
+)
+from engine.nursery.inbox import nudge, promote, steers
 from engine.nursery.moves import (
     Continue,
-    HookVerdict,
     LoopState,
     Move,
     StepOutcome,
@@ -35,7 +43,6 @@ from engine.nursery.moves import (
 from engine.nursery.retry import Failure
 from engine.nursery.step import begin_step, run_step
 from engine.ports import ContextView
-from engine.tools.pipeline import guard_hook
 
 if TYPE_CHECKING:
     from engine.nursery.run import TurnRun
@@ -67,18 +74,33 @@ async def run_loop(run: TurnRun) -> Stop:
 
 
 async def _make_room(run: TurnRun, state: LoopState) -> Move | None:
-    """Prune, collapse, compact, check the blocking limit, in this order; None: go on to the request."""
+    """Take input in, prune, collapse, compact, check the blocking limit, in this order; None: go on to the request."""
     promote(run)
+    blocked = await ask_about_prompts(run)
+    if blocked is not None:
+        return Stop(reason="hook_stopped", detail=blocked)
     if not run.settings.auto_compact:
         return None
     keeper = run.deps.keeper
     _replace(run, "prune", await keeper.prune(_view(run, state)))
     _replace(run, "collapse", await keeper.collapse(_view(run, state), forced=False))
-    if _replace(run, "compact", await keeper.compact(_view(run, state), forced=False)):
+    if await _compact(run, state, "full"):
         return after_compaction(state)
     if keeper.is_blocked(_view(run, state)):
         return Stop(reason="blocking_limit", detail="the next request can't fit into the model's window")
     return None
+
+
+async def _compact(run: TurnRun, state: LoopState, trigger: Trigger) -> bool:
+    """Let the keeper compact, if the hooks before it do; return whether it has. A checkpoint."""
+    keeper, is_forced = run.deps.keeper, trigger == "overflow"
+    is_guarded = bool(run.hooks.before_compaction) and (is_forced or keeper.wants_compaction(_view(run, state)))
+    if is_guarded and not await may_compact(run, trigger):
+        return False
+    if not _replace(run, "compact", await keeper.compact(_view(run, state), forced=is_forced)):
+        return False
+    await tell_of_compaction(run, trigger)
+    return True
 
 
 def _view(run: TurnRun, state: LoopState) -> ContextView:
@@ -109,23 +131,14 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
         if exhausted is not None:
             return Stop(reason=exhausted.reason, detail=exhausted.detail)
         if wrapped_up:
-            _nudge(run, WRAP_UP)
+            nudge(run, WRAP_UP)
     run.wrapping_up = wrapped_up
-    model = run.deps.models[state.model_index]
-    options = run.settings.options.over(model.info.options)
-    request = ModelRequest(
-        model=model.info.name,
-        system=run.system,
-        transcript=run.journal.journal.state.transcript,
-        # The same tools to the end: without them a request would not begin with the bytes of the one before.
-        tools=run.registry.schemas_for(model.info.name),
-        tool_choice="none" if wrapped_up else "auto",
-        options=options,
-        max_output=min(state.output_cap(options), model.info.output),
-        output_schema=run.output_schema,
-        reasoning_from=run.journal.journal.state.reasoning_from,
-        session_id=run.journal.journal.session_id,
-    )
+    if run.hooks.request:
+        refused = await ask_about_request(run, _request(run, state), number, attempt)
+        if refused is not None:
+            return Stop(reason="hook_stopped", detail=refused)
+    # Made anew: a hook may have added to it, and from here to the step there is no checkpoint.
+    model, request = run.deps.models[state.model_index], _request(run, state)
     step = begin_step(run, model, request, number=number, attempt=attempt, wrapped_up=wrapped_up)
     outcome = await run_step(step)
     run.last_usage = step.demux.usage
@@ -133,7 +146,31 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
         outcome = await _judge_answer(run, state, outcome, step)
     elif outcome.failure.kind in {"overflow", "media"} and not outcome.started:
         outcome = attrs.evolve(outcome, room=await _make_room_after(run, state, outcome.failure))
-    return transition(state, outcome)
+    move = transition(state, outcome)
+    if run.hooks.task_completed and isinstance(move, Stop) and move.reason == "completed" and not run.is_child:
+        verdict, reason = await ask_to_stop(run, run.hooks.task_completed, step.text, state.stop_blocks)
+        outcome = attrs.evolve(outcome, stop_hook=verdict, stop_hook_text=reason, steered=bool(steers(run)))
+        move = transition(state, outcome)
+    return move
+
+
+def _request(run: TurnRun, state: LoopState) -> ModelRequest:
+    """Return the next request as it would be now. Not a checkpoint."""
+    model = run.deps.models[state.model_index]
+    options = run.settings.options.over(model.info.options)
+    return ModelRequest(
+        model=model.info.name,
+        system=run.system,
+        transcript=run.journal.journal.state.transcript,
+        # The same tools to the end: without them a request would not begin with the bytes of the one before.
+        tools=run.registry.schemas_for(model.info.name),
+        tool_choice="none" if run.wrapping_up else "auto",
+        options=options,
+        max_output=min(state.output_cap(options), model.info.output),
+        output_schema=run.output_schema,
+        reasoning_from=run.journal.journal.state.reasoning_from,
+        session_id=run.journal.journal.session_id,
+    )
 
 
 async def _ask_how_to_go_on(run: TurnRun, state: LoopState, stop: Stop) -> Move:
@@ -145,7 +182,8 @@ async def _ask_how_to_go_on(run: TurnRun, state: LoopState, stop: Stop) -> Move:
         message=stop.detail,
         reset_at=stop.reset_at,
     )
-    way, model = await run.questions.ask_recovery(asked, run.journal, timeout=run.settings.question_timeout)
+    ask = partial(run.questions.ask_recovery, asked, run.journal, timeout=run.settings.question_timeout)
+    way, model = await while_notifying(run, "recovery", asked.message, asked.request_id, ask)
     if way == "wait":
         return wait_again(state, stop, run.deps.clock.now())
     if model is None:
@@ -168,8 +206,7 @@ async def _make_room_after(
     may_collapse = failure.kind == "overflow" and not state.collapsed
     if may_collapse and _replace(run, "collapse", await keeper.collapse(_view(run, state), forced=True)):
         return "collapsed"
-    may_compact = not state.reactive_compacted
-    if may_compact and _replace(run, "compact", await keeper.compact(_view(run, state), forced=True)):
+    if not state.reactive_compacted and await _compact(run, state, "overflow"):
         return "compacted"
     return "none"
 
@@ -184,7 +221,8 @@ async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, st
     if outcome.calls == 0:
         outcome = _look_for_monologue(run, outcome, text)
     if wants_stop_hooks(outcome) and not steers(run):
-        verdict, reason = await _ask_stop_hooks(run, state, text)
+        hooks = run.hooks.sub_agent_stop if run.is_child else run.hooks.stop
+        verdict, reason = await ask_to_stop(run, hooks, text, state.stop_blocks)
         outcome = attrs.evolve(outcome, stop_hook=verdict, stop_hook_text=reason)
     if run.check_output is not None and outcome.calls == 0:
         run.output, problem = run.check_output(run.answer_prefix + text)
@@ -205,22 +243,6 @@ def _look_for_monologue(run: TurnRun, outcome: StepOutcome, text: str) -> StepOu
     if finding.action == "nudge":
         return attrs.evolve(outcome, monologue=finding.detail)
     return attrs.evolve(outcome, doom=finding.detail)
-
-
-async def _ask_stop_hooks(run: TurnRun, state: LoopState, text: str) -> tuple[HookVerdict, str]:
-    subject = Stopping(session_id=run.journal.journal.session_id, text=text, already_blocked=state.stop_blocks)
-    for hook in run.hooks.stop:
-        decision = await guard_hook(
-            hook,
-            subject,
-            StopDecision(),
-            run.settings.hook_timeout,
-            lambda code, told: run.notice("warning", code, told),
-        )
-        if decision is None or decision.verdict == "pass":
-            continue
-        return ("blocked" if decision.verdict == "block" else "prevented"), decision.reason or "a hook said so"
-    return "passed", ""
 
 
 # -- the move -------------------------------------------------------------------------------------
@@ -249,7 +271,7 @@ async def _carry_out(run: TurnRun, move: Continue, number: int) -> LoopState:
     elif step is not None and move.keep:
         run.answer_prefix = ""
     if move.nudge is not None:
-        _nudge(run, move.nudge)
+        nudge(run, move.nudge)
     if move.delay is not None:
         await _wait(run, move)
     return move.state
@@ -271,11 +293,3 @@ async def _wait(run: TurnRun, move: Continue) -> None:
     )
     with trio.move_on_after(move.delay):
         await run.skip_wait.wait()
-
-
-def _nudge(run: TurnRun, text: str) -> None:
-    """Put a message of the engine before the model. Not a checkpoint."""
-    new = run.deps.ids.new
-    part = TextPart(id=PartId(new("part")), text=text)
-    message = UserMessage(id=MessageId(new("msg")), parts=(part,), origin="engine")
-    run.journal.append(NudgeAdded(message=message))

@@ -12,14 +12,16 @@ from trio.lowlevel import enable_ki_protection
 from engine.events import During, Notice, StopReason, TurnResult
 from engine.exceptions import describe, split
 from engine.hooks import Hooks
+from engine.ids import SessionId
 from engine.journal import TurnJournal
-from engine.messages import Usage
+from engine.messages import Usage, UserMessage
 from engine.nursery.budget import Budget, Exhausted
 from engine.nursery.doom import DoomWindow
 from engine.nursery.questions import Questions
 from engine.nursery.traffic import Traffic
 from engine.ports import Deps
 from engine.settings import Settings
+from engine.tools.hooking import Desk
 from engine.tools.registry import Registry
 from engine.tools.spill import Spills
 
@@ -56,10 +58,12 @@ class TurnRun:
 
     Attributes:
         scope: holds the loop and all below it; a user's cancel cancels this and nothing else.
+        is_child: it is a sub-agent's.
         grace_limit: the longest grace of any call, where a parent's grace bounds it.
         spills: what the tree of sessions has kept of long outputs.
         check_output: returns the JSON of a structured answer, or what is wrong with it.
         on_ended: told of the result, once the end is visible.
+        unseen: what the user has said and no hook has seen.
         answer: the visible text that counts as the turn's answer.
         host_deadline: the host's effective deadline as last seen.
     """
@@ -75,6 +79,7 @@ class TurnRun:
     traffic: Traffic
     system: str
     spills: Spills
+    is_child: bool = False
     grace_limit: float | None = None
     output_schema: str | None = None
     check_output: Callable[[str], tuple[str | None, str | None]] | None = None
@@ -93,6 +98,7 @@ class TurnRun:
     result: TurnResult | None = attrs.field(default=None, init=False)
     flushing: trio.CancelScope | None = attrs.field(default=None, init=False)
     children: list[TurnRun] = attrs.field(factory=list["TurnRun"], init=False)
+    unseen: list[UserMessage] = attrs.field(factory=list[UserMessage], init=False)
     answer: str = attrs.field(default="", init=False)
     answer_prefix: str = attrs.field(default="", init=False)
     output: str | None = attrs.field(default=None, init=False)
@@ -176,6 +182,21 @@ class TurnRun:
     def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
         """Tell whoever watches. Not a checkpoint."""
         self.journal.append(Notice(level=level, code=code, text=text))
+
+    @property
+    def session_id(self) -> SessionId:
+        """Its session."""
+        return self.journal.journal.session_id
+
+    @property
+    def cwd(self) -> str:
+        """The session's working directory."""
+        return self.journal.journal.state.context.cwd
+
+    @property
+    def desk(self) -> Desk:
+        """Where hooks are asked."""
+        return Desk(self.settings.hook_timeout, self.notice)
 
     async def flush(self) -> bool:
         """Wait until all so far is durable; return whether it is. A checkpoint; if cancelled, nothing is lost."""

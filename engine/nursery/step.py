@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Literal, assert_never
 
 import attrs
@@ -31,6 +32,7 @@ from engine.ids import MessageId, PartId
 from engine.messages import CallPart, ProviderPart, ReasoningPart, Settlement, TextPart, Usage
 from engine.model import ModelRequest, StreamEvent
 from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
+from engine.nursery.inbox import nudge
 from engine.nursery.ledger import Entry, Ledger
 from engine.nursery.moves import StepOutcome
 from engine.nursery.reader import read_stream
@@ -38,7 +40,7 @@ from engine.nursery.retry import Failure, silent_overflow
 from engine.nursery.run import TurnRun
 from engine.nursery.worker import work
 from engine.ports import Model
-from engine.tools.registry import Prepared
+from engine.tools.registry import Prepared, Registry
 
 ROUND = 0.25
 CUT_SHOWN = 200
@@ -50,6 +52,7 @@ class Step:
     """The step under way.
 
     Attributes:
+        registry: the tools of the request.
         wrapped_up: it is the last that the step limit allows: no call is run.
         failure: what broke the request or the stream.
         stream_over: no more will be received.
@@ -58,6 +61,7 @@ class Step:
     run: TurnRun
     model: Model
     request: ModelRequest
+    registry: Registry
     number: int
     attempt: int
     message_id: MessageId
@@ -72,6 +76,7 @@ class Step:
     _texts: list[str] = attrs.field(factory=list[str], init=False)
     _charged: bool = attrs.field(default=False, init=False)
     _has_hosted_work: bool = attrs.field(default=False, init=False)
+    _remarks: list[tuple[int, str]] = attrs.field(factory=list[tuple[int, str]], init=False)
 
     # -- the stream ---------------------------------------------------------------------
 
@@ -176,7 +181,7 @@ class Step:
                 reason="not_executed",
                 text="Not executed: this was the last step, in which no tools are offered.",
             )
-        return self.run.registry.prepare(tool, arguments)
+        return self.registry.prepare(tool, arguments)
 
     def _cut_off(self, tool: str, arguments: str) -> Settlement:
         """Say why a call whose arguments did not arrive whole was not run (C7)."""
@@ -276,6 +281,10 @@ class Step:
         )
         self.run.notice("warning", "overstaying", f"{entry.tool_name} did not stop at its timeout and is still running")
 
+    def remark(self, entry: Entry, text: str) -> None:
+        """Keep what a hook says to the model about a call until its result has its place. Not a checkpoint."""
+        self._remarks.append((self.ledger.entries.index(entry), text))
+
     # -- the end ----------------------------------------------------------------------------
 
     @property
@@ -352,6 +361,10 @@ class Step:
             )
         )
         self.run.step = None
+        # In call order, whichever hook was quicker.
+        remarks = [text for _, text in sorted(self._remarks, key=itemgetter(0))]
+        if keep and remarks:
+            nudge(self.run, *remarks)
 
 
 @enable_ki_protection
@@ -378,6 +391,7 @@ def begin_step(
         run=run,
         model=model,
         request=request,
+        registry=run.registry,
         number=number,
         attempt=attempt,
         message_id=message_id,

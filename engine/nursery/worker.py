@@ -7,6 +7,7 @@ value; only cancellation, KeyboardInterrupt and SystemExit pass on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import attrs
@@ -16,12 +17,15 @@ from trio.lowlevel import enable_ki_protection
 from engine.errors import ConfigError
 from engine.events import (
     AnswerKind,
+    CallChanged,
+    CallJudged,
     CallProgress,
     Choice,
     DoomDetected,
     PermissionAsked,
     QuestionAsked,
     TurnResult,
+    Verdict,
 )
 from engine.exceptions import describe, first_of, split
 from engine.hooks import Hooks, ToolUse
@@ -29,10 +33,12 @@ from engine.ids import RequestId, SessionId
 from engine.locks import Locks
 from engine.messages import Settlement
 from engine.nursery.doom import Finding, digest, signature_of
+from engine.nursery.hook_points import while_notifying
 from engine.nursery.run import Cause
 from engine.ports import Judgement, PermissionQuery
 from engine.settings import Settings
 from engine.tools.context import ToolContext, Words
+from engine.tools.hooking import Desk
 from engine.tools.pipeline import Outcome, check_need, run_call
 from engine.tools.registry import Prepared
 from engine.tools.spec import Need
@@ -43,6 +49,12 @@ if TYPE_CHECKING:
     from engine.nursery.step import Step
 
 DOOM_QUESTION = "doom_loop"
+_SOURCES: dict[AnswerKind, str] = {
+    "once": "the user, once",
+    "always": "the user, for always",
+    "reject": "the user",
+    "expired": "nobody answered in time",
+}
 
 
 @enable_ki_protection
@@ -126,6 +138,10 @@ class _Call:
 
     step: Step
     entry: Entry
+    arguments: str = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.arguments = self.entry.arguments
 
     @property
     def session_id(self) -> SessionId:
@@ -140,6 +156,10 @@ class _Call:
         return self.step.run.hooks
 
     @property
+    def desk(self) -> Desk:
+        return self.step.run.desk
+
+    @property
     def prepared(self) -> Prepared | Settlement:
         assert self.entry.prepared is not None
         return self.entry.prepared
@@ -148,9 +168,10 @@ class _Call:
     def use(self) -> ToolUse:
         return ToolUse(
             session_id=self.session_id,
+            cwd=self.entry.shared.cwd,
             call_id=self.entry.call_id,
             tool=self.entry.tool_name,
-            arguments=self.entry.arguments,
+            arguments=self.arguments,
         )
 
     @property
@@ -174,8 +195,8 @@ class _Call:
         settlement = outcome.settlement
         self.note_result(settlement)
         self.step.ledger.settle(self.entry, settlement, outcome.modify)
-        if outcome.stop is not None and self.step.run.prevented is None:
-            self.step.run.prevented = outcome.stop
+        if outcome.stop is not None:
+            self.demand_stop(outcome.stop)
 
     def note_result(self, settlement: Settlement) -> None:
         seen = self.entry.seen
@@ -201,14 +222,29 @@ class _Call:
 
     # -- for the pipeline -----------------------------------------------------------------
 
-    def change(self, arguments: str) -> Prepared | Settlement:
-        return self.step.run.registry.prepare(self.entry.tool_name, arguments)
+    def stale(self, prepared: Prepared) -> Settlement | None:
+        now = self.step.run.registry.get(prepared.tool.name)
+        if now is prepared.tool:
+            return None
+        name = prepared.tool.name
+        what = f"There is no tool {name} any more" if now is None else f"{name} has changed since you were told of it"
+        return Settlement(status="error", text=f"Not executed: {what}. Look at the tools again, then go on.")
+
+    def change(self, arguments: str, source: str) -> Prepared | Settlement:
+        self.arguments = arguments
+        self._record(CallChanged(call_id=self.entry.call_id, kind="arguments", text=arguments, source=source))
+        return self.step.registry.prepare(self.entry.tool_name, arguments)
 
     def judge(self, query: PermissionQuery) -> Judgement:
         return self.step.run.deps.approver.judge(query)
 
+    def judged(self, verdict: Verdict, source: str) -> None:
+        self._record(CallJudged(call_id=self.entry.call_id, verdict=verdict, source=source))
+
     async def question(self, need: Need, query: PermissionQuery) -> tuple[AnswerKind, str]:
         answer, feedback = await self._ask(need, query, self.step.run.catch)
+        if answer != "withdrawn":
+            self.judged("allow" if answer in {"once", "always"} else "deny", _SOURCES[answer])
         if answer == "reject" and not feedback:
             refused = Settlement(status="denied", text="Rejected by the user.")
             self.settle(Outcome(settlement=refused))
@@ -239,8 +275,20 @@ class _Call:
     def partial_output(self) -> str:
         return self.entry.output_text
 
-    def notice(self, code: str, text: str) -> None:
-        self.step.run.notice("warning", code, text)
+    def replaced(self, text: str, source: str) -> None:
+        self._record(CallChanged(call_id=self.entry.call_id, kind="result", text=text, source=source))
+
+    def tell_model(self, text: str, source: str) -> None:
+        self.step.remark(self.entry, f"[{source}, about {self.entry.tool_name}] {text}")
+
+    def demand_stop(self, reason: str) -> None:
+        if self.step.run.prevented is None:
+            self.step.run.prevented = reason
+
+    def _record(self, event: CallJudged | CallChanged) -> None:
+        """Put it into the record, unless the call is settled: a hook that shields itself may outlive its call."""
+        if not self.entry.is_settled:
+            self.step.run.journal.append(event)
 
     # -- for the tool ---------------------------------------------------------------------
 
@@ -276,7 +324,8 @@ class _Call:
             choices=choices,
             several=several,
         )
-        return await run.questions.ask_words(asked, run.journal, timeout=self.settings.question_timeout)
+        ask = partial(run.questions.ask_words, asked, run.journal, timeout=self.settings.question_timeout)
+        return await while_notifying(run, "question", question, asked.request_id, ask)
 
     async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
         run = self.step.run
@@ -307,6 +356,8 @@ class _Call:
             offers=need.offers,
             detail=need.detail,
         )
-        return await run.questions.ask(
-            asked, query, run.journal, timeout=run.settings.question_timeout, on_cancel=on_cancel
+        ask = partial(
+            run.questions.ask, asked, query, run.journal, timeout=run.settings.question_timeout, on_cancel=on_cancel
         )
+        text = f"{asked.tool} needs the permission {asked.permission!r}: {asked.detail or ', '.join(asked.patterns)}"
+        return await while_notifying(run, "permission", text, asked.request_id, ask)

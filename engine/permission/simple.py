@@ -22,11 +22,11 @@ class AskFirst:
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return "allow" for what reads only or was granted, else "ask"."""
         if query.read_only:
-            return Judgement(verdict="allow", source="default: reading is allowed")
+            return Judgement(verdict="allow", source="default: reading is allowed", is_default=True)
         wanted = query.patterns or ("*",)
         if all(self._is_granted(query, pattern) for pattern in wanted):
             return Judgement(verdict="allow", source="granted for this session")
-        return Judgement(verdict="ask", source="default: what changes something is asked about")
+        return Judgement(verdict="ask", source="default: what changes something is asked about", is_default=True)
 
     def grant(self, asked: PermissionAsked) -> None:
         """Remember an "always"."""

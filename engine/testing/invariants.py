@@ -15,7 +15,9 @@ from engine.events import (
     STOP_REASONS,
     ArgumentsDelta,
     CallAnnounced,
+    CallChanged,
     CallDelivered,
+    CallJudged,
     CallQueued,
     CallSettled,
     CallStarted,
@@ -171,30 +173,33 @@ def _check_turn(events: Sequence[Durable | Live]) -> list[str]:
     return problems + _check_calls(events) + _check_questions(events) + _check_steps(events)
 
 
-_ORDER = ("announced", "queued", "started", "settled", "delivered")
+_MOVES: dict[type[object], str] = {
+    CallAnnounced: "announced",
+    CallQueued: "queued",
+    CallStarted: "started",
+    CallSettled: "settled",
+    CallDelivered: "delivered",
+}
+_ORDER = tuple(_MOVES.values())
 
 
 def _check_calls(events: Sequence[Durable | Live]) -> list[str]:
     problems: list[str] = []
     moves: dict[CallId, list[str]] = {}
-    announced: list[CallId] = []
-    delivered: list[CallId] = []
     for event in events:
         match event:
             case CallAnnounced():
                 moves[event.call_id] = ["announced"]
-                announced.append(event.call_id)
-            case CallQueued():
-                moves[event.call_id].append("queued")
-            case CallStarted():
-                moves[event.call_id].append("started")
-            case CallSettled():
-                moves[event.call_id].append("settled")
-            case CallDelivered():
-                moves[event.call_id].append("delivered")
-                delivered.append(event.call_id)
+            case CallQueued() | CallStarted() | CallSettled() | CallDelivered():
+                moves[event.call_id].append(_MOVES[type(event)])
+            case CallJudged() | CallChanged():
+                during = "started" if isinstance(event, CallChanged) and event.kind == "result" else "queued"
+                if moves[event.call_id][-1] != during:
+                    problems.append(f"{type(event).__name__} of call {event.call_id} came when it was not {during}")
             case _:
                 pass
+    announced = [event.call_id for event in events if isinstance(event, CallAnnounced)]
+    delivered = [event.call_id for event in events if isinstance(event, CallDelivered)]
     for call_id, seen in moves.items():
         if seen != sorted(set(seen), key=_ORDER.index):
             problems.append(f"call {call_id} went {' → '.join(seen)}")

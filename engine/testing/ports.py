@@ -113,6 +113,10 @@ class ScriptedKeeper:
         """Do the next collapse. Always a checkpoint."""
         return await self._do("collapse", self.forced if forced else self.collapses, view)
 
+    def wants_compaction(self, view: ContextView) -> bool:
+        """Tell whether a compaction is left to do."""
+        return bool(self.compacts)
+
     async def compact(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
         """Do the next compaction. Always a checkpoint."""
         return await self._do("compact", self.forced if forced else self.compacts, view)

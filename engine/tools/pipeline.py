@@ -1,36 +1,35 @@
 """The pipeline of one call, in the order of C5: one function to read from top to bottom.
 
-validate → hooks before → validate again → rules and question → record → body → cut → hooks after.
+lookup → abort check → validation → hooks before → validate and judge again what they
+changed → rules, hooks on permissions, question → record → body → cut → hooks after.
 
-A hook's "allow" answers only a question that no rule asks; its "deny" is final; what
-it changes is checked like the first. Every refusal names its source.
+A hook's "allow" answers only a question that nobody but the default would ask; its
+"deny" is final, its "ask" a floor. Whoever has a say is in the record, with its source.
 """
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar, cast
+from typing import Literal, Protocol, cast
 
 import attrs
 import trio
 from trio.lowlevel import disable_ki_protection
 
 from engine.errors import ConfigError, ToolError
-from engine.events import AnswerKind, SharedContext
+from engine.events import AnswerKind, SharedContext, Verdict
 from engine.exceptions import describe, split
-from engine.hooks import Hooks, StopDecision, ToolDecision, ToolHook, ToolUse
+from engine.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolHook, ToolUse
 from engine.ids import SessionId
 from engine.messages import FilePart, ImagePart, Settlement
 from engine.ports import Judgement, PermissionQuery
 from engine.settings import Settings
 from engine.tools.context import ToolContext
+from engine.tools.hooking import Desk, name_of
 from engine.tools.registry import Prepared
 from engine.tools.spec import Body, Direction, Need, ToolOutput
 from engine.tools.spill import Spills
 from engine.tools.truncate import Rest, cut, encoded, fits
-
-T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +39,7 @@ class Outcome:
     Attributes:
         settlement: its terminal state.
         modify: what it does to the shared context.
-        stop: a hook, or the tool, demands the end of the turn (C11).
+        stop: the tool demands the end of the turn (C11).
         is_cut: the tool has cut its text itself.
     """
 
@@ -69,8 +68,13 @@ class CallSite(Protocol):
         ...
 
     @property
+    def desk(self) -> Desk:
+        """Where they are asked."""
+        ...
+
+    @property
     def prepared(self) -> Prepared | Settlement:
-        """The call ready to run, or what is wrong with it."""
+        """The call ready to run, or what is wrong with it: told when its arguments had come, among the request's tools."""
         ...
 
     @property
@@ -88,12 +92,20 @@ class CallSite(Protocol):
         """Where an output is kept that is too long to be shown; None if the model could not read it there."""
         ...
 
-    def change(self, arguments: str) -> Prepared | Settlement:
-        """Validate the arguments that a hook put in place of the model's."""
+    def stale(self, prepared: Prepared) -> Settlement | None:
+        """Return what to say of a call whose tool has changed since its request; None if it has not."""
+        ...
+
+    def change(self, arguments: str, source: str) -> Prepared | Settlement:
+        """Validate, and record, the arguments that the hook *source* put in place of others."""
         ...
 
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return what the rules say."""
+        ...
+
+    def judged(self, verdict: Verdict, source: str) -> None:
+        """Record who had which say."""
         ...
 
     async def question(self, need: Need, query: PermissionQuery) -> tuple[AnswerKind, str]:
@@ -112,8 +124,16 @@ class CallSite(Protocol):
         """Return what the tool has shown so far."""
         ...
 
-    def notice(self, code: str, text: str) -> None:
-        """Tell whoever watches."""
+    def replaced(self, text: str, source: str) -> None:
+        """Record the result as it was before the hook *source* put another text in its place."""
+        ...
+
+    def tell_model(self, text: str, source: str) -> None:
+        """Put what a hook says to the model behind the results of this step."""
+        ...
+
+    def demand_stop(self, reason: str) -> None:
+        """End the turn once the calls of this step are settled (C11)."""
         ...
 
 
@@ -122,59 +142,141 @@ async def run_call(site: CallSite) -> Outcome:
 
     Raises nothing ordinary; if cancelled, the caller settles the call.
     """
-    prepared = site.prepared
+    prepared = _look_up(site)
+    await trio.lowlevel.checkpoint_if_cancelled()
     if isinstance(prepared, Settlement):
         return Outcome(settlement=prepared)
-    decision = await _ask_hooks_before(site)
-    if decision.arguments is not None:
-        prepared = site.change(decision.arguments)
+    said = await _ask_hooks_before(site)
+    if said.arguments is not None:
+        prepared = site.change(said.arguments, said.changed_by)
         if isinstance(prepared, Settlement):
-            return Outcome(settlement=prepared, stop=_demanded(decision))
-    refused = await _permit(site, prepared, decision) or await site.start(prepared)
+            return Outcome(settlement=prepared)
+    permitted = await _permit(site, prepared, said)
+    if isinstance(permitted, Settlement):
+        return Outcome(settlement=permitted)
+    refused = site.stale(permitted) or await site.start(permitted)
     if refused is not None:
-        return Outcome(settlement=refused, stop=_demanded(decision))
-    outcome = await _cut(site, prepared.tool.direction, await _run_body(site, prepared))
+        return Outcome(settlement=refused)
+    outcome = await _cut(site, permitted.tool.direction, await _run_body(site, permitted))
     _reach(site, outcome)
-    return await _ask_hooks_after(site, outcome, decision)
+    return await _ask_hooks_after(site, outcome)
 
 
-async def _ask_hooks_before(site: CallSite) -> ToolDecision:
-    """Return all decisions as one: the strictest verdict, the last arguments, any stop."""
-    merged = ToolDecision()
-    for hook in site.hooks.before_tool:
-        use = site.use if merged.arguments is None else attrs.evolve(site.use, arguments=merged.arguments)
-        decision = await _ask_hook(site, hook, use)
-        if decision is None:
-            # It failed, so nobody has said that the call is harmless.
-            decision = ToolDecision(verdict="deny", reason="a hook that guards this call failed")
-        merged = _merged(merged, decision)
-        if merged.verdict == "deny":
-            break
-    return merged
+def _look_up(site: CallSite) -> Prepared | Settlement:
+    """Return the call with its tool, by name or else by alias, and its arguments, or what is wrong with it."""
+    prepared = site.prepared
+    return prepared if isinstance(prepared, Settlement) else site.stale(prepared) or prepared
+
+
+# -- hooks before ----------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class _Said:
+    """What all hooks before a tool say together: the strictest verdict, the last arguments."""
+
+    verdict: Literal["none", "allow", "ask", "deny"] = "none"
+    source: str = ""
+    reason: str = ""
+    arguments: str | None = None
+    changed_by: str = ""
+
+    def and_then(self, decision: ToolDecision | PermissionDecision, source: str) -> _Said:
+        """Return this with what one more hook says."""
+        said = self
+        if _STRICTNESS.index(decision.verdict) > _STRICTNESS.index(self.verdict):
+            said = attrs.evolve(said, verdict=decision.verdict, source=source, reason=decision.reason)
+        if decision.arguments is not None:
+            said = attrs.evolve(said, arguments=decision.arguments, changed_by=source)
+        return said
 
 
 _STRICTNESS = ("none", "allow", "ask", "deny")
 
 
-def _merged(one: ToolDecision, other: ToolDecision) -> ToolDecision:
-    stricter = other if _STRICTNESS.index(other.verdict) > _STRICTNESS.index(one.verdict) else one
-    return ToolDecision(
-        verdict=stricter.verdict,
-        reason=stricter.reason or one.reason or other.reason,
-        arguments=one.arguments if other.arguments is None else other.arguments,
-        stop=one.stop or other.stop,
-    )
+async def _ask_hooks_before(site: CallSite) -> _Said:
+    said = _Said()
+    for hook in site.hooks.before_tool:
+        use = site.use if said.arguments is None else attrs.evolve(site.use, arguments=said.arguments)
+        source = f"the hook {name_of(hook)}"
+        decision = await site.desk.ask(hook, use, ToolDecision())
+        if decision is None:
+            # It failed, so nobody has said that the call is harmless.
+            source, decision = f"{source}, which failed", _FAILED
+        if decision.verdict != "none":
+            site.judged(decision.verdict, source)
+        said = said.and_then(decision, source)
+        _pass_on(site, decision, source)
+        if said.verdict == "deny":
+            break
+    return said
 
 
-async def _permit(site: CallSite, prepared: Prepared, decision: ToolDecision) -> Settlement | None:
-    """Return None if the call may run, else the settlement that says who refused."""
-    if decision.verdict == "deny":
-        return Settlement(status="denied", text=f"Denied by a hook: {decision.reason or 'no reason given'}")
+_FAILED = ToolDecision(verdict="deny", reason="a hook that guards this call failed")
+
+
+def _pass_on(site: CallSite, decision: ToolDecision, source: str) -> None:
+    if decision.context:
+        site.tell_model(decision.context, source)
+    _stop_if_demanded(site, decision)
+
+
+def _stop_if_demanded(site: CallSite, decision: ToolDecision | PermissionDecision) -> None:
+    if decision.stop:
+        site.demand_stop(decision.stop_reason or decision.reason or "a hook stopped the turn")
+
+
+# -- permission ------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class _Right:
+    """What a call needs, and what the rules say of it."""
+
+    need: Need
+    query: PermissionQuery
+    judgement: Judgement
+
+    def is_asked(self, said: _Said) -> bool:
+        """Tell whether somebody must be asked: a rule or a hook wants it, or nothing speaks against the default."""
+        is_answered = self.need.is_own or (self.judgement.is_default and said.verdict == "allow")
+        return said.verdict == "ask" or (self.judgement.verdict == "ask" and not is_answered)
+
+
+async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> Prepared | Settlement:
+    """Return the call as it may run, or the settlement that says who refused. The last say in the record counts."""
+    if said.verdict == "deny":
+        return _denied_by_hook(said)
+    right = await _right_of(site, prepared)
+    if isinstance(right, _Right) and right.is_asked(said):
+        heard = await _ask_hooks_on_permission(site, right, said)
+        if heard.verdict == "deny":
+            return _denied_by_hook(heard)
+        if heard.arguments is not None and heard.arguments is not said.arguments:
+            changed = site.change(heard.arguments, heard.changed_by)
+            if isinstance(changed, Settlement):
+                return changed
+            prepared, right = changed, await _right_of(site, changed)
+        said = heard
+    if isinstance(right, Settlement):
+        return right
+    if not right.is_asked(said):
+        if right.judgement.verdict == "ask":
+            site.judged("allow", said.source if said.verdict == "allow" else "what it touches is the session's own")
+        return prepared
+    if right.judgement.verdict == "allow":
+        site.judged("ask", said.source)
+    return await _ask_somebody(site, right) or prepared
+
+
+async def _right_of(site: CallSite, prepared: Prepared) -> _Right | Settlement:
+    """Return what the call needs and what the rules say of it, or the settlement that says that they forbid it."""
     try:
         told = prepared.tool.need(prepared.arguments, site.context)
         need = check_need(await told if isinstance(told, Awaitable) else told)
     except Exception as error:  # noqa: BLE001  # the tool author's code; unknown rights are no rights
-        return Settlement(status="denied", text=f"Denied: its permissions can't be told ({describe(error)})")
+        site.judged("deny", "the tool, which can't tell what it needs")
+        return _denied(f"Denied: its permissions can't be told ({describe(error)})")
     query = PermissionQuery(
         session_id=site.session_id,
         tool=prepared.tool.name,
@@ -185,17 +287,60 @@ async def _permit(site: CallSite, prepared: Prepared, decision: ToolDecision) ->
         detail=need.detail,
     )
     judgement = site.judge(query)
+    site.judged(judgement.verdict, judgement.source)
     if judgement.verdict == "deny":
-        return Settlement(status="denied", text=f"Denied by {judgement.source}. Don't try to get around it.")
-    if (judgement.verdict == "allow" or need.is_own) and decision.verdict != "ask":
-        return None
+        return _denied(f"Denied by {judgement.source}. Don't try to get around it.")
+    return _Right(need=need, query=query, judgement=judgement)
+
+
+async def _ask_hooks_on_permission(site: CallSite, right: _Right, said: _Said) -> _Said:
+    """Return what was said before, with what the hooks say to whom a question would be put."""
+    use = site.use
+    wanted = PermissionWanted(
+        session_id=use.session_id,
+        cwd=use.cwd,
+        call_id=use.call_id,
+        tool=use.tool,
+        arguments=said.arguments or use.arguments,
+        permission=right.need.permission,
+        patterns=right.need.patterns,
+        offers=right.need.offers,
+        detail=right.need.detail,
+        is_ruled=right.is_asked(attrs.evolve(said, verdict=max(said.verdict, "allow", key=_STRICTNESS.index))),
+    )
+    for hook in site.hooks.permission_request:
+        source = f"the hook {name_of(hook)}"
+        decision = await site.desk.ask(hook, attrs.evolve(wanted, arguments=said.arguments or use.arguments), _NOTHING)
+        if decision is None:
+            source, decision = f"{source}, which failed", _FAILED_ON_PERMISSION
+        if decision.verdict != "none":
+            site.judged(decision.verdict, source)
+        said = said.and_then(decision, source)
+        _stop_if_demanded(site, decision)
+        if said.verdict == "deny":
+            break
+    return said
+
+
+_NOTHING = PermissionDecision()
+_FAILED_ON_PERMISSION = PermissionDecision(verdict="deny", reason="a hook that guards this permission failed")
+
+
+async def _ask_somebody(site: CallSite, right: _Right) -> Settlement | None:
+    """Ask the user; return None if the call may run. A checkpoint if there is somebody to ask."""
     if site.settings.headless == "deny":
-        return Settlement(
-            status="denied",
-            text=f"Denied: it needs the permission {need.permission!r}, and nobody is there to give it.",
-        )
-    answer, feedback = await site.question(need, query)
+        site.judged("deny", "nobody is there to ask")
+        return _denied(f"Denied: it needs the permission {right.need.permission!r}, and nobody is there to give it.")
+    answer, feedback = await site.question(right.need, right.query)
     return _refusal(answer, feedback)
+
+
+def _denied(text: str) -> Settlement:
+    return Settlement(status="denied", text=text)
+
+
+def _denied_by_hook(said: _Said) -> Settlement:
+    return _denied(f"Denied by a hook: {said.reason or 'no reason given'}")
 
 
 def check_need(need: object) -> Need:
@@ -220,9 +365,9 @@ def _refusal(answer: AnswerKind, feedback: str) -> Settlement | None:
         case "once" | "always":
             return None
         case "reject":
-            return Settlement(status="denied", text=f"Rejected by the user{f': {feedback}' if feedback else '.'}")
+            return _denied(f"Rejected by the user{f': {feedback}' if feedback else '.'}")
         case "expired":
-            return Settlement(status="denied", text="Denied: nobody answered the question in time.")
+            return _denied("Denied: nobody answered the question in time.")
         case "withdrawn":
             return Settlement(status="aborted", reason="not_executed", text="Not executed: the question was withdrawn.")
 
@@ -328,7 +473,13 @@ def _is_a(kind: type, value: object) -> bool:
 
 def _reach(site: CallSite, outcome: Outcome) -> None:
     """Let the outcome stand from now on, whatever cancels the call."""
-    site.reached(_withheld(outcome) if site.hooks.after_tool else outcome)
+    site.reached(_withheld(outcome) if _hooks_after(site.hooks, outcome.settlement) else outcome)
+
+
+def _hooks_after(hooks: Hooks, settlement: Settlement) -> tuple[ToolHook, ...]:
+    """Return the hooks that are to see this result."""
+    has_failed = settlement.failed or settlement.status != "completed"
+    return (*hooks.after_tool, *hooks.tool_failed) if has_failed else hooks.after_tool
 
 
 def _withheld(outcome: Outcome) -> Outcome:
@@ -339,76 +490,15 @@ def _withheld(outcome: Outcome) -> Outcome:
     )
 
 
-async def _ask_hooks_after(site: CallSite, outcome: Outcome, before: ToolDecision) -> Outcome:
-    stop = outcome.stop or _demanded(before)
+async def _ask_hooks_after(site: CallSite, outcome: Outcome) -> Outcome:
     settlement = outcome.settlement
-    for hook in site.hooks.after_tool:
-        decision = await _ask_hook(site, hook, attrs.evolve(site.use, settlement=settlement))
+    for hook in _hooks_after(site.hooks, settlement):
+        source = f"the hook {name_of(hook)}"
+        decision = await site.desk.ask(hook, attrs.evolve(site.use, settlement=settlement), ToolDecision())
         if decision is None:
             continue
-        if decision.text is not None:
+        if decision.text is not None and decision.text != settlement.text:
+            site.replaced(settlement.text, source)
             settlement = attrs.evolve(settlement, text=decision.text)
-        stop = stop or _demanded(decision)
-    return attrs.evolve(outcome, settlement=settlement, stop=stop)
-
-
-def _demanded(decision: ToolDecision) -> str | None:
-    """Return the reason for which a hook demands the end of the turn, if it does (C11)."""
-    return (decision.reason or "a hook stopped the turn") if decision.stop else None
-
-
-async def _ask_hook(site: CallSite, hook: ToolHook, use: ToolUse) -> ToolDecision | None:
-    """Return what a hook decided; None if it failed, which is told in a notice."""
-    return await guard_hook(hook, use, ToolDecision(), site.settings.hook_timeout, site.notice)
-
-
-D = TypeVar("D", ToolDecision, StopDecision)
-U = TypeVar("U")
-
-
-async def guard_hook(
-    hook: Callable[[U], Awaitable[D | None]],
-    subject: U,
-    default: D,
-    timeout: float,
-    notice: Callable[[str, str], None],
-) -> D | None:
-    """Run a hook with a deadline: its decision, *default* for None, or None if it hung or raised. A checkpoint."""
-    with trio.move_on_after(timeout):  # noqa: ASYNC912  # the caller's code in it is the cancel point
-        try:
-            decided = await hook(subject)
-        except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
-            passing, ordinary = split(error)
-            if passing is error:
-                raise
-            if passing is not None:
-                raise passing from None  # noqa: ASYNC104  # what must pass is raised
-            assert ordinary is not None
-            notice("hook_failed", f"a hook failed: {describe(ordinary)}")
-            return None  # noqa: ASYNC104  # what must pass is raised
-        if decided is None:
-            return default
-        if type(decided) is not type(default):
-            notice("hook_failed", f"a hook returned {type(decided).__name__}, not {type(default).__name__}")
-            return None
-        if (wrong := _wrong_decision(decided)) is not None:
-            notice("hook_failed", f"a hook returned a {type(default).__name__} whose {wrong}")
-            return None
-        return decided
-    notice("hook_failed", f"a hook did not answer within {timeout:g} s")
-    return None
-
-
-def _wrong_decision(decided: ToolDecision | StopDecision) -> str | None:
-    """Say which field makes no sense: one verdict must never pass for another, nor a text be no text."""
-    known: tuple[str, ...] = ("pass", "block", "prevent")
-    texts: list[object] = [decided.reason]
-    stop = typing.cast("object", None)
-    if isinstance(decided, ToolDecision):
-        known, stop = _STRICTNESS, typing.cast("object", decided.stop)
-        texts += [text for text in (decided.arguments, decided.text) if text is not None]
-    if decided.verdict not in known:
-        return f"verdict must be one of {', '.join(known)}, not {decided.verdict!r}"
-    if not all(isinstance(text, str) for text in texts):
-        return "texts must be str"
-    return None if stop is None or isinstance(stop, bool) else "stop must be a bool"
+        _pass_on(site, decision, source)
+    return attrs.evolve(outcome, settlement=settlement)

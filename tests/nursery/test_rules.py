@@ -143,6 +143,9 @@ async def test_rule_01_an_error_of_ours_ends_one_turn_and_no_other(autojump_cloc
         async def compact(self, view: object, *, forced: bool) -> None:
             await trio.lowlevel.checkpoint()
 
+        def wants_compaction(self, view: object) -> bool:
+            return False
+
         def is_blocked(self, view: object) -> bool:
             return False
 

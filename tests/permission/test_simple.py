@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.events import PermissionAsked
+from engine.events import PermissionAsked, Verdict
 from engine.ids import CallId, RequestId, SessionId
 from engine.permission.simple import AllowAll, AskFirst
-from engine.ports import Approver, PermissionQuery, Verdict
+from engine.ports import Approver, PermissionQuery
 
 Names = tuple[str, ...]
 

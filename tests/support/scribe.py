@@ -13,8 +13,10 @@ import attrs
 
 from engine.events import (
     CallAnnounced,
+    CallChanged,
     CallDelivered,
     CallHeartbeat,
+    CallJudged,
     CallProgress,
     CallQueued,
     CallSettled,
@@ -36,6 +38,7 @@ from engine.events import (
     PartStarted,
     PermissionAnswered,
     PermissionAsked,
+    PromptBlocked,
     QuestionAnswered,
     QuestionAsked,
     RecoveryAnswered,
@@ -156,6 +159,7 @@ class Scribe:
         if self.message_id is None:
             found += ["start_step", "nudge", "schedule_retry", "replace_history", "reject_signature"]
             found += ["promote"] if self.inbox else []
+            found += ["block_prompt"] if self._prompts() else []
             found += ["end_turn", "hold_turn_end"] if not (self.requests or self.asked or self.recovery) else []
             return found
         return [*found, *self._possible_in_step()]
@@ -239,6 +243,14 @@ class Scribe:
     def _promote(self, draw: Draw) -> None:
         assert self.turn is not None
         self.turn.append(InputPromoted(input_id=self.inbox.pop(draw(len(self.inbox)))))
+
+    def _prompts(self) -> list[MessageId]:
+        return [message.id for message in self.journal.state.transcript if isinstance(message, UserMessage)]
+
+    def _block_prompt(self, draw: Draw) -> None:
+        assert self.turn is not None
+        prompts = self._prompts()
+        self.turn.append(PromptBlocked(message_id=prompts[draw(len(prompts))], source="a hook", reason="no"))
 
     def _nudge(self, draw: Draw) -> None:
         assert self.turn is not None
@@ -436,6 +448,14 @@ class Scribe:
         self.turn.append(CallQueued(call_id=call.id, tool="t", arguments=call.part.text))
         call.state = "queued"
 
+    def _judge(self, draw: Draw) -> None:
+        assert self.turn is not None
+        call = self._one("queued", draw)
+        if draw(2):
+            self.turn.append(CallJudged(call_id=call.id, verdict="ask", source="a rule"))
+        else:
+            self.turn.append(CallChanged(call_id=call.id, kind="arguments", text="{}", source="a hook"))
+
     def _start(self, draw: Draw) -> None:
         assert self.turn is not None
         call = self._one("queued", draw)
@@ -501,7 +521,7 @@ class Scribe:
 
 _CALL_MOVES: dict[str, list[str]] = {
     "receiving": ["queue", "refuse"],
-    "queued": ["start", "cancel"],
+    "queued": ["judge", "start", "cancel"],
     "running": ["watch", "settle"],
     "settled": ["modify"],
 }

@@ -1,0 +1,199 @@
+"""The points at which hooks are asked, other than those of a call: of a turn, and of a session.
+
+Each says what the hooks may change there. Where there are none, nothing is awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import trio
+
+from engine.events import NudgeAdded, PromptBlocked, TurnResult
+from engine.exceptions import public
+from engine.hooks import (
+    Compacted,
+    Compacting,
+    CompactionDecision,
+    Context,
+    Hooks,
+    Idling,
+    Notified,
+    PromptDecision,
+    Prompted,
+    Remark,
+    RequestDecision,
+    Requesting,
+    SessionEnding,
+    SessionStarting,
+    StopDecision,
+    StopHook,
+    Stopping,
+)
+from engine.ids import RequestId
+from engine.journal import Journal
+from engine.messages import UserMessage
+from engine.model import ModelRequest
+from engine.nursery.inbox import engine_message, nudge
+from engine.nursery.moves import HookVerdict
+from engine.ports import IdSource
+from engine.tools.hooking import Desk, name_of
+
+if TYPE_CHECKING:
+    from engine.nursery.run import TurnRun
+
+Trigger = Literal["full", "overflow"]
+T = TypeVar("T")
+
+
+async def ask_about_prompts(run: TurnRun) -> str | None:
+    """Show what the user has said to the hooks before the model sees it; return why the turn is to end, if it is.
+
+    A checkpoint if a hook is one. If cancelled, the words stay as they are.
+    """
+    said, run.unseen = run.unseen, []
+    if run.is_child or not run.hooks.user_prompt:
+        # What a sub-agent is told is the model's word.
+        return None
+    for message in said:
+        blocked = await _ask_about_prompt(run, message)
+        if blocked is not None:
+            return blocked
+    return None
+
+
+async def _ask_about_prompt(run: TurnRun, message: UserMessage) -> str | None:
+    subject = Prompted(session_id=run.session_id, cwd=run.cwd, text=message.text, message=message)
+    contexts: list[str] = []
+    for hook in run.hooks.user_prompt:
+        decision = await run.desk.ask(hook, subject, PromptDecision())
+        if decision is None:
+            continue
+        if decision.verdict == "block":
+            source = f"the hook {name_of(hook)}"
+            run.journal.append(PromptBlocked(message_id=message.id, source=source, reason=decision.reason))
+            return decision.reason or f"{source} blocked the prompt"
+        contexts += _told(name_of(hook), decision)
+    if contexts:
+        nudge(run, *contexts)
+    return None
+
+
+async def ask_about_request(run: TurnRun, request: ModelRequest, step: int, attempt: int) -> str | None:
+    """Show a request to the hooks; return why the turn is to end, if it is. A checkpoint if a hook is one.
+
+    What they add for the model stands before the request is made for good.
+    """
+    subject = Requesting(session_id=run.session_id, cwd=run.cwd, request=request, step=step, attempt=attempt)
+    contexts: list[str] = []
+    for hook in run.hooks.request:
+        decision = await run.desk.ask(hook, subject, RequestDecision())
+        if decision is None:
+            continue
+        if decision.stop:
+            return decision.reason or f"the hook {name_of(hook)} stopped the turn"
+        contexts += _told(name_of(hook), decision)
+    if contexts:
+        nudge(run, *contexts)
+    return None
+
+
+async def ask_to_stop(
+    run: TurnRun, hooks: Sequence[StopHook], text: str, already_blocked: int
+) -> tuple[HookVerdict, str]:
+    """Ask hooks whether the model may come to its end; the first that objects decides. A checkpoint if a hook is one."""
+    subject = Stopping(session_id=run.session_id, cwd=run.cwd, text=text, already_blocked=already_blocked)
+    for hook in hooks:
+        decision = await run.desk.ask(hook, subject, StopDecision())
+        if decision is None or decision.verdict == "pass":
+            continue
+        return ("blocked" if decision.verdict == "block" else "prevented"), decision.reason or "a hook said so"
+    return "passed", ""
+
+
+async def may_compact(run: TurnRun, trigger: Trigger) -> bool:
+    """Ask the hooks whether the history may be summarised now. A checkpoint if a hook is one."""
+    messages = len(run.journal.journal.state.transcript)
+    subject = Compacting(session_id=run.session_id, cwd=run.cwd, trigger=trigger, messages=messages)
+    for hook in run.hooks.before_compaction:
+        decision = await run.desk.ask(hook, subject, CompactionDecision())
+        if decision is not None and decision.verdict == "block":
+            why = f": {decision.reason}" if decision.reason else ""
+            run.notice("info", "compaction_blocked", f"the hook {name_of(hook)} blocked a compaction{why}")
+            return False
+    return True
+
+
+async def tell_of_compaction(run: TurnRun, trigger: Trigger) -> None:
+    """Show the new history to the hooks; what they add for the model is put behind it. A checkpoint if a hook is one."""
+    if not run.hooks.after_compaction:
+        return
+    messages = run.journal.journal.state.transcript[:]
+    subject = Compacted(session_id=run.session_id, cwd=run.cwd, trigger=trigger, messages=messages)
+    said = await run.desk.ask_each(run.hooks.after_compaction, subject, Context())
+    contexts = [text for name, context in said for text in _told(name, context)]
+    if contexts:
+        nudge(run, *contexts)
+
+
+async def while_notifying(
+    run: TurnRun,
+    kind: Literal["permission", "question", "recovery"],
+    text: str,
+    request_id: RequestId,
+    ask: Callable[[], Awaitable[T]],
+) -> T:
+    """Ask a person, and let the hooks tell of it meanwhile: those that are not done when it is answered, are cancelled.
+
+    Always a checkpoint; if cancelled, the question is what *ask* makes of it.
+    """
+    if not run.hooks.notification:
+        return await ask()
+    subject = Notified(session_id=run.session_id, cwd=run.cwd, kind=kind, text=text, request_id=request_id)
+    answers: list[T] = []
+    failure: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_notify, run, subject, name="notification hooks")
+            answers.append(await ask())
+            nursery.cancel_scope.cancel(reason="the question is answered")
+    except BaseExceptionGroup as group:
+        failure = public(group)
+    if failure is not None:
+        raise failure
+    return answers[0]
+
+
+async def _notify(run: TurnRun, subject: Notified) -> None:
+    await run.desk.ask_each(run.hooks.notification, subject, Remark())
+
+
+async def greet(
+    hooks: Hooks, desk: Desk, journal: Journal, ids: IdSource, *, source: Literal["new", "resumed"], model: str
+) -> None:
+    """Tell the hooks that a session starts; what they add for the model stands before the next prompt.
+
+    A checkpoint if a hook is one. If cancelled, the session stands without it.
+    """
+    subject = SessionStarting(session_id=journal.session_id, cwd=journal.state.context.cwd, source=source, model=model)
+    said = await desk.ask_each(hooks.session_start, subject, Context())
+    contexts = [text for name, context in said for text in _told(name, context)]
+    if contexts:
+        journal.append(NudgeAdded(message=engine_message(ids, *contexts)))
+
+
+async def tell_idle(hooks: Hooks, desk: Desk, journal: Journal, result: TurnResult) -> None:
+    """Tell the hooks that a session is idle. A checkpoint if a hook is one."""
+    subject = Idling(session_id=journal.session_id, cwd=journal.state.context.cwd, result=result)
+    await desk.ask_each(hooks.idle, subject, Remark())
+
+
+async def tell_end(hooks: Hooks, desk: Desk, journal: Journal) -> None:
+    """Tell the hooks that a session ends. A checkpoint if a hook is one."""
+    subject = SessionEnding(session_id=journal.session_id, cwd=journal.state.context.cwd)
+    await desk.ask_each(hooks.session_end, subject, Remark())
+
+
+def _told(name: str, context: Context) -> list[str]:
+    return [f"[the hook {name}] {context.context}"] if context.context else []
