@@ -111,7 +111,8 @@ class SpillStore:
         until = time.monotonic() + _SWEEP_SECONDS
         seen = 0
         for folder in self._folders():
-            with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+            # (somebody else's is for somebody else to sweep)
+            with contextlib.suppress(FileNotFoundError, PermissionError), os.scandir(folder) as entries:
                 for entry in entries:
                     seen += 1
                     if seen > _SWEEP_FILES or time.monotonic() > until:

@@ -9,6 +9,7 @@ removes it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
@@ -29,6 +30,7 @@ LARGEST: Final = 1 << 30
 # Made with the first folder; its time is that of the last sweep.
 STAMP: Final = ".swept"
 _QUEUE: Final = 1 << 22
+_ATTEMPTS: Final = 20
 
 
 @attrs.define(eq=False)
@@ -138,15 +140,15 @@ class SpillFile:
 
     def _create(self) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        while True:
-            folder = open_folder(self._directory, self._folder, create=True)
-            try:
-                return os.open(self._name, flags, 0o600, dir_fd=folder)
-            except FileNotFoundError:
-                # Another engine's sweep found the folder empty just now. A sweep is rare, so this ends.
-                continue
-            finally:
-                os.close(folder)
+        for _ in range(_ATTEMPTS):
+            # Another engine's sweep may find the folder empty at this moment, and remove it.
+            with contextlib.suppress(FileNotFoundError):
+                folder = open_folder(self._directory, self._folder, create=True)
+                try:
+                    return os.open(self._name, flags, 0o600, dir_fd=folder)
+                finally:
+                    os.close(folder)
+        raise FileNotFoundError(errno.ENOENT, "the folder of kept outputs is removed again and again")
 
     def _remove(self) -> None:
         with self._lock:
@@ -183,7 +185,7 @@ def open_folder(directory: Path, name: str, *, create: bool) -> int:
     try:
         state = os.fstat(found)
         if state.st_uid != os.geteuid():
-            raise PermissionError(0, "the folder of kept outputs is somebody else's")
+            raise PermissionError(errno.EACCES, "the folder of kept outputs is somebody else's")
         if create and stat.S_IMODE(state.st_mode) != 0o700:
             os.fchmod(found, 0o700)
     except BaseException:

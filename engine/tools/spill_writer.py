@@ -64,7 +64,7 @@ class SpillWriter:
         self.size += len(data)
         self._line_ends += data.count(b"\n")
         self._ends_line = data.endswith(b"\n")
-        if not self._is_long and (self.size > self._limits.size or self._lines > self._limits.lines):
+        if not self._is_long and self.size > self._limits.size:
             self._is_long = True
             self._put(bytes(self._first))
         room = self._limits.size - len(self._first)
@@ -96,7 +96,7 @@ class SpillWriter:
             text = self._first.decode(errors="replace")
             if fits(text, self._limits):
                 return Captured(text=text)
-            # What is no UTF-8 takes more room when it is shown.
+            # It has too many lines, or what is no UTF-8 takes more room when it is shown.
             self._is_long = True
             self._put(bytes(self._first))
         rest = Rest() if self._file is None else await to_thread(self._file.finish)
