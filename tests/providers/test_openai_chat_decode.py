@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.errors import (
     ConnectionBroken,
@@ -900,6 +903,44 @@ def test_nothing_of_a_wrong_shape_does_harm(event: Json) -> None:
     events = read(event, delta("stop", content="hi"), DONE)
     assert "".join(each.text for each in events if isinstance(each, TextChunk)) == "hi"
     assert isinstance(events[-1], Finished)
+
+
+WORDS = (
+    *("choices", "delta", "message", "content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"),
+    *("tool_calls", "function", "name", "arguments", "id", "index", "type", "text", "usage", "error", "x_groq"),
+    *("prompt_tokens", "prompt_tokens_details", "finish_reason", "annotations", "citations", "search_results"),
+    *("executed_tools", "extra_content", "google", "images", "audio", "function_call", "refusal", "url", "detail"),
+)
+ANYTHING: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=3)
+    | st.sampled_from(["thinking", "stop"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=4),
+    max_leaves=15,
+)
+EVENTS = st.builds(
+    lambda delta, more: {"choices": [{"index": 0, "delta": delta}], **more},
+    st.dictionaries(st.sampled_from(WORDS), ANYTHING, max_size=4),
+    st.dictionaries(st.sampled_from(WORDS), ANYTHING, max_size=1),
+)
+
+
+@given(events=st.lists(EVENTS, max_size=4), body=st.dictionaries(st.sampled_from(WORDS), ANYTHING, max_size=4))
+def test_whatever_a_host_sends_is_an_answer_or_a_typed_error(events: list[Json], body: Json) -> None:
+    for given_body, content_type in (
+        (stream(*events, DONE), "text/event-stream"),
+        (json.dumps(body).encode(), "application/json"),
+    ):
+        decoder = wire(PLAIN).decoder(content_type)
+        assert decoder is not None
+        with suppress(ProviderError):
+            decoder.feed(given_body)
+            while decoder.close():
+                pass
+            assert decoder.is_over
 
 
 def test_an_event_that_is_no_json() -> None:
