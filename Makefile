@@ -41,7 +41,9 @@ soak: dev ## the property tests for SOAK seconds each, from SEED
 	@$(PYTEST) tests/properties -m soak -n $(JOBS) --dist worksteal --soak-seconds $(SOAK) --soak-seed $(SEED) \
 		--hypothesis-seed $(SEED) --timeout $$(( $(SOAK) * 2 + 600 )) -o faulthandler_timeout=0 $(ARGS)
 
-bench: dev ## the figures, each beside a baseline measured in the same run
+bench: ## the figures, each beside a baseline measured in the same run
+	@PYTHON='$(PYTHON)' scripts/venv.sh bench || { \
+		echo "the official SDKs can't be installed: their rows will say so" >&2; $(MAKE) --no-print-directory dev; }
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 cover: dev ## branch coverage of the tests: 95% of the whole, all of nursery/

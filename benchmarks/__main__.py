@@ -13,12 +13,25 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from benchmarks import cancelled_runs, cancelling, deltas, importing, parallel, sessions, steps, validating
+from benchmarks import (
+    cancelled_runs,
+    cancelling,
+    deltas,
+    encoding,
+    importing,
+    parallel,
+    sessions,
+    steps,
+    streaming,
+    validating,
+)
 from benchmarks.report import Figure, Row, table
 
 FIGURES: tuple[Figure, ...] = (
     steps.FIGURE,
     deltas.FIGURE,
+    streaming.FIGURE,
+    encoding.FIGURE,
     cancelling.FIGURE,
     sessions.FIGURE,
     parallel.FIGURE,

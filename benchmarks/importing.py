@@ -13,6 +13,10 @@ from benchmarks.report import Figure, Row, interleaved, seconds
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 15
 LIMIT = 0.03
+PROVIDER_LIMIT = 0.15
+FIRST_MODEL = (
+    "from engine.providers.registry import resolve; resolve('anthropic/claude-sonnet-4-5', {'ANTHROPIC_API_KEY': 'k'})"
+)
 
 
 def python(*arguments: str) -> float:
@@ -28,12 +32,14 @@ def measure() -> list[Row]:
         ("-c", "import trio, attrs"),
         ("-c", "import engine"),
         ("-c", "import engine; engine.open_engine"),
+        ("-c", "import httpx"),
+        ("-c", FIRST_MODEL),
     ]
     if (ROOT / "engine" / "__main__.py").exists():
         programs.append(("-m", "engine", "--version"))
     taken = interleaved(ROUNDS, *(partial(python, *arguments) for arguments in programs))
     # The best of many: what is beyond it is other people's work on the same cores.
-    bare, trio_attrs, imported, used, *version = (min(samples) for samples in taken)
+    bare, trio_attrs, imported, used, httpx_alone, provider, *version = (min(samples) for samples in taken)
     rows = [
         Row(
             name="imports: import engine, beside import trio, attrs",
@@ -49,6 +55,14 @@ def measure() -> list[Row]:
             baseline=seconds(trio_attrs),
             ratio=used / trio_attrs,
         ),
+        Row(
+            name="imports: a first model, trio and all, beside import httpx",
+            measured=seconds(provider),
+            baseline=seconds(httpx_alone),
+            ratio=provider / httpx_alone,
+            target="≤ +150 ms",
+            ok=provider <= httpx_alone + PROVIDER_LIMIT,
+        ),
     ]
     return rows + [
         Row(
@@ -61,4 +75,8 @@ def measure() -> list[Row]:
     ]
 
 
-FIGURE = Figure(name="imports", about="import engine against import trio, attrs; engine --version", measure=measure)
+FIGURE = Figure(
+    name="imports",
+    about="import engine against import trio, attrs; a first model against httpx; engine --version",
+    measure=measure,
+)

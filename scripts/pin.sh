@@ -34,6 +34,9 @@ frozen >"$scratch/core.txt"
 requirements dev >"$scratch/dev.in"
 pip install --quiet --requirement "$scratch/dev.in" --constraint "$scratch/core.txt"
 frozen >"$scratch/dev.txt"
+requirements bench >"$scratch/bench.in"
+pip install --quiet --requirement "$scratch/bench.in" --constraint "$scratch/dev.txt"
+frozen >"$scratch/bench.txt"
 
 {
   echo "# What the engine runs on, and the backend of its editable install. Written by \`make pins\`."
@@ -44,4 +47,9 @@ frozen >"$scratch/dev.txt"
   echo "-r core.txt"
   grep -vxF -f "$scratch/core.txt" "$scratch/dev.txt"
 } >requirements/dev.txt
+{
+  echo "# The official SDKs that \`make bench\` measures beside us. Written by \`make pins\`."
+  echo "-r dev.txt"
+  grep -vxF -f "$scratch/dev.txt" "$scratch/bench.txt"
+} >requirements/bench.txt
 wc -l requirements/*.txt

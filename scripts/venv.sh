@@ -3,6 +3,7 @@
 #
 #   scripts/venv.sh core    what `make demo` needs: the runtime dependencies
 #   scripts/venv.sh dev     that, and the tools of `make test` and `make check`
+#   scripts/venv.sh bench   that, and the official SDKs that `make bench` measures beside us
 #
 # A stamp in .venv holds a checksum of what was installed, so a second run does nothing. Pins that changed, another
 # Python, or a tree that was moved make the environment anew. Needs `python3 -m venv` and pip; uses uv where it is present.
@@ -11,19 +12,23 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 wanted=${1:-}
 case $wanted in
-core | dev) ;;
-*) echo "usage: scripts/venv.sh core|dev" >&2 && exit 2 ;;
+core | dev | bench) ;;
+*) echo "usage: scripts/venv.sh core|dev|bench" >&2 && exit 2 ;;
 esac
 venv=.venv
 
 pins_key() { { echo "$PWD" && cat requirements/core.txt "$@"; } | cksum; }
 core_key=$(pins_key)
 dev_key=$(pins_key requirements/dev.txt)
+bench_key=$(pins_key requirements/dev.txt requirements/bench.txt)
 project_key=$(cat pyproject.toml engine/_version.py | cksum)
 
 holds() { [ "$(cat "$venv/.$1" 2>/dev/null)" = "$2" ]; }
 runs() { "$venv/bin/python" -c '' 2>/dev/null; }
-has_pins() { holds core "$core_key" && { [ "$wanted" = core ] || holds dev "$dev_key"; }; }
+has_pins() {
+  holds core "$core_key" && { [ "$wanted" = core ] || holds dev "$dev_key"; } &&
+    { [ "$wanted" != bench ] || holds bench "$bench_key"; }
+}
 is_fresh() { has_pins && holds project "$project_key" && runs; }
 
 is_fresh && exit 0
@@ -57,7 +62,10 @@ install() {
 }
 
 # Packages are added to an environment, never exchanged in it: what is there must be of these pins.
-is_usable() { runs && holds core "$core_key" && { [ ! -e "$venv/.dev" ] || holds dev "$dev_key"; }; }
+is_usable() {
+  runs && holds core "$core_key" && { [ ! -e "$venv/.dev" ] || holds dev "$dev_key"; } &&
+    { [ ! -e "$venv/.bench" ] || holds bench "$bench_key"; }
+}
 
 if ! is_usable; then
   python=$(find_python)
@@ -73,6 +81,7 @@ if ! has_pins; then
   install --requirement "requirements/$wanted.txt"
   echo "$core_key" >"$venv/.core"
   [ "$wanted" = core ] || echo "$dev_key" >"$venv/.dev"
+  [ "$wanted" != bench ] || echo "$bench_key" >"$venv/.bench"
 fi
 if ! holds project "$project_key"; then
   install --no-deps --no-build-isolation --editable .
