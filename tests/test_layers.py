@@ -74,7 +74,8 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "providers.words",
             "tools.arguments",
             "tools.coerce",
-            "tools.edit_match",
+            "tools.edit_*",
+            "tools.line_diff",
             "tools.read_only_commands",
             "tools.schema",
             "tools.shell_read_only",
@@ -97,10 +98,20 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
 # What a layer may import from outside the engine, besides the standard library (None: any core dependency).
 DEPENDENCIES_OF: Mapping[str, frozenset[str] | None] = {
     "values": frozenset({"attrs"}),
-    "pure logic": frozenset({"attrs", "cattrs", "tree_sitter", "tree_sitter_bash"}),
+    "pure logic": frozenset({"attrs", "cattrs", "tree_sitter", "tree_sitter_bash", "rapidfuzz"}),
 }
 CORE_DEPENDENCIES = frozenset(
-    {"attrs", "cattrs", "httpx", "platformdirs", "tree_sitter", "tree_sitter_bash", "trio", "trio_websocket"}
+    {
+        "attrs",
+        "cattrs",
+        "httpx",
+        "platformdirs",
+        "rapidfuzz",
+        "tree_sitter",
+        "tree_sitter_bash",
+        "trio",
+        "trio_websocket",
+    }
 )
 # Extras, and the only modules that may ask for them.
 EXTRAS: Mapping[str, frozenset[str]] = {

@@ -1,0 +1,136 @@
+"""A file's text for editing: its lines, splices by offsets, and line endings that stay as they are.
+
+What a model writes has no carriage returns, whatever the file has. So a text is
+searched without those at its line ends, and what is found is spliced into the text
+as it is. Nothing outside of a splice is touched, in a file of mixed endings too;
+inside, the endings are those that prevail where it was put.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import attrs
+
+
+@attrs.frozen
+class Splice:
+    """What stands from *start* to *end* becomes *text*. Offsets are those of `Source.text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def unix(text: str) -> str:
+    """Return *text* with plain line ends."""
+    return text.replace("\r\n", "\n")
+
+
+@attrs.define(eq=False)
+class Source:
+    """The text of a file, as it is and as it is searched."""
+
+    original: str
+
+    @cached_property
+    def text(self) -> str:
+        """The text without the carriage returns at its line ends."""
+        return unix(self.original)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Its lines, without their ends; an empty text has none."""
+        lines = self.text.split("\n")
+        return lines if lines[-1] else lines[:-1]
+
+    @cached_property
+    def stripped(self) -> list[str]:
+        """Its lines without the blanks around them."""
+        return [line.strip() for line in self.lines]
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each line begins."""
+        found: list[int] = []
+        offset = 0
+        for line in self.lines:
+            found.append(offset)
+            offset += len(line) + 1
+        return found
+
+    @cached_property
+    def _returns(self) -> list[int]:
+        """Which line ends have a carriage return in the file: offsets of the line feeds."""
+        found: list[int] = []
+        offset = -1
+        for piece in self.original.split("\r\n")[:-1]:
+            offset += len(piece) + 1
+            found.append(offset)
+        return found
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some line ends have a carriage return and some have none."""
+        return 0 < len(self._returns) < self.text.count("\n")
+
+    def line_at(self, offset: int) -> int:
+        """Return the number of the line that *offset* is in, the first being 1."""
+        return max(1, bisect_right(self.starts, offset))
+
+    def line_end(self, index: int) -> int:
+        """Return where a line ends, before its line feed. Lines are counted from 0."""
+        return self.starts[index] + len(self.lines[index])
+
+    def replaced(self, first: int, last: int, lines: Sequence[str]) -> Splice:
+        """Return the splice that puts *lines* in the place of those from *first* to *last*, both included."""
+        start, end = self.starts[first], self.line_end(last)
+        if lines:
+            return Splice(start, end, "\n".join(lines))
+        if end < len(self.text):
+            return Splice(start, end + 1, "")
+        # The last line of a text that ends without a line feed takes the one before it along.
+        return Splice(max(0, start - 1), end, "")
+
+    def inserted(self, before: int, lines: Sequence[str]) -> Splice:
+        """Return the splice that puts *lines* before the line of that index, or behind the last one."""
+        text = "\n".join(lines)
+        if before < len(self.lines):
+            return Splice(self.starts[before], self.starts[before], text + "\n")
+        at = len(self.text)
+        return Splice(at, at, f"\n{text}" if self.text and not self.text.endswith("\n") else f"{text}\n")
+
+    def is_idle(self, splice: Splice) -> bool:
+        """Tell whether a splice would change nothing."""
+        return self.text[splice.start : splice.end] == splice.text
+
+    def spliced(self, splices: Iterable[Splice]) -> str:
+        """Return the text of the file after the splices, which don't overlap; those at one place keep their order."""
+        pieces: list[str] = []
+        done = 0
+        for splice in sorted(splices, key=lambda splice: splice.start):
+            pieces += (self.original[done : self._place(splice.start)], self._with_endings(splice))
+            done = self._place(splice.end)
+        return "".join([*pieces, self.original[done:]])
+
+    def _place(self, offset: int) -> int:
+        """Return where *offset* is in the original; a carriage return belongs to the line feed behind it."""
+        return offset + bisect_left(self._returns, offset)
+
+    def _with_endings(self, splice: Splice) -> str:
+        if not self._returns or "\n" not in splice.text:
+            return splice.text
+        return splice.text.replace("\n", "\r\n") if self._has_returns(splice.start, splice.end) else splice.text
+
+    def _has_returns(self, start: int, end: int) -> bool:
+        """Tell whether carriage returns prevail in a range; where no line ends in it, at the next end, or the last."""
+        ends = self.text.count("\n", start, end)
+        if ends:
+            return 2 * (bisect_left(self._returns, end) - bisect_left(self._returns, start)) >= ends
+        feed = self.text.find("\n", end)
+        if feed < 0:
+            feed = self.text.rfind("\n", 0, start)
+        index = bisect_left(self._returns, feed)
+        return index < len(self._returns) and self._returns[index] == feed
