@@ -24,7 +24,8 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import Final, Literal, cast
 
 import attrs
@@ -79,17 +80,20 @@ async def run_tree(
     cwd: str,
     marker: str,
     on_output: Callable[[bytes], None],
+    on_errors: Callable[[bytes], None] | None = None,
+    input: bytes | None = None,  # noqa: A002  # as the standard library calls it
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
     grace: float = 0.25,
     drain: float = 0.2,
+    room: Callable[[], Awaitable[None]] | None = None,
     on_start: Callable[[Stray], None] | None = None,
     on_finish: Callable[[Finished], None] | None = None,
 ) -> Finished:
     """Run *argv* to its end, and end whatever it leaves behind.
 
-    Standard input is empty; standard output and error arrive merged, as they
-    come. Always a checkpoint. If cancelled (or interrupted, or if a callback
+    Standard output and error arrive merged, as they come, unless *on_errors* is
+    given. Always a checkpoint. If cancelled (or interrupted, or if a callback
     raises) the whole tree is ended within *grace*, then the cancellation goes
     on; a spawn that has begun is waited for first. KeyboardInterrupt is held
     back meanwhile. No task, process or file is left behind, except processes
@@ -101,10 +105,13 @@ async def run_tree(
         marker: names this call, and no other; `find_marked` finds it again. No colon in it.
         on_output: takes each chunk (64 KiB at most). It decides how much to keep,
             must not block, and is not called again once it has raised.
+        on_errors: takes standard error instead, likewise.
+        input: what standard input holds, then its end; None: nothing. A program need not read it.
         env: the environment; ours by default. The marker is added to it.
         timeout: seconds that the leader may take.
         grace: seconds from a cancel until this function gives up ending the tree.
         drain: seconds that descendants, and so their output, may outlive the leader.
+        room: awaited after each chunk; who writes faster than it returns is held up by a full pipe.
         on_start: called with the leader, to be saved for a reaper after a crash.
         on_finish: called with the result of every run that began, a cancelled one included.
 
@@ -122,7 +129,10 @@ async def run_tree(
         timeout=float("inf") if timeout is None else timeout,
         grace=grace,
         drain=drain,
+        room=room,
         on_output=on_output,
+        on_errors=on_errors,
+        input=input,
         on_start=on_start,
         on_finish=on_finish,
     )
@@ -155,14 +165,15 @@ class _Tree:
     grace: float
     drain: float
     on_output: Callable[[bytes], None]
+    on_errors: Callable[[bytes], None] | None
+    input: bytes | None
+    room: Callable[[], Awaitable[None]] | None
     on_start: Callable[[Stray], None] | None
     on_finish: Callable[[Finished], None] | None
 
     _cause: Cause = attrs.field(default="cancel", init=False)
     _left_behind: set[Stray] = attrs.field(factory=set[Stray], init=False)
-    _pipe: trio.lowlevel.FdStream | None = attrs.field(default=None, init=False)
-    _sink_works: bool = attrs.field(default=True, init=False)
-    _output_ended: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _pipes: list[_Pipe] = attrs.field(factory=list["_Pipe"], init=False)
     _finished: Finished | None = attrs.field(default=None, init=False)
 
     @property
@@ -173,9 +184,9 @@ class _Tree:
         return self._finished
 
     def close(self) -> None:
-        """Let go of the pipe; who still holds its other end gets SIGPIPE."""
-        if self._pipe is not None:
-            self._pipe.close()
+        """Let go of the pipes; who still holds their other ends gets SIGPIPE."""
+        for pipe in self._pipes:
+            pipe.stream.close()
 
     @trio.lowlevel.enable_ki_protection
     async def own(self, nursery: trio.Nursery) -> None:
@@ -184,7 +195,14 @@ class _Tree:
         Always a checkpoint. If cancelled, the tree is ended within the grace.
         """
         start = trio.current_time()
-        leader = await _Leader.start(self.argv, cwd=self.cwd, env=self.env, marker=self.marker)
+        leader = await _Leader.start(
+            self.argv,
+            cwd=self.cwd,
+            env=self.env,
+            marker=self.marker,
+            has_input=self.input is not None,
+            has_errors=self.on_errors is not None,
+        )
         try:  # on the very next line: a cancel can't keep a process from starting (test_rule_11_cancelled_while_spawning)
             await self._see_through(leader, nursery)
         finally:
@@ -201,8 +219,14 @@ class _Tree:
 
     async def _see_through(self, leader: _Leader, nursery: trio.Nursery) -> None:
         """Wait for the leader, then a little for what outlives it, and note the cause of the end. Always a checkpoint."""
-        self._pipe = leader.pipe
-        nursery.start_soon(self._pass_output_on, leader.pipe)
+        process = leader.process
+        if process.stdin is not None:
+            nursery.start_soon(_feed, process.stdin, self.input or b"")
+        self._pipes.append(_Pipe(cast("trio.lowlevel.FdStream", process.stdout), self.on_output, self.room))
+        if self.on_errors is not None:
+            self._pipes.append(_Pipe(cast("trio.lowlevel.FdStream", process.stderr), self.on_errors, self.room))
+        for pipe in self._pipes:
+            nursery.start_soon(pipe.pass_all_on)
         if self.on_start is not None:
             self.on_start(identify(leader.process.pid))
         with trio.move_on_after(self.timeout):
@@ -212,31 +236,23 @@ class _Tree:
             return
         until = trio.current_time() + self.drain
         with trio.move_on_at(until):
-            await self._output_ended.wait()
+            await self._output_ended()
         leader.hunt.look()
         with trio.move_on_at(until):
             await leader.hunt.gone()
         self._left_behind.update(leader.hunt.survivors())
         self._cause = "exit"
 
-    @trio.lowlevel.enable_ki_protection
-    async def _pass_output_on(self, pipe: trio.lowlevel.FdStream) -> None:
-        """Pass on what is written until the end of the pipe. A checkpoint per chunk; cancelling it loses nothing."""
-        while chunk := await pipe.receive_some(_CHUNK_BYTES):
-            self._pass_on(chunk)
-        self._output_ended.set()
-
-    def _pass_on(self, chunk: bytes) -> None:
-        self._sink_works = False  # so it stays if the next line raises
-        self.on_output(chunk)
-        self._sink_works = True
+    async def _output_ended(self) -> None:
+        for pipe in self._pipes:
+            await pipe.ended.wait()
 
     def _finish(self, leader: _Leader, duration: float) -> None:
-        """Read what the pipe still holds, and say how it went. Not a checkpoint."""
+        """Read what the pipes still hold, and say how it went. Not a checkpoint."""
         code = leader.process.poll()
         hunt = leader.hunt
-        if self._sink_works:
-            self._pass_rest_on(leader.pipe)
+        for pipe in self._pipes:
+            pipe.pass_rest_on()
         self._finished = Finished(
             cause=self._cause,
             exit_code=code if code is not None and code >= 0 else None,
@@ -245,7 +261,7 @@ class _Tree:
             left_behind=len(self._left_behind | hunt.signalled) if self._cause == "exit" else 0,
             ended=hunt.found_nobody and code is not None,
             survivors=hunt.survivors(),
-            output_complete=self._output_ended.is_set(),
+            output_complete=all(pipe.ended.is_set() for pipe in self._pipes),
         )
         if code is None:
             # Whenever it goes, no zombie shall stay. It is no task of the caller's, who is not to wait for it.
@@ -256,20 +272,51 @@ class _Tree:
         if self.on_finish is not None:
             self.on_finish(self._finished)
 
-    def _pass_rest_on(self, pipe: trio.lowlevel.FdStream) -> None:
-        """Pass on what was written before the end, the last words of a handler of SIGTERM included.
+
+@attrs.define(eq=False)
+class _Pipe:
+    """What a command writes, and who takes it."""
+
+    stream: trio.lowlevel.FdStream
+    sink: Callable[[bytes], None]
+    room: Callable[[], Awaitable[None]] | None
+    ended: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _sink_works: bool = attrs.field(default=True, init=False)
+
+    @trio.lowlevel.enable_ki_protection
+    async def pass_all_on(self) -> None:
+        """Pass on what is written until the end of the pipe. A checkpoint per chunk; cancelling it loses nothing."""
+        while chunk := await self.stream.receive_some(_CHUNK_BYTES):
+            self._pass_on(chunk)
+            if self.room is not None:
+                await self.room()
+        self.ended.set()
+
+    def pass_rest_on(self) -> None:
+        """Pass on what was written before the end, the last words of a handler of SIGTERM included. Not a checkpoint.
 
         Bounded, because a survivor may go on writing.
         """
-        for _ in range(_REST_BYTES // _CHUNK_BYTES):
+        for _ in range(_REST_BYTES // _CHUNK_BYTES if self._sink_works else 0):
             try:
-                chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
+                chunk = os.read(self.stream.fileno(), _CHUNK_BYTES)
             except BlockingIOError:
                 return
             if not chunk:
-                self._output_ended.set()
+                self.ended.set()
                 return
             self._pass_on(chunk)
+
+    def _pass_on(self, chunk: bytes) -> None:
+        self._sink_works = False  # so it stays if the next line raises
+        self.sink(chunk)
+        self._sink_works = True
+
+
+async def _feed(stdin: trio.abc.SendStream, data: bytes) -> None:
+    """Write *data* and then its end. Always a checkpoint; if cancelled, the rest is dropped."""
+    with closing(cast("trio.lowlevel.FdStream", stdin)) as stream, suppress(trio.BrokenResourceError):
+        await stream.send_all(data)
 
 
 @attrs.define(eq=False)
@@ -283,24 +330,21 @@ class _Leader:
     _pidfd: int | None = attrs.field(default=None, init=False)
 
     @classmethod
-    async def start(cls, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], marker: str) -> _Leader:
+    async def start(
+        cls, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], marker: str, has_input: bool, has_errors: bool
+    ) -> _Leader:
         """Start it. Always a checkpoint; raises `trio.Cancelled` only while there is no process yet."""
         process = await trio.lowlevel.open_process(
             argv,
             cwd=cwd,
             env=env,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE if has_errors else subprocess.STDOUT,
             start_new_session=True,
         )
         descendants = Descendants(process.pid, marker)
         return cls(process, descendants, Hunt(find=descendants, group=process.pid))
-
-    @property
-    def pipe(self) -> trio.lowlevel.FdStream:
-        """Its output."""
-        return cast("trio.lowlevel.FdStream", self.process.stdout)
 
     async def exited(self) -> None:
         """Wait until it has exited, which leaves it a zombie. Always a checkpoint; may be called again."""

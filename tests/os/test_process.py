@@ -124,6 +124,69 @@ async def test_exit_code_and_merged_output() -> None:
     assert (finished.left_behind, finished.ended, finished.survivors, finished.output_complete) == (0, True, (), True)
 
 
+async def test_errors_apart_from_the_output() -> None:
+    output, errors = Output(), Output()
+    script = "echo out; echo err >&2; (sleep 0.05; echo late >&2) & echo more"
+    finished = await run_tree(
+        bash(script), cwd="/", marker=trees.marker(), on_output=output, on_errors=errors, grace=GRACE
+    )
+    assert (output.text, errors.text, finished.output_complete) == ("out\nmore\n", "err\nlate\n", True)
+
+
+# ---- what a command reads --------------------------------------------------------------------------------------------
+
+MUCH = b"0123456789abcdef" * 65_536  # more than any pipe holds
+
+
+async def fed(script: str, data: bytes | None, *, timeout: float | None = None) -> tuple[Finished, str]:
+    output = Output()
+    finished = await run_tree(
+        bash(script), cwd="/", marker=trees.marker(), on_output=output, input=data, grace=GRACE, timeout=timeout
+    )
+    return finished, output.text
+
+
+async def test_a_command_reads_its_input_to_the_end() -> None:
+    for data in (b"", b"some\nwords\n", MUCH):
+        _, text = await fed("wc -c", data)
+        assert int(text) == len(data)
+
+
+async def test_without_input_there_is_nothing_to_read() -> None:
+    assert (await fed("cat; echo end", None))[1] == "end\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("echo hi", "hi\n"),
+        ("exec <&-; sleep 0.05; echo hi", "hi\n"),
+        ("head -c 5; echo; sleep 0.05", "01234\n"),
+        ("echo hi; exec >&- 2>&- <&-; sleep 0.05", "hi\n"),
+    ],
+    ids=["never reads", "closes it", "reads a little", "closes everything"],
+)
+async def test_a_command_need_not_read_its_input(script: str, told: str) -> None:
+    finished, text = await fed(script, MUCH)
+    assert (text, finished.cause, finished.exit_code) == (told, "exit", 0)
+
+
+async def test_input_that_a_descendant_holds_holds_up_nobody() -> None:
+    watch = Stopwatch()
+    watch.start()
+    finished, text = await fed(f"sleep {trees.token()} & echo hi", MUCH)
+    assert (text, finished.cause, finished.left_behind, finished.ended) == ("hi\n", "exit", 1, True)
+    assert watch.read() < 0.2 + GRACE + SLACK
+
+
+async def test_a_command_that_never_reads_can_be_cancelled_and_timed_out() -> None:
+    finished, _ = await fed(f"sleep {trees.token()}", MUCH, timeout=0.1)
+    assert (finished.cause, finished.ended) == ("timeout", True)
+    with trio.move_on_after(0.1) as scope:
+        await fed(f"sleep {trees.token()}", MUCH)
+    assert scope.cancelled_caught
+
+
 async def test_signal_of_the_leader_is_told_from_a_timeout() -> None:
     finished = await run("kill -TERM $$", limit=5)
     assert (finished.cause, finished.exit_code, finished.signal) == ("exit", None, signal.SIGTERM)
