@@ -14,7 +14,7 @@ Whom to signal is named by pid and start time, and signalled through a pidfd
 that was opened before the two were compared: a recycled pid is never hit.
 
 Looking through `/proc` is done in the trio thread, on purpose: it takes 4 ms
-with 400 processes, later looks of the same hunt a tenth of that, and a thread
+with 400 processes, and a tenth of that when most of them were seen before; a thread
 would have to be waited for in a clean-up which is short of time.
 """
 
@@ -51,6 +51,11 @@ _ROUNDS: Final = 5
 _MOST_KIN: Final = 1_000
 _KERNEL_THREAD: Final = 0x00200000  # PF_KTHREAD
 
+# When processes began, in clock ticks, by number and inode of their folder in /proc. No two have both in common, so this
+# is true for ever, and those who are older than the leader of a tree need not be read at each look for its descendants.
+_births: Final[dict[tuple[int, int], int]] = {}
+_MOST_BIRTHS: Final = 1_000
+
 _log = logging.getLogger(__name__)
 
 
@@ -82,21 +87,15 @@ def find_marked(matches: Callable[[str], bool]) -> list[Stray]:
 
     Never this process, nor one it descends from. Blocks for some milliseconds.
     """
-    entries = {entry.pid: entry for entry in _entries() if entry.is_alive}
-    pid = os.getpid()
-    while pid in entries:
-        pid = entries.pop(pid).parent
-    found = [entry for entry in entries.values() if any(map(matches, _markers(_read(f"{_PROC}/{entry.pid}/environ"))))]
-    family = {entry.pid for entry in found}
-    found += _descendants_of(family, [entry for entry in entries.values() if entry.pid not in family])
-    return [entry.stray for entry in found]
+    entries = _others_alive()
+    found = [entry for entry in entries if _has_marker(entry, matches)]
+    return [entry.stray for entry in _with_descendants(found, entries)]
 
 
 async def end_strays(find: Callable[[], Iterable[Stray]], *, grace: float = 0.25) -> tuple[Stray, ...]:
     """End what *find* finds, until it has found nobody twice; return who is left after *grace*.
 
-    For what a crashed engine left running: `await end_strays(lambda: find_marked(is_mine))`.
-    Always a checkpoint. If cancelled, some may be left, for the next start to end.
+    Always a checkpoint. If cancelled, some may be left.
     """
     hunt = Hunt(find=find)
     start = trio.current_time()
@@ -106,6 +105,27 @@ async def end_strays(find: Callable[[], Iterable[Stray]], *, grace: float = 0.25
         await hunt.insist()
     await trio.lowlevel.checkpoint()
     return hunt.survivors()
+
+
+async def reap(
+    matches: Callable[[str], bool], leaders: Iterable[Stray] = (), *, grace: float = 0.25
+) -> tuple[Stray, ...]:
+    """End what a crashed engine left running; return who is left after *grace*.
+
+    Always a checkpoint. If cancelled, some may be left, for the next start to end.
+
+    Args:
+        matches: tells from the marker of a call whether it was one of that engine's.
+        leaders: those whom `on_start` of `run_tree` named, if they were saved; only since the machine was booted, which
+            `boot_id` tells. Whoever runs under such a number by now, but began at another time, is left alone.
+        grace: half of it to go in peace, half of it to be gone.
+    """
+    return await end_strays(_Leftovers(matches, frozenset(leaders)), grace=grace)
+
+
+def boot_id() -> str:
+    """Return what names the time since the machine was booted, in which a `Stray` names one process; may be empty."""
+    return _read(f"{_PROC}/sys/kernel/random/boot_id").decode().strip()
 
 
 def is_alive(stray: Stray) -> bool:
@@ -271,9 +291,6 @@ class Descendants:
     _marker: str
     _since: int = attrs.field(default=0, init=False)
     _kin: dict[int, int] = attrs.field(factory=dict[int, int], init=False)  # pid to start time
-    # A process older than the leader is none of its descendants. Its number is
-    # not given out again while one tree is being ended, so it is read once.
-    _older: set[int] = attrs.field(factory=set[int], init=False)
     _unsure: Counter[int] = attrs.field(factory=Counter[int], init=False)
 
     def __call__(self) -> Iterator[Stray]:
@@ -282,10 +299,8 @@ class Descendants:
         family = {self._leader}
         others: list[_Entry] = []
         is_sure = True
-        for entry in _entries(self._older):
-            if entry.start_time < self._since:
-                self._older.add(entry.pid)
-            elif not entry.is_alive:
+        for entry in _entries(self._since):
+            if not entry.is_alive:
                 self._reap_adopted(entry)
             elif is_ours := self._is_ours(entry):
                 family.add(entry.pid)
@@ -333,6 +348,25 @@ class Descendants:
                 os.waitpid(entry.pid, os.WNOHANG)
 
 
+@attrs.define(eq=False)
+class _Leftovers:
+    """Finds, at each call, what is left of a crashed engine's calls: marked, saved, in a session of theirs, or a child."""
+
+    _matches: Callable[[str], bool]
+    _known: frozenset[Stray]
+
+    def __call__(self) -> list[Stray]:
+        """Return them. Whoever was found once stays known, whatever becomes of its parents and its environment."""
+        entries = _others_alive()
+        found = [entry for entry in entries if entry.stray in self._known or _has_marker(entry, self._matches)]
+        # Each call begins a session, so there is nobody in it who is not of the call.
+        sessions = {entry.session for entry in found}
+        found += [entry for entry in entries if entry.session in sessions and entry not in found]
+        left = [entry.stray for entry in _with_descendants(found, entries)]
+        self._known |= frozenset(left)
+        return left
+
+
 def _descendants_of(family: Collection[int], others: list[_Entry]) -> Iterator[_Entry]:
     """Yield those of *others* who descend from the *family*."""
     while children := [entry for entry in others if entry.parent in family]:
@@ -341,24 +375,57 @@ def _descendants_of(family: Collection[int], others: list[_Entry]) -> Iterator[_
         others = [entry for entry in others if entry.pid not in family]
 
 
-def _entries(skipped: Collection[int] = ()) -> Iterator[_Entry]:
-    """Yield all processes, the newest first, and then those that have begun meanwhile: who forks must not outrun us."""
-    seen = set(skipped)
+def _with_descendants(found: list[_Entry], entries: list[_Entry]) -> list[_Entry]:
+    family = {entry.pid for entry in found}
+    return [*found, *_descendants_of(family, [entry for entry in entries if entry.pid not in family])]
+
+
+def _has_marker(entry: _Entry, matches: Callable[[str], bool]) -> bool:
+    return any(map(matches, _markers(_read(f"{_PROC}/{entry.pid}/environ"))))
+
+
+def _others_alive() -> list[_Entry]:
+    """Return the living, but for this process and those it descends from."""
+    entries = {entry.pid: entry for entry in _entries() if entry.is_alive}
+    pid = os.getpid()
+    while pid in entries:
+        pid = entries.pop(pid).parent
+    return list(entries.values())
+
+
+def _entries(since: int = 0) -> Iterator[_Entry]:
+    """Yield the processes that began then or later, the newest first, and then those that have begun meanwhile.
+
+    Who forks must not outrun us.
+    """
+    seen: set[int] = set()
     for _ in range(_ROUNDS):
-        fresh = sorted(_pids() - seen, reverse=True)
+        inodes = _inodes()
+        fresh = [pid for pid, inode in inodes.items() if pid not in seen and _births.get((pid, inode), since) >= since]
         if not fresh:
             return
         seen.update(fresh)
-        for pid in fresh:
+        for pid in sorted(fresh, reverse=True):
             entry = _read_entry(pid)
             if entry is not None:
-                yield entry
+                _births[pid, inodes[pid]] = entry.start_time
+                if entry.start_time >= since:
+                    yield entry
+        _forget_all_but(inodes)
 
 
-def _pids() -> set[int]:
+def _inodes() -> dict[int, int]:
+    """Return the number of every process, and the inode of its folder."""
     with contextlib.suppress(FileNotFoundError), os.scandir(_PROC) as folder:
-        return {int(item.name) for item in folder if item.name.isdigit()}
-    return set()
+        return {int(item.name): item.inode() for item in folder if item.name.isdigit()}
+    return {}
+
+
+def _forget_all_but(inodes: Mapping[int, int]) -> None:
+    if len(_births) > 2 * len(inodes) + _MOST_BIRTHS:
+        for pid, inode in list(_births):
+            if inodes.get(pid) != inode:
+                _births.pop((pid, inode), None)
 
 
 def _children(pid: int) -> list[int]:

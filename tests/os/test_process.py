@@ -19,9 +19,9 @@ import trio.testing
 
 from engine.tools import strays
 from engine.tools.process import Finished, run_tree
-from engine.tools.strays import Stray, end_strays, find_marked, identify, is_alive
+from engine.tools.strays import Stray, end_strays, find_marked, identify, is_alive, reap
 from tests.conftest import CountRuns, Soak
-from tests.os import trees
+from tests.os import crashed, trees
 from tests.os.trees import STUBBORN, bash
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
@@ -779,20 +779,28 @@ def test_rule_10_keyboard_interrupt_at_any_instant(soak: Soak, count_runs: Count
         count_runs(50)
 
 
-async def test_after_a_crash_what_was_left_is_found_and_ended() -> None:
+@pytest.mark.parametrize("kind", crashed.SCRIPTS)
+async def test_after_a_crash_what_was_left_is_found_and_ended(kind: str) -> None:
     name = trees.marker()
-    helper = _helper("crashed", name, trees.token())
+    helper = _helper("crashed", name, trees.token(), kind)
     assert helper.stdout is not None
     assert helper.stdout.readline() == "ready\n"
-    pid, start_time = map(int, helper.stdout.readline().split())
+    leader = Stray(*map(int, helper.stdout.readline().split()))
     helper.kill()
     helper.communicate()
-    leader = Stray(pid, start_time)
+    assert len(trees.alive()) == 3
+    assert is_alive(leader)
     left = find_marked(lambda mark: mark.startswith(name))
-    assert leader in left
-    assert len(left) == 3
-    assert all(map(is_alive, left))
-    assert await end_strays(lambda: find_marked(lambda mark: mark.startswith(name))) == ()
+    if kind == "wiped":
+        assert left == []
+    else:
+        assert leader in left
+        assert len(left) == 3
+        assert all(map(is_alive, left))
+    # The number alone is not enough: somebody else may have it by now.
+    assert await reap(lambda _: False, [attrs.evolve(leader, start_time=leader.start_time - 1)]) == ()
+    assert len(trees.alive()) == 3
+    assert await reap(lambda mark: mark.startswith(name), [leader]) == ()
     assert trees.alive() == []
     assert not any(map(is_alive, left))
 

@@ -1,6 +1,7 @@
 """What `/proc` says, and what the hunt makes of it: a made-up `/proc`, and made-up processes."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import trio
 
 from engine.tools import strays
-from engine.tools.strays import Descendants, Hunt, Stray, end_strays, find_marked, identify, is_alive
+from engine.tools.strays import Descendants, Hunt, Stray, boot_id, end_strays, find_marked, identify, is_alive, reap
 
 pytestmark = pytest.mark.os
 
@@ -51,6 +52,7 @@ class Proc:
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proc:
     monkeypatch.setattr(strays, "_PROC", str(tmp_path))
+    monkeypatch.setattr(strays, "_births", {})
     (tmp_path / "self").mkdir()
     proc = Proc(tmp_path)
     proc.add(1, name="init", parent=0, start=1)
@@ -153,6 +155,64 @@ def test_marked(proc: Proc) -> None:
     proc.add(os.getpid(), parent=104, environ=b"ENGINE_CALL=crashed-1\0")
     proc.add(104, environ=b"ENGINE_CALL=crashed-1\0")
     assert pids(iter(find_marked(lambda mark: mark.startswith("crashed")))) == {101, 102}
+
+
+def test_who_is_older_is_read_once(proc: Proc) -> None:
+    proc.add(LEADER, state="Z")
+    proc.add(101, start=499)
+    assert pids(Descendants(LEADER, "mine")()) == set()
+    proc.add(101, environ=b"ENGINE_CALL=mine\0")
+    assert pids(Descendants(LEADER, "mine")()) == set()
+    # Another process has another folder, and its number says nothing.
+    proc.add(102, environ=b"ENGINE_CALL=mine\0")
+    shutil.rmtree(proc.root / "101")
+    (proc.root / "102").rename(proc.root / "101")
+    (proc.root / "101" / "stat").write_text((proc.root / "101" / "stat").read_text().replace("102", "101"))
+    assert pids(Descendants(LEADER, "mine")()) == {101}
+
+
+def test_of_the_dead_nothing_is_kept(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strays, "_MOST_BIRTHS", 0)
+    proc.add(LEADER, state="Z")
+    for pid in range(101, 111):
+        proc.add(pid, start=499)
+    list(Descendants(LEADER, "mine")())
+    assert len(strays._births) == 12
+    for pid in range(101, 109):
+        shutil.rmtree(proc.root / str(pid))
+    proc.add(111)
+    list(Descendants(LEADER, "mine")())
+    assert sorted(pid for pid, _ in strays._births) == [1, LEADER, 109, 110, 111]
+
+
+def test_boot_id(proc: Proc) -> None:
+    assert boot_id() == ""
+    (proc.root / "sys" / "kernel" / "random").mkdir(parents=True)
+    (proc.root / "sys" / "kernel" / "random" / "boot_id").write_text("1-2-3\n")
+    assert boot_id() == "1-2-3"
+
+
+async def test_what_a_reaper_ends(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose marker matches, who was saved and is still the same, who is in a session of theirs, who came of them."""
+    sent: set[int] = set()
+
+    def send(stray: Stray, number: int) -> bool:
+        sent.add(stray.pid)
+        shutil.rmtree(proc.root / str(stray.pid), ignore_errors=True)
+        return True
+
+    monkeypatch.setattr(strays, "_send", send)
+    proc.add(101, session=101, environ=b"ENGINE_CALL=crashed-1\0")
+    proc.add(102, session=101)
+    proc.add(103, session=103, parent=102)
+    proc.add(104, session=104)
+    proc.add(105, session=104)
+    proc.add(106, session=106, start=600)
+    proc.add(107, session=106, start=600)
+    proc.add(108, session=108, environ=b"ENGINE_CALL=living-1\0")
+    saved = [Stray(104, 500), Stray(106, 500), Stray(109, 500)]
+    assert await reap(lambda mark: mark.startswith("crashed"), saved) == ()
+    assert sent == {101, 102, 103, 104, 105}
 
 
 async def test_it_looks_until_nobody_was_there_twice() -> None:
