@@ -141,7 +141,9 @@ class _Call:
     arguments: str = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.arguments = self.entry.arguments
+        prepared = self.entry.prepared
+        # As they will run: what guards a call must not look at something else.
+        self.arguments = prepared.text if isinstance(prepared, Prepared) else self.entry.arguments
 
     @property
     def session_id(self) -> SessionId:
@@ -231,9 +233,10 @@ class _Call:
         return Settlement(status="error", text=f"Not executed: {what}. Look at the tools again, then go on.")
 
     def change(self, arguments: str, source: str) -> Prepared | Settlement:
-        self.arguments = arguments
         self._record(CallChanged(call_id=self.entry.call_id, kind="arguments", text=arguments, source=source))
-        return self.step.registry.prepare(self.entry.tool_name, arguments)
+        prepared = self.step.registry.prepare(self.entry.tool_name, arguments)
+        self.arguments = prepared.text if isinstance(prepared, Prepared) else arguments
+        return prepared
 
     def judge(self, query: PermissionQuery) -> Judgement:
         return self.step.run.deps.approver.judge(query)

@@ -36,9 +36,10 @@ Hook = Callable[[object, object], object]
 
 @attrs.frozen
 class Parsed(typing.Generic[A]):
-    """Arguments that fit, and what was mended so that they do."""
+    """Arguments that fit, and what was mended so that they do; *text* is their JSON, mended."""
 
     arguments: A
+    text: str
     mended: tuple[str, ...] = ()
 
 
@@ -51,13 +52,13 @@ def parse_kindly(cls: type[A], arguments: str) -> Parsed[A]:
     """Return the same, having mended what could be meant in one way only. Raises `InvalidArguments`."""
     value = _loaded(arguments)
     try:
-        return Parsed(structure(cls, value))
+        return Parsed(structure(cls, value), arguments)
     except InvalidArguments as error:
         mended, notes = coerce(cls, value)
         if not notes:
             raise
         try:
-            return Parsed(structure(cls, mended), notes)
+            return Parsed(structure(cls, mended), json.dumps(mended, ensure_ascii=False), notes)
         except InvalidArguments:
             # Of what the model itself wrote, all that is wrong: it has not seen the rest.
             raise error from None

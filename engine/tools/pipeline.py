@@ -301,7 +301,7 @@ async def _ask_hooks_on_permission(site: CallSite, right: _Right, said: _Said) -
         cwd=use.cwd,
         call_id=use.call_id,
         tool=use.tool,
-        arguments=said.arguments or use.arguments,
+        arguments=use.arguments,
         permission=right.need.permission,
         patterns=right.need.patterns,
         offers=right.need.offers,
@@ -310,19 +310,19 @@ async def _ask_hooks_on_permission(site: CallSite, right: _Right, said: _Said) -
     )
     for hook in site.hooks.permission_request:
         source = f"the hook {name_of(hook)}"
-        decision = await site.desk.ask(hook, attrs.evolve(wanted, arguments=said.arguments or use.arguments), _NOTHING)
+        decision = await site.desk.ask(hook, wanted, PermissionDecision())
         if decision is None:
             source, decision = f"{source}, which failed", _FAILED_ON_PERMISSION
         if decision.verdict != "none":
             site.judged(decision.verdict, source)
         said = said.and_then(decision, source)
+        wanted = attrs.evolve(wanted, arguments=decision.arguments or wanted.arguments)
         _stop_if_demanded(site, decision)
         if said.verdict == "deny":
             break
     return said
 
 
-_NOTHING = PermissionDecision()
 _FAILED_ON_PERMISSION = PermissionDecision(verdict="deny", reason="a hook that guards this permission failed")
 
 

@@ -21,12 +21,14 @@ class Prepared:
     Attributes:
         tool: what runs, by whichever name it was called.
         arguments: parsed.
+        text: the same as JSON text, as the model wrote it or as it was mended.
         safe: whether it may run beside other safe calls.
         mended: what was mended in its arguments.
     """
 
     tool: Tool
     arguments: attrs.AttrsInstance
+    text: str
     safe: bool
     mended: tuple[str, ...] = ()
 
@@ -95,7 +97,11 @@ class Registry:
                 text=f"The arguments of {tool.name} are not valid:\n{error}\nCall it again with arguments that fit its schema.",
             )
         return Prepared(
-            tool=tool, arguments=parsed.arguments, safe=_is_safe(tool, parsed.arguments), mended=parsed.mended
+            tool=tool,
+            arguments=parsed.arguments,
+            text=parsed.text,
+            safe=_is_safe(tool, parsed.arguments),
+            mended=parsed.mended,
         )
 
 

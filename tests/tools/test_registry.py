@@ -92,8 +92,12 @@ def test_the_exact_name_comes_first() -> None:
 
 
 def test_a_call_that_can_run() -> None:
-    assert TOOLS.prepare("Read", '{"path":"a"}') == Prepared(tool=READ, arguments=Path("a"), safe=True)
-    assert TOOLS.prepare("write_file", '{"path":"a"}') == Prepared(tool=WRITE, arguments=Path("a"), safe=False)
+    assert TOOLS.prepare("Read", '{"path":"a"}') == Prepared(
+        tool=READ, arguments=Path("a"), text='{"path":"a"}', safe=True
+    )
+    assert TOOLS.prepare("write_file", '{"path":"a"}') == Prepared(
+        tool=WRITE, arguments=Path("a"), text='{"path":"a"}', safe=False
+    )
 
 
 def _raises(args: object) -> bool:
