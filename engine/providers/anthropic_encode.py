@@ -9,7 +9,7 @@ missing is left out. The rest of what a transcript may lack is put right by the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 import attrs
@@ -26,6 +26,7 @@ from engine.messages import (
 )
 from engine.model import CacheLifetime, Effort, ModelRequest, ToolChoice, ToolSchema
 from engine.providers.encoding import Chunk, Encoder, Piece, TurnWriter, array, members
+from engine.providers.extra_body import extra_of, merged
 from engine.providers.items import (
     Answered,
     AssistantItem,
@@ -36,12 +37,16 @@ from engine.providers.items import (
     safe_id,
     schema_of,
 )
-from engine.providers.jsonvalue import Json, as_object, loads, text, to_bytes
+from engine.providers.jsonvalue import Json, as_list, as_object, loads, text, to_bytes
 from engine.providers.quirks import Quirks, nearest_effort
 from engine.providers.wire import own_name
 
 _TOOL_CHOICE: dict[ToolChoice, str] = {"auto": "auto", "none": "none", "required": "any"}
 _THINKING = {"thinking", "redacted_thinking"}
+# The member that only we write.
+MESSAGES = "messages"
+# What comes after the messages, for it may change from step to step.
+_CLOSING = {"max_tokens", "thinking", "temperature", "top_p", "top_k", "tool_choice"}
 _TURNS = TurnWriter()
 # Tokens of thinking where they have to be said as a number; they are part of the output cap.
 _BUDGETS: dict[Effort, int] = {
@@ -58,7 +63,7 @@ _STAND_IN: Json = {"name": "unavailable", "description": "Not offered.", "input_
 
 def encoder(quirks: Quirks) -> Encoder[State]:
     """Return an encoder for one model."""
-    return Encoder(AnthropicDialect(quirks), quirks)
+    return Encoder(AnthropicDialect(quirks, extra_of(quirks, MESSAGES)), quirks)
 
 
 @attrs.frozen
@@ -79,9 +84,14 @@ class State:
 
 @attrs.frozen
 class AnthropicDialect:
-    """How the Messages API writes a request."""
+    """How the Messages API writes a request.
+
+    Attributes:
+        extra: what is merged into the body.
+    """
 
     quirks: Quirks
+    extra: Json
 
     def start(self) -> State:
         """Return the state before the first item."""
@@ -89,15 +99,16 @@ class AnthropicDialect:
 
     def opening(self, request: ModelRequest) -> list[Piece]:
         """Return what stays the same from step to step."""
-        pieces = [Piece("model", b'{"model":%s,"stream":true' % to_bytes(own_name(request)))]
-        if config := self._output_config(request):
-            pieces.append(Piece("output", b"," + members({"output_config": config})))
         marker = self._marker(request.options.cache or "5m")
-        if request.tools:
-            documents = [_tool(tool) for tool in request.tools]
-            if marker:
-                documents[-1]["cache_control"] = marker
-            pieces += [Piece("tools", b',"tools":['), *array(request.tools, documents), Piece("tools", b"]")]
+        extra = {name: value for name, value in self.extra.items() if name not in _CLOSING}
+        hosted = as_list(extra.pop("tools", None))
+        settings = merged({"stream": True} | self._output_config(request), extra)
+        pieces = [
+            Piece("model", b'{"model":' + to_bytes(own_name(request))),
+            Piece("settings", b"," + members(settings)),
+        ]
+        if request.tools or hosted:
+            pieces += [Piece("tools", b',"tools":['), *_tools(request.tools, hosted, marker), Piece("tools", b"]")]
         if request.system.strip():
             block: Json = {"type": "text", "text": request.system} | ({"cache_control": marker} if marker else {})
             pieces.append(Piece("system", b',"system":' + to_bytes([block])))
@@ -123,7 +134,7 @@ class AnthropicDialect:
     def closing(self, state: State, request: ModelRequest) -> bytes:
         """Return what may differ from step to step."""
         body: Json = {"max_tokens": request.max_output}
-        if request.tools:
+        if request.tools or self.extra.get("tools"):
             body["tool_choice"] = {"type": _TOOL_CHOICE[request.tool_choice]}
         elif state.has_calls:
             # A transcript with calls is refused where no tool is declared.
@@ -132,7 +143,7 @@ class AnthropicDialect:
             body["thinking"] = thinking
         else:
             body |= self._chance(request.options.temperature)
-        body |= as_object(loads(self.quirks.extra_body or "{}"))
+        body = merged(body, {name: value for name, value in self.extra.items() if name in _CLOSING})
         return _TURNS.close(state.role) + b"]," + members(body) + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
@@ -146,7 +157,7 @@ class AnthropicDialect:
         effort = request.options.effort
         if self.quirks.adaptive_thinking and effort is not None and effort != "none":
             config["effort"] = nearest_effort(effort, self.quirks.efforts)
-        return config
+        return {"output_config": config} if config else {}
 
     def _thinking(self, state: State, request: ModelRequest) -> Json:
         effort = request.options.effort
@@ -261,6 +272,16 @@ def _result_block(answered: Answered) -> Json:
         return block | {"content": told}
     first = [{"type": "text", "text": told}] if told.strip() else []
     return block | {"content": [*first, *(_media_block(part) for part in answered.media)]}
+
+
+def _tools(tools: Sequence[ToolSchema], hosted: Sequence[object], marker: Json) -> list[Piece]:
+    """Write the tools, those that the host has itself after ours; the last of all ends what is cached of them."""
+    documents = [*map(_tool, tools), *map(as_object, hosted)]
+    if marker:
+        documents[-1] = documents[-1] | {"cache_control": marker}
+    ours = array(tools, documents[: len(tools)])
+    theirs = (to_bytes(document) for document in documents[len(tools) :])
+    return ours + [Piece("tools", (b"," if ours or number else b"") + tool) for number, tool in enumerate(theirs)]
 
 
 def _tool(tool: ToolSchema) -> Json:

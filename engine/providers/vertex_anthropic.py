@@ -8,8 +8,9 @@ import attrs
 
 from engine.model import ModelRequest
 from engine.providers import anthropic
-from engine.providers.anthropic_encode import AnthropicDialect, State
+from engine.providers.anthropic_encode import MESSAGES, AnthropicDialect, State
 from engine.providers.encoding import Encoder, Piece
+from engine.providers.extra_body import extra_of
 from engine.providers.quirks import Quirks
 from engine.providers.wire import WireFormat
 
@@ -27,7 +28,7 @@ def _headers(_: ModelRequest) -> dict[str, str]:
 
 def encoder(quirks: Quirks) -> Encoder[State]:
     """Return an encoder for one model."""
-    return Encoder(VertexDialect(quirks), quirks)
+    return Encoder(VertexDialect(quirks, extra_of(quirks, MESSAGES)), quirks)
 
 
 @attrs.frozen
@@ -37,4 +38,4 @@ class VertexDialect(AnthropicDialect):
     def opening(self, request: ModelRequest) -> list[Piece]:
         """Return what stays the same from step to step, without the model's name."""
         _, *rest = super().opening(request)
-        return [Piece("version", b'{"anthropic_version":"%s","stream":true' % API_VERSION.encode()), *rest]
+        return [Piece("version", b'{"anthropic_version":"%s"' % API_VERSION.encode()), *rest]

@@ -279,10 +279,41 @@ def test_so_does_one_whose_thoughts_were_rejected() -> None:
     assert "thinking" in body(*after, max_output=60_000, options=options, reasoning_from=3)
 
 
+SEARCHING = {"type": "web_search_20250305", "name": "web_search"}
+
+
 def test_what_a_host_wants_besides() -> None:
-    quirks = Quirks(extra_body='{"speed": "fast", "max_tokens": 7}')
-    encoded = json.loads(bytes(encoder(quirks).encode(request_of(said("hi")))))
-    assert (encoded["speed"], encoded["max_tokens"]) == ("fast", 7)
+    extra = {
+        "speed": "fast",
+        "max_tokens": 7,
+        "output_config": {"effort": "high"},
+        "tools": [SEARCHING, SEARCHING],
+        "thinking": {"type": "adaptive"},
+    }
+    quirks = Quirks(extra_body=json.dumps(extra), marks="anthropic")
+    request = request_of(said("hi"), output_schema='{"type": "object"}')
+    encoded = json.loads(bytes(encoder(quirks).encode(request)))
+    assert (encoded["speed"], encoded["max_tokens"], encoded["thinking"]) == ("fast", 7, {"type": "adaptive"})
+    assert encoded["output_config"] == {
+        "format": {"type": "json_schema", "schema": {"type": "object"}},
+        "effort": "high",
+    }
+    assert without_marks(encoded["tools"][0])["name"] == "read"
+    assert encoded["tools"][1:] == [SEARCHING, {**SEARCHING, "cache_control": MARK}]
+    assert list(json.loads(bytes(encoder(quirks).encode(request_of(said("hi"), tools=())))))[:5] == [
+        "model",
+        "stream",
+        "speed",
+        "output_config",
+        "tools",
+    ]
+    assert encoded["tool_choice"] == {"type": "auto"}
+
+
+@pytest.mark.parametrize("extra", ["{", "[]", '{"messages": []}'])
+def test_what_can_t_be_added_is_told(extra: str) -> None:
+    with pytest.raises(ConfigError, match="extra_body"):
+        encoder(Quirks(extra_body=extra))
 
 
 def test_a_schema_that_is_not_native_is_not_said() -> None:
