@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tools.builtin.changes import changes, replacement, whole_text
+from engine.tools.builtin.changes import changes, comparison, replacement, whole_text
 
 
 def test_a_change_in_the_middle() -> None:
@@ -34,11 +34,45 @@ def test_at_the_edges(before: str, after: str, body: str) -> None:
     assert changes("f", before, after) == f"--- f\n+++ f\n{body}"
 
 
+def test_changes_far_apart_are_hunks_of_their_own() -> None:
+    before = "".join(f"{n}\n" for n in range(1, 31))
+    after = before.replace("\n5\n", "\nfive\n").replace("\n9\n", "\n").replace("\n25\n", "\n25\nnew\n")
+    assert changes("a.txt", before, after) == (
+        "--- a.txt\n+++ a.txt\n"
+        "@@ -2,11 +2,10 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n-9\n 10\n 11\n 12\n"
+        "@@ -23,6 +22,7 @@\n 23\n 24\n 25\n+new\n 26\n 27\n 28\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved", "diff"),
+    [
+        (None, "a\n", "", "--- /dev/null\n+++ f\n@@ -0,0 +1,1 @@\n+a\n"),
+        (None, "", "", "--- /dev/null\n+++ f\n"),
+        ("a\n", None, "", "--- f\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-a\n"),
+        ("a\n", "b\n", "g", "--- f\n+++ g\n@@ -1,1 +1,1 @@\n-a\n+b\n"),
+        ("a\n", "a\n", "g", "--- f\n+++ g\n"),
+    ],
+)
+def test_files_that_come_and_go(before: str | None, after: str | None, moved: str, diff: str) -> None:
+    assert changes("f", before, after, moved=moved) == diff
+
+
+def test_a_long_line_is_cut() -> None:
+    shown = changes("f", "", "x" * 5_000 + "\n").splitlines()[3]
+    assert shown == f"+{'x' * 999} [the rest of this line is not shown]"
+
+
+def test_a_comparison_shows_both_as_one() -> None:
+    assert comparison("a\nx\nc", "a\nb\nc", first=7) == "@@ +7,3 @@\n a\n-x\n+b\n c\n"
+    assert comparison("a", "", first=7) == "@@ +7,1 @@\n-a\n+\n"
+
+
 def test_no_change_is_nothing() -> None:
     assert changes("f", "a\n", "a\n") == ""
 
 
-_texts = st.lists(st.sampled_from(["a", "b", ""]), max_size=12).map("\n".join)
+_texts = st.lists(st.sampled_from(["a", "b", "", *map(str, range(20))]), max_size=30).map("\n".join)
 
 
 @given(_texts, _texts)
@@ -47,13 +81,12 @@ def test_the_hunk_rebuilds_both_texts(before: str, after: str) -> None:
     if not diff:
         assert before == after
         return
-    lines = diff.replace("\n\\ No newline at end of file\n", "").splitlines(keepends=True)[3:]
-    # `No newline` glues the next line to this one; undo by hand only where none is.
+    # `No newline` stands behind the last line of a text; `test_patch_agrees` knows it.
     if "\\ No" not in diff:
-        old = "".join(line[1:] for line in lines if line[0] in " -")
-        new = "".join(line[1:] for line in lines if line[0] in " +")
-        assert old in before
-        assert new in after
+        for hunk in diff.split("\n@@ ")[1:]:
+            lines = hunk.splitlines(keepends=True)[1:]
+            assert "".join(line[1:] for line in lines if line[0] in " -") in before
+            assert "".join(line[1:] for line in lines if line[0] in " +") in after
 
 
 @pytest.mark.os
@@ -70,7 +103,7 @@ def test_patch_agrees(before: str, after: str, tmp_path_factory: pytest.TempPath
 
 def test_a_long_change_is_counted_not_shown() -> None:
     diff = changes("f", "", "x\n" * 1_500)
-    assert diff.endswith("+x\n[1,000 more lines of this change are not shown]\n")
+    assert diff.endswith("+x\n[1,001 more lines of this change are not shown]\n")
 
 
 def test_it_takes_linear_time() -> None:
