@@ -25,7 +25,7 @@ from engine.messages import (
     UserPart,
 )
 from engine.model import CacheLifetime, Effort, ModelRequest, ToolChoice, ToolSchema
-from engine.providers.encoding import Chunk, Encoder, Piece, TurnWriter, array, members
+from engine.providers.encoding import Chunk, Encoder, Piece, TurnWriter, members
 from engine.providers.extra_body import extra_of, merged
 from engine.providers.items import (
     Answered,
@@ -101,14 +101,14 @@ class AnthropicDialect:
         """Return what stays the same from step to step."""
         marker = self._marker(request.options.cache or "5m")
         extra = {name: value for name, value in self.extra.items() if name not in _CLOSING}
-        hosted = as_list(extra.pop("tools", None))
+        hosted = [tool for tool in map(as_object, as_list(extra.pop("tools", None))) if tool]
         settings = merged({"stream": True} | self._output_config(request), extra)
         pieces = [
             Piece("model", b'{"model":' + to_bytes(own_name(request))),
             Piece("settings", b"," + members(settings)),
         ]
         if request.tools or hosted:
-            pieces += [Piece("tools", b',"tools":['), *_tools(request.tools, hosted, marker), Piece("tools", b"]")]
+            pieces += _tools(request.tools, hosted, marker)
         if request.system.strip():
             block: Json = {"type": "text", "text": request.system} | ({"cache_control": marker} if marker else {})
             pieces.append(Piece("system", b',"system":' + to_bytes([block])))
@@ -274,14 +274,15 @@ def _result_block(answered: Answered) -> Json:
     return block | {"content": [*first, *(_media_block(part) for part in answered.media)]}
 
 
-def _tools(tools: Sequence[ToolSchema], hosted: Sequence[object], marker: Json) -> list[Piece]:
-    """Write the tools, those that the host has itself after ours; the last of all ends what is cached of them."""
-    documents = [*map(_tool, tools), *map(as_object, hosted)]
-    if marker:
-        documents[-1] = documents[-1] | {"cache_control": marker}
-    ours = array(tools, documents[: len(tools)])
-    theirs = (to_bytes(document) for document in documents[len(tools) :])
-    return ours + [Piece("tools", (b"," if ours or number else b"") + tool) for number, tool in enumerate(theirs)]
+def _tools(tools: Sequence[ToolSchema], hosted: Sequence[Json], marker: Json) -> list[Piece]:
+    """Write the tools, those that the host has itself after ours, and the marker of the last one as a piece of its own."""
+    documents = [*((f"tool {tool.name}", _tool(tool)) for tool in tools), *(("tools", tool) for tool in hosted)]
+    pieces = [
+        Piece(label, (b"}," if number else b"") + to_bytes(document)[:-1])
+        for number, (label, document) in enumerate(documents)
+    ]
+    end = b"," + members({"cache_control": marker}) if marker else b""
+    return [Piece("tools", b',"tools":['), *pieces, Piece("tools", end + b"}]")]
 
 
 def _tool(tool: ToolSchema) -> Json:

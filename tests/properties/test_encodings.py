@@ -13,8 +13,8 @@ import pytest
 from hypothesis import strategies as st
 
 from engine.errors import ConfigError
-from engine.ids import PartId
-from engine.messages import AssistantMessage, CallPart, ProviderPart, ReasoningPart, Transcript
+from engine.ids import MessageId, PartId
+from engine.messages import AssistantMessage, CallPart, ProviderPart, ReasoningPart, TextPart, Transcript, UserMessage
 from engine.model import Effort, ModelOptions, ModelRequest, ToolChoice, ToolSchema
 from engine.providers.families import quirks_of
 from engine.providers.host_table import HOSTS
@@ -214,6 +214,36 @@ def test_every_request_of_a_session_begins_with_the_one_before(wire: str, data: 
         start = messages_of(wire, bytes(body))
         assert start.startswith(before)
         before = start
+
+
+WRITE = attrs.evolve(READ, name="write")
+
+
+@pytest.mark.parametrize("wire", SPOKEN)
+@pytest.mark.parametrize(
+    ("changes", "at"),
+    [
+        ({"max_output": 1_000, "tool_choice": "none"}, ""),
+        ({"system": "be long"}, "system"),
+        ({"tools": (READ, attrs.evolve(WRITE, description="Other."))}, "tool write"),
+        ({"tools": (READ,)}, "tool write"),
+        ({"reasoning_from": 1}, "history"),
+    ],
+)
+def test_what_broke_the_prefix_is_named(wire: str, changes: dict[str, Any], at: str) -> None:
+    for host in hosts_of(wire):
+        said = UserMessage(id=MessageId("u"), parts=(TextPart(id=PartId("t"), text="go"),))
+        request = ModelRequest(
+            model=model_of(host),
+            system="be brief",
+            transcript=Transcript([said]),
+            tools=(READ, WRITE),
+            session_id="s1",
+        )
+        encoder = encoder_of(host, quirks_of(host, host.example))
+        assert encoder.encode(request).broken_at == ""
+        longer = attrs.evolve(request, transcript=request.transcript.append(said), **changes)
+        assert encoder.encode(longer).broken_at == at, host.name
 
 
 @pytest.mark.parametrize("wire", SPOKEN)
