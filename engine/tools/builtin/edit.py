@@ -10,7 +10,8 @@ import attrs
 from engine.errors import ToolError
 from engine.threads import to_thread
 from engine.tools.builtin.changes import replacement
-from engine.tools.builtin.files import TextFile, read_text, replace_file, resolve
+from engine.tools.builtin.commit import replace_file
+from engine.tools.builtin.files import TextFile, read_text, resolve
 from engine.tools.builtin.texts import counted, description, metadata
 from engine.tools.builtin.write import PERMISSION
 from engine.tools.context import ToolContext

@@ -1,4 +1,4 @@
-"""Files for the built-in tools: paths, texts, atomic replacement. All of it blocks, so it runs in a thread.
+"""Files for the built-in tools: paths, texts, what goes wrong with them. All of it blocks, so it runs in a thread.
 
 What goes wrong is a `ToolError` whose text tells the model what to do about it.
 """
@@ -12,7 +12,6 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 import attrs
 
@@ -99,59 +98,29 @@ def looks_binary(data: bytes) -> bool:
 
 def read_text(shown: str, path: Path) -> TextFile:
     """Return the text of a whole file. Raises `ToolError` unless it is UTF-8 of a reasonable size."""
+    return decoded(shown, read_data(shown, path))
+
+
+def read_data(shown: str, path: Path) -> bytes:
+    """Return a whole file of a reasonable size. Raises `ToolError`."""
     with renamed_errors(shown, path):
         size = check_regular(shown, path).st_size
         if size > MAX_TEXT_BYTES:
             raise ToolError(f"{shown} has {size:,} bytes; the limit of this tool is {MAX_TEXT_BYTES:,}. Use bash.")
-        data = path.read_bytes()
+        return path.read_bytes()
+
+
+def decoded(shown: str, data: bytes) -> TextFile:
+    """Return *data* as a text. Raises `ToolError` unless it is UTF-8."""
     if looks_binary(data):
         raise ToolError(f"{shown} is a binary file.")
-    has_bom = data.startswith(BOM)
     try:
-        return TextFile(data.removeprefix(BOM).decode(), has_bom)
+        return TextFile(data.removeprefix(BOM).decode(), data.startswith(BOM))
     except UnicodeDecodeError as error:
         raise ToolError(
             f"{shown} is not UTF-8 (byte {error.start:,}), so this tool would damage it. Change it with bash, with a "
             "program that knows its encoding."
         ) from error
-
-
-def replace_file(shown: str, path: Path, data: bytes) -> bool:
-    """Put *data* in place of a file, all at once, or create it; return whether it was created.
-
-    Its mode, its owner where possible, and a symbolic link to it are kept. Whoever
-    reads it at the same time sees the old or the new, never a half.
-    """
-    with renamed_errors(shown, path):
-        target = Path(os.path.realpath(path))
-        try:
-            state = check_regular(shown, target)
-        except FileNotFoundError:
-            state = None
-            target.parent.mkdir(parents=True, exist_ok=True)
-        if state is not None and not os.access(target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-            # A rename needs no right to the file itself, but its owner has said no.
-            raise ToolError(f"{shown} is read-only.")
-        _write_beside(target, data, state)
-    return state is None
-
-
-def _write_beside(target: Path, data: bytes, state: os.stat_result | None) -> None:
-    # A name of its own, however long the target's is; opened so that the umask counts for a new file.
-    temporary = target.with_name(f".{uuid4().hex}.tmp")
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
-            if state is not None:
-                with suppress(PermissionError):  # only root may give a file away
-                    os.fchown(file.fileno(), state.st_uid, state.st_gid)
-                os.fchmod(file.fileno(), stat.S_IMODE(state.st_mode))
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def visible_name(name: str) -> str:

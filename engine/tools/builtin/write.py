@@ -9,7 +9,8 @@ import attrs
 from engine.errors import ToolError
 from engine.threads import to_thread
 from engine.tools.builtin.changes import whole_text
-from engine.tools.builtin.files import TextFile, replace_file, resolve
+from engine.tools.builtin.commit import replace_file
+from engine.tools.builtin.files import TextFile, resolve
 from engine.tools.builtin.texts import counted, description, metadata
 from engine.tools.context import ToolContext
 from engine.tools.schema import doc

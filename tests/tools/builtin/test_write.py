@@ -13,7 +13,7 @@ import trio
 
 from engine.errors import ToolError
 from engine.tools.builtin import files
-from engine.tools.builtin.files import replace_file
+from engine.tools.builtin.commit import replace_file
 from engine.tools.builtin.write import WRITE, Write, write
 from engine.tools.context import ToolContext
 from engine.tools.spec import Need
