@@ -165,7 +165,7 @@ class AnthropicReader:
         index = _index(event)
         kind = text(content, "type")
         if (left_open := self._blocks.pop(index, None)) is not None:
-            self._close(left_open, out)
+            self._leave(left_open, out)
         block = _Block(kind, self._new_id(content if kind == "tool_use" else {}), content)
         self._blocks[index] = block
         match kind:
@@ -210,12 +210,16 @@ class AnthropicReader:
 
     def _finish(self, out: list[StreamEvent]) -> None:
         for block in self._blocks.values():
-            if block.kind in {"text", "thinking", "redacted_thinking"}:
-                self._close(block, out)
+            self._leave(block, out)
         self._blocks.clear()
         raw = self._stop_reason
         out.append(Finished(FINISH_REASONS.get(raw or "", "unknown"), raw, self._detail))
         self.is_over = True
+
+    def _leave(self, block: _Block, out: list[StreamEvent]) -> None:
+        """Close a block that was not stopped, unless it has to be whole."""
+        if block.kind in {"text", "thinking", "redacted_thinking"}:
+            self._close(block, out)
 
     def _close(self, block: _Block, out: list[StreamEvent]) -> None:
         match block.kind:

@@ -114,6 +114,7 @@ def test_thinking_keeps_its_signature() -> None:
     content = {"type": "thinking", "thinking": "", "signature": ""}
     deltas = [
         {"type": "thinking_delta", "thinking": "hm"},
+        {"type": "thinking_delta", "thinking": ""},
         {"type": "signature_delta", "signature": "si"},
         {"type": "signature_delta", "signature": "g"},
     ]
@@ -172,6 +173,24 @@ def test_ids_are_unique_within_an_answer() -> None:
     ids = [event.id for event in events if isinstance(event, ToolCallStarted)]
     assert ids[0] == "t"
     assert len(set(ids)) == 3
+
+
+def test_a_block_that_opens_while_another_of_its_number_is_open_ends_that() -> None:
+    first, second = block(0, {"type": "text", "text": "a"}, stop=False), block(0, {"type": "text", "text": "b"})
+    events = whole(START, *first, *second, {"type": "content_block_stop", "index": 9}, *end("end_turn"))
+    assert events[:-1] == [
+        TextStarted("0"),
+        TextChunk("0", "a"),
+        TextDone("0"),
+        TextStarted("1"),
+        TextChunk("1", "b"),
+        TextDone("1"),
+    ]
+
+
+def test_a_call_is_not_whole_because_another_block_takes_its_number() -> None:
+    events = whole(START, *tool(0, "t", '{"a', stop=False), *tool(0, "u", "{}"), *end("tool_use"))
+    assert [event for event in events if isinstance(event, ToolCallDone)] == [ToolCallDone("u")]
 
 
 def test_an_id_that_looks_like_one_of_ours_is_not_given_twice() -> None:
@@ -529,6 +548,15 @@ KINDS = ["message_start", "content_block_start", "content_block_delta", "content
 )
 def test_no_host_can_make_it_raise_anything_else(events: list[tuple[str, dict[str, object]]]) -> None:
     decode([sse(*({"type": kind, **fields} for kind, fields in events))])
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["content", "usage", "stop_reason", "error", "stop_details"]), JSON | st.lists(JSON)
+    )
+)
+def test_nor_can_one_that_does_not_stream(message: dict[str, object]) -> None:
+    read_document(json.dumps(message).encode())
 
 
 # -- any cut of the bytes -----------------------------------------------------------

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,7 +32,7 @@ from engine.errors import (
 )
 from engine.ids import MessageId, PartId
 from engine.messages import TextPart, Transcript, Usage, UserMessage
-from engine.model import ModelInfo, ModelRequest, Ping, StreamEvent, TextChunk, TextStarted, UsageReported
+from engine.model import Finished, ModelInfo, ModelRequest, Ping, StreamEvent, TextChunk, TextStarted, UsageReported
 from engine.providers.anthropic import wire
 from engine.providers.auth import KeyAuth
 from engine.providers.endpoint import Endpoint
@@ -397,6 +399,27 @@ async def test_an_answer_that_was_not_streamed() -> None:
         assert words(await ask(model)) == "hello"
 
     await with_raw_host(reply_of("application/json; charset=utf-8", message), use)
+
+
+async def test_an_answer_that_comes_byte_by_byte() -> None:
+    """The frames of its chunks too."""
+    events = b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\ndata: {"type":"message_stop"}\n\n'
+    body = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (events[:20], events[20:])) + b"0\r\n\r\n"
+
+    async def handle(stream: trio.SocketStream) -> None:
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await stream.receive_some()
+        await stream.send_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        for place in range(len(body)):
+            await stream.send_all(body[place : place + 1])
+            await trio.testing.wait_all_tasks_blocked()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, handle, 0, host="127.0.0.1"))
+        model = model_at(f"http://127.0.0.1:{listener.socket.getsockname()[1]}")
+        assert await ask(model) == [Finished("stop", "end_turn")]
+        await model.aclose()
+        nursery.cancel_scope.cancel(reason="the test is over")
 
 
 async def test_a_stream_needs_no_content_type() -> None:
