@@ -45,6 +45,9 @@ from engine.tools.spill import SpillStore
 from engine.trace import NoTrace
 from engine.turn import Turn
 
+if typing.TYPE_CHECKING:
+    from engine.tools.jobs import TaskFunction
+
 
 class SystemClock:
     """The machine's clock."""
@@ -252,6 +255,8 @@ class Engine:
         self._closed = True
         cause = Cause(kind="left", reason="aborted", detail="the engine was closed")
         ending = [run for session in self._sessions.values() if (run := session.end_turn(cause)) is not None]
+        for session in self._sessions.values():
+            session.end_jobs()
         for scope in (*self._serving, *self._beside):
             scope.cancel(reason="the engine was closed")
         try:
@@ -418,6 +423,13 @@ class Engine:
         self._nursery.start_soon(_run_beside, work, scope, self._beside, name=name)
         return scope
 
+    async def start_task(self, task: TaskFunction, *, name: str) -> None:
+        """Start a task in the engine's nursery, and return when it says that it has started. A checkpoint.
+
+        If cancelled, so is the task, and it is waited for. Raises `EngineClosed`, and what the task raised until then.
+        """
+        await self._check_open().start(task, name=name)
+
     def registry_of(self, tools: Iterable[Tool]) -> Registry:
         """Return a session's tools. Raises `ConfigError`. Not a checkpoint."""
         return _registry(tools)
@@ -431,6 +443,7 @@ class Engine:
     def forget(self, child: Session) -> None:
         """A sub-agent is done: its session is in the store, and `open_session` finds it there. Not a checkpoint."""
         self._sessions.pop(child.id, None)
+        child.end_jobs()
         child.journal.close()
 
     def choices_of(self, model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:

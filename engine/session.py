@@ -44,6 +44,7 @@ from engine.turn import Turn
 if TYPE_CHECKING:
     from engine.nursery.ledger import Entry
     from engine.service import Engine
+    from engine.tools.jobs import Jobs
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 CHILD_SHARE = 0.8
@@ -92,6 +93,7 @@ class Session:
     _choices: tuple[str | Model, ...] = attrs.field(alias="choices")
     _active: TurnRun | None = attrs.field(default=None, init=False)
     _resting: trio.CancelScope | None = attrs.field(default=None, init=False)
+    _jobs: Jobs | None = attrs.field(default=None, init=False)
 
     @property
     def id(self) -> SessionId:
@@ -261,6 +263,21 @@ class Session:
         return self._questions
 
     @property
+    def jobs(self) -> Jobs:
+        """Its background jobs."""
+        if self._jobs is None:
+            # Imported here: most sessions have none, and processes cost an import.
+            from engine.tools.jobs import Jobs
+
+            self._jobs = Jobs(self._engine.start_task, self._tell_of_job)
+        return self._jobs
+
+    def end_jobs(self) -> None:
+        """End its background jobs, for good. Not a checkpoint; their tasks are over a moment later."""
+        if self._jobs is not None:
+            self._jobs.close()
+
+    @property
     def desk(self) -> Desk:
         """Where its hooks are asked outside of turns."""
         return Desk(self._settings.hook_timeout, self._notice)
@@ -393,6 +410,10 @@ class Session:
         if parent is None and self._active is None and self._hooks.idle:
             tell = partial(tell_idle, self._hooks, self.desk, self._journal, result)
             self._resting = self._engine.run_beside(tell, name=f"idle hooks of {self.id}")
+
+    def _tell_of_job(self, text: str) -> None:
+        if not self._journal.is_closed:
+            self._notice("info", "job_ended", text)
 
     def _notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
         self._journal.append(Notice(level=level, code=code, text=text))

@@ -28,6 +28,7 @@ from engine.tools.spill import Spills
 if TYPE_CHECKING:
     from engine.nursery.ledger import Entry
     from engine.nursery.step import Step
+    from engine.tools.jobs import Jobs
 
 CauseKind = Literal["finished", "user", "left", "host", "limit", "rejected", "doom", "crashed"]
 
@@ -43,7 +44,12 @@ class Cause:
 
 
 class AgentRunner(Protocol):
-    """Runs sub-agents; the session provides it."""
+    """Runs sub-agents, and what else outlives a call; the session provides it."""
+
+    @property
+    def jobs(self) -> Jobs:
+        """The background jobs of the turn's session."""
+        ...
 
     async def run_agent(
         self, run: TurnRun, entry: Entry, prompt: str, *, model: str | None, system: str | None, steps: int | None

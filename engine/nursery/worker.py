@@ -47,6 +47,7 @@ from engine.tools.spill import READER, Spills
 if TYPE_CHECKING:
     from engine.nursery.ledger import Entry
     from engine.nursery.step import Step
+    from engine.tools.jobs import Jobs
 
 DOOM_QUESTION = "doom_loop"
 _SOURCES: dict[AnswerKind, str] = {
@@ -179,6 +180,10 @@ class _Call:
     @property
     def spills(self) -> Spills | None:
         return self.step.run.spills if self.step.run.registry.get(READER) is not None else None
+
+    @property
+    def jobs(self) -> Jobs:
+        return self.step.run.agents.jobs
 
     @property
     def context(self) -> ToolContext:

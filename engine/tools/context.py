@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple, Unpack
 
 import attrs
 import trio
@@ -14,6 +14,9 @@ from engine.locks import Locks
 from engine.threads import to_thread
 from engine.tools.spec import Need
 from engine.tools.spill import Spills
+
+if TYPE_CHECKING:
+    from engine.tools.jobs import Jobs
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -31,6 +34,11 @@ class CallHost(Protocol):
     @property
     def spills(self) -> Spills | None:
         """What the tree of sessions has kept of long outputs."""
+        ...
+
+    @property
+    def jobs(self) -> Jobs:
+        """The background jobs of the session."""
         ...
 
     def progress(self, message: str, output: str) -> None:
@@ -84,6 +92,11 @@ class ToolContext:
         Most tools don't need it: what they return is cut, and kept, if it is too long.
         """
         return self._host.spills
+
+    @property
+    def jobs(self) -> Jobs:
+        """The background jobs of the session."""
+        return self._host.jobs
 
     def progress(self, message: str = "", *, output: str = "") -> None:
         """Say how far the tool is; *output* is kept and shown if it is aborted. Not a checkpoint.

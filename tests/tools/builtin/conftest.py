@@ -6,13 +6,19 @@ from pathlib import Path
 
 import attrs
 import pytest
+import trio
 
 from engine.events import AnswerKind, Choice, SharedContext, TurnResult
 from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
 from engine.tools.context import ToolContext, Words
+from engine.tools.jobs import Jobs, TaskFunction
 from engine.tools.spec import Need
 from engine.tools.spill import Spills, SpillStore
+
+
+async def _no_nursery(task: TaskFunction, *, name: str) -> None:
+    raise AssertionError("a background job needs the fixture `background`")
 
 
 @attrs.define
@@ -20,6 +26,11 @@ class Listener:
     shown: list[str] = attrs.field(factory=list)
     locks: Locks = attrs.field(factory=Locks)
     spills: Spills | None = None
+    notices: list[str] = attrs.field(factory=list)
+    jobs: Jobs = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.jobs = Jobs(_no_nursery, self.notices.append)
 
     def progress(self, message: str, output: str) -> None:
         self.shown.append(output)
@@ -49,6 +60,17 @@ def ctx(tmp_path: Path, listener: Listener, request: pytest.FixtureRequest) -> T
         shared=SharedContext(cwd=str(tmp_path)),
         host=listener,
     )
+
+
+@pytest.fixture
+def background(listener: Listener, nursery: trio.Nursery) -> Jobs:
+    """Let background jobs run in a nursery which the test cancels at its end."""
+
+    async def start_task(task: TaskFunction, *, name: str) -> None:
+        await nursery.start(task, name=name)
+
+    listener.jobs = Jobs(start_task, listener.notices.append)
+    return listener.jobs
 
 
 NOBODY = 65534

@@ -1,0 +1,71 @@
+"""How a command line is run: by bash, in surroundings in which nothing waits for a person."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from signal import Signals
+from typing import Final
+
+from engine.tools.process import Finished
+
+# Added to the environment of the engine.
+ENVIRONMENT: Final[Mapping[str, str]] = {
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    # An editor would wait for ever. `true` takes the text that is proposed, if there is one.
+    "EDITOR": "true",
+    "VISUAL": "true",
+    "GIT_EDITOR": "true",
+    "GIT_TERMINAL_PROMPT": "0",
+    "SSH_ASKPASS_REQUIRE": "never",
+    # A status that is looked at must not stand in the way of a commit that the user makes meanwhile.
+    "GIT_OPTIONAL_LOCKS": "0",
+    # What is printed is seen now, and not when there are 8 KiB of it.
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+def argv(command: str) -> list[str]:
+    """Return what runs a command line."""
+    return ["bash", "-c", command]
+
+
+def environment() -> dict[str, str]:
+    """Return the environment in which it runs."""
+    return {**os.environ, **ENVIRONMENT}
+
+
+def marker(session_id: str, call_id: str = "") -> str:
+    """Return the marker of a call's processes, by which they are found wherever they went.
+
+    Without a call, it is what the markers of all the session's calls begin with: so what a crash left of a session
+    is found by `reap(lambda mark: mark.startswith(marker(session_id)))`.
+    """
+    return f"{session_id}/{call_id}".replace(":", "_")
+
+
+def ending_of(finished: Finished, timeout: float = 0.0) -> str:
+    """Say in a few words how a command ended."""
+    if finished.timed_out:
+        return f"ended at its timeout of {timeout:g} s"
+    if finished.cause == "cancel":
+        return "stopped"
+    if finished.signal is not None:
+        return f"killed by {_signal_name(finished.signal)}"
+    return f"exit code {finished.exit_code}"
+
+
+def survivors_of(finished: Finished) -> str:
+    """Say who could not be ended."""
+    pids = ", ".join(str(stray.pid) for stray in finished.survivors) or "unknown"
+    return f"[some of its processes could not be ended and may still run; pids: {pids}]"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
