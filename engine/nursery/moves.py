@@ -216,7 +216,8 @@ def _after_failure(state: LoopState, outcome: StepOutcome, failure: Failure) -> 
             return Continue(reason="signature_retry", state=attrs.evolve(state, signature_retried=True), keep=False)
         case "auth":
             # Another model may have another key.
-            return Stop(reason="auth_failed", detail=failure.message, keep=outcome.has_content, is_exhausted=True)
+            stop = Stop(reason="auth_failed", detail=failure.message, keep=outcome.has_content, is_exhausted=True)
+            return _fall_back(state, failure) or stop
         case "filtered":
             return Stop(reason="content_filter", detail=failure.message, keep=outcome.has_content)
         case _:
@@ -253,10 +254,20 @@ def _again(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
             delay=delay,
             status=failure.message,
         )
-    if state.model_index + 1 < state.model_count:
-        fresh = attrs.evolve(state, model_index=state.model_index + 1, retry=RetryBudget(0, state.retry.waited))
-        return Continue(reason="model_fallback", state=fresh, keep=False, status=failure.message)
-    return attrs.evolve(_failed(outcome, failure), is_exhausted=True)
+    return _fall_back(state, failure) or attrs.evolve(_failed(outcome, failure), is_exhausted=True)
+
+
+def _fall_back(state: LoopState, failure: Failure) -> Continue | None:
+    """Return the move to the next model of the chain; None: there is none."""
+    if state.model_index + 1 >= state.model_count:
+        return None
+    fresh = attrs.evolve(
+        state,
+        model_index=state.model_index + 1,
+        retry=RetryBudget(0, state.retry.waited),
+        signature_retried=False,
+    )
+    return Continue(reason="model_fallback", state=fresh, keep=False, status=failure.message)
 
 
 def _failed(outcome: StepOutcome, failure: Failure) -> Stop:

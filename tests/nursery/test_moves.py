@@ -418,9 +418,19 @@ def test_each_model_has_its_own_retries_and_the_last_error_is_told() -> None:
         "provider_error",
     ]
     assert reasons(state(model_count=2), [failed("fatal")] * 9) == ["model_fallback", "provider_error"]
+    # Another model may have another key.
+    assert reasons(state(model_count=2), [failed("auth")] * 9) == ["model_fallback", "auth_failed"]
 
 
-@pytest.mark.parametrize("kind", ["auth", "filtered", "overflow", "media"])
+def test_each_model_may_be_asked_once_without_old_thinking() -> None:
+    script = [failed("signature"), failed("fatal"), failed("signature"), failed("signature")]
+    assert reasons(state(model_count=2), script) == [
+        *["signature_retry", "model_fallback", "signature_retry"],
+        "provider_error",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["filtered", "overflow", "media"])
 def test_another_model_is_no_remedy_for_what_is_wrong_here(kind: FailureKind) -> None:
     assert isinstance(transition(state(model_count=2), failed(kind)), Stop)
 
