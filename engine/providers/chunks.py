@@ -53,15 +53,18 @@ class ChunkMerger:
 
     def _read_head(self, data: bytes) -> bytes:
         seen = self._begun + data
-        end = seen.find(_HEAD_END)
-        if end < 0:
-            self._begun = seen
-            self._place = "head" if len(seen) < _LARGEST_HEAD else "untouched"
+        start = 0
+        # A server may send many that are not the answer's, all at once.
+        while self._place == "head" and (end := seen.find(_HEAD_END, start)) >= 0:
+            head, start = seen[start:end], end + len(_HEAD_END)
+            if not _is_interim(head):
+                self._place = "size" if _is_chunked(head) else "untouched"
+        rest = seen[start:]
+        if self._place == "head":
+            self._begun = rest
+            self._place = "head" if len(rest) < _LARGEST_HEAD else "untouched"
             return data
-        head, rest = seen[: end + len(_HEAD_END)], seen[end + len(_HEAD_END) :]
         self._begun = b""
-        if not _is_interim(head):
-            self._place = "size" if _is_chunked(head) else "untouched"
         return data[: len(data) - len(rest)] + (self.feed(rest) if rest else b"")
 
     def _read_body(self, data: bytes) -> bytes:

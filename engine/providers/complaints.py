@@ -44,8 +44,10 @@ _RESETS = ("resets_at", "reset_at")
 # How events and objects are called that hold a complaint of any kind.
 _WRAPPERS = frozenset({"error", "response.failed", "response.error", "failed", "object", "exception"})
 
-_TITLE = re.compile(r"<(title|h1)\b[^>]*>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"<[^>]*>")
+# No pattern may look beyond the next tag: a page of beginnings without an end would be gone through from each of them.
+_TITLE = re.compile(r"<(?:title|h1)\b[^<>]*>", re.IGNORECASE)
+_TITLE_END = re.compile(r"</(?:title|h1)>", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*>")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 
 
@@ -141,8 +143,9 @@ def _document(body: bytes) -> object:
 
 def _told_by_page(page: str) -> str:
     """Return the title of a gateway's page: the rest of it helps nobody."""
-    found = _TITLE.search(page)
-    title = html.unescape(_TAG.sub(" ", found[2])).strip() if found else ""
+    begin = _TITLE.search(page)
+    end = _TITLE_END.search(page, begin.end()) if begin else None
+    title = html.unescape(_TAG.sub(" ", page[begin.end() : end.start()])).strip() if begin and end else ""
     return f'a web page instead of an answer: "{title}"' if title else "a web page instead of an answer"
 
 

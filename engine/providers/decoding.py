@@ -20,6 +20,11 @@ from engine.providers.jsonvalue import Json, as_object, loads
 from engine.providers.sse import ServerSentEvent, SseParser
 
 _LARGEST_DOCUMENT = 64 * 1024 * 1024
+# A host that never stops would fill the memory, with one event as well as with many.
+_LARGEST_STREAM = 128 * 1024 * 1024
+# What is not understood is told to people: a few names, none of them long.
+_MOST_UNREAD = 16
+_LONGEST_UNREAD = 64
 
 
 class Reader(Protocol):
@@ -72,6 +77,7 @@ class StreamDecoder:
 
     _reader: Reader
     _framing: Framing
+    _size: int = attrs.field(default=0, init=False)
     _failure: ProviderError | None = attrs.field(default=None, init=False)
 
     @property
@@ -89,8 +95,11 @@ class StreamDecoder:
         if self._failure is not None:
             raise self._failure
         out: list[StreamEvent] = []
+        self._size += len(data)
         try:
             self._read(self._framing.feed(data), out)
+            if self._size > _LARGEST_STREAM and not self.is_over:
+                raise _too_large(self._reader)
         except ProviderError as failure:
             self._fail(failure, out)
         return _with_unread(self._reader, out)
@@ -153,7 +162,7 @@ class DocumentDecoder:
         self._pieces.append(data)
         self._size += len(data)
         if self._size > _LARGEST_DOCUMENT:
-            self._failure = ProviderProtocolError(f"{self._reader.host}: the answer is larger than anything sensible")
+            self._failure = _too_large(self._reader)
             raise self._failure
         return []
 
@@ -189,6 +198,10 @@ def decoder_for(reader: Reader, content_type: str) -> StreamDecoder | DocumentDe
             return None
 
 
+def _too_large(reader: Reader) -> ProviderProtocolError:
+    return ProviderProtocolError(f"{reader.host}: the answer is larger than anything sensible")
+
+
 def cut_short(host: str) -> ConnectionBroken:
     """Return the error for an answer that has no end."""
     return ConnectionBroken(f"{host}: the stream ended in the middle of the answer", retryable=True)
@@ -203,8 +216,19 @@ def _end(reader: Reader, out: list[StreamEvent]) -> None:
 def _with_unread(reader: Reader, out: list[StreamEvent]) -> list[StreamEvent]:
     """Tell, before the answer's last event, what was not understood in it."""
     if reader.is_over and reader.ignored and out and isinstance(out[-1], Finished):
-        out[-1:-1] = [Unread(kind, count) for kind, count in sorted(reader.ignored.items())]
+        out[-1:-1] = [Unread(kind, count) for kind, count in sorted(_shown(reader.ignored).items())]
     return out
+
+
+def _shown(ignored: Counter[str]) -> Counter[str]:
+    """Return *ignored* with short names, and all kinds beyond a few counted as one."""
+    if len(ignored) <= _MOST_UNREAD and all(len(kind) <= _LONGEST_UNREAD for kind in ignored):
+        return ignored
+    shown: Counter[str] = Counter()
+    for kind, count in sorted(ignored.items()):
+        short = kind if len(kind) <= _LONGEST_UNREAD else f"{kind[:_LONGEST_UNREAD]}…"
+        shown[short if short in shown or len(shown) < _MOST_UNREAD else "others"] += count
+    return shown
 
 
 def _parsed(data: str | bytes, host: str) -> Json:

@@ -35,6 +35,12 @@ def test_what_came_together_is_one_chunk() -> None:
     assert merged(HEAD + body, chunk(b"e") + END) == [HEAD + chunk(b"abc" + b"d" * 300), chunk(b"e") + END]
 
 
+def test_any_number_of_heads_may_come_before_the_answer_s() -> None:
+    early = b"HTTP/1.1 103 Early\r\n\r\n"
+    assert merged(early * 5_000 + HEAD + chunk(b"a") + chunk(b"b")) == [early * 5_000 + HEAD + chunk(b"ab")]
+    assert merged(early * 5_000 + HEAD[:9], HEAD[9:] + END) == [early * 5_000 + HEAD[:9], HEAD[9:] + END]
+
+
 def test_no_byte_of_an_event_waits_for_another() -> None:
     half = chunk(b"first") + b"b\r\nsec"
     assert merged(HEAD, half, b"ond", b" hal", b"f", b"\r", b"\n") == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -293,6 +294,13 @@ FORMS: dict[str, tuple[int, object, dict[str, str], type[ProviderError], str]] =
         ModelNotFound,
         "Host: a web page instead of an answer (HTTP 404)",
     ),
+    "a page that begins headings and ends none": (
+        502,
+        b"<h1>" * 16_000,
+        {},
+        Overloaded,
+        "Host: a web page instead of an answer (HTTP 502)",
+    ),
     "nothing": (500, b"", {}, Overloaded, "Host: no reason given (HTTP 500)"),
     "bytes": (502, b"\x1f\x8b\x08\x00\xff\xfe", {}, Overloaded, "Host: no reason given (HTTP 502)"),
     "an empty object": (400, {}, {}, InvalidRequest, "Host: no reason given (HTTP 400)"),
@@ -472,3 +480,15 @@ def test_nothing_foreign_raises(status: int, document: object, body: bytes, as_t
     assert str(error).startswith("Host: ")
     assert "\n" not in str(error)
     assert str(stream_failure("Host", document)).startswith("Host: ")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [b"<h1>" * 16_000, b"<h1 " * 16_000, b"<title>" + b"<" * 64_000 + b"</title>", b"<title>" + b"<b>" * 20_000],
+    ids=["headings", "unfinished", "brackets", "tags"],
+)
+def test_no_page_holds_everybody_up(page: bytes) -> None:
+    """It is read in the event loop."""
+    began = time.process_time()
+    refused(502, page, {})
+    assert time.process_time() - began < 0.3

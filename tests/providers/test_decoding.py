@@ -286,3 +286,33 @@ def test_any_cut_gives_the_same_events_and_the_same_failure(
         assert other_events == events
         assert repr(other_error) == repr(error)
     assert (error is None) == (events != [] and isinstance(events[-1], Finished))
+
+
+# -- a host that never stops ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [[b"data: ", *[b"x" * 30] * 4], [b"data: x\n" * 4] * 4, [sse(word("a"))] * 9, [b": ping\n\n" * 4] * 4],
+    ids=["one line", "many lines", "many events", "comments"],
+)
+def test_a_stream_has_a_largest_size(pieces: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "_LARGEST_STREAM", 100)
+    decoder = stream()
+    with pytest.raises(ProviderProtocolError, match="larger than anything sensible"):
+        for piece in pieces:
+            decoder.feed(piece)
+            decoder.feed(b"")
+    with pytest.raises(ProviderProtocolError):
+        decoder.close()
+
+
+def test_of_many_kinds_that_nobody_knows_a_few_are_told() -> None:
+    odd = b"".join(sse({"type": f"odd{number:03}"}) for number in range(100))
+    (events, error) = play(stream(), [odd, sse({"type": "x" * 1_000}), sse(END)])
+    told = [event for event in events if isinstance(event, Unread)]
+    assert error is None
+    assert [event.kind for event in told] == [*(f"odd{number:03}" for number in range(16)), "others"]
+    assert sum(event.count for event in told) == 101
+    (events, error) = play(stream(), [sse({"type": "x" * 1_000}), sse(END)])
+    assert [event for event in events if isinstance(event, Unread)] == [Unread(f"{'x' * 64}…", 1)]
