@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 
+import attrs
 import httpx
 import trio
 
@@ -21,6 +22,14 @@ from engine.providers.wire import Body
 
 # Longer than a server needs that is there; a session can't begin before.
 _PATIENCE = 2.0
+# The list of a gateway with hundreds of models is far smaller.
+_LARGEST = 16 * 1024 * 1024
+
+
+@attrs.frozen
+class _Answer:
+    status: int
+    body: bytes
 
 
 async def learn(endpoint: Endpoint, asking: Asking, model: str, info: ModelInfo) -> ModelInfo:
@@ -36,7 +45,7 @@ async def learn(endpoint: Endpoint, asking: Asking, model: str, info: ModelInfo)
 
 async def served(endpoint: Endpoint, patience: float) -> tuple[str, ...] | None:
     """Return the models that a server names; None if nobody answers in *patience* seconds. A checkpoint."""
-    answer: httpx.Response | None = None
+    answer: _Answer | None = None
     with trio.move_on_after(patience):
         answer = await _ask(endpoint, MODELS)
     await trio.lowlevel.checkpoint()
@@ -46,22 +55,40 @@ async def served(endpoint: Endpoint, patience: float) -> tuple[str, ...] | None:
     return tuple(sorted({name for row in rows if (name := text(row, "id"))}))
 
 
-async def _ask(endpoint: Endpoint, question: Question) -> httpx.Response | None:
-    """Return the answer; None if there is none. A checkpoint."""
+async def _ask(endpoint: Endpoint, question: Question) -> _Answer | None:
+    """Return the answer; None if there is none, or no end of it. A checkpoint."""
     base = endpoint.base_url
     # A server's own ways of answering stand beside the version, not below it.
     url = f"{base if question.is_versioned else base.removesuffix('/v1')}{question.path}"
-    headers = {"accept": "application/json", **endpoint.headers}
+    # What would be decompressed here might have no end.
+    headers = {"accept": "application/json", "accept-encoding": "identity", **endpoint.headers}
     if question.body:
         headers["content-type"] = "application/json"
     unsigned = Unsigned(method=question.method, url=url, headers=headers, body=Body(pieces=(question.body,)))
     try:
         headers |= await endpoint.auth.headers(unsigned)
         # A connection of its own: nothing of it is left when it is cancelled.
-        async with _client(endpoint) as client:
-            return await client.request(question.method, url, content=question.body or None, headers=headers)
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError, ProviderError, ConfigError):
+        async with (
+            _client(endpoint) as client,
+            client.stream(question.method, url, content=question.body or None, headers=headers) as response,
+        ):
+            return await _read(response)
+    # ImportError: a proxy of a kind that httpx reads only with an extra.
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError, ImportError, ProviderError, ConfigError):
         return None
+
+
+async def _read(response: httpx.Response) -> _Answer | None:
+    """Return the answer with its whole body; None if it is larger than any that helps. A checkpoint."""
+    pieces: list[bytes] = []
+    size = 0
+    with trio.CancelScope() as scope:
+        async for piece in response.aiter_raw():
+            pieces.append(piece)
+            size += len(piece)
+            if size > _LARGEST:  # the next read is cancelled, which closes the generators in between
+                scope.cancel(reason="the answer is too large")
+    return None if size > _LARGEST else _Answer(response.status_code, b"".join(pieces))
 
 
 def _client(endpoint: Endpoint) -> httpx.AsyncClient:
@@ -73,11 +100,11 @@ def _client(endpoint: Endpoint) -> httpx.AsyncClient:
     )
 
 
-def _json(answer: httpx.Response | None) -> object:
+def _json(answer: _Answer | None) -> object:
     """Return what an answer says; None if that is nothing."""
-    if answer is None or answer.status_code != 200:
+    if answer is None or answer.status != 200:
         return None
     try:
-        return loads(answer.content)
+        return loads(answer.body)
     except ValueError:
         return None

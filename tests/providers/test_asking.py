@@ -10,6 +10,7 @@ import trio
 
 from engine.config import Config, HostConfig, ModelConfig, Prices
 from engine.model import ModelInfo
+from engine.providers import asking
 from engine.providers.asking import served
 from engine.providers.auth import KeyAuth, NoAuth
 from engine.providers.endpoint import Endpoint
@@ -251,3 +252,24 @@ def test_what_is_not_told_stays() -> None:
     assert learned(info, Told()) == info
     assert learned(info, Told(parallel=4, prices={"price_input": 9.0})) == info
     assert learned(info, Told(context=1)) == attrs.evolve(info, context=1, output=1, is_known=True)
+
+
+async def test_a_large_answer_is_left(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "_LARGEST", 1_000_000)
+    listed = {"data": [{"id": "m", "max_model_len": 4_096, "x": "y" * 100}]}
+    assert (await learn(nursery, JsonServer({"GET /v1/models": listed}), "vllm/m")).context == 4_096
+    large = JsonServer({"GET /v1/models": {**listed, "more": "z" * 20_000_000}})
+    assert not (await learn(nursery, large, "vllm/m")).is_known
+
+
+async def test_a_compressed_answer_is_not_asked_for(nursery: trio.Nursery) -> None:
+    server = JsonServer({})
+    await learn(nursery, server, "vllm/m")
+    assert {request.headers["accept-encoding"] for request in server.requests} == {"identity"}
+
+
+async def test_a_proxy_that_can_t_be_used_is_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What asks for an answer says what is wrong with it."""
+    monkeypatch.setenv("ALL_PROXY", "socks5://localhost:1")
+    endpoint = Endpoint(base_url="http://gpu.example/v1", auth=NoAuth())
+    assert await served(endpoint, 0.5) is None
