@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import quote
@@ -54,10 +55,11 @@ class Endpoint:
 
         What a host has masked itself ("sk-ab***yz") is left: it opens nothing, and tells which key it was.
         """
+        forms = {form for secret in self.auth.secrets if secret for form in (secret, quote(secret, safe=""))}
+        if not forms:
+            return text
         # The longest first: one secret may be a part of another.
-        for secret in sorted(filter(None, self.auth.secrets), key=len, reverse=True):
-            text = text.replace(secret, "[key]").replace(quote(secret, safe=""), "[key]")
-        return text
+        return re.sub("|".join(map(re.escape, sorted(forms, key=len, reverse=True))), "[key]", text)
 
     def hide_key(self, error: ProviderError) -> ProviderError:
         """Return *error* with every secret cut out of its text."""

@@ -122,6 +122,8 @@ def split_name(name: str, config: Config) -> tuple[Host, str]:
     prefix, _, own_name = name.partition("/")
     host = host_named(prefix, config)
     if host is not None and own_name:
+        if not {".", ".."}.isdisjoint(own_name.split("/")):  # in the path of a request it would name another one
+            raise UnknownModel(f"no model has a name like {name!r}: it has a part which is only dots")
         return host, own_name
     raise UnknownModel(f"no host answers to the model name {name!r}: {_advice(prefix, own_name, name, config)}")
 

@@ -8,6 +8,8 @@ import pytest
 from engine.config import Config, HostConfig, ModelConfig, Prices
 from engine.errors import ConfigError, UnknownModel
 from engine.model import ModelOptions
+from engine.providers.auth import KeyAuth, NoAuth, WithHeaders
+from engine.providers.endpoint import Endpoint
 from engine.providers.host_table import BY_NAME
 from engine.providers.registry import resolve, split_name, why_not
 
@@ -37,6 +39,9 @@ LAB = Config(
         ("antropic/claude-sonnet-4-5", "did you mean anthropic"),
         ("open-router/gpt-5", "did you mean openrouter"),
         ("model", "`engine models` lists the hosts"),
+        ("bedrock/..", "only dots"),
+        ("google/../../x", "only dots"),
+        ("openrouter/a/./b", "only dots"),
         ("", "write host/model"),
         ("anthropic", "anthropic is a host; write a model's name after it, for example anthropic/claude-sonnet-4-5"),
         ("anthropic/", "anthropic is a host"),
@@ -206,3 +211,10 @@ def test_one_host_imports_one_wire_format(host: str) -> None:
     assert "httpx" in used
     assert wires_of(used) == {BY_NAME[host].wire}
     assert "asyncio" not in used
+
+
+def test_what_is_hidden_is_hidden_once() -> None:
+    """A short key may be a part of the word that stands for it."""
+    endpoint = Endpoint(base_url="http://x", auth=WithHeaders(KeyAuth("k", "key"), {"a": "e/y"}))
+    assert endpoint.hide("the key e/y, e%2Fy") == "the [key] [key], [key]"
+    assert Endpoint(base_url="http://x", auth=NoAuth()).hide("the key") == "the key"
