@@ -44,8 +44,9 @@ async def attach(source: str | os.PathLike[str] | bytes, *, media_type: str = ""
         return attachment(source, media_type=media_type, name=name)
     try:
         data = await to_thread(_read, source)
-    except OSError as error:
-        raise ConfigError(f"can't attach {os.fspath(source)}: {error.strerror or error}") from error
+    except (OSError, RuntimeError) as error:  # the latter: `~somebody`, who has no home here
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise ConfigError(f"can't attach {os.fspath(source)}: {reason or error}") from error
     return attachment(data, media_type=media_type, name=name or PurePath(source).name)
 
 

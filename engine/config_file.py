@@ -93,7 +93,10 @@ def load_config(path: str | Path | None, env: Mapping[str, str]) -> Config:
         ConfigError: for a file that is named and can't be read, and for one that says what can't be.
     """
     named = path or env.get(VARIABLE, "").strip()
-    file = Path(named).expanduser() if named else usual_path()
+    try:
+        file = Path(named).expanduser() if named else usual_path()
+    except RuntimeError as error:  # `~somebody`, who has no home here
+        raise ConfigError(f"can't read the configuration file {named}: {error}") from error
     try:
         text = file.read_bytes()
     except FileNotFoundError as error:
@@ -119,8 +122,10 @@ def read_config(text: bytes, source: str) -> Config:
         document = tomllib.loads(text.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{source} is not UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # of numbers that nobody can count to as well
         raise ConfigError(f"{source} is no valid TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{source} is nested too deeply") from error
     for section in document:
         if section not in _SECTIONS:
             raise ConfigError(f"{source}: there is no section [{section}]: {known(section, _SECTIONS)}")

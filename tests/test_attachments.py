@@ -60,6 +60,7 @@ async def test_a_path_is_read_and_gives_its_name(tmp_path: Path) -> None:
     ("source", "words"),
     [
         ("/nowhere/at/all.png", "can't attach /nowhere/at/all.png: No such file or directory"),
+        ("~nobody-of-this-name/x.png", "can't attach ~nobody-of-this-name/x.png: "),
         (b"", "it is empty"),
         (b"?", "media_type="),
         (b"\x89PNG\r\n\x1a\n" + b"x" * LARGEST, "larger than 32 MB"),

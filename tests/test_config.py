@@ -15,6 +15,7 @@ from engine.config import AgentConfig, Config, Defaults, HostConfig, ModelConfig
 from engine.config_file import load_config, read_config
 from engine.errors import ConfigError
 from engine.model import ModelOptions
+from engine.providers.registry import resolve
 
 CANARY = "sk-canary-2718281828459045"
 
@@ -297,3 +298,20 @@ def test_the_reference_names_every_field(section: str, kind: type[attrs.AttrsIns
     if "options" in fields:  # in a file they stand beside the others
         fields = fields - {"options"} | {field.name for field in attrs.fields(ModelOptions)}
     assert told == fields
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("a = " + "[" * 50_000, "nested too deeply"), ("a = " + "1" * 6_000, "no valid TOML")],
+    ids=["depth", "digits"],
+)
+def test_what_python_can_t_read_is_no_crash(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=f"config.toml is {words}"):
+        read_config(text.encode(), "config.toml")
+
+
+def test_a_home_that_nobody_has() -> None:
+    with pytest.raises(ConfigError, match="can't read the configuration file ~nobody-of-this-name/x: "):
+        load_config("~nobody-of-this-name/x", {})
+    with pytest.raises(ConfigError, match="local:~nobody-of-this-name/x: "):
+        resolve("local:~nobody-of-this-name/x", {})

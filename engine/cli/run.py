@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -103,7 +104,9 @@ def parse(arguments: list[str]) -> Options:
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; asks nobody")
     add_model_flags(parser)
     given = parser.parse_args(arguments)
-    cwd = Path(given.cwd).expanduser()
+    cwd = Path(given.cwd)
+    with suppress(RuntimeError):  # `~somebody`, who has no home here
+        cwd = cwd.expanduser()
     if not cwd.is_dir():
         parser.error(f"--cwd: {given.cwd} is no folder")
     task = _read_task() if given.task == "-" else given.task
@@ -140,6 +143,8 @@ def _read_task() -> str:
 
 async def _run(options: Options) -> int:
     """Run the task to its end. Always a checkpoint. Raises `ConfigError` for what can't work."""
+    # Before signals are caught: a pipe that nobody writes to must not keep who presses Ctrl-C.
+    attachments = [await attach(path) for path in options.attachments]
     keyboard = None if options.as_json else Keyboard.open()
     settings = Settings(
         limits=options.limits,
@@ -161,7 +166,6 @@ async def _run(options: Options) -> int:
                 session = await eng.create_session(
                     cwd=options.cwd, model=options.model.models, agent=options.model.agent
                 )
-                attachments = [await attach(path) for path in options.attachments]
                 async with trio.open_nursery() as nursery:
                     watch = _Watch(options, session, keyboard, Output.to(sys.stdout))
                     nursery.start_soon(watch.output.run)

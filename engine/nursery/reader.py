@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.errors import ProviderError, ProviderProtocolError, StreamTimeout
+from engine.errors import EngineError, ProviderError, ProviderProtocolError, StreamTimeout
 from engine.exceptions import describe, is_group, split
 from engine.nursery.retry import Failure, failure_of, timed
 from engine.nursery.vet import vet
@@ -57,7 +57,9 @@ def _foreign(error: BaseException) -> Failure:
         found = next((e for e in found.exceptions if isinstance(e, ProviderError)), found)
     if isinstance(found, ProviderError):
         return failure_of(found)
-    return Failure(kind="fatal", message=f"the provider failed: {describe(error)}")
+    # Our own words need no name of a class before them.
+    reason = str(found) if isinstance(found, EngineError) else describe(error)
+    return Failure(kind="fatal", message=f"the provider failed: {reason}")
 
 
 async def _receive_all(step: Step) -> None:

@@ -37,6 +37,8 @@ def new_client(endpoint: Endpoint, connect_timeout: float) -> httpx.AsyncClient:
         )
     except (ValueError, ImportError, OSError, httpx.InvalidURL) as error:
         reason = _PASSWORD.sub("://[secret]@", str(error))
+        if isinstance(error, OSError):  # it does not say which file
+            reason += " (SSL_CERT_FILE, SSL_CERT_DIR)"
         raise ConfigError(f"the environment's proxy or certificate settings don't work: {reason}") from None
 
 

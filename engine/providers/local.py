@@ -49,7 +49,10 @@ def local_model(
 
     Raises `ConfigError` where there is no such file, or the extra is missing.
     """
-    path = Path(name.removeprefix(PREFIX)).expanduser().absolute()
+    try:
+        path = Path(name.removeprefix(PREFIX)).expanduser().absolute()
+    except RuntimeError as error:  # `~somebody`, who has no home here
+        raise ConfigError(f"{name}: {error}") from error
     if not path.is_file():
         raise ConfigError(f"{name}: there is no file {path}")
     if find_spec("xllamacpp") is None:

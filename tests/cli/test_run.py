@@ -137,6 +137,28 @@ def test_an_attachment(engine: Start, tmp_path: Path) -> None:
     assert "engine run: can't attach nowhere.png: No such file or directory" in command.output
 
 
+def test_an_attachment_that_never_comes_can_be_interrupted(engine: Start, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.pdf")
+    command = engine("run", "echo", "--attach", "pipe.pdf")
+    writer = -1
+    while writer < 0:
+        try:
+            writer = os.open(tmp_path / "pipe.pdf", os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads it yet
+            assert command.process.poll() is None, command.output
+            time.sleep(0.02)
+    command.send(signal.SIGINT)
+    assert command.wait() == 130
+    os.close(writer)
+    assert command.output == ""
+
+
+def test_a_home_that_nobody_has(engine: Start) -> None:
+    command = engine("run", "hello", "--cwd", "~nobody-of-this-name")
+    assert command.wait() == 2
+    assert "--cwd: ~nobody-of-this-name is no folder" in command.output
+
+
 def test_another_model_goes_on_when_the_first_fails_for_good(engine: Start) -> None:
     command = engine("run", "unless sonnet", "--fallback", "anthropic/claude-haiku-4-5")
     assert command.wait() == 0, command.output

@@ -198,6 +198,6 @@ async def test_through_a_proxy_to_a_host_of_one_s_own_authority(
 
 async def test_authorities_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
-    assert "certificate settings" in await failure_of("https://models.example", ConfigError)
+    assert "(SSL_CERT_FILE, SSL_CERT_DIR)" in await failure_of("https://models.example", ConfigError)
     (tmp_path / "none.pem").write_text("nonsense")
     assert "certificate settings" in await failure_of("https://models.example", ConfigError)
