@@ -1,0 +1,162 @@
+"""`glob`: find files by name."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import attrs
+from attrs.validators import ge, le, max_len, min_len
+
+from engine.errors import ToolError
+from engine.tools.builtin.files import resolve
+from engine.tools.builtin.halting import to_halting_thread
+from engine.tools.builtin.places import MAX_PATTERN_CHARS, Place, Wanted, folder_at, narrowed, read_need, start_of
+from engine.tools.builtin.texts import counted, description, metadata
+from engine.tools.context import ToolContext
+from engine.tools.globs import is_magic
+from engine.tools.pure_search import Job
+from engine.tools.ripgrep import Searcher, find_searcher
+from engine.tools.schema import doc
+from engine.tools.searching import Found, Scope, search
+from engine.tools.spec import Need, ToolOutput, tool
+
+LIMIT: Final = 100
+MAX_LIMIT: Final = 1_000
+MAX_BYTES: Final = 40_960
+TIMEOUT: Final = 60.0
+# More files than these are not sorted by time: each has to be asked for it.
+MAX_HELD_BYTES: Final = 40_000_000
+
+
+@attrs.frozen(kw_only=True)
+class Glob:
+    """Arguments of `glob`."""
+
+    pattern: Annotated[str, doc('what the paths look like: "*.py", "src/**/*.{ts,tsx}"')] = attrs.field(
+        validator=[min_len(1), max_len(MAX_PATTERN_CHARS)]
+    )
+    path: Annotated[str, doc("the folder to look in, relative to the working directory or absolute")] = "."
+    sort: Annotated[Literal["newest", "path"], doc("the order of the files")] = "newest"
+    limit: Annotated[int, doc("how many files to return at most")] = attrs.field(
+        default=LIMIT, validator=[ge(1), le(MAX_LIMIT)]
+    )
+    include_ignored: Annotated[bool, doc("whether to find what .gitignore excludes, too")] = False
+
+
+async def glob(args: Glob, ctx: ToolContext) -> ToolOutput:
+    """Find files by name. A checkpoint; if cancelled, the program that looks for them is ended first."""
+    return await glob_with(await find_searcher(), args, ctx)
+
+
+async def _need(args: Glob, ctx: ToolContext) -> Need:
+    return await ctx.to_thread(_needed, args, ctx.cwd)
+
+
+GLOB = tool(name="glob", description=description("glob"), read_only=True, need=_need, direction="head")(glob)
+
+
+async def glob_with(
+    searcher: Searcher, args: Glob, ctx: ToolContext, *, timeout: float = TIMEOUT, held: int = MAX_HELD_BYTES
+) -> ToolOutput:
+    """Do what `glob` does with the given program and bounds. A checkpoint; if cancelled, the program is ended first."""
+    place, wanted = await ctx.to_thread(_where, args, ctx.cwd)
+    scope = Scope(
+        folder=str(place.folder),
+        in_repository=place.in_repository,
+        wanted=wanted,
+        skip=0,
+        take=args.limit,
+        held=held,
+        timeout=timeout,
+        marker=ctx.call_id,
+    )
+    found = await search(searcher, Job(pattern=None, names=wanted.hint, include_ignored=args.include_ignored), scope)
+    paths = [hit.path for hit in found.hits]
+    by_time = args.sort == "newest" and found.everything is not None
+    if by_time and found.everything:
+        everything = [hit.path for hit in found.everything]
+        paths = await to_halting_thread(lambda halted: newest(place.folder, everything, args.limit, halted))
+    if not paths:
+        return await ctx.to_thread(_nothing, args, ctx.cwd, found, timeout)
+    return _report(args, [place.path(path) for path in paths], found, timeout, by_time=by_time)
+
+
+def newest(folder: Path, paths: Sequence[bytes], count: int, halted: Callable[[], bool]) -> list[bytes]:
+    """Return the *count* files that were changed last, the last one first; those of one time stay in their order."""
+    root = os.fsencode(folder)
+
+    def changed() -> list[tuple[int, int]]:
+        times: list[tuple[int, int]] = []
+        for index, path in enumerate(paths):
+            if halted():
+                break
+            try:
+                times.append((-os.lstat(os.path.join(root, path)).st_mtime_ns, index))  # noqa: PTH118 - Path has no bytes
+            except OSError:  # it went away meanwhile
+                continue
+        return times
+
+    return [paths[index] for _, index in heapq.nsmallest(count, changed())]
+
+
+def _where(args: Glob, cwd: str) -> tuple[Place, Wanted]:
+    return narrowed(cwd, folder_at(cwd, args.path), args.pattern)
+
+
+def _needed(args: Glob, cwd: str) -> Need:
+    try:
+        return read_need(cwd, start_of(resolve(cwd, args.path), args.pattern)[0])
+    except (ToolError, ValueError):  # the call itself tells what is wrong
+        return Need(permission="read", patterns=(args.path,))
+
+
+def _report(args: Glob, paths: Sequence[str], found: Found, timeout: float, *, by_time: bool) -> ToolOutput:
+    room = MAX_BYTES
+    shown: list[str] = []
+    for path in paths:
+        room -= len(path.encode(errors="replace")) + 1
+        if room < 0 and shown:
+            break
+        shown.append(path)
+    has_more = found.has_more or len(shown) < len(paths)
+    total = "more" if found.total is None else f"{found.total:,}"
+    order = "the newest first" if by_time else "by path"
+    count = f"{len(shown):,} of {total} files are shown" if has_more else counted(len(shown), "file")
+    notes = [f"({count}, {order}{'; more are available: narrow the pattern or raise the limit' if has_more else ''})"]
+    if args.sort == "newest" and not by_time:
+        notes.append("(They are too many to be sorted by time.)")
+    return ToolOutput(
+        text="\n".join([*shown, *notes, *_troubles(found, timeout)]),
+        failed=found.timed_out,
+        is_cut=True,
+        metadata=metadata(
+            counted(found.total, "file") if found.total is not None else f"more than {len(shown):,} files",
+            files=found.total,
+            timed_out=found.timed_out,
+        ),
+    )
+
+
+def _nothing(args: Glob, cwd: str, found: Found, timeout: float) -> ToolOutput:
+    left_out = "" if args.include_ignored else " (what ignore files exclude was not searched)"
+    notes = [] if found.timed_out else [f"No file matches {args.pattern}{left_out}."]
+    if not is_magic(args.pattern) and Path(resolve(cwd, args.path), args.pattern).is_dir():
+        notes.append(f"{args.pattern} is a folder: {args.pattern}/** finds the files in it, and list shows it.")
+    return ToolOutput(
+        text="\n".join([*notes, *_troubles(found, timeout)]),
+        failed=found.timed_out,
+        metadata=metadata("no files", files=0, timed_out=found.timed_out),
+    )
+
+
+def _troubles(found: Found, timeout: float) -> list[str]:
+    notes: list[str] = []
+    if found.timed_out:
+        notes.append(f"(The search was ended after {timeout:g} s, before all was searched. Look in a smaller folder.)")
+    if found.unreadable:
+        notes.append("(Some folders could not be read.)")
+    return notes

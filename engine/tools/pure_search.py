@@ -1,0 +1,314 @@
+"""A searcher in pure Python that takes ripgrep's place: a program of its own, with ripgrep's output.
+
+It is a process because Python's matcher can take for ever and holds the interpreter's
+lock meanwhile: a thread with such a pattern could not be cancelled, and would stop the
+whole engine. A process is ended like any other.
+
+It reads one JSON object from its only argument (see `Job`), and writes, as `rg` with
+`engine.tools.ripgrep`'s options does:
+
+- names: `./path`, NUL;
+- counts: `./path`, NUL, the number of matching lines;
+- lines: `./path`, NUL, `number column offset text` with unit separators (0x1f) between, or `number-offset-text` for context.
+
+Exit code 0: found, 1: nothing found, 2: a wrong pattern, or something could not be read.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import json
+import os
+import re
+import stat
+import sys
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, Final
+
+import attrs
+
+from engine.tools.globs import glob_regex
+from engine.tools.rust_regex import PatternError, translated
+from engine.tools.walk import files, start, without_waiting
+
+MAX_LINE_BYTES: Final = 16_777_216
+MAX_WHOLE_BYTES: Final = 134_217_728
+BINARY_WARNING: Final = b': WARNING: stopped searching binary file after match (found "\\0" byte around offset %d)\n'
+
+_BLOCK_BYTES: Final = 65_536
+_UTF16: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+@attrs.frozen(kw_only=True)
+class Job:
+    """What to search for, in the working directory.
+
+    Attributes:
+        pattern: a regular expression of Rust's; None: list the files.
+        literal: it is a plain text instead.
+        ignore_case: whether capitals count.
+        multiline: whether it may span lines.
+        counts: write the numbers of matching lines only; not with `multiline`.
+        before: lines of context before a match.
+        after: and after it.
+        max_columns: longer lines are cut.
+        names: globs of file names, without a slash; if there are any, only files that one of them fits.
+        only: the one file to search, if not all.
+        include_ignored: search what ignore files exclude, too.
+    """
+
+    pattern: str | None
+    literal: bool = False
+    ignore_case: bool = False
+    multiline: bool = False
+    counts: bool = False
+    before: int = 0
+    after: int = 0
+    max_columns: int = 0
+    names: Sequence[str] = ()
+    only: str = ""
+    include_ignored: bool = False
+
+
+@attrs.define(eq=False)
+class Searcher:
+    """Does a job and writes what it finds."""
+
+    job: Job
+    out: BinaryIO
+    has_found: bool = False
+    has_failed: bool = False
+
+    def run(self, root: str) -> int:
+        """Search the folder *root*; return the exit code. Raises `PatternError`."""
+        search = self._search()
+        if self.job.only:
+            search(os.fsencode(root), os.fsencode(self.job.only))
+        else:
+            folder = start(os.fsencode(root), include_ignored=self.job.include_ignored)
+            wanted = re.compile("|".join(map(glob_regex, self.job.names)), re.DOTALL)
+            for path in files(folder, self._failed):
+                if wanted.match(os.fsdecode(path.rpartition(b"/")[2])):
+                    search(folder.path, path)
+        return 2 if self.has_failed else 0 if self.has_found else 1
+
+    def _search(self) -> Callable[[bytes, bytes], object]:
+        job = self.job
+        if job.pattern is None:
+            return self._name
+        regex = _compiled(
+            translated(job.pattern, literal=job.literal, ignore_case=job.ignore_case, multiline=job.multiline)
+        )
+        matches = _matches_in_whole if job.multiline else _matches_by_line
+
+        def search(root: bytes, path: bytes) -> None:
+            try:
+                with open(os.path.join(root, path), "rb", opener=without_waiting) as file:  # noqa: PTH118 - Path has no bytes
+                    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                        self._file(b"./" + path, matches(regex, file))
+            except OSError as error:
+                self._failed(error)
+
+        return search
+
+    def _name(self, _root: bytes, path: bytes) -> None:
+        self.has_found = True
+        self.out.write(b"./%s\0" % path)
+
+    def _failed(self, _error: OSError) -> None:
+        self.has_failed = True
+
+    def _file(self, path: bytes, lines: Iterator[Line | NulFound]) -> None:
+        if self.job.counts:
+            self._count(path, lines)
+            return
+        wrote = False
+        waiting: deque[Line] = deque(maxlen=self.job.before)
+        after = 0
+        for line in lines:
+            if isinstance(line, NulFound):
+                if wrote:
+                    self.out.write(path + BINARY_WARNING % line.offset)
+                return
+            if line.column:
+                for earlier in waiting:
+                    self._write(path, earlier)
+                waiting.clear()
+                self._write(path, line)
+                wrote = self.has_found = True
+                after = self.job.after
+            elif after:
+                after -= 1
+                self._write(path, line)
+            elif self.job.before:
+                waiting.append(line)
+
+    def _write(self, path: bytes, line: Line) -> None:
+        text = line.text
+        if self.job.max_columns and len(text) > self.job.max_columns:
+            text = (
+                text[: 4 * self.job.max_columns].decode(errors="replace")[: self.job.max_columns].encode() + b" [...]"
+            )
+        if line.column:
+            self.out.write(b"%s\0%d\x1f%d\x1f%d\x1f%s\n" % (path, line.number, line.column, line.offset, text))
+        else:
+            self.out.write(b"%s\0%d-%d-%s\n" % (path, line.number, line.offset, text))
+
+    def _count(self, path: bytes, lines: Iterator[Line | NulFound]) -> None:
+        count = 0
+        for line in lines:
+            if isinstance(line, NulFound):
+                return
+            count += line.column > 0
+        if count:
+            self.has_found = True
+            self.out.write(b"%s\0%d\n" % (path, count))
+
+
+@attrs.frozen
+class Line:
+    """A line of a file.
+
+    Attributes:
+        number: counted from 1.
+        offset: where it begins, in bytes.
+        column: where the first match in it begins, in bytes, counted from 1; 0: nothing matches.
+        text: without the line end.
+    """
+
+    number: int
+    offset: int
+    column: int
+    text: bytes
+
+
+@attrs.frozen
+class NulFound:
+    """The file is binary, so none of it counts."""
+
+    offset: int
+
+
+def _matches_by_line(regex: re.Pattern[str], file: BinaryIO) -> Iterator[Line | NulFound]:
+    """Yield all lines of a file, until its first NUL."""
+    offset = 0
+    for number, line in enumerate(_lines(_utf8(file)), 1):
+        nul = line.find(b"\0")
+        if nul >= 0:
+            yield NulFound(offset + nul)
+            return
+        text = line.decode("utf-8", "surrogateescape")
+        match = regex.search(text)
+        if match and match.start() == len(text) and text.endswith("\n"):
+            match = None  # that is where the next line begins
+        column = len(_encoded(text[: match.start()])) + 1 if match else 0
+        yield Line(number, offset, column, line.removesuffix(b"\n"))
+        offset += len(line)
+
+
+def _matches_in_whole(regex: re.Pattern[str], file: BinaryIO) -> Iterator[Line | NulFound]:
+    """Yield all lines of a file; a match may span several."""
+    data = b"".join(_bounded(_utf8(file)))
+    nul = data.find(b"\0", 0, _BLOCK_BYTES)
+    if nul >= 0:
+        yield NulFound(nul)
+        return
+    if not data:
+        return
+    starts = [0, *(found.end() for found in re.finditer(rb"\n", data))]
+    if starts[-1] == len(data):
+        starts.pop()
+    columns: dict[int, int] = {}
+    for low, high in _spans(regex, data.decode("utf-8", "surrogateescape")):
+        first, last = bisect_right(starts, low) - 1, bisect_right(starts, max(low, high - 1)) - 1
+        if low >= len(data) and low > 0 and data.endswith(b"\n"):
+            continue  # behind the last line end there is no line
+        columns.setdefault(first, low - starts[first] + 1)
+        for index in range(first + 1, last + 1):
+            columns.setdefault(index, columns[first])
+        if b"\0" in data[starts[first] : high]:
+            yield NulFound(low)
+            return
+    for index, begin in enumerate(starts):
+        end = starts[index + 1] if index + 1 < len(starts) else len(data)
+        text = data[begin:end].removesuffix(b"\n")
+        yield Line(index + 1, begin, columns.get(index, 0), text)
+
+
+def _spans(regex: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the matches are, in bytes."""
+    chars = position = 0
+    for match in regex.finditer(text):
+        position += len(_encoded(text[chars : match.start()]))
+        chars = match.start()
+        yield position, position + len(_encoded(match[0]))
+
+
+def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield lines with their ends; a giant one in pieces."""
+    parts: list[bytes] = []
+    for block in blocks:
+        *lines, rest = block.split(b"\n")
+        for line in lines:
+            yield b"".join((*parts, line, b"\n"))
+            parts.clear()
+        parts.append(rest)
+        if len(parts) * _BLOCK_BYTES > MAX_LINE_BYTES:
+            yield b"".join(parts)
+            parts.clear()
+    if any(parts):
+        yield b"".join(parts)
+
+
+def _bounded(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the blocks of a file that has to be held as a whole. Raises `OSError` for a giant."""
+    size = 0
+    for block in blocks:
+        size += len(block)
+        if size > MAX_WHOLE_BYTES:
+            raise OSError(errno.EFBIG, "too large to be searched as a whole")
+        yield block
+
+
+def _utf8(file: BinaryIO) -> Iterator[bytes]:
+    """Yield a file's bytes as UTF-8: without a byte order mark, and UTF-16 if its mark says so."""
+    block = file.read(_BLOCK_BYTES)
+    encoding = _UTF16.get(block[:2])
+    if encoding is None:
+        yield block.removeprefix(codecs.BOM_UTF8)
+        while block := file.read(_BLOCK_BYTES):
+            yield block
+        return
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    block = block[2:]
+    while block:
+        yield decoder.decode(block).encode("utf-8", "replace")
+        block = file.read(_BLOCK_BYTES)
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _compiled(regex: str) -> re.Pattern[str]:
+    try:
+        return re.compile(regex)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise PatternError(f"it is too much for Python's regular expressions ({error})") from error
+
+
+def main() -> None:
+    """Do the job that the last argument describes, in the working directory, and exit."""
+    job = Job(**json.loads(sys.argv[-1]))
+    try:
+        with io.BufferedWriter(io.FileIO(sys.stdout.fileno(), "wb", closefd=False), _BLOCK_BYTES) as out:
+            code = Searcher(job, out).run(".")
+    except PatternError as error:
+        sys.stderr.write(f"{error}\n")
+        code = 2
+    sys.exit(code)

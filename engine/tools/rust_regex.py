@@ -1,0 +1,417 @@
+r"""Ripgrep's regular expressions in Python's dialect, for machines without ripgrep.
+
+The syntax is that of Rust's `regex`, matching by lines, `\r\n` as a line end too. What
+means the same is passed on, what is written differently is rewritten, and what Python
+can't say is refused with a text that names it: an answer is ripgrep's or none.
+
+The text to match was decoded with `surrogateescape`: a byte that is no UTF-8 is a lone
+surrogate, and nothing but the byte itself matches it, as in Rust. `\w`, `\d` and `\b` go
+by Python's tables of Unicode, which differ from Rust's in combining marks and in a few
+numerals.
+
+Rejected: trusting to what both have in common. `a++`, `[[a]]`, `\Z`, `$` before a final
+newline are valid in both and mean different things.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+MAX_DEPTH: Final = 100
+MAX_REPEATS: Final = 100_000
+
+_LAST: Final = 0x10FFFF
+_NOT_TEXT: Final = r"\ud800-\udfff"
+_CONTROLS: Final = {"a": 7, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
+_HEX_DIGITS: Final = {"x": 2, "u": 4, "U": 8}
+_LINE_ENDS: Final = ((10, 10), (13, 13))
+_SURROGATES: Final = (0xD800, 0xDFFF)
+
+Ranges = list[tuple[int, int]]
+
+_SPACE: Final[Ranges] = [
+    *((9, 13), (32, 32), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)),
+    *((0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)),
+]
+_UPPER: Final = (65, 90)
+_LOWER: Final = (97, 122)
+_DIGIT: Final = (48, 57)
+_POSIX: Final[dict[str, Ranges]] = {
+    "alnum": [_DIGIT, _UPPER, _LOWER],
+    "alpha": [_UPPER, _LOWER],
+    "ascii": [(0, 127)],
+    "blank": [(9, 9), (32, 32)],
+    "cntrl": [(0, 31), (127, 127)],
+    "digit": [_DIGIT],
+    "graph": [(33, 126)],
+    "lower": [_LOWER],
+    "print": [(32, 126)],
+    "punct": [(33, 47), (58, 64), (91, 96), (123, 126)],
+    "space": [(9, 13), (32, 32)],
+    "upper": [_UPPER],
+    "word": [_DIGIT, _UPPER, (95, 95), _LOWER],
+    "xdigit": [_DIGIT, (65, 70), (97, 102)],
+}
+_WORD_EDGES: Final = {
+    "start": r"\b(?=\w)",
+    "end": r"\b(?<=\w)",
+    "start-half": r"(?<!\w)",
+    "end-half": r"(?!\w)",
+}
+_NOT_BOTH: Final = "look-ahead and look-behind are not supported"
+_NEEDS_RIPGREP: Final = "can't be used here, because ripgrep is not installed"
+
+
+class PatternError(ValueError):
+    """A pattern that is wrong, or that can't be translated; the text says why and where."""
+
+
+def translated(pattern: str, *, literal: bool = False, ignore_case: bool = False, multiline: bool = False) -> str:
+    """Return *pattern* in Python's dialect. Raises `PatternError`.
+
+    Without *multiline* the result is for texts of one line each, with its end, which
+    it never matches; with it for whole texts, and a dot matches line ends.
+    """
+    parser = _Parser(pattern, multiline, _Flags(ignore_case=ignore_case))
+    return parser.literal() if literal else parser.whole()
+
+
+@attrs.frozen
+class _Flags:
+    """What `(?…)` has set."""
+
+    ignore_case: bool = False
+    dot_all: bool = True
+    swap_greed: bool = False
+
+
+@attrs.define
+class _Class:
+    """What stands in brackets: code points, and shorthands that only Python can spell out."""
+
+    ranges: Ranges = attrs.field(factory=list[tuple[int, int]])
+    shorthands: list[str] = attrs.field(factory=list[str])
+
+
+@attrs.define(eq=False)
+class _Parser:
+    """Reads a pattern once, from left to right, and writes the translation."""
+
+    text: str
+    multiline: bool
+    flags: _Flags
+    at: int = 0
+    depth: int = 0
+    names: set[str] = attrs.field(factory=set[str])
+
+    def literal(self) -> str:
+        """Return the text itself as an expression."""
+        return "".join(self._char(ord(char)) for char in self.text)
+
+    def whole(self) -> str:
+        """Return the whole pattern as an expression."""
+        translation = self._alternatives()
+        if self.at < len(self.text):
+            raise self._error("unopened group")
+        return translation
+
+    # -- the structure ---------------------------------------------------------------------
+
+    def _alternatives(self) -> str:
+        branches: list[str] = []
+        while True:
+            branches.append(self._sequence())
+            if not self._take("|"):
+                return "|".join(branches)
+
+    def _sequence(self) -> str:
+        items: list[str] = []
+        can_repeat = False
+        while self.at < len(self.text) and self.text[self.at] not in "|)":
+            if self.text[self.at] in "*+?{":
+                if not can_repeat:
+                    raise self._error("repetition operator missing expression")
+                items[-1] = f"(?:{items[-1]}){self._repetition()}"
+                continue
+            item = self._item()
+            can_repeat = item is not None
+            if item is not None:
+                items.append(item)
+        return "".join(items)
+
+    def _repetition(self) -> str:
+        if self._take("{"):
+            match = re.compile(r"([0-9]+)(,([0-9]*))?\}").match(self.text, self.at)
+            if match is None:
+                raise self._error("a repetition has the form {2}, {2,} or {2,5}; a plain brace is written \\{")
+            self.at = match.end()
+            low, high = int(match[1]), int(match[3] or match[1])
+            if high < low or high > MAX_REPEATS:
+                raise self._error("the counts of a repetition are the wrong way round, or too large")
+            count = match[0].removesuffix("}")
+            operator = f"{{{count}}}"
+        else:
+            operator = self.text[self.at]
+            self.at += 1
+        is_lazy = self._take("?")
+        return operator + ("?" if is_lazy is not self.flags.swap_greed else "")
+
+    def _item(self) -> str | None:
+        """Return what stands here; None for flags, which match nothing and can't be repeated."""
+        char = self.text[self.at]
+        self.at += 1
+        match char:
+            case "(":
+                return self._group()
+            case "[":
+                return self._brackets()
+            case "\\":
+                return self._escape()
+            case ".":
+                return f"[^{_NOT_TEXT}]" if self.multiline and self.flags.dot_all else rf"[^\r\n{_NOT_TEXT}]"
+            case "^":
+                return r"(?:\A|(?<=\n)|(?<=\r)(?!\n))"
+            case "$":
+                return r"(?:\Z|(?=\r)|(?<!\r)(?=\n))"
+            case _:
+                return self._char(ord(char))
+
+    def _group(self) -> str | None:
+        outer = self.flags
+        if self._take("?") and not self._take_name():
+            flags = self._flag_letters()
+            if self._take(")"):
+                self.flags = flags  # until the end of the group around it
+                return None
+            self.at += 1  # the colon
+            self.flags = flags
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self._error("too many groups in one another")
+        inner = self._alternatives()
+        if not self._take(")"):
+            raise self._error("unclosed group")
+        self.depth -= 1
+        self.flags = outer
+        return f"(?:{inner})"
+
+    def _take_name(self) -> bool:
+        """Take the name of a group, if it has one. What it captures is of no use here, so the name is dropped."""
+        if self.text.startswith(("=", "!", "<=", "<!"), self.at):
+            raise self._error(_NOT_BOTH)
+        match = re.compile(r"P?<([A-Za-z_][A-Za-z0-9_.\[\]]*)>").match(self.text, self.at)
+        if match is None:
+            return False
+        if match[1] in self.names:
+            raise self._error("duplicate capture group name")
+        self.names.add(match[1])
+        self.at = match.end()
+        return True
+
+    def _flag_letters(self) -> _Flags:
+        match = re.compile(r"([imsUuxR]*)(?:-([imsUuxR]+))?(?=[:)])").match(self.text, self.at)
+        if match is None or (not match[0] and self.text[self.at] == ")"):
+            raise self._error("unrecognized flag")
+        on, off = match[1], match[2] or ""
+        if len({*on, *off}) < len(on + off):
+            raise self._error("duplicate flag")
+        if "x" in on or not {"m", "u", "R"}.isdisjoint(off):
+            raise self._error(f"the flags {match[0]} {_NEEDS_RIPGREP}")
+        self.at = match.end()
+        return _Flags(
+            ignore_case=_switched(self.flags.ignore_case, "i", on, off),
+            dot_all=_switched(self.flags.dot_all, "s", on, off),
+            swap_greed=_switched(self.flags.swap_greed, "U", on, off),
+        )
+
+    # -- characters ------------------------------------------------------------------------
+
+    def _char(self, code: int) -> str:
+        if chr(code) in "\r\n" and not self.multiline:
+            raise self._error("a line end is not allowed here")
+        char = chr(code)
+        if not self.flags.ignore_case or char.lower() == char.upper():
+            return re.escape(char)
+        # Python's i has two more cases than Rust's: the Turkish ones.
+        return "[iI]" if char in "iI" else f"(?i:{re.escape(char)})"
+
+    def _escape(self) -> str:
+        start = self.at
+        char = self._next("an escape")
+        if char in "bB<>":
+            return self._word_edge(char)
+        if char in "Az":
+            raise self._error(f"\\{char} {_NEEDS_RIPGREP}; use ^ or $")
+        shorthand = self._shorthand(char)
+        if shorthand is not None:
+            return self._class_regex(shorthand, negated=False)
+        self.at = start
+        return self._char(self._escaped_char())
+
+    def _word_edge(self, char: str) -> str:
+        if char in "<>":
+            return _WORD_EDGES["start" if char == "<" else "end"]
+        if char == "B":
+            return rf"(?!\b)(?<![{_NOT_TEXT}])(?![{_NOT_TEXT}])"  # in Rust it is nowhere beside what is no text
+        match = re.compile(r"\{([a-z-]+)\}").match(self.text, self.at)
+        if match is None:
+            return r"\b"
+        if match[1] not in _WORD_EDGES:
+            raise self._error("unrecognized word boundary")
+        self.at = match.end()
+        return _WORD_EDGES[match[1]]
+
+    def _shorthand(self, char: str) -> _Class | None:
+        if char in "pP":
+            raise self._error(f"\\{char} (Unicode classes) {_NEEDS_RIPGREP}")
+        if char in "dDwW":
+            return _Class(shorthands=[f"\\{char}"])
+        if char in "sS":
+            return _Class(_SPACE if char == "s" else _complement(_SPACE))
+        return None
+
+    def _escaped_char(self) -> int:
+        """Return the character that an escape stands for, inside of brackets or outside."""
+        char = self._next("an escape")
+        if char in _CONTROLS:
+            return _CONTROLS[char]
+        if char in _HEX_DIGITS:
+            return self._hexadecimal(_HEX_DIGITS[char])
+        if char in "0123456789":
+            raise self._error("backreferences are not supported")
+        if not char.isascii() or char.isalnum():
+            raise self._error(f"unrecognized escape sequence \\{char}")
+        return ord(char)
+
+    def _hexadecimal(self, digits: int) -> int:
+        match = re.compile(rf"\{{([0-9A-Fa-f]+)\}}|([0-9A-Fa-f]{{{digits}}})").match(self.text, self.at)
+        code = int(match[1] or match[2], 16) if match else _LAST + 1
+        if match is None or code > _LAST or 0xD800 <= code <= 0xDFFF:
+            raise self._error("invalid hexadecimal escape")
+        self.at = match.end()
+        return code
+
+    # -- brackets --------------------------------------------------------------------------
+
+    def _brackets(self) -> str:
+        start = self.at
+        negated = self._take("^")
+        found = _Class()
+        while self._take("-"):
+            found.ranges.append((45, 45))
+        if not found.ranges and self._take("]"):
+            found.ranges.append((93, 93))
+        while not self._take("]"):
+            if self.at >= len(self.text):
+                self.at = start
+                raise self._error("unclosed character class")
+            self._member(found)
+        return self._class_regex(found, negated=negated)
+
+    def _member(self, found: _Class) -> None:
+        if self.text.startswith(("&&", "--", "~~"), self.at):
+            raise self._error(f"&&, -- and ~~ in brackets {_NEEDS_RIPGREP}")
+        if self.text[self.at] == "[":
+            self._posix(found)
+            return
+        low = self._bound(found)
+        if low is None:
+            return
+        # A hyphen before the closing bracket is itself; two are an operator, refused above.
+        if self.text.startswith("-", self.at) and self.text[self.at + 1 : self.at + 2] not in {"]", "-", ""}:
+            self.at += 1
+            high = self._bound(None)
+            if high is None or high < low:
+                raise self._error("invalid character class range")
+            found.ranges.append((low, high))
+        else:
+            found.ranges.append((low, low))
+
+    def _bound(self, shorthands: _Class | None) -> int | None:
+        """Return one character; None for a shorthand, which is added to *shorthands*."""
+        char = self._next("a class")
+        if char == "[" and shorthands is None:
+            raise self._error(f"classes within classes {_NEEDS_RIPGREP}")
+        if char != "\\":
+            return ord(char)
+        start = self.at
+        shorthand = self._shorthand(self._next("an escape"))
+        if shorthand is None:
+            self.at = start
+            return self._escaped_char()
+        if shorthands is None:
+            return None
+        shorthands.ranges += shorthand.ranges
+        shorthands.shorthands += shorthand.shorthands
+        return None
+
+    def _posix(self, found: _Class) -> None:
+        match = re.compile(r"\[:(\^?)([a-z]+):\]").match(self.text, self.at)
+        if match is None or match[2] not in _POSIX:
+            raise self._error(f"classes within classes {_NEEDS_RIPGREP}")
+        self.at = match.end()
+        ranges = _POSIX[match[2]]
+        found.ranges += _complement(ranges) if match[1] else ranges
+
+    def _class_regex(self, found: _Class, *, negated: bool) -> str:
+        """Return the expression for a class. Bytes that are no text are in none, line ends only in a text of many lines."""
+        ranges = _without(found.ranges, [_SURROGATES] if self.multiline else [_SURROGATES, *_LINE_ENDS])
+        if not ranges and not found.shorthands and not negated:
+            raise self._error("a line end is not allowed here")
+        never = _NOT_TEXT if self.multiline else rf"\r\n{_NOT_TEXT}"
+        members = "".join(f"{_code(low)}-{_code(high)}" for low, high in ranges) + "".join(found.shorthands)
+        if negated:
+            regex = f"[^{members}{never}]"
+        elif {r"\D", r"\W"}.isdisjoint(found.shorthands):
+            regex = f"[{members}]"
+        else:
+            regex = f"(?![{never}])[{members}]"
+        if not self.flags.ignore_case:
+            return regex
+        has_turkish_i = any(low <= code <= high for low, high in ranges for code in (0x130, 0x131))
+        if negated or has_turkish_i or found.shorthands:
+            return f"(?i:{regex})"
+        return rf"(?![\u0130\u0131])(?i:{regex})"
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def _take(self, char: str) -> bool:
+        if self.text.startswith(char, self.at):
+            self.at += 1
+            return True
+        return False
+
+    def _next(self, where: str) -> str:
+        if self.at >= len(self.text):
+            raise self._error(f"the pattern ends within {where}")
+        self.at += 1
+        return self.text[self.at - 1]
+
+    def _error(self, what: str) -> PatternError:
+        return PatternError(f"{what} (at character {max(1, self.at)} of the pattern)")
+
+
+def _switched(value: bool, letter: str, on: str, off: str) -> bool:  # noqa: FBT001 - a flag is what this is about
+    return letter in on or (value and letter not in off)
+
+
+def _code(code: int) -> str:
+    return f"\\x{code:02x}" if code < 256 else f"\\U{code:08x}"
+
+
+def _complement(ranges: Sequence[tuple[int, int]]) -> Ranges:
+    found: Ranges = []
+    start = 0
+    for low, high in sorted(ranges):
+        if low > start:
+            found.append((start, low - 1))
+        start = max(start, high + 1)
+    return [*found, (start, _LAST)] if start <= _LAST else found
+
+
+def _without(ranges: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]) -> Ranges:
+    return _complement([*_complement(ranges), *others])

@@ -1,0 +1,348 @@
+"""Searching a folder: a program looks, and is stopped when enough was found.
+
+Files come in the order of their paths, so that the next call can go on where this one
+stopped. Ripgrep is quickest when it looks at many files at once and tells of them as it
+comes; so that is tried first, and what it found is sorted. Only where that is more
+than we care to hold it looks again, in order, and is stopped at the last one wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Final, Protocol
+
+import attrs
+import trio
+
+from engine.errors import ToolError
+from engine.tools.hits import Binary, Form, Hit, HitReader
+from engine.tools.process import Finished, run_tree
+from engine.tools.pure_search import Job
+from engine.tools.ripgrep import Searcher
+from engine.tools.spec import GRACE
+
+MAX_HELD_BYTES: Final = 8_388_608
+MAX_TOLD_BYTES: Final = 4_096
+
+_HIT_BYTES: Final = 400  # what a hit takes beside its text, about
+_KEPT_TEXT_BYTES: Final = 8_192
+# The rest of the grace is for telling how it ended, on a machine that is busy.
+_PROCESS_GRACE: Final = 0.8 * GRACE
+
+
+@attrs.frozen(kw_only=True)
+class Scope:
+    """Where to search, how long, and how much of what is found is wanted.
+
+    Attributes:
+        folder: the working directory of the search.
+        in_repository: whether it lies in a repository.
+        wanted: tells of a path below it whether the file counts.
+        skip: how many matches to leave out, of all in the order of their paths.
+        take: how many to return.
+        held: how many bytes may be held before the search is made anew, in order.
+        timeout: seconds it may take.
+        marker: names the call; see `run_tree`.
+    """
+
+    folder: str
+    in_repository: bool
+    wanted: Callable[[bytes], bool]
+    skip: int
+    take: int
+    timeout: float
+    marker: str
+    held: int = MAX_HELD_BYTES
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """What was found.
+
+    Attributes:
+        hits: the matches that were wanted and their context, sorted by path and line.
+        everything: all there is, if it could be held.
+        total: how many matches there are in all; None: more than were looked at.
+        has_more: whether there are matches behind those.
+        timed_out: whether time ran out before everything was searched.
+        unreadable: whether something could not be read.
+    """
+
+    hits: tuple[Hit, ...]
+    everything: tuple[Hit, ...] | None = None
+    total: int | None
+    has_more: bool
+    timed_out: bool
+    unreadable: bool
+
+
+async def search(searcher: Searcher, job: Job, scope: Scope) -> Found:
+    """Return what *job* finds. A checkpoint; if cancelled, the program is ended first.
+
+    Raises `ToolError` for a pattern that makes no sense, and if the program can't do it.
+    """
+    deadline = trio.current_time() + scope.timeout
+    # Only lines tell how many they are where a match may span some; ripgrep's own count counts something else.
+    tallies = job.counts and job.multiline
+    form: Form = "names" if job.pattern is None else "counts" if job.counts and not tallies else "lines"
+    if tallies:
+        job = attrs.evolve(job, counts=False, before=0, after=0, max_columns=1)
+    run = _Run(searcher, job, scope, form, deadline)
+    pile: Pile = Heap(scope.held)
+    ended = await run.into(Tally(pile) if tallies else pile)
+    if not pile.is_full:
+        hits = in_order(pile.hits)
+        shown = window(hits, scope.skip, scope.take, job)
+        total = sum(hit.is_match for hit in hits)
+        more = total > scope.skip + scope.take
+        return Found(
+            hits=shown,
+            everything=tuple(hits),
+            total=total,
+            has_more=more,
+            timed_out=ended.timed_out,
+            unreadable=ended.unreadable,
+        )
+    pile = Window(scope.skip, scope.take, scope.held)
+    ended = await run.into(Tally(pile) if tallies else pile, ordered=True)
+    return Found(
+        hits=window(pile.hits, 0, scope.take, job),
+        total=None,
+        has_more=pile.is_full,
+        timed_out=ended.timed_out,
+        unreadable=ended.unreadable,
+    )
+
+
+class Pile(Protocol):
+    """Takes hits until it is full."""
+
+    @property
+    def hits(self) -> list[Hit]:
+        """What it holds."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it needs no more."""
+        ...
+
+    def add(self, hit: Hit) -> None:
+        """Take a hit."""
+        ...
+
+    def drop(self, path: bytes) -> None:
+        """Forget the hits of that file, which is the last one."""
+        ...
+
+    def finish(self) -> None:
+        """Take note that nothing more comes."""
+        ...
+
+
+@attrs.define
+class Heap:
+    """Holds all hits, in the order in which they come, as long as there is room."""
+
+    held: int
+    hits: list[Hit] = attrs.field(factory=list[Hit], init=False)
+    _size: int = attrs.field(default=0, init=False)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for more."""
+        return self._size > self.held
+
+    def add(self, hit: Hit) -> None:
+        """Take a hit."""
+        self.hits.append(hit)
+        self._size += _HIT_BYTES + len(hit.text)
+
+    def drop(self, path: bytes) -> None:
+        """Forget the hits of that file, which is the last one."""
+        drop_last(self.hits, path)
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+
+@attrs.define
+class Window:
+    """Of hits that come in order, leaves out the first ones and holds those behind, and one more: it tells that there are more."""
+
+    skip: int
+    take: int
+    held: int
+    hits: list[Hit] = attrs.field(factory=list[Hit], init=False)
+    _skipped: int = attrs.field(default=0, init=False)
+    _skipped_in: dict[bytes, int] = attrs.field(factory=dict[bytes, int], init=False)  # the last file
+    _taken: int = attrs.field(default=0, init=False)
+    _size: int = attrs.field(default=0, init=False)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is one more than were wanted, or no room."""
+        return self._taken > self.take or self._size > self.held
+
+    def add(self, hit: Hit) -> None:
+        """Take a hit."""
+        if hit.is_match and self._skipped < self.skip:
+            self._skipped += 1
+            self._skipped_in = {hit.path: self._skipped_in.get(hit.path, 0) + 1}
+            self.hits.clear()  # its context, or that of one before it
+            return
+        self._taken += hit.is_match
+        self._size += _HIT_BYTES + len(hit.text)
+        self.hits.append(hit)
+
+    def drop(self, path: bytes) -> None:
+        """Forget the hits of that file, which is the last one, those left out included."""
+        self._taken -= drop_last(self.hits, path)
+        self._skipped -= self._skipped_in.pop(path, 0)
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+
+@attrs.define
+class Tally:
+    """Passes on one hit for each file: how many of its lines match."""
+
+    pile: Pile
+    _count: Hit | None = attrs.field(default=None, init=False)
+
+    @property
+    def hits(self) -> list[Hit]:
+        """What was passed on."""
+        return self.pile.hits
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more can be passed on."""
+        return self.pile.is_full
+
+    def add(self, hit: Hit) -> None:
+        """Count a line."""
+        if self._count is not None and self._count.path == hit.path:
+            self._count = attrs.evolve(self._count, number=self._count.number + 1)
+            return
+        self.finish()
+        self._count = Hit(path=hit.path, number=1)
+
+    def drop(self, path: bytes) -> None:
+        """Forget the count of that file, which is the last one."""
+        if self._count is not None and self._count.path == path:
+            self._count = None
+
+    def finish(self) -> None:
+        """Pass the last count on."""
+        if self._count is not None:
+            self.pile.add(self._count)
+            self._count = None
+
+
+@attrs.frozen
+class _Ended:
+    timed_out: bool = False
+    unreadable: bool = False
+
+
+@attrs.frozen(eq=False)
+class _Run:
+    """One search, which may be made twice."""
+
+    searcher: Searcher
+    job: Job
+    scope: Scope
+    form: Form
+    deadline: float
+
+    async def into(self, pile: Pile, *, ordered: bool = False) -> _Ended:
+        """Put what is found into *pile* until that is full. A checkpoint; if cancelled, the program is ended first."""
+        command = self.searcher.command(self.job, in_repository=self.scope.in_repository, ordered=ordered)
+        reader = HitReader(self.form)
+        told = bytearray()
+        finished: Finished | None = None
+        with trio.CancelScope() as enough:
+
+            def take(chunk: bytes) -> None:
+                if not pile.is_full and self._pile_up(pile, reader.feed(chunk)):
+                    enough.cancel(reason="enough was found")
+
+            try:
+                finished = await run_tree(
+                    command,
+                    cwd=self.scope.folder,
+                    marker=self.scope.marker,
+                    on_output=take,
+                    on_errors=lambda chunk: told.extend(chunk[: MAX_TOLD_BYTES - len(told)]),
+                    timeout=max(0.0, self.deadline - trio.current_time()),
+                    grace=_PROCESS_GRACE,
+                )
+            except OSError as error:  # the program or the folder went away, the pattern is too long for the system
+                raise ToolError(f"The search could not be started: {error.strerror or error}.") from error
+        if finished is None or pile.is_full:
+            return _Ended()
+        self._pile_up(pile, reader.finish())
+        pile.finish()
+        return _judged(finished, told.decode(errors="replace"))
+
+    def _pile_up(self, pile: Pile, found: Iterable[Hit | Binary]) -> bool:
+        """Put hits into *pile*; return whether it is full."""
+        for hit in found:
+            if isinstance(hit, Binary):
+                pile.drop(hit.path)
+            elif self.scope.wanted(hit.path):
+                pile.add(
+                    attrs.evolve(hit, text=hit.text[:_KEPT_TEXT_BYTES]) if len(hit.text) > _KEPT_TEXT_BYTES else hit
+                )
+            if pile.is_full:
+                return True
+        return False
+
+
+def _judged(finished: Finished, told: str) -> _Ended:
+    """Return how the program ended. Raises `ToolError` if it could not do its work."""
+    if finished.timed_out:
+        return _Ended(timed_out=True)
+    if finished.exit_code == 2 and told.strip():
+        raise ToolError(complaint(told))
+    if finished.exit_code not in {0, 1, 2}:
+        how = f"signal {finished.signal}" if finished.signal is not None else f"exit code {finished.exit_code}"
+        raise ToolError(f"The search failed ({how}). {told}".strip())
+    return _Ended(unreadable=finished.exit_code == 2)
+
+
+def complaint(told: str) -> str:
+    """Return what is wrong with a pattern, without advice about options that the model does not have."""
+    text = told.strip().removeprefix("rg: ").split("\n\n")[0].strip()
+    if "is not allowed" in text:
+        text += "\nA pattern with a line end in it needs multiline=true."
+    return f"The pattern could not be used: {text}\nTo search for a text as it is, set literal=true."
+
+
+def in_order(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits, which come file by file, with the files sorted by path."""
+    groups = [(path.split(b"/"), list(group)) for path, group in groupby(hits, key=lambda hit: hit.path)]
+    return [hit for _, group in sorted(groups, key=lambda pair: pair[0]) for hit in group]
+
+
+def window(hits: Sequence[Hit], skip: int, take: int, job: Job) -> tuple[Hit, ...]:
+    """Return *take* matches after the first *skip*, and of the other lines those that are their context."""
+    shown = [hit for hit in hits if hit.is_match][skip : skip + take]
+    if not (job.before or job.after):
+        return tuple(shown)
+    near = {
+        (hit.path, number) for hit in shown for number in range(hit.number - job.before, hit.number + job.after + 1)
+    }
+    chosen = {(hit.path, hit.number) for hit in shown}
+    return tuple(hit for hit in hits if (hit.path, hit.number) in (chosen if hit.is_match else near))
+
+
+def drop_last(hits: list[Hit], path: bytes) -> int:
+    """Remove the hits of that file from the end; return how many of them were matches."""
+    matches = 0
+    while hits and hits[-1].path == path:
+        matches += hits.pop().is_match
+    return matches
