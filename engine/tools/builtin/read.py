@@ -1,112 +1,136 @@
-"""`read`: lines of a text file, numbered."""
+"""`read`: files of all kinds that a model can read, folders, and outputs that were kept."""
 
 from __future__ import annotations
 
-from typing import Annotated, BinaryIO, Final
+import io
+from pathlib import Path
+from typing import Annotated, Final
 
 import attrs
 
 from engine.errors import ToolError
-from engine.tools.builtin.files import BOM, check_regular, looks_binary, renamed_errors, resolve
-from engine.tools.builtin.texts import counted, description, metadata
+from engine.tools.builtin.files import BOM, MAX_TEXT_BYTES, looks_binary, pattern_of, renamed_errors, resolve
+from engine.tools.builtin.read_folder import folder_output
+from engine.tools.builtin.read_image import MAX_SOURCE_BYTES, Image, image_output, picture_of
+from engine.tools.builtin.read_notebook import notebook_of
+from engine.tools.builtin.read_pdf import MAX_ATTACHED_BYTES, Pdf, pdf_output
+from engine.tools.builtin.read_source import Source, opened
+from engine.tools.builtin.read_window import MAX_BYTES, MAX_LINE_CHARS, MAX_LINES, Part, window
+from engine.tools.builtin.texts import description, metadata
 from engine.tools.context import ToolContext
+from engine.tools.file_state import note_read
 from engine.tools.schema import doc
 from engine.tools.spec import Need, ToolOutput, tool
+from engine.tools.spill import PREFIX, READER, Spills
 
-MAX_LINES: Final = 2_000
-MAX_LINE_CHARS: Final = 2_000
-MAX_BYTES: Final = 51_200
-_LINE_BYTES: Final = 4 * MAX_LINE_CHARS
+PERMISSION: Final = "read"
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 @attrs.frozen
 class Read:
     """Arguments of `read`."""
 
-    path: Annotated[str, doc("the file, relative to the working directory or absolute")]
+    path: Annotated[str, doc("the file or folder, relative to the working directory or absolute")]
     offset: Annotated[int, doc("the number of the first line to read")] = attrs.field(
         default=1, validator=attrs.validators.ge(1)
     )
     limit: Annotated[int, doc("how many lines to read at most")] = attrs.field(
         default=MAX_LINES, validator=[attrs.validators.ge(1), attrs.validators.le(MAX_LINES)]
     )
+    column: Annotated[int, doc("in a line that was cut: the character to go on with")] = attrs.field(
+        default=1, validator=attrs.validators.ge(1)
+    )
 
 
 async def read(args: Read, ctx: ToolContext) -> ToolOutput:
-    """Return a window of a text file. A checkpoint; if cancelled, the thread that reads is abandoned."""
-    return await ctx.to_thread(_read, args, ctx.cwd)
+    """Return what is in a file, or a part of it. A checkpoint.
+
+    If cancelled, the thread that reads is abandoned, and a process that takes a file
+    apart is ended.
+    """
+    if args.path.startswith(PREFIX):
+        return await ctx.to_thread(_read_kept, args, ctx.spills)
+    found = await ctx.to_thread(_read, args, ctx.cwd)
+    match found:
+        case Pdf():
+            return await pdf_output(_part(args), found, ctx)
+        case Image():
+            return await image_output(args.path, found, ctx)
+        case ToolOutput():
+            return found
 
 
-def _need(args: Read) -> Need:
-    return Need(permission="read", patterns=(args.path,))
+async def _need(args: Read, ctx: ToolContext) -> Need:
+    if args.path.startswith(PREFIX):
+        # Only what this tree of sessions has kept can be read so.
+        return Need(permission=PERMISSION, patterns=(args.path,), is_own=True)
+    try:
+        path = resolve(ctx.cwd, args.path)
+    except ToolError:  # it is no path, which the tool itself says better
+        return Need(permission=PERMISSION, patterns=(args.path,))
+    pattern = await ctx.to_thread(pattern_of, ctx.cwd, path)
+    return Need(permission=PERMISSION, patterns=(pattern,), offers=(pattern,))
 
 
 READ = tool(
-    name="read",
+    name=READER,
     description=description("read", max_lines=MAX_LINES, max_line_chars=MAX_LINE_CHARS, max_bytes=MAX_BYTES),
     read_only=True,
     need=_need,
 )(read)
 
 
-def _read(args: Read, cwd: str) -> ToolOutput:
+def _part(args: Read) -> Part:
+    return Part(args.path, args.offset, args.limit, args.column)
+
+
+def _read_kept(args: Read, spills: Spills | None) -> ToolOutput:
+    if spills is None:
+        raise ToolError("This session has kept no outputs.")
+    with spills.open(args.path.removeprefix(PREFIX)) as file:
+        shown = window(_part(args), file)
+    return ToolOutput(text=shown.text, metadata=metadata(shown.summary), is_cut=True)
+
+
+def _read(args: Read, cwd: str) -> ToolOutput | Pdf | Image:
     path = resolve(cwd, args.path)
     with renamed_errors(args.path, path):
-        size = check_regular(args.path, path).st_size
-        with path.open("rb") as file:
-            beginning = file.peek()
-            if looks_binary(beginning):
-                raise ToolError(f"{args.path} is a binary file of {size:,} bytes.")
-            if beginning.startswith(BOM):
-                file.read(len(BOM))
-            return _window(args, file)
+        if path.is_dir():
+            return folder_output(args.path, path)
+        with opened(args.path, path) as source:
+            found = _content(args, path, source)
+            digest = source.digest()
+        noted = None if digest is None else note_read(path, digest)
+    return attrs.evolve(found, modify=noted)
 
 
-def _window(args: Read, file: BinaryIO) -> ToolOutput:
-    for number in range(1, args.offset):
-        if not _next_line(file):
-            raise ToolError(
-                f"{args.path} has only {counted(number - 1, 'line')}; offset={args.offset} is behind its end."
-            )
-    shown: list[str] = []
-    room = MAX_BYTES
-    while len(shown) < args.limit:
-        line = _next_line(file)
-        if line is None:
-            return _whole(args, shown)
-        numbered = f"{args.offset + len(shown):>6}\t{line}"
-        room -= len(numbered.encode()) + 1
-        if room < 0 and shown:
-            return _part(args, shown)
-        shown.append(numbered)
-    return _part(args, shown) if file.read(1) else _whole(args, shown)
+def _content(args: Read, path: Path, source: Source) -> ToolOutput | Pdf | Image:
+    beginning = source.beginning
+    if beginning.startswith(b"%PDF-"):
+        data = source.file.read(MAX_ATTACHED_BYTES + 1)
+        return Pdf(path=path, size=source.size, data=data if len(data) <= MAX_ATTACHED_BYTES else None)
+    if picture_of(beginning) is not None:
+        return Image(path=path, size=source.size, data=source.file.read(MAX_SOURCE_BYTES))
+    if beginning.startswith(_UTF16) and b"\0" in beginning:
+        raise ToolError(f"{args.path} is a text in UTF-16, which this tool does not read. Convert it: iconv -t UTF-8.")
+    if looks_binary(beginning):
+        raise ToolError(f"{args.path} is a binary file of {source.size:,} bytes.")
+    if path.suffix == ".ipynb" and source.size <= MAX_TEXT_BYTES:
+        return _notebook(args, source)
+    if beginning.startswith(BOM):
+        source.file.read(len(BOM))
+    shown = window(_part(args), source.file)
+    return ToolOutput(text=shown.text, metadata=metadata(shown.summary), is_cut=True)
 
 
-def _whole(args: Read, shown: list[str]) -> ToolOutput:
-    """The window reaches to the end of the file."""
-    if not shown and args.offset == 1:
-        return ToolOutput(text=f"({args.path} is empty)", metadata=metadata("empty"))
-    if not shown:
-        raise ToolError(
-            f"{args.path} has only {counted(args.offset - 1, 'line')}; offset={args.offset} is behind its end."
-        )
-    return ToolOutput(text="\n".join(shown), metadata=metadata(counted(len(shown), "line")))
-
-
-def _part(args: Read, shown: list[str]) -> ToolOutput:
-    """There is more than the window shows."""
-    last = args.offset + len(shown) - 1
-    note = f"(lines {args.offset}-{last}; the file goes on: read it with offset={last + 1})"
-    return ToolOutput(text="\n".join([*shown, note]), metadata=metadata(f"lines {args.offset}-{last}"))
-
-
-def _next_line(file: BinaryIO) -> str | None:
-    """Return the next line, cut if it is a long one; None at the end. Takes no more memory than it returns."""
-    data = file.readline(_LINE_BYTES)
-    if not data:
-        return None
-    line = data.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
-    is_cut = len(line) > MAX_LINE_CHARS
-    while not data.endswith(b"\n") and (data := file.readline(_LINE_BYTES)):
-        is_cut = True
-    return f"{line[:MAX_LINE_CHARS]} [the rest of this line is not shown]" if is_cut else line
+def _notebook(args: Read, source: Source) -> ToolOutput:
+    data = source.file.read(MAX_TEXT_BYTES)
+    notebook = notebook_of(data)
+    if notebook is None or not notebook.text:
+        shown = window(_part(args), io.BytesIO(data.removeprefix(BOM)))
+        return ToolOutput(text=shown.text, metadata=metadata(shown.summary), is_cut=True)
+    shown = window(_part(args), io.BytesIO(notebook.text.encode(errors="replace")))
+    note = f"({args.path} is a notebook; its cells are shown, not the JSON that is in the file)"
+    images = notebook.images if args.offset == 1 else ()
+    return ToolOutput(text=f"{note}\n{shown.text}", images=images, metadata=metadata(shown.summary), is_cut=True)

@@ -1,0 +1,48 @@
+"""A folder, as `read` shows it: the names in it."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from pathlib import Path
+from typing import Final
+
+from engine.tools.builtin.files import visible_name
+from engine.tools.builtin.read_window import MAX_BYTES
+from engine.tools.builtin.texts import counted, metadata
+from engine.tools.spec import ToolOutput
+
+MAX_ENTRIES: Final = 1_000
+
+
+def folder_output(shown: str, path: Path) -> ToolOutput:
+    """Return the names in a folder. It blocks. Raises `OSError`."""
+    count = 0
+    with os.scandir(path) as entries:
+        names: list[str] = []
+        for entry in entries:
+            count += 1
+            names.append(_name(entry))
+            if len(names) > 2 * MAX_ENTRIES:  # a folder of a million files takes no more memory
+                names = heapq.nsmallest(MAX_ENTRIES, names)
+    if not names:
+        return ToolOutput(text=f"({shown} is an empty folder)", metadata=metadata("empty"), is_cut=True)
+    lines, room = [f"({shown} is a folder)"], MAX_BYTES - 200
+    for name in heapq.nsmallest(MAX_ENTRIES, names):
+        room -= len(name.encode()) + 1
+        if room < 0:
+            break
+        lines.append(name)
+    if count > len(lines) - 1:
+        lines.append(f"({count - len(lines) + 1:,} more entries are not shown)")
+    return ToolOutput(text="\n".join(lines), metadata=metadata(counted(count, "entry", "entries")), is_cut=True)
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    name = visible_name(entry.name)
+    try:
+        if entry.is_symlink():
+            return f"{name} -> {visible_name(str(Path(entry).readlink()))}"
+        return f"{name}/" if entry.is_dir() else name
+    except OSError:  # it went away meanwhile
+        return name

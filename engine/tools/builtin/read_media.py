@@ -1,0 +1,206 @@
+"""A program of its own: takes a PDF or an image apart for `read`, with libraries that must not crash or hang the engine.
+
+    python read_media.py pdf PATH PAGES BYTES SECONDS
+    python read_media.py image PATH SIDE BYTES PIXELS
+
+Files come from anywhere, so the work is done in a process with limits, which is ended when
+its time is up. What it writes is one line of JSON, and then the text or the image. It
+imports nothing of the engine, so that it starts quickly.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Final, Protocol, cast
+
+_MEMORY: Final = 2 << 30
+_QUALITIES: Final = (85, 70, 50)
+
+
+class Refused(Exception):
+    """It can't be done; the text says why."""
+
+
+def main(arguments: list[str]) -> None:
+    """Do what the command line says."""
+    command, path, *numbers = arguments
+    try:
+        head, body = {"pdf": pdf, "image": image}[command](path, *map(int, numbers))
+    except Refused as error:
+        head, body = {"error": str(error)}, b""
+    except Exception as error:  # noqa: BLE001  # what libraries raise for hostile files is in no documentation
+        head, body = {"error": f"{type(error).__name__}: {error}"[:300]}, b""
+    sys.stdout.buffer.write(json.dumps(head).encode() + b"\n" + body)
+
+
+def limit(seconds: int) -> None:
+    """Bound what this process may use, as far as the system can."""
+    import resource
+
+    for kind, value in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
+        _, hard = resource.getrlimit(kind)
+        try:
+            resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+        except (OSError, ValueError):
+            continue
+
+
+# ---- PDF -------------------------------------------------------------------------------------------------------------
+
+Pages = tuple[int, Callable[[int], str]]
+
+
+def pdf(path: str, pages: int, size: int, seconds: int) -> tuple[dict[str, object], bytes]:
+    """Return the text of a PDF: of so many pages, so many bytes, and as far as it gets in so many seconds."""
+    until = time.monotonic() + seconds
+    count, text_of = _with_pdfium(path) or _with_pypdf(path) or _no_library()
+    body = io.BytesIO()
+    read = 0
+    while read < min(count, pages) and body.tell() < size and time.monotonic() < until:
+        text = text_of(read).replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+        read += 1
+        body.write(f"--- page {read} ---\n{text}\n".encode(errors="replace"))
+    return {"pages": count, "read": read, "has_text": _has_text(body)}, body.getvalue()[:size]
+
+
+def _has_text(body: io.BytesIO) -> bool:
+    return any(line.strip() and not line.startswith(b"--- page ") for line in body.getvalue().split(b"\n"))
+
+
+class _PdfiumTextPage(Protocol):
+    def get_text_range(self) -> str: ...
+
+
+class _PdfiumPage(Protocol):
+    def get_textpage(self) -> _PdfiumTextPage: ...
+
+
+class _PdfiumDocument(Protocol):
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> _PdfiumPage: ...
+
+
+class _PypdfPage(Protocol):
+    def extract_text(self) -> str: ...
+
+
+class _PypdfReader(Protocol):
+    @property
+    def is_encrypted(self) -> bool: ...
+    @property
+    def pages(self) -> list[_PypdfPage]: ...
+    def decrypt(self, password: str) -> int: ...
+
+
+def _with_pdfium(path: str) -> Pages | None:
+    try:
+        library = importlib.import_module("pypdfium2")
+    except ImportError:
+        return None
+    try:
+        document = cast("_PdfiumDocument", library.PdfDocument(path))
+    except RuntimeError as error:
+        if "password" in str(error).lower():
+            raise Refused("it is locked with a password") from error
+        raise
+    return len(document), lambda index: document[index].get_textpage().get_text_range()
+
+
+def _with_pypdf(path: str) -> Pages | None:
+    try:
+        library = importlib.import_module("pypdf")
+    except ImportError:
+        return None
+    reader = cast("_PypdfReader", library.PdfReader(path))
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise Refused("it is locked with a password")
+    pages = reader.pages
+    return len(pages), lambda index: pages[index].extract_text()
+
+
+def _no_library() -> Pages:
+    raise Refused("there is no library for it")
+
+
+# ---- images ----------------------------------------------------------------------------------------------------------
+
+
+class _Image(Protocol):
+    @property
+    def size(self) -> tuple[int, int]: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def format(self) -> str | None: ...
+    @property
+    def info(self) -> dict[str, object]: ...
+    def convert(self, mode: str) -> _Image: ...
+    def draft(self, mode: str | None, size: tuple[int, int]) -> object: ...
+    def resize(self, size: tuple[int, int], resample: int) -> _Image: ...
+    def paste(self, image: _Image, mask: _Image) -> None: ...
+    def getchannel(self, channel: str) -> _Image: ...
+    def save(self, file: io.BytesIO, format: str, **options: object) -> None: ...  # noqa: A002  # its own name
+
+
+class _New(Protocol):
+    def __call__(self, mode: str, size: tuple[int, int], color: str) -> _Image: ...
+
+
+def image(path: str, side: int, size: int, pixels: int) -> tuple[dict[str, object], bytes]:
+    """Return an image as one of at most *side* pixels on a side, and at most *size* bytes."""
+    pil = importlib.import_module("PIL.Image")
+    turned = cast("Callable[[_Image], _Image]", importlib.import_module("PIL.ImageOps").exif_transpose)
+    vars(pil)["MAX_IMAGE_PIXELS"] = (
+        None  # its own limit is looked at too early: here, before anything is decoded, is in time
+    )
+    found = cast("_Image", pil.open(path))
+    if found.size[0] * found.size[1] > pixels:
+        raise Refused(f"it has more than {pixels:,} pixels")
+    is_lossless = found.format in {"PNG", "GIF"}
+    found.draft(None, (side, side))
+    found = turned(found)
+    has_alpha = "A" in found.mode or "transparency" in found.info
+    found = found.convert("RGBA" if has_alpha else "RGB")
+    while True:
+        scaled = _scaled(found, side)
+        for media_type, data in _encoded(pil.new, scaled, is_lossless=is_lossless or has_alpha):
+            if len(data) <= size:
+                return {"media_type": media_type, "width": scaled.size[0], "height": scaled.size[1]}, data
+        side = side * 2 // 3
+
+
+def _scaled(found: _Image, side: int) -> _Image:
+    width, height = found.size
+    factor = min(1.0, side / max(width, height))
+    lanczos = 1
+    return found.resize((max(1, round(width * factor)), max(1, round(height * factor))), lanczos)
+
+
+def _encoded(new: _New, found: _Image, *, is_lossless: bool) -> list[tuple[str, bytes]]:
+    written: list[tuple[str, bytes]] = []
+    if is_lossless:
+        file = io.BytesIO()
+        found.save(file, "PNG", optimize=True)
+        written.append(("image/png", file.getvalue()))
+    plain = found
+    if found.mode == "RGBA":
+        plain = new("RGB", found.size, "white")
+        plain.paste(found, mask=found.getchannel("A"))
+    for quality in _QUALITIES:
+        file = io.BytesIO()
+        plain.save(file, "JPEG", quality=quality)
+        written.append(("image/jpeg", file.getvalue()))
+    return written
+
+
+if __name__ == "__main__":
+    # Both come in one pipe, and warnings of a library are nothing that the engine could read.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    limit(60)
+    main(sys.argv[1:])

@@ -1,0 +1,89 @@
+"""A file that is being read: opened so that nothing can hang, and hashed while it goes by."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from engine.tools.builtin.files import check_regular
+from engine.tools.file_state import hasher
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+# Of a larger file nothing is noted: hashing it would take longer than anybody wants to wait for a few of its lines.
+HASHED_BYTES: Final = 200_000_000
+_BUFFER_BYTES: Final = 65_536
+_SNIFFED_BYTES: Final = 8_192
+
+
+@attrs.define(eq=False)
+class Source:
+    """An open file.
+
+    Attributes:
+        file: its bytes, from the beginning; they can be read once.
+        size: how many there are, as the file system says.
+    """
+
+    file: io.BufferedReader
+    size: int
+    _passed: _Hashed
+
+    @property
+    def beginning(self) -> bytes:
+        """Its first bytes, as long as nothing was read."""
+        return self.file.peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES]
+
+    def digest(self) -> str | None:
+        """Read what is left, and return the digest of all of it; None if that is too much."""
+        if self.size > HASHED_BYTES:
+            return None
+        # (some files have a size that says nothing)
+        while self._passed.count <= HASHED_BYTES:
+            if not self.file.read(_BUFFER_BYTES):
+                return self._passed.digest.hexdigest()
+        return None
+
+
+@contextmanager
+def opened(shown: str, path: Path) -> Generator[Source]:
+    """Open a regular file. It blocks, but not for ever. Raises `OSError`, and `ToolError` for a pipe or a device."""
+    check_regular(shown, path)
+    # In between, a pipe may have taken its place: opening one waits for somebody to write, unless told not to.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb", buffering=0) as raw:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            check_regular(shown, path)
+            raise FileNotFoundError
+        passed = _Hashed(raw, hasher())
+        yield Source(io.BufferedReader(passed, _BUFFER_BYTES), state.st_size, passed)
+
+
+class _Hashed(io.RawIOBase):
+    """Passes on what it reads, and hashes it."""
+
+    def __init__(self, raw: io.FileIO, digest: hashlib.blake2b) -> None:
+        super().__init__()
+        self._raw = raw
+        self.digest = digest
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        count = self._raw.readinto(buffer)
+        if count:
+            self.digest.update(memoryview(buffer)[:count])
+            self.count += count
+        return count
