@@ -87,11 +87,11 @@ def excerpt(first: bytes, last: bytes, whole: Measure, share: float, rest: Rest,
     # One line end on either side of the marker.
     room = max(0, limits.size - len(encoded(longest)) - 2)
     room_lines = max(0, limits.lines - 1)
-    head = _first_part(first, round(share * room_lines), int(share * room))
+    head = first_part(first, round(share * room_lines), int(share * room))
     begin, end = _readable(head), b""
     tail = b""
     if share < 1:
-        tail = _last_part(last, room_lines - line_count(head), room - len(begin))
+        tail = last_part(last, room_lines - line_count(head), room - len(begin))
         end = _readable(tail)
     begins_inside = 0 < len(tail) < len(last) and last[-len(tail) - 1] != _NEWLINE
     whole_lines = head.count(b"\n") + line_count(tail) - begins_inside
@@ -101,7 +101,7 @@ def excerpt(first: bytes, last: bytes, whole: Measure, share: float, rest: Rest,
     return (begin + joint + marker + (b"\n" + end if end else b"")).decode(errors="replace")
 
 
-def _first_part(data: bytes, lines: int, size: int) -> bytes:
+def first_part(data: bytes, lines: int, size: int) -> bytes:
     """Return the beginning of *data*, shown in at most *size* bytes."""
     part = _first(data, lines, size)
     while (surplus := len(_readable(part)) - size) > 0:
@@ -110,7 +110,7 @@ def _first_part(data: bytes, lines: int, size: int) -> bytes:
     return part
 
 
-def _last_part(data: bytes, lines: int, size: int) -> bytes:
+def last_part(data: bytes, lines: int, size: int) -> bytes:
     """Return the end of *data*, shown in at most *size* bytes."""
     part = _last(data, lines, size)
     while (surplus := len(_readable(part)) - size) > 0:

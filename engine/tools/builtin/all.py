@@ -11,9 +11,11 @@ from engine.tools.spec import Tool
 def builtin_tools() -> tuple[Tool, ...]:
     """Return the built-in tools: `open_engine(model=…, tools=builtin_tools())`."""
     from engine.tools.builtin.bash import BASH
+    from engine.tools.builtin.bash_output import BASH_OUTPUT
+    from engine.tools.builtin.bash_stop import BASH_STOP
     from engine.tools.builtin.edit import EDIT
     from engine.tools.builtin.list import LIST
     from engine.tools.builtin.read import READ
     from engine.tools.builtin.write import WRITE
 
-    return (BASH, EDIT, LIST, READ, WRITE)
+    return (BASH, BASH_OUTPUT, BASH_STOP, EDIT, LIST, READ, WRITE)

@@ -1,25 +1,34 @@
-"""`bash`: a command line, and the whole tree of processes that comes of it."""
+"""`bash`: a command line, and the whole tree of processes that comes of it.
+
+The working directory stays what it is: a `cd` holds for its own call. Rules name files as
+they are seen from the working directory, so if the model could move it, what was allowed
+for one folder would be allowed for another.
+"""
 
 from __future__ import annotations
 
-from signal import Signals
 from typing import Annotated, Final
 
 import attrs
 import trio
 
 from engine.errors import ToolError
-from engine.tools.builtin.output import HeadAndTail, LiveOutput
+from engine.tools.builtin.bash_output import Shown, tell
+from engine.tools.builtin.output import LiveOutput
 from engine.tools.builtin.texts import counted, description, metadata
 from engine.tools.context import ToolContext
+from engine.tools.jobs import MAX_RUNNING
 from engine.tools.process import Finished, run_tree
 from engine.tools.schema import doc
+from engine.tools.shell import argv, ending_of, environment, marker, survivors_of
 from engine.tools.spec import GRACE, Need, ToolOutput, tool
+from engine.tools.spill_writer import Captured, SpillWriter
+from engine.tools.truncate import LIMITS, Limits
 
 DEFAULT_TIMEOUT: Final = 120.0
 MAX_TIMEOUT: Final = 600.0
-HEAD_BYTES: Final = 10_240
-TAIL_BYTES: Final = 40_960
+# The notes at the end of a result have room beside them.
+SHOWN: Final = LIMITS.less(Limits(lines=10, size=1_000))
 
 # The rest of the grace is for telling how it ended, on a machine that is busy.
 _PROCESS_GRACE: Final = 0.8 * GRACE
@@ -30,16 +39,32 @@ class Bash:
     """Arguments of `bash`."""
 
     command: Annotated[str, doc("the command line")] = attrs.field(validator=attrs.validators.min_len(1))
-    timeout: Annotated[float, doc(f"seconds it may take, at most {MAX_TIMEOUT:g}")] = attrs.field(
-        default=DEFAULT_TIMEOUT, validator=[attrs.validators.gt(0), attrs.validators.le(MAX_TIMEOUT)]
+    timeout: Annotated[
+        float, doc(f"seconds it may take, at most {MAX_TIMEOUT:g}; a background job takes as long as it needs")
+    ] = attrs.field(default=DEFAULT_TIMEOUT, validator=[attrs.validators.gt(0), attrs.validators.le(MAX_TIMEOUT)])
+    background: Annotated[bool, doc("start it as a background job and return at once")] = False
+    name: Annotated[str | None, doc("the background job's name; by default job1, job2, and so on")] = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.matches_re(r"[A-Za-z0-9][\w.-]{0,31}"))
     )
 
 
 async def bash(args: Bash, ctx: ToolContext) -> ToolOutput:
-    """Run a command line to its end. Always a checkpoint; if cancelled, all its processes are ended first."""
-    kept = HeadAndTail(HEAD_BYTES, TAIL_BYTES)
-    live = LiveOutput(lambda text: ctx.progress(output=text))
+    """Run a command line to its end, or start it as a job. Always a checkpoint.
 
+    If cancelled, all its processes are ended first; a job that was told of goes on.
+    """
+    if args.background:
+        return await _start_job(args, ctx)
+    if args.name is not None:
+        raise ToolError("Only a background job has a name. Add background=true, or leave the name out.")
+    live = LiveOutput(lambda text: ctx.progress(output=text))
+    with SpillWriter(ctx.spills, limits=SHOWN) as kept:
+        finished = await _run(args, ctx, kept, live)
+        captured = await kept.finish()
+    return _report(finished, captured, args.timeout)
+
+
+async def _run(args: Bash, ctx: ToolContext, kept: SpillWriter, live: LiveOutput) -> Finished:
     def take(chunk: bytes) -> None:
         kept.feed(chunk)
         live.feed(chunk)
@@ -48,27 +73,59 @@ async def bash(args: Bash, ctx: ToolContext) -> ToolOutput:
         # A cancelled call returns nothing; what it has shown is what is told of it.
         live.flush()
         if not finished.ended:
-            ctx.progress(output=_survivors(finished))
+            ctx.progress(output=survivors_of(finished))
 
     result: Finished | OSError | ValueError
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
         try:
             result = await run_tree(
-                ["bash", "-c", args.command],
+                argv(args.command),
                 cwd=ctx.cwd,
-                marker=ctx.call_id,
+                marker=marker(ctx.session_id, ctx.call_id),
+                env=environment(),
                 on_output=take,
+                room=kept.room,
                 on_finish=tell_survivors,
                 timeout=args.timeout,
                 grace=_PROCESS_GRACE,
             )
-        except (OSError, ValueError) as error:  # no bash, no such folder, too long, a zero byte
+        except (OSError, ValueError) as error:
             result = error
         nursery.cancel_scope.cancel(reason="the command has ended")
     if not isinstance(result, Finished):
-        raise ToolError(f"The command could not be started: {result}.") from result
-    return report(result, kept.text, args.timeout)
+        raise _not_started(result) from result
+    return result
+
+
+async def _start_job(args: Bash, ctx: ToolContext) -> ToolOutput:
+    try:
+        job = await ctx.jobs.start(
+            args.name, args.command, cwd=ctx.cwd, marker=marker(ctx.session_id, ctx.call_id), spills=ctx.spills
+        )
+    except (OSError, ValueError) as error:
+        raise _not_started(error) from error
+    told = tell(job, 0)
+    hint = "\n[bash_output shows what it writes next, bash_stop ends it]" if job.is_running else ""
+    return ToolOutput(
+        text=f"The background job {job.name} was started.\n{told.text}{hint}",
+        failed=job.finished is not None and job.finished.exit_code != 0,
+        modify=Shown(job.name, job.marker, told.shown_to),
+        metadata=metadata(f"{job.name}: {job.state}", job=job.name),
+        is_cut=True,
+    )
+
+
+def _not_started(error: OSError | ValueError) -> ToolError:
+    """Return what the model is told: there is no bash or no such folder, the command is too long or has a zero byte."""
+    return ToolError(f"The command could not be started: {error}.")
+
+
+def _is_safe(args: Bash) -> bool:
+    # Imported here: a parser costs time, and a session may never run a command.
+    from engine.tools.shell_read_only import is_read_only
+
+    return not args.background and is_read_only(args.command)
 
 
 def _need(args: Bash) -> Need:
@@ -78,24 +135,31 @@ def _need(args: Bash) -> Need:
 BASH = tool(
     name="bash",
     description=description(
-        "bash", default_timeout=DEFAULT_TIMEOUT, max_timeout=MAX_TIMEOUT, kept_kib=(HEAD_BYTES + TAIL_BYTES) / 1024
+        "bash",
+        default_timeout=DEFAULT_TIMEOUT,
+        max_timeout=MAX_TIMEOUT,
+        max_jobs=MAX_RUNNING,
+        max_lines=SHOWN.lines,
+        max_bytes=SHOWN.size,
     ),
+    safe=_is_safe,
     chain=True,
     need=_need,
 )(bash)
 
 
-def report(finished: Finished, output: str, timeout: float) -> ToolOutput:
+def _report(finished: Finished, captured: Captured, timeout: float) -> ToolOutput:
     """Return what the model reads of a command that has ended: its output, then how it went."""
-    ending = _ending(finished, timeout)
+    ending = ending_of(finished, timeout)
     notes = [f"[{ending}, {finished.duration:.1f} s]"]
     if finished.left_behind:
         what = counted(finished.left_behind, "process", "processes")
-        notes.append(f"[{what} that it left running had to be ended: nothing outlives the call]")
+        notes.append(f"[{what} that it left running had to be ended. What shall go on needs background=true]")
     if not finished.ended:
-        notes.append(_survivors(finished))
+        notes.append(survivors_of(finished))
     elif not finished.output_complete:
         notes.append("[the end of the output may be missing]")
+    output = captured.text
     body = output if not output or output.endswith("\n") else f"{output}\n"
     return ToolOutput(
         text=(body or "(no output)\n") + "\n".join(notes),
@@ -103,24 +167,5 @@ def report(finished: Finished, output: str, timeout: float) -> ToolOutput:
         metadata=metadata(
             ending, exit_code=finished.exit_code, duration=round(finished.duration, 3), timed_out=finished.timed_out
         ),
+        is_cut=captured.is_cut,
     )
-
-
-def _ending(finished: Finished, timeout: float) -> str:
-    if finished.timed_out:
-        return f"ended at its timeout of {timeout:g} s"
-    if finished.signal is not None:
-        return f"killed by {_signal_name(finished.signal)}"
-    return f"exit code {finished.exit_code}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
-
-
-def _survivors(finished: Finished) -> str:
-    pids = ", ".join(str(stray.pid) for stray in finished.survivors) or "unknown"
-    return f"[some of its processes could not be ended and may still run; pids: {pids}]"

@@ -1,4 +1,4 @@
-"""The output of a command: what is kept of it, and what is shown while it runs. Both take bounded memory."""
+"""The output of a command while it runs, as it is shown to who watches. It takes bounded memory."""
 
 from __future__ import annotations
 
@@ -11,51 +11,6 @@ import trio
 
 _SHOWN_EVERY: Final = 0.1
 _SHOWN_CHARS: Final = 4_096
-
-
-@attrs.define(eq=False)
-class HeadAndTail:
-    """Keeps the first and the last bytes of an output of any length."""
-
-    head_bytes: int
-    tail_bytes: int
-    total: int = attrs.field(default=0, init=False)
-    _head: bytearray = attrs.field(factory=bytearray, init=False)
-    _tail: bytearray = attrs.field(factory=bytearray, init=False)
-
-    def feed(self, chunk: bytes) -> None:
-        """Take more output."""
-        self.total += len(chunk)
-        room = self.head_bytes - len(self._head)
-        self._head += chunk[:room]
-        self._tail += chunk[room:]
-        if len(self._tail) > 2 * self.tail_bytes:  # not at each chunk: what is left must be moved
-            del self._tail[: -self.tail_bytes]
-
-    @property
-    def text(self) -> str:
-        """What was kept, with a note in the place of what was not."""
-        if self.total <= self.head_bytes + self.tail_bytes:
-            return (self._head + self._tail).decode(errors="replace")
-        # Cut between characters: a half one is dropped, not shown as a wrong one.
-        head = _without_half_at_end(bytes(self._head))
-        tail = _without_half_at_start(bytes(self._tail[-self.tail_bytes :]))
-        cut = self.total - len(head) - len(tail)
-        note = f"\n[{cut:,} bytes in the middle of the output are not shown]\n"
-        return head.decode(errors="replace") + note + tail.decode(errors="replace")
-
-
-def _without_half_at_end(data: bytes) -> bytes:
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    decoder.decode(data)
-    return data[: len(data) - len(decoder.getstate()[0])]
-
-
-def _without_half_at_start(data: bytes) -> bytes:
-    start = 0
-    while start < min(3, len(data)) and 0x80 <= data[start] < 0xC0:
-        start += 1
-    return data[start:]
 
 
 @attrs.define(eq=False)
@@ -99,3 +54,10 @@ class LiveOutput:
         if self._pending:
             self._show(self._pending)
         self._skipped, self._pending = 0, ""
+
+
+def without_half(data: bytes) -> bytes:
+    """Return *data* without a character at its end of which the rest is still to come."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data[-4:])
+    return data[: len(data) - len(decoder.getstate()[0])]

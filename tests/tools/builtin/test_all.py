@@ -6,7 +6,8 @@ from importlib.resources import files
 
 import pytest
 
-from engine.tools.builtin import bash, read
+from engine.tools import jobs
+from engine.tools.builtin import bash, bash_output, read
 from engine.tools.builtin import list as list_module
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.texts import counted, description, metadata
@@ -17,7 +18,7 @@ TOOLS = {tool.name: tool for tool in builtin_tools()}
 
 
 def test_they_make_a_registry() -> None:
-    assert Registry.of(builtin_tools()).names == ("bash", "edit", "list", "read", "write")
+    assert Registry.of(builtin_tools()).names == ("bash", "bash_output", "bash_stop", "edit", "list", "read", "write")
 
 
 def test_each_has_one_text_and_each_text_its_tool() -> None:
@@ -38,14 +39,18 @@ def test_every_argument_is_described(name: str) -> None:
 
 def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
     assert f"{bash.DEFAULT_TIMEOUT:g} seconds, or up to {bash.MAX_TIMEOUT:g}" in TOOLS["bash"].description
-    assert f"{(bash.HEAD_BYTES + bash.TAIL_BYTES) // 1024} KiB together" in TOOLS["bash"].description
+    assert f"{bash.SHOWN.lines} lines and {bash.SHOWN.size} bytes" in TOOLS["bash"].description
+    assert f"At most {jobs.MAX_RUNNING} run" in TOOLS["bash"].description
+    assert f"up to {bash_output.MAX_WAIT:g} seconds" in TOOLS["bash_output"].description
+    assert f"{bash_output.DEFAULT_LIMIT} lines" in TOOLS["bash_output"].description
+    assert f"{jobs.RECENT_BYTES // 1024} KiB" in TOOLS["bash_output"].description
     assert f"{read.MAX_LINES} lines and {read.MAX_BYTES} bytes" in TOOLS["read"].description
     assert f"{read.MAX_LINE_CHARS} characters" in TOOLS["read"].description
     assert f"{list_module.MAX_ENTRIES} entries" in TOOLS["list"].description
 
 
 def test_what_they_declare() -> None:
-    assert {name for name, tool in TOOLS.items() if tool.read_only} == {"list", "read"}
+    assert {name for name, tool in TOOLS.items() if tool.read_only} == {"bash_output", "list", "read"}
     assert {name for name, tool in TOOLS.items() if tool.chain} == {"bash"}
     assert {tool.grace for tool in TOOLS.values()} == {GRACE}
 

@@ -4,6 +4,9 @@
 
 import json
 import os
+import re
+import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -12,10 +15,13 @@ import trio
 
 from engine.errors import InvalidArguments, ToolError
 from engine.tools.arguments import parse
-from engine.tools.builtin.bash import BASH, HEAD_BYTES, TAIL_BYTES, Bash, bash
+from engine.tools.builtin.bash import BASH, SHOWN, Bash, bash
 from engine.tools.context import ToolContext
+from engine.tools.shell import marker
 from engine.tools.spec import GRACE, Need, ToolOutput
+from engine.tools.spill import SpillStore
 from engine.tools.strays import find_marked
+from engine.tools.truncate import fits
 from tests.support.needs import need_of
 from tests.tools.builtin.conftest import Listener
 
@@ -28,7 +34,7 @@ async def run(ctx: ToolContext, command: str, seconds: float = 20) -> ToolOutput
 
 
 def assert_nothing_left(ctx: ToolContext) -> None:
-    assert find_marked(lambda marker: marker == ctx.call_id) == []
+    assert find_marked(marker(ctx.session_id, ctx.call_id).__eq__) == []
 
 
 def body(output: ToolOutput) -> str:
@@ -98,17 +104,90 @@ async def test_what_is_left_behind_is_ended(ctx: ToolContext) -> None:
     output = await run(ctx, "sleep 60 & sleep 60 & echo hi")
     assert time.monotonic() - start < 5
     assert body(output).startswith("hi\n")
-    assert "[2 processes that it left running had to be ended: nothing outlives the call]" in output.text
+    assert "[2 processes that it left running had to be ended. What shall go on needs background=true]" in output.text
     assert not output.failed
     assert_nothing_left(ctx)
 
 
-async def test_a_long_output_keeps_its_ends(ctx: ToolContext) -> None:
+async def test_a_long_output_keeps_its_ends_and_all_of_it_can_be_read(ctx: ToolContext) -> None:
     output = await run(ctx, "echo first; yes | head -c 1000000; echo last; exit 1")
-    assert output.text.startswith("first\n")
-    assert "bytes in the middle of the output are not shown]" in output.text
-    assert "\nlast\n[exit code 1" in output.text
-    assert len(output.text) < HEAD_BYTES + TAIL_BYTES + 500
+    before, marker, after = re.split(r"\n(\[.* are not shown\. .*\])\n", output.text)
+    assert before.startswith("first\n")
+    assert "\nlast\n[exit code 1" in after
+    assert 3 < len(after) / len(before) < 5
+    assert output.is_cut
+    assert fits(output.text)
+    found = re.search(r'path="spill:(\w+)"', marker)
+    assert found is not None
+    assert ctx.spills is not None
+    with ctx.spills.open(found[1]) as file:
+        assert file.read() == b"first\n" + b"y\n" * 500_000 + b"last\n"
+
+
+async def test_a_giant_line_is_shown_in_part(ctx: ToolContext) -> None:
+    output = await run(ctx, "printf 'é%.0s' {1..100000}")
+    assert len(output.text.encode()) > 40_000
+    assert fits(output.text)
+    assert "�" not in output.text
+
+
+async def test_what_fits_is_shown_with_its_notes(ctx: ToolContext) -> None:
+    output = await run(ctx, f"head -c {SHOWN.size} /dev/zero | tr '\\0' x; sleep 60 &")
+    assert output.text.startswith("x" * SHOWN.size + "\n[exit code 0")
+    assert not output.is_cut
+    assert fits(output.text)
+
+
+async def test_without_a_tool_to_read_it_a_long_output_is_not_kept(ctx: ToolContext, listener: Listener) -> None:
+    listener.spills = None
+    output = await run(ctx, "seq 100000")
+    assert "are not shown, and were not kept]" in output.text
+    assert output.text.startswith("1\n2\n")
+
+
+async def test_a_full_disk_is_told_and_loses_nothing_else(ctx: ToolContext, listener: Listener, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    listener.spills = SpillStore(tmp_path / "file").of("ses_1")
+    output = await run(ctx, "seq 100000")
+    assert re.search(r"were not kept: .*(File exists|Not a directory)", output.text)
+    assert "\n100000\n[exit code 0" in output.text
+
+
+async def test_a_cd_holds_for_its_call_only(ctx: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    output = await run(ctx, "cd sub; pwd -P; X=1")
+    assert body(output) == f"{tmp_path.resolve()}/sub\n"
+    assert output.modify is None
+    assert body(await run(ctx, "pwd -P; echo $X")) == f"{tmp_path.resolve()}\n\n"
+
+
+async def test_nothing_waits_for_a_person(ctx: ToolContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "GIT_PAGER"):
+        monkeypatch.setenv(name, "sleep 60")
+    monkeypatch.setenv("TERM", "xterm")
+    start = time.monotonic()
+    output = await run(ctx, 'echo "$TERM $PAGER"; $EDITOR x; $VISUAL x; $GIT_PAGER </dev/null; (: </dev/tty) 2>&1')
+    assert time.monotonic() - start < 5
+    assert output.text.startswith("dumb cat\n")
+    assert "/dev/tty" in output.text  # there is no terminal to ask on
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+async def test_git_does_not_wait_for_an_editor(ctx: ToolContext) -> None:
+    output = await run(ctx, "git init -q; git -c user.name=a -c user.email=b commit --allow-empty")
+    assert output.failed
+    assert "empty commit message" in output.text
+
+
+async def test_what_is_printed_is_shown_at_once(ctx: ToolContext, listener: Listener) -> None:
+    """A program of Python that writes to a pipe would keep it to itself for 8 KiB."""
+    with trio.move_on_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run, ctx, f"{sys.executable} -c 'import time; print(1); time.sleep(60)'")
+            while "".join(listener.shown) != "1\n":
+                await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+    assert "".join(listener.shown) == "1\n"
 
 
 async def test_output_is_shown_while_it_runs(ctx: ToolContext, listener: Listener) -> None:
@@ -187,6 +266,31 @@ async def test_a_command_that_can_not_be_started(
     monkeypatch.setenv("PATH", os.devnull)
     with pytest.raises(ToolError, match=r"could not be started: .*'bash'"):
         await run(ctx, "true")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_safe"),
+    [
+        (Bash("ls -la | wc -l"), True),
+        (Bash("ls > x"), False),
+        (Bash("make"), False),
+        (Bash("ls", background=True), False),
+    ],
+)
+def test_what_may_run_beside_others(arguments: Bash, is_safe: bool) -> None:
+    assert BASH.safe(arguments) is is_safe
+
+
+async def test_a_name_is_for_jobs(ctx: ToolContext) -> None:
+    with pytest.raises(ToolError, match="Only a background job has a name"):
+        await bash(Bash("touch x", name="a"), ctx)
+    assert not (Path(ctx.cwd) / "x").exists()
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a b", "a/b", "x" * 33, "a:b", "é"])
+def test_names_that_are_none(name: str) -> None:
+    with pytest.raises(InvalidArguments):
+        parse(Bash, json.dumps({"command": "x", "name": name}))
 
 
 @pytest.mark.parametrize(

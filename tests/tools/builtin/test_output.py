@@ -1,44 +1,10 @@
-"""Output in bounded memory."""
+"""What is shown of an output while it comes."""
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from engine.tools.builtin.output import HeadAndTail, LiveOutput
-
-
-@given(st.lists(st.binary(max_size=30)), st.integers(1, 10), st.integers(1, 10))
-def test_head_and_tail(chunks: list[bytes], head: int, tail: int) -> None:
-    kept = HeadAndTail(head, tail)
-    for chunk in chunks:
-        kept.feed(chunk)
-    whole = b"".join(chunks)
-    assert kept.total == len(whole)
-    if len(whole) <= head + tail:
-        assert kept.text == whole.decode(errors="replace")
-    else:
-        assert "bytes in the middle of the output are not shown]" in kept.text
-
-
-def test_what_is_cut_is_counted() -> None:
-    kept = HeadAndTail(3, 3)
-    kept.feed(b"abc" + b"-" * 1_000 + b"xyz")
-    assert kept.text == "abc\n[1,000 bytes in the middle of the output are not shown]\nxyz"
-
-
-def test_characters_are_not_cut_in_half() -> None:
-    kept = HeadAndTail(4, 4)
-    kept.feed("aéé".encode() + b"-" * 100 + "ééz".encode())
-    assert kept.text == "aé\n[104 bytes in the middle of the output are not shown]\néz"
-
-
-def test_it_holds_no_more_than_it_must() -> None:
-    kept = HeadAndTail(10, 100)
-    for _ in range(10_000):
-        kept.feed(b"x" * 64)
-    assert len(kept._head) + len(kept._tail) <= 10 + 2 * 100 + 64
+from engine.tools.builtin.output import LiveOutput, without_half
 
 
 def test_slow_output_is_shown_as_it_comes(autojump_clock: MockClock) -> None:
@@ -88,3 +54,20 @@ def test_characters_in_pieces(size: int) -> None:
     live.flush()
     live.flush()
     assert shown == ["é✓\n"]
+
+
+@pytest.mark.parametrize(
+    ("data", "whole"),
+    [
+        (b"", b""),
+        (b"abc", b"abc"),
+        ("aé".encode(), "aé".encode()),
+        ("aé".encode()[:-1], b"a"),
+        ("a✓".encode()[:-1], b"a"),
+        ("a😀".encode()[:-1], b"a"),
+        (b"a\xff", b"a\xff"),
+        (b"\xa9\xa9\xa9\xa9\xa9", b"\xa9\xa9\xa9\xa9\xa9"),
+    ],
+)
+def test_half_a_character_waits_for_the_rest(data: bytes, whole: bytes) -> None:
+    assert without_half(data) == whole

@@ -1,0 +1,46 @@
+"""`bash_stop`: end a background job, with its whole tree of processes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+import trio
+
+from engine.tools.builtin.bash_output import Shown, find, shown_to, tell
+from engine.tools.builtin.texts import description, metadata
+from engine.tools.context import ToolContext
+from engine.tools.schema import doc
+from engine.tools.spec import Need, ToolOutput, tool
+
+
+@attrs.frozen
+class BashStop:
+    """Arguments of `bash_stop`."""
+
+    name: Annotated[str, doc("the job")]
+
+
+async def bash_stop(args: BashStop, ctx: ToolContext) -> ToolOutput:
+    """End a job. Always a checkpoint; if cancelled, the job ends all the same."""
+    job = find(ctx, args.name)
+    had_ended = not job.is_running
+    job.stop()
+    await job.over.wait()
+    await trio.lowlevel.checkpoint()
+    told = tell(job, shown_to(ctx.shared, job))
+    return ToolOutput(
+        text=f"{job.name} had ended before.\n{told.text}" if had_ended else told.text,
+        modify=Shown(job.name, job.marker, told.shown_to),
+        metadata=metadata(f"{job.name}: {job.state}", job=job.name),
+        is_cut=True,
+    )
+
+
+def _need(args: BashStop) -> Need:
+    return Need(
+        permission="bash_stop", patterns=(args.name,), detail=f"stop the background job {args.name}", is_own=True
+    )
+
+
+BASH_STOP = tool(name="bash_stop", description=description("bash_stop"), need=_need)(bash_stop)
