@@ -42,11 +42,11 @@ def test_any_number_of_heads_may_come_before_the_answer_s() -> None:
 
 
 def test_no_byte_of_an_event_waits_for_another() -> None:
-    half = chunk(b"first") + b"b\r\nsec"
-    assert merged(HEAD, half, b"ond", b" hal", b"f", b"\r", b"\n") == [
+    half = chunk(b"first") + b"f\r\nthe s"
+    assert merged(HEAD, half, b"econd", b" hal", b"f", b"\r", b"\n") == [
         HEAD,
-        chunk(b"firstsec"),
-        chunk(b"ond"),
+        chunk(b"firstthe s"),
+        chunk(b"econd"),
         chunk(b" hal"),
         chunk(b"f"),
         b"",
