@@ -16,46 +16,18 @@ newline are valid in both and mean different things.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 import attrs
 
+from engine.tools.rust_classes import LAST, NOT_TEXT, POSIX, SPACE, CharClass, complement
+
 MAX_DEPTH: Final = 100
 MAX_REPEATS: Final = 100_000
 
-_LAST: Final = 0x10FFFF
-_NOT_TEXT: Final = r"\ud800-\udfff"
 _CONTROLS: Final = {"a": 7, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _HEX_DIGITS: Final = {"x": 2, "u": 4, "U": 8}
-_LINE_ENDS: Final = ((10, 10), (13, 13))
-_SURROGATES: Final = (0xD800, 0xDFFF)
 
-Ranges = list[tuple[int, int]]
-
-_SPACE: Final[Ranges] = [
-    *((9, 13), (32, 32), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)),
-    *((0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)),
-]
-_UPPER: Final = (65, 90)
-_LOWER: Final = (97, 122)
-_DIGIT: Final = (48, 57)
-_POSIX: Final[dict[str, Ranges]] = {
-    "alnum": [_DIGIT, _UPPER, _LOWER],
-    "alpha": [_UPPER, _LOWER],
-    "ascii": [(0, 127)],
-    "blank": [(9, 9), (32, 32)],
-    "cntrl": [(0, 31), (127, 127)],
-    "digit": [_DIGIT],
-    "graph": [(33, 126)],
-    "lower": [_LOWER],
-    "print": [(32, 126)],
-    "punct": [(33, 47), (58, 64), (91, 96), (123, 126)],
-    "space": [(9, 13), (32, 32)],
-    "upper": [_UPPER],
-    "word": [_DIGIT, _UPPER, (95, 95), _LOWER],
-    "xdigit": [_DIGIT, (65, 70), (97, 102)],
-}
 _WORD_EDGES: Final = {
     "start": r"\b(?=\w)",
     "end": r"\b(?<=\w)",
@@ -87,14 +59,6 @@ class _Flags:
     ignore_case: bool = False
     dot_all: bool = True
     swap_greed: bool = False
-
-
-@attrs.define
-class _Class:
-    """What stands in brackets: code points, and shorthands that only Python can spell out."""
-
-    ranges: Ranges = attrs.field(factory=list[tuple[int, int]])
-    shorthands: list[str] = attrs.field(factory=list[str])
 
 
 @attrs.define(eq=False)
@@ -172,7 +136,7 @@ class _Parser:
             case "\\":
                 return self._escape()
             case ".":
-                return f"[^{_NOT_TEXT}]" if self.multiline and self.flags.dot_all else rf"[^\r\n{_NOT_TEXT}]"
+                return f"[^{NOT_TEXT}]" if self.multiline and self.flags.dot_all else rf"[^\r\n{NOT_TEXT}]"
             case "^":
                 return r"(?:\A|(?<=\n)|(?<=\r)(?!\n))"
             case "$":
@@ -256,7 +220,7 @@ class _Parser:
         if char in "<>":
             return _WORD_EDGES["start" if char == "<" else "end"]
         if char == "B":
-            return rf"(?!\b)(?<![{_NOT_TEXT}])(?![{_NOT_TEXT}])"  # in Rust it is nowhere beside what is no text
+            return rf"(?!\b)(?<![{NOT_TEXT}])(?![{NOT_TEXT}])"  # in Rust it is nowhere beside what is no text
         match = re.compile(r"\{([a-z-]+)\}").match(self.text, self.at)
         if match is None:
             return r"\b"
@@ -265,13 +229,13 @@ class _Parser:
         self.at = match.end()
         return _WORD_EDGES[match[1]]
 
-    def _shorthand(self, char: str) -> _Class | None:
+    def _shorthand(self, char: str) -> CharClass | None:
         if char in "pP":
             raise self._error(f"\\{char} (Unicode classes) {_NEEDS_RIPGREP}")
         if char in "dDwW":
-            return _Class(shorthands=[f"\\{char}"])
+            return CharClass(shorthands=[f"\\{char}"])
         if char in "sS":
-            return _Class(_SPACE if char == "s" else _complement(_SPACE))
+            return CharClass(SPACE if char == "s" else complement(SPACE))
         return None
 
     def _escaped_char(self) -> int:
@@ -289,8 +253,8 @@ class _Parser:
 
     def _hexadecimal(self, digits: int) -> int:
         match = re.compile(rf"\{{([0-9A-Fa-f]+)\}}|([0-9A-Fa-f]{{{digits}}})").match(self.text, self.at)
-        code = int(match[1] or match[2], 16) if match else _LAST + 1
-        if match is None or code > _LAST or 0xD800 <= code <= 0xDFFF:
+        code = int(match[1] or match[2], 16) if match else LAST + 1
+        if match is None or code > LAST or 0xD800 <= code <= 0xDFFF:
             raise self._error("invalid hexadecimal escape")
         self.at = match.end()
         return code
@@ -300,7 +264,7 @@ class _Parser:
     def _brackets(self) -> str:
         start = self.at
         negated = self._take("^")
-        found = _Class()
+        found = CharClass()
         while self._take("-"):
             found.ranges.append((45, 45))
         if not found.ranges and self._take("]"):
@@ -312,7 +276,7 @@ class _Parser:
             self._member(found)
         return self._class_regex(found, negated=negated)
 
-    def _member(self, found: _Class) -> None:
+    def _member(self, found: CharClass) -> None:
         if self.text.startswith(("&&", "--", "~~"), self.at):
             raise self._error(f"&&, -- and ~~ in brackets {_NEEDS_RIPGREP}")
         if self.text[self.at] == "[":
@@ -331,7 +295,7 @@ class _Parser:
         else:
             found.ranges.append((low, low))
 
-    def _bound(self, shorthands: _Class | None) -> int | None:
+    def _bound(self, shorthands: CharClass | None) -> int | None:
         """Return one character; None for a shorthand, which is added to *shorthands*."""
         char = self._next("a class")
         if char == "[" and shorthands is None:
@@ -349,33 +313,19 @@ class _Parser:
         shorthands.shorthands += shorthand.shorthands
         return None
 
-    def _posix(self, found: _Class) -> None:
+    def _posix(self, found: CharClass) -> None:
         match = re.compile(r"\[:(\^?)([a-z]+):\]").match(self.text, self.at)
-        if match is None or match[2] not in _POSIX:
+        if match is None or match[2] not in POSIX:
             raise self._error(f"classes within classes {_NEEDS_RIPGREP}")
         self.at = match.end()
-        ranges = _POSIX[match[2]]
-        found.ranges += _complement(ranges) if match[1] else ranges
+        ranges = POSIX[match[2]]
+        found.ranges += complement(ranges) if match[1] else ranges
 
-    def _class_regex(self, found: _Class, *, negated: bool) -> str:
-        """Return the expression for a class. Bytes that are no text are in none, line ends only in a text of many lines."""
-        ranges = _without(found.ranges, [_SURROGATES] if self.multiline else [_SURROGATES, *_LINE_ENDS])
-        if not ranges and not found.shorthands and not negated:
+    def _class_regex(self, found: CharClass, *, negated: bool) -> str:
+        regex = found.regex(negated=negated, line_ends=self.multiline, ignore_case=self.flags.ignore_case)
+        if regex is None:
             raise self._error("a line end is not allowed here")
-        never = _NOT_TEXT if self.multiline else rf"\r\n{_NOT_TEXT}"
-        members = "".join(f"{_code(low)}-{_code(high)}" for low, high in ranges) + "".join(found.shorthands)
-        if negated:
-            regex = f"[^{members}{never}]"
-        elif {r"\D", r"\W"}.isdisjoint(found.shorthands):
-            regex = f"[{members}]"
-        else:
-            regex = f"(?![{never}])[{members}]"
-        if not self.flags.ignore_case:
-            return regex
-        has_turkish_i = any(low <= code <= high for low, high in ranges for code in (0x130, 0x131))
-        if negated or has_turkish_i or found.shorthands:
-            return f"(?i:{regex})"
-        return rf"(?![\u0130\u0131])(?i:{regex})"
+        return regex
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -397,21 +347,3 @@ class _Parser:
 
 def _switched(value: bool, letter: str, on: str, off: str) -> bool:  # noqa: FBT001 - a flag is what this is about
     return letter in on or (value and letter not in off)
-
-
-def _code(code: int) -> str:
-    return f"\\x{code:02x}" if code < 256 else f"\\U{code:08x}"
-
-
-def _complement(ranges: Sequence[tuple[int, int]]) -> Ranges:
-    found: Ranges = []
-    start = 0
-    for low, high in sorted(ranges):
-        if low > start:
-            found.append((start, low - 1))
-        start = max(start, high + 1)
-    return [*found, (start, _LAST)] if start <= _LAST else found
-
-
-def _without(ranges: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]) -> Ranges:
-    return _complement([*_complement(ranges), *others])
