@@ -163,7 +163,7 @@ class _Page:
         return lines
 
     def _model(self, info: ModelInfo) -> Iterator[str]:
-        name = f"  {visible(info.name)}"
+        name = f"  {' '.join(visible(info.name).split())}"
         figures = "".join(f"{figure:>{self._column}}" for figure in _figures(info))
         if len(name) < self._name_width:
             yield f"{name:{self._name_width}}{figures}"

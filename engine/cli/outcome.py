@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from engine.cli.text import duration
+from engine.cli.text import duration, visible
 from engine.events import CallAnnounced, CallSettled, Durable, Live, StopReason, TurnResult
 from engine.ids import CallId
 from engine.messages import Settlement, Usage
@@ -112,7 +112,9 @@ def closing(result: TurnResult, tally: Tally, seconds: float) -> str:
     if result.stop_reason == "completed":
         return f"completed in {duration(seconds)}: {', '.join(used)}"
     reason = result.stop_reason.replace("_", " ")
-    happened = f"{reason}: {result.detail.rstrip('. ')}." if result.detail else f"{reason}."
+    # A host's words may hold anything, commands for a terminal as well.
+    detail = visible(result.detail).rstrip(". ")
+    happened = f"{reason}: {detail}." if detail else f"{reason}."
     told = f"stopped after {duration(seconds)} ({', '.join(used)}): {happened}"
     return f"{told} {ADVICE[result.stop_reason]}".rstrip()
 

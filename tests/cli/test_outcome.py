@@ -85,6 +85,11 @@ def test_the_line_of_a_turn_that_stopped() -> None:
         "Run it again with a higher --max-steps."
     )
     assert closing(TurnResult(stop_reason="refusal"), Tally(), 2).endswith("): refusal. Put the task into other words.")
+
+
+def test_the_words_of_a_host_command_no_terminal() -> None:
+    line = closing(TurnResult(stop_reason="provider_error", detail="Host: \x1b]0;mine\x07 (HTTP 500)"), Tally(), 1)
+    assert "provider error: Host: ^[]0;mine^G (HTTP 500)." in line
     assert closing(TurnResult(stop_reason="permission_rejected", detail="bash was rejected"), Tally(), 2).endswith(
         "): permission rejected: bash was rejected."
     )
