@@ -101,6 +101,7 @@ def open_engine(
         approver: the rules; by default reading is allowed and everything else is asked about.
         store: where the journal is kept; by default in memory.
         spill: the folder for outputs that are too long to be shown; by default one in the user's cache.
+            `os.devnull`: they are not kept.
         keeper: keeps the transcript inside the window; by default nobody does.
         clock: the time that people read.
         ids: makes identifiers.

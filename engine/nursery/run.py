@@ -66,7 +66,7 @@ class TurnRun:
         scope: holds the loop and all below it; a user's cancel cancels this and nothing else.
         is_child: it is a sub-agent's.
         grace_limit: the longest grace of any call, where a parent's grace bounds it.
-        spills: what the tree of sessions has kept of long outputs.
+        spills: what the tree of sessions has kept of long outputs; None: nothing is kept.
         check_output: returns the JSON of a structured answer, or what is wrong with it.
         on_ended: told of the result, once the end is visible.
         unseen: what the user has said and no hook has seen.
@@ -84,7 +84,7 @@ class TurnRun:
     agents: AgentRunner
     traffic: Traffic
     system: str
-    spills: Spills
+    spills: Spills | None
     is_child: bool = False
     grace_limit: float | None = None
     output_schema: str | None = None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import attrs
 import trio
@@ -151,7 +150,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
             hooks=scenario.hooks,
             approver=_approver(scenario),
             store=run.store,
-            spill=Path(os.devnull, "spill"),  # nothing can be kept there: a run leaves nothing behind
+            spill=os.devnull,  # a run leaves nothing behind, and has no threads
             keeper=scenario.keeper(),
             clock=TrioClock(),
             ids=CountingIds(),

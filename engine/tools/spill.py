@@ -44,7 +44,7 @@ _CHUNK: Final = 1 << 20
 
 @attrs.define(eq=False)
 class SpillStore:
-    """The folder of all spills of an engine; None: one in the user's cache."""
+    """The folder of all spills of an engine. None: one in the user's cache; `/dev/null`: nothing is kept."""
 
     _given: Path | None
     _complaint: str = attrs.field(default="", init=False)
@@ -59,8 +59,10 @@ class SpillStore:
             self._given = user_cache_path("engine", appauthor=False) / "spill"
         return self._given
 
-    def of(self, tree: str) -> Spills:
+    def of(self, tree: str) -> Spills | None:
         """Return the spills of the sessions below *tree*, the id of the first one. Not a checkpoint."""
+        if self._given == Path(os.devnull):
+            return None
         return Spills(self, f"tree-{hashlib.sha256(tree.encode(errors='replace')).hexdigest()[:32]}")
 
     # -- sweeping -------------------------------------------------------------------------

@@ -24,6 +24,12 @@ pytestmark = pytest.mark.os
 DAY = 86_400
 
 
+def of(store: SpillStore, tree: str) -> Spills:
+    spills = store.of(tree)
+    assert spills is not None
+    return spills
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> SpillStore:
     return SpillStore(tmp_path / "cache" / "spill")
@@ -31,7 +37,7 @@ def store(tmp_path: Path) -> SpillStore:
 
 @pytest.fixture
 def spills(store: SpillStore) -> Spills:
-    return store.of("ses_1")
+    return of(store, "ses_1")
 
 
 def files(store: SpillStore) -> list[Path]:
@@ -96,16 +102,16 @@ async def test_the_same_output_has_the_same_name(spills: Spills, store: SpillSto
 
 
 async def test_two_engines_share_a_folder_and_one_starts_anew(tmp_path: Path) -> None:
-    rest = await SpillStore(tmp_path).of("ses_1").keep(b"kept")
-    assert held(SpillStore(tmp_path).of("ses_1"), rest.spill_id) == b"kept"
+    rest = await of(SpillStore(tmp_path), "ses_1").keep(b"kept")
+    assert held(of(SpillStore(tmp_path), "ses_1"), rest.spill_id) == b"kept"
 
 
 async def test_it_is_nobody_elses(spills: Spills, store: SpillStore) -> None:
     rest = await spills.keep(b"mine")
-    for other in (store.of("ses_2"), store.of("ses_1/../ses_2"), store.of("")):
+    for other in (of(store, "ses_2"), of(store, "ses_1/../ses_2"), of(store, "")):
         with pytest.raises(ToolError, match="this session kept no such output, or it was removed since"):
             other.open(rest.spill_id)
-    assert store.of("ses_2")._folder != spills._folder
+    assert of(store, "ses_2")._folder != spills._folder
 
 
 @pytest.mark.parametrize(
@@ -166,7 +172,7 @@ async def test_somebody_elses_folder_is_not_used(spills: Spills, store: SpillSto
 
 async def test_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    rest = await SpillStore(tmp_path / "file" / "spill").of("ses_1").keep(b"something")
+    rest = await of(SpillStore(tmp_path / "file" / "spill"), "ses_1").keep(b"something")
     assert rest == Rest(trouble="Not a directory")
 
 
@@ -174,7 +180,7 @@ async def test_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
 async def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
     os.seteuid(65_534)
     try:
-        rest = await SpillStore(tmp_path / "spill").of("ses_1").keep(b"something")
+        rest = await of(SpillStore(tmp_path / "spill"), "ses_1").keep(b"something")
     finally:
         os.seteuid(0)
     assert rest == Rest(trouble="Permission denied")
@@ -202,7 +208,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_a_disk_that_runs_full(full_disk: Path) -> None:
-    spills = SpillStore(full_disk / "spill").of("ses_1")
+    spills = of(SpillStore(full_disk / "spill"), "ses_1")
     data = os.urandom(500_000)
     rest = await spills.keep(data)
     assert rest.trouble.endswith("bytes: No space left on device")
@@ -244,9 +250,9 @@ def aged(path: Path, days: float) -> None:
 
 
 async def test_old_files_go_and_nothing_else_does(store: SpillStore, tmp_path: Path) -> None:
-    old = await store.of("ses_1").keep(b"old")
-    young = await store.of("ses_2").keep(b"young")
-    alone = await store.of("ses_3").keep(b"alone")
+    old = await of(store, "ses_1").keep(b"old")
+    young = await of(store, "ses_2").keep(b"young")
+    alone = await of(store, "ses_3").keep(b"alone")
     (folder,) = (path.parent for path in files(store) if path.name == old.spill_id)
     (other,) = (path.parent for path in files(store) if path.name == young.spill_id)
     aged(folder / old.spill_id, KEPT_DAYS + 0.1)
@@ -279,7 +285,7 @@ async def test_old_files_go_and_nothing_else_does(store: SpillStore, tmp_path: P
 
 
 async def test_the_oldest_go_when_it_is_too_much(store: SpillStore) -> None:
-    spills = store.of("ses_1")
+    spills = of(store, "ses_1")
     kept = [(await spills.keep(name)).spill_id for name in (b"first", b"second", b"third")]
     for age, name in enumerate(reversed(kept)):
         path = store.directory / spills._folder / name
@@ -290,7 +296,7 @@ async def test_the_oldest_go_when_it_is_too_much(store: SpillStore) -> None:
 
 
 async def test_much_that_was_kept_is_swept_at_once(store: SpillStore) -> None:
-    spills = store.of("ses_1")
+    spills = of(store, "ses_1")
     old = await spills.keep(b"old")
     aged(store.directory / spills._folder / old.spill_id, KEPT_DAYS + 1)
     store.count(LARGEST_SUM)
@@ -301,7 +307,7 @@ async def test_much_that_was_kept_is_swept_at_once(store: SpillStore) -> None:
 
 
 def test_another_sweep_may_take_the_folder_away(store: SpillStore) -> None:
-    spills = store.of("ses_1")
+    spills = of(store, "ses_1")
     store.directory.mkdir(parents=True)
     is_over = threading.Event()
 
@@ -331,8 +337,8 @@ def model() -> ScriptedProvider:
 
 
 async def an_old_one(store: SpillStore, *, swept_days_ago: float) -> Path:
-    rest = await store.of("ses_1").keep(b"old")
-    path = store.directory / store.of("ses_1")._folder / rest.spill_id
+    rest = await of(store, "ses_1").keep(b"old")
+    path = store.directory / of(store, "ses_1")._folder / rest.spill_id
     aged(path, KEPT_DAYS + 1)
     aged(store.directory / STAMP, swept_days_ago)
     return path
@@ -390,6 +396,12 @@ async def test_a_sweep_that_fails_is_told_at_the_next_turn(store: SpillStore, tm
 def test_what_is_no_folder(wrong: object) -> None:
     with pytest.raises(ConfigError, match="spill must be the path of a directory"):
         engine.open_engine(model=model(), spill=wrong)  # type: ignore[arg-type]
+
+
+async def test_where_nothing_is_kept(tmp_path: Path) -> None:
+    store = SpillStore(Path(os.devnull))
+    assert store.of("ses_1") is None
+    assert not store.is_due()
 
 
 def test_by_default_it_is_in_the_cache_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -23,6 +23,12 @@ SMALL = Limits(lines=12, size=400)
 QUEUE = 1 << 22
 
 
+def of(store: SpillStore, tree: str) -> Spills:
+    spills = store.of(tree)
+    assert spills is not None
+    return spills
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> SpillStore:
     return SpillStore(tmp_path / "spill")
@@ -30,7 +36,7 @@ def store(tmp_path: Path) -> SpillStore:
 
 @pytest.fixture
 def spills(store: SpillStore) -> Spills:
-    return store.of("ses_1")
+    return of(store, "ses_1")
 
 
 def files(store: SpillStore) -> list[Path]:
@@ -93,7 +99,7 @@ async def test_most_of_what_is_shown_is_the_end(spills: Spills) -> None:
 def test_it_shows_what_would_be_shown_of_the_whole(
     tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], is_pumped: bool
 ) -> None:
-    spills = SpillStore(tmp_path_factory.getbasetemp() / "writer-spill").of("ses_1")
+    spills = of(SpillStore(tmp_path_factory.getbasetemp() / "writer-spill"), "ses_1")
     whole = b"".join(chunks)
 
     async def main(writer: SpillWriter) -> None:
@@ -275,7 +281,7 @@ async def test_a_disk_that_runs_full_on_the_way(spills: Spills) -> None:
 
 async def test_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    got = await captured(SpillWriter(SpillStore(tmp_path / "file" / "spill").of("ses_1")), b"x" * 60_000)
+    got = await captured(SpillWriter(of(SpillStore(tmp_path / "file" / "spill"), "ses_1")), b"x" * 60_000)
     assert got.spill_id == ""
     assert "are not shown, and were not kept: Not a directory]" in got.text
 
