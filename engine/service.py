@@ -49,6 +49,10 @@ if typing.TYPE_CHECKING:
     from engine.tools.jobs import TaskFunction
 
 
+# Of the time that closing has: the rest is for telling who was late.
+LEAVE_SHARE = 0.9
+
+
 class SystemClock:
     """The machine's clock."""
 
@@ -279,11 +283,12 @@ class Engine:
     async def _take_leave(self) -> None:
         """Tell the hooks that all sessions end, all at once. A checkpoint if there is a session."""
         failure: BaseException | None = None
+        until = trio.current_time() + LEAVE_SHARE * self._settings.durable_within
         try:
             async with trio.open_nursery() as nursery:
                 for session in self._sessions.values():
                     if len(session.journal.path) == 1:
-                        nursery.start_soon(session.take_leave, name=f"end hooks of {session.id}")
+                        nursery.start_soon(session.take_leave, until, name=f"end hooks of {session.id}")
         except BaseExceptionGroup as group:
             failure = public(group)
         if failure is not None:

@@ -287,9 +287,9 @@ class Session:
         model = self.models[0].info.name
         await greet(self._hooks, self.desk, self._journal, self._deps.ids, source=source, model=model)
 
-    async def take_leave(self) -> None:
-        """Tell the hooks that it ends. A checkpoint if a hook is one."""
-        await tell_end(self._hooks, self.desk, self._journal)
+    async def take_leave(self, until: float) -> None:
+        """Tell the hooks that it ends, which have time until then. A checkpoint if a hook is one."""
+        await tell_end(self._hooks, attrs.evolve(self.desk, until=until), self._journal)
 
     def start(self, text: str, *, attachments: Sequence[MediaPart], settings: Settings | None) -> tuple[Turn, TurnRun]:
         """Begin a turn whose frame the caller runs. Not a checkpoint."""

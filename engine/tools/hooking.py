@@ -34,10 +34,12 @@ class Desk:
     Attributes:
         timeout: seconds that a hook has, unless it says so itself.
         notice: told of what fails, and of what hooks have to say to whoever watches.
+        until: no hook has longer, on trio's clock.
     """
 
     timeout: float
     notice: Notice
+    until: float = float("inf")
 
     async def ask(self, hook: Hook[S, D], subject: S, default: D) -> D | None:
         """Return what *hook* decides of *subject*: *default* if nothing, None if it failed. A checkpoint if it is one.
@@ -46,7 +48,7 @@ class Desk:
         """
         name = name_of(hook)
         decided: D | None = None
-        timeout = _timeout_of(hook, self.timeout)
+        timeout = min(_timeout_of(hook, self.timeout), max(0.0, self.until - trio.current_time()))
         with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the caller's code in it is the cancel point
             try:
                 decided = await hook(subject)

@@ -64,8 +64,6 @@ class ShellHook(Generic[S, D]):
         finished = await self._finished(subject, output, errors)
         if finished.exit_code is None:
             raise BadReply(f"it was ended by signal {finished.signal}")
-        if output.is_cut:
-            raise BadReply(f"it printed more than {MAX_BYTES} bytes")
         return Reply(code=finished.exit_code, output=output.text, errors=errors.text)
 
     async def _finished(self, subject: S, output: _Kept, errors: _Kept) -> Finished:
@@ -99,14 +97,11 @@ class ShellHook(Generic[S, D]):
 class _Kept:
     """What a command prints, as far as it is taken."""
 
-    is_cut: bool = attrs.field(default=False, init=False)
     _data: bytearray = attrs.field(factory=bytearray, init=False)
 
     def take(self, chunk: bytes) -> None:
         """Take more of it."""
-        room = MAX_BYTES - len(self._data)
-        self._data += chunk[:room]
-        self.is_cut = self.is_cut or len(chunk) > room
+        self._data += chunk[: MAX_BYTES - len(self._data)]
 
     @property
     def text(self) -> str:
