@@ -23,8 +23,9 @@ from engine.messages import FilePart
 from engine.model import CacheLifetime, Effort, ModelRequest, ToolSchema
 from engine.providers.bedrock_content import assistant_blocks, result_block, user_block
 from engine.providers.encoding import Chunk, Encoder, Piece, TurnWriter, members
+from engine.providers.extra_body import extra_of, merged
 from engine.providers.items import AssistantItem, Item, ResultsItem, UserItem, schema_of
-from engine.providers.jsonvalue import Json, as_object, dumps, loads, text, to_bytes
+from engine.providers.jsonvalue import Json, as_object, dumps, text, to_bytes
 from engine.providers.quirks import Quirks, nearest_effort, thinking_budget
 
 _TURNS = TurnWriter()
@@ -110,7 +111,7 @@ class BedrockDialect:
         body: Json = {"inferenceConfig": self._inference(request, thinking)}
         if thinking:
             body["additionalModelRequestFields"] = thinking
-        body |= as_object(loads(self.quirks.extra_body or "{}"))
+        body = merged(body, extra_of(self.quirks, "messages", "system", "toolConfig", "outputConfig"))
         return _TURNS.close(state.role) + b"]," + written + members(body) + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:

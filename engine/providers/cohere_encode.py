@@ -22,6 +22,7 @@ from engine.messages import (
 from engine.model import CacheLifetime, ModelRequest, ToolChoice, ToolSchema
 from engine.providers.cohere_decode import TOOL_PLAN
 from engine.providers.encoding import Chunk, Encoder, Piece, TurnWriter, array, members
+from engine.providers.extra_body import extra_of, merged
 from engine.providers.items import (
     Answered,
     AssistantItem,
@@ -105,7 +106,7 @@ class CohereDialect:
         warmth = self.quirks.default_temperature if chosen is None else min(1.0, chosen)
         asked = {"temperature": warmth, "p": self.quirks.default_top_p, "k": self.quirks.default_top_k}
         body |= {name: value for name, value in asked.items() if value is not None}
-        body |= as_object(loads(self.quirks.extra_body or "{}"))
+        body = merged(body, extra_of(self.quirks, "model", "stream", "messages", "tools", "response_format"))
         return _TURNS.close(state.role) + b"]," + members(body) + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:

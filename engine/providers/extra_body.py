@@ -7,16 +7,16 @@ from engine.providers.jsonvalue import Json, as_list, is_object, loads
 from engine.providers.quirks import Quirks
 
 
-def extra_of(quirks: Quirks, taken: str) -> Json:
-    """Return what is to be merged into a body; raise `ConfigError` for what can't be, the member *taken* among it."""
+def extra_of(quirks: Quirks, *taken: str) -> Json:
+    """Return what is to be merged into a body; raise `ConfigError` for what can't be, the members *taken* among it."""
     if not quirks.extra_body:
         return {}
     try:
         extra = loads(quirks.extra_body)
     except ValueError as error:
         raise ConfigError(f"extra_body is not valid JSON: {error}") from error
-    if not is_object(extra) or taken in extra:
-        raise ConfigError(f"extra_body must be a JSON object, and can't have {taken!r}")
+    if not is_object(extra) or not extra.keys().isdisjoint(taken):
+        raise ConfigError(f"extra_body must be a JSON object, and can't have {' or '.join(map(repr, taken))}")
     return extra
 
 

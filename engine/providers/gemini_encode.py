@@ -134,7 +134,7 @@ class GeminiDialect:
         return {"includeThoughts": True, "thinkingBudget": budget}
 
     def _extra(self) -> Json:
-        return extra_of(self.quirks, taken="contents")
+        return extra_of(self.quirks, "contents")
 
     def _tools(self, request: ModelRequest) -> list[Piece]:
         """Return our tools, and after them those of the host's own that somebody has added."""

@@ -32,6 +32,7 @@ from engine.messages import (
 from engine.model import CacheLifetime, Effort, ModelOptions, ModelRequest, ToolSchema
 from engine.providers.bedrock import wire
 from engine.providers.bedrock_encode import BedrockDialect, encoder
+from engine.providers.extra_body import extra_of, merged
 from engine.providers.families import quirks_of
 from engine.providers.host_table import BY_NAME
 from engine.providers.items import AssistantItem
@@ -502,3 +503,10 @@ def test_what_breaks_the_beginning_is_told(changes: dict[str, Any], broken_at: s
     first = request(said("a"), session_id="s", system="be brief")
     bodies: list[Body] = [encoding.encode(first), encoding.encode(attrs.evolve(first, **changes))]
     assert [each.broken_at for each in bodies] == ["", broken_at]
+
+
+@pytest.mark.parametrize("member", ["messages", "system", "toolConfig", "outputConfig"])
+def test_what_a_user_adds_can_t_take_the_place_of_what_the_request_is(member: str) -> None:
+    with pytest.raises(ConfigError, match="extra_body"):
+        extra_of(Quirks(extra_body=json.dumps({member: 1})), "messages", "system", "toolConfig", "outputConfig")
+    assert merged({"a": {"b": 1}}, extra_of(Quirks(extra_body='{"a": {"c": 2}}'), member)) == {"a": {"b": 1, "c": 2}}
