@@ -29,6 +29,7 @@ from engine.ids import SessionId
 from engine.journal import Cursor
 from engine.messages import Usage
 from engine.model import ModelInfo, ModelRequest, TextChunk, TextStarted
+from engine.nursery.traffic import LONG_PREFIX
 from engine.permission.simple import AskFirst
 from engine.settings import Limits, RetryPolicy, Settings
 from engine.state import Resync
@@ -616,3 +617,26 @@ async def test_o6_a_root_watcher_that_resumes_gets_each_event_of_the_children_on
             rest = drained(w.session.subscribe(after=positions[cut]))
             assert not any(isinstance(e, Resync) for e in rest)
             assert durable(seen[:cut]) + durable(rest) == whole
+
+
+async def test_sub_agents_at_a_host_that_takes_one_request_wait_only_for_streams(autojump_clock: MockClock) -> None:
+    """A parent whose answer goes on, and which led the way to the cache, never waits for a child that waits for it."""
+
+    async def run(args: Task, ctx: engine.ToolContext) -> str:
+        return (await ctx.run_agent(args.prompt)).text
+
+    script: Script = {
+        "go": [[Pause(1), *task("a", id="1"), *task("b", id="2"), Pause(5), *text("Both."), *done("calls")], DONE],
+        "a": [[Pause(1), *task("deep"), Pause(1), *done("calls")], DONE],
+        "b": [DONE],
+        "deep": [DONE],
+    }
+    info = ModelInfo(name="h/m", host="h", parallel=1)
+    settings = Settings(system="x" * LONG_PREFIX)
+    tools = [engine.tool(name="task", read_only=True)(run)]
+    async with world(by_prompt(script), repeat=True, tools=tools, info=info, settings=settings) as w:
+        start = trio.current_time()
+        played = await w.play()
+        assert trio.current_time() - start == pytest.approx(8)
+    assert [s.text for s in played.settlements] == ["Done.", "Done."]
+    assert played.result.stop_reason == "completed"
