@@ -133,7 +133,7 @@ class Job:
         if self.is_running:
             return f"running for {trio.current_time() - self._began_at:.1f} s"
         if self.finished is None:
-            return f"ended: {self.trouble or 'with the engine'}"
+            return "ended by the engine"
         return f"{ending_of(self.finished)}, {self.finished.duration:.1f} s"
 
     def stop(self) -> None:

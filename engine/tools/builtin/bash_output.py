@@ -185,6 +185,8 @@ def _notes(job: Job) -> list[str]:
             notes.append(f"[{what} that it left running had to be ended]")
         if not job.finished.ended:
             notes.append(survivors_of(job.finished))
+    if job.trouble:
+        notes.append(f"[something went wrong in the engine: {job.trouble}]")
     if job.captured is not None and job.captured.spill_id:
         notes.append(f'[all of its output: read with path="{PREFIX}{job.captured.spill_id}"]')
     return notes
