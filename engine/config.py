@@ -21,6 +21,9 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _KEY_HEADERS = re.compile(r"authorization|cookie|(.*[-_])?(api[-_]?key|token|secret|password)", re.IGNORECASE)
 
+# As HTTP has them; those that say where a request ends are not the user's.
+_HEADER = re.compile(r"(?!(?:content-length|transfer-encoding|connection)$)[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.IGNORECASE)
+
 _KEYS_BELONG = "a key belongs in the environment, where no backup and no repository takes it along"
 
 # What a quirk may be: `engine.providers.quirks` says which one is what.
@@ -66,8 +69,12 @@ class HostConfig:
         if self.key and not _VARIABLE.fullmatch(self.key):
             raise ConfigError(f"key is the name of a variable: {_KEYS_BELONG}")
         for name, value in self.headers.items():
+            if not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()):
+                raise ConfigError(f"header {name!r} can't be sent: its name, or what it holds")
             if _KEY_HEADERS.fullmatch(name) and not _VARIABLE.fullmatch(value.removeprefix("$")):
                 raise ConfigError(f"header {name} is the name of a variable after a '$': {_KEYS_BELONG}")
+        if self.path and not self.path.startswith("/"):  # it would be a part of the host's name
+            raise ConfigError(f"path must begin with '/', not {self.path!r}")
         if self.base_url and "@" in self.base_url:
             raise ConfigError(f"base_url holds a password: {_KEYS_BELONG}")
         if self.parallel is not None and self.parallel < 0:

@@ -136,7 +136,7 @@ def _advice(prefix: str, own_name: str, name: str, config: Config) -> str:
         if name and maker is not None:
             return f"did you mean {maker}/{name}?"
     elif (hint := known(prefix, hosts_of(config))).startswith("did you mean"):
-        return f"{hint.removesuffix('?')}, as in {BY_NAME['anthropic'].name}/{BY_NAME['anthropic'].example}?"
+        return hint
     return "write host/model, for example anthropic/claude-sonnet-4-5; `engine models` lists the hosts"
 
 

@@ -39,6 +39,7 @@ LAB = Config(
         ("antropic/claude-sonnet-4-5", "did you mean anthropic"),
         ("open-router/gpt-5", "did you mean openrouter"),
         ("model", "`engine models` lists the hosts"),
+        ("open-router/gpt-5", "did you mean openrouter?"),
         ("bedrock/..", "only dots"),
         ("google/../../x", "only dots"),
         ("openrouter/a/./b", "only dots"),
