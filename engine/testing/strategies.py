@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.answers import Always, Answer, Once, Reject
 from engine.errors import ContextOverflow, Overloaded, ProviderError, RateLimited
-from engine.hooks import Hooks, StopDecision, Stopping, ToolDecision, ToolUse
+from engine.hooks import Hooks, StopDecision, Stopping, Subject, ToolDecision, ToolUse
 from engine.messages import FinishReason, Usage
 from engine.model import StreamEvent
 from engine.settings import Limits, Settings
@@ -124,6 +124,14 @@ async def _stops(use: ToolUse) -> ToolDecision | None:
     return ToolDecision(stop=True, reason="enough")
 
 
+async def _slow_anywhere(subject: Subject) -> None:
+    await trio.sleep(0.1)
+
+
+async def _broken_anywhere(subject: Subject) -> None:
+    raise RuntimeError("the hook is broken")
+
+
 async def _blocks(stopping: Stopping) -> StopDecision | None:
     return StopDecision(verdict="block", reason="go on")
 
@@ -132,8 +140,22 @@ async def _blocks(stopping: Stopping) -> StopDecision | None:
 def hooks(draw: st.DrawFn) -> Hooks:
     """Hooks that are slow, broken, or demand a stop."""
     tool_hooks = st.sampled_from([(), (), (), (_slow,), (_broken,), (_stops,)])
+    anywhere = st.sampled_from([(), (), (), (), (_slow_anywhere,), (_broken_anywhere,)])
     return Hooks(
-        before_tool=draw(tool_hooks), after_tool=draw(tool_hooks), stop=draw(st.sampled_from([(), (), (_blocks,)]))
+        user_prompt=draw(anywhere),
+        request=draw(anywhere),
+        before_tool=draw(tool_hooks),
+        permission_request=draw(anywhere),
+        after_tool=draw(tool_hooks),
+        tool_failed=draw(tool_hooks),
+        stop=draw(st.sampled_from([(), (), (_blocks,)])),
+        sub_agent_stop=draw(st.sampled_from([(), (), (_blocks,)])),
+        task_completed=draw(anywhere),
+        before_compaction=draw(anywhere),
+        after_compaction=draw(anywhere),
+        notification=draw(anywhere),
+        idle=draw(anywhere),
+        session_end=draw(anywhere),
     )
 
 

@@ -8,7 +8,24 @@ import trio
 from engine.answers import Always, Recovery, Reject
 from engine.errors import ContextOverflow, Overloaded, ProviderError, SignatureRejected
 from engine.events import RecoveryAsked
-from engine.hooks import Hooks, StopDecision, Stopping, ToolDecision, ToolUse
+from engine.hooks import (
+    Compacted,
+    Compacting,
+    Context,
+    Hooks,
+    PermissionDecision,
+    PermissionWanted,
+    PromptDecision,
+    Prompted,
+    Remark,
+    RequestDecision,
+    Requesting,
+    StopDecision,
+    Stopping,
+    Subject,
+    ToolDecision,
+    ToolUse,
+)
 from engine.messages import Message, ResultsMessage
 from engine.model import ModelInfo, ModelRequest
 from engine.nursery.traffic import LONG_PREFIX
@@ -46,6 +63,45 @@ def _deep(manner: str) -> Scenario:
 async def _slow_hook(use: ToolUse) -> ToolDecision | None:
     await trio.sleep(0.2)
     return None
+
+
+async def _slow_change(use: ToolUse) -> ToolDecision:
+    await trio.sleep(0.2)
+    return ToolDecision(verdict="ask", arguments=use.arguments, text="another text", context="said by a hook")
+
+
+async def _slow_permission(wanted: PermissionWanted) -> PermissionDecision:
+    await trio.sleep(0.2)
+    return PermissionDecision(verdict="allow", arguments=wanted.arguments)
+
+
+async def _slow_prompt(prompted: Prompted) -> PromptDecision:
+    await trio.sleep(0.2)
+    return PromptDecision(context="said by a hook")
+
+
+async def _blocked_prompt(prompted: Prompted) -> PromptDecision | None:
+    await trio.sleep(0.2)
+    return PromptDecision(verdict="block", reason="no") if prompted.text == "go" else None
+
+
+async def _slow_request(requesting: Requesting) -> RequestDecision:
+    await trio.sleep(0.2)
+    return RequestDecision(context="said by a hook")
+
+
+async def _slow_compaction(compacting: Compacting) -> None:
+    await trio.sleep(0.2)
+
+
+async def _slow_context(compacted: Compacted) -> Context:
+    await trio.sleep(0.2)
+    return Context(context="said by a hook")
+
+
+async def _slow_remark(subject: Subject) -> Remark:
+    await trio.sleep(0.2)
+    return Remark(message="said by a hook")
 
 
 async def _one_more_round(stopping: Stopping) -> StopDecision | None:
@@ -159,6 +215,49 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
     "hooks": lambda: Scenario(
         hooks=Hooks(before_tool=(_slow_hook,), after_tool=(_slow_hook,), stop=(_one_more_round,)),
         script=[[*_WORK, *done("calls")]],
+    ),
+    "hooks that change a call": lambda: Scenario(
+        asks=True,
+        hooks=Hooks(
+            before_tool=(_slow_change,),
+            permission_request=(_slow_permission,),
+            after_tool=(_slow_change,),
+            notification=(_slow_remark,),
+        ),
+        script=[[*_WORK, *_LOOK, *done("calls")]],
+    ),
+    "hooks of a failure": lambda: Scenario(
+        hooks=Hooks(tool_failed=(_slow_change,)),
+        script=[[*call("work", {"key": "1", "seconds": 0.1, "manner": "failed"}, id="1"), *_LOOK, *done("calls")]],
+    ),
+    "hooks of a prompt and a request": lambda: Scenario(
+        hooks=Hooks(user_prompt=(_slow_prompt,), request=(_slow_request,)),
+        steers=((1, "left"),),
+        script=[[*_LOOK, *done("calls")], [Break()], [*text("ok"), *done()]],
+    ),
+    "hooks that block a prompt": lambda: Scenario(
+        hooks=Hooks(user_prompt=(_slow_prompt, _blocked_prompt)), script=[[*text("never"), *done()]]
+    ),
+    "hooks of a completed task and of rest": lambda: Scenario(
+        hooks=Hooks(task_completed=(_one_more_round,), idle=(_slow_remark,), session_end=(_slow_remark,)),
+        script=[[*text("abc"), *done()], [*text("def"), *done()]],
+    ),
+    "hooks of a sub-agent": lambda: Scenario(
+        hooks=Hooks(sub_agent_stop=(_one_more_round,)),
+        script=[
+            [*call("sub", {"key": "do"}, id="1"), *done("calls")],
+            [*text("child "), *done()],
+            [*text("child again"), *done()],
+        ],
+    ),
+    "hooks of a compaction": lambda: Scenario(
+        keeper=lambda: ScriptedKeeper(seconds=0.2, compacts=[_keep_last], forced=[_keep_all, _keep_last]),
+        hooks=Hooks(before_compaction=(_slow_compaction,), after_compaction=(_slow_context,)),
+        script=[
+            [*text("abc"), Fail(ContextOverflow("too long"))],
+            [Fail(ContextOverflow("too long"))],
+            [*text("ok"), *done()],
+        ],
     ),
     "compaction": lambda: Scenario(
         keeper=_busy_keeper, script=[[Fail(ContextOverflow("too long"))], [*text("ok"), *done()]]
