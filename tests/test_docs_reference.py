@@ -180,7 +180,11 @@ def test_every_member_that_a_host_may_use(cls: type, title: str) -> None:
 def test_every_argument() -> None:
     told = sections(page("reference/api.md"))
     assert set(inspect.signature(engine.open_engine).parameters) <= set(names_in(told["Engine"]))
-    options = {"name", "description", "read_only", "safe", "timeout", "grace", "chain", "need"} | {"direction", "aliases", "offered"}
+    options = {"name", "description", "read_only", "safe", "timeout", "grace", "chain", "need"} | {
+        "direction",
+        "aliases",
+        "offered",
+    }
     assert options == set(inspect.signature(engine.tool).parameters) - {"function"}
     assert options | set(fields_of(ToolOutput)) == set(names_in(told["Tools"]))
 
@@ -219,7 +223,12 @@ def test_every_strategy() -> None:
 
 def test_every_module_of_the_ground_and_of_a_turn_has_its_room() -> None:
     rooms = sections(page("explanation/structure.md"))
-    ground = {path.stem for path in ENGINE.glob("*.py") if not path.stem.startswith("_")} - {"answers", "turn", "session", "service"}
+    ground = {path.stem for path in ENGINE.glob("*.py") if not path.stem.startswith("_")} - {
+        "answers",
+        "turn",
+        "session",
+        "service",
+    }
     assert set(names_in(rooms["On the ground"])) == ground
     turn = {path.stem for path in (ENGINE / "nursery").glob("*.py") if not path.stem.startswith("_")}
     assert set(names_in(rooms["nursery/: one turn"])) == turn
