@@ -102,13 +102,13 @@ def _path_regex(pattern: str) -> str:
     blocks = _blocks(pattern)
     if len(blocks) == 1:
         return "/".join(blocks[0])
-    first, *middle, last = ("/".join(block) for block in blocks)
+    first, *middle, last = blocks
     return "".join(
         [
-            f"{first}/" if first else "",
+            *(f"{name}/" for name in first),
             # Between two ** the first folders that fit are as good as any other.
-            *(f"(?>(?:[^/]+/)*?{block}/)" for block in middle),
-            f"(?:.*/)?{last}" if last else ".+",
+            *(f"(?>(?:[^/]+/)*?{'/'.join(block)}/)" for block in middle),
+            f"(?:.*/)?{'/'.join(last)}" if last else ".+",
         ]
     )
 

@@ -100,10 +100,9 @@ class Searcher:
         job = self.job
         if job.pattern is None:
             return self._name
-        regex = _compiled(
-            translated(job.pattern, literal=job.literal, ignore_case=job.ignore_case, multiline=job.multiline)
-        )
-        matches = _matches_in_whole if job.multiline else _matches_by_line
+        translation = translated(job.pattern, literal=job.literal, ignore_case=job.ignore_case, multiline=job.multiline)
+        regex = _compiled(translation.regex)
+        matches = _matches_in_whole if translation.spans_lines else _matches_by_line
 
         def search(root: bytes, path: bytes) -> None:
             try:
@@ -127,25 +126,13 @@ class Searcher:
             self._count(path, lines)
             return
         wrote = False
-        waiting: deque[Line] = deque(maxlen=self.job.before)
-        after = 0
-        for line in lines:
-            if isinstance(line, NulFound):
+        for line in _with_context(lines, self.job.before, self.job.after):
+            if isinstance(line, NulFound) or b"\0" in line.text:
                 if wrote:
                     self.out.write(path + BINARY_WARNING % line.offset)
                 return
-            if line.column:
-                for earlier in waiting:
-                    self._write(path, earlier)
-                waiting.clear()
-                self._write(path, line)
-                wrote = self.has_found = True
-                after = self.job.after
-            elif after:
-                after -= 1
-                self._write(path, line)
-            elif self.job.before:
-                waiting.append(line)
+            self._write(path, line)
+            wrote = self.has_found = True
 
     def _write(self, path: bytes, line: Line) -> None:
         text = line.text
@@ -193,6 +180,25 @@ class NulFound:
     offset: int
 
 
+def _with_context(lines: Iterator[Line | NulFound], before: int, after: int) -> Iterator[Line | NulFound]:
+    """Yield the lines that match and those around them."""
+    waiting: deque[Line] = deque(maxlen=before)
+    following = 0
+    for line in lines:
+        if isinstance(line, NulFound):
+            yield line
+        elif line.column:
+            yield from waiting
+            waiting.clear()
+            yield line
+            following = after
+        elif following:
+            yield line
+            following -= 1
+        elif before:
+            waiting.append(line)
+
+
 def _matches_by_line(regex: re.Pattern[str], file: BinaryIO) -> Iterator[Line | NulFound]:
     """Yield all lines of a file, until its first NUL."""
     offset = 0
@@ -230,9 +236,6 @@ def _matches_in_whole(regex: re.Pattern[str], file: BinaryIO) -> Iterator[Line |
         columns.setdefault(first, low - starts[first] + 1)
         for index in range(first + 1, last + 1):
             columns.setdefault(index, columns[first])
-        if b"\0" in data[starts[first] : high]:
-            yield NulFound(low)
-            return
     for index, begin in enumerate(starts):
         end = starts[index + 1] if index + 1 < len(starts) else len(data)
         text = data[begin:end].removesuffix(b"\n")

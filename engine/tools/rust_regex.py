@@ -42,14 +42,30 @@ class PatternError(ValueError):
     """A pattern that is wrong, or that can't be translated; the text says why and where."""
 
 
-def translated(pattern: str, *, literal: bool = False, ignore_case: bool = False, multiline: bool = False) -> str:
+@attrs.frozen
+class Translation:
+    """A pattern for Python.
+
+    Attributes:
+        regex: the pattern.
+        spans_lines: whether it has to do with line ends, so that a text can't be searched line by line.
+    """
+
+    regex: str
+    spans_lines: bool
+
+
+def translated(
+    pattern: str, *, literal: bool = False, ignore_case: bool = False, multiline: bool = False
+) -> Translation:
     """Return *pattern* in Python's dialect. Raises `PatternError`.
 
     Without *multiline* the result is for texts of one line each, with its end, which
     it never matches; with it for whole texts, and a dot matches line ends.
     """
     parser = _Parser(pattern, multiline, _Flags(ignore_case=ignore_case))
-    return parser.literal() if literal else parser.whole()
+    regex = parser.literal() if literal else parser.whole()
+    return Translation(regex, spans_lines=multiline and parser.sees_line_ends)
 
 
 @attrs.frozen
@@ -71,6 +87,7 @@ class _Parser:
     at: int = 0
     depth: int = 0
     names: set[str] = attrs.field(factory=set[str])
+    sees_line_ends: bool = False
 
     def literal(self) -> str:
         """Return the text itself as an expression."""
@@ -136,10 +153,12 @@ class _Parser:
             case "\\":
                 return self._escape()
             case ".":
-                return f"[^{NOT_TEXT}]" if self.multiline and self.flags.dot_all else rf"[^\r\n{NOT_TEXT}]"
+                return self._any()
             case "^":
+                self.sees_line_ends = True
                 return r"(?:\A|(?<=\n)|(?<=\r)(?!\n))"
             case "$":
+                self.sees_line_ends = True
                 return r"(?:\Z|(?=\r)|(?<!\r)(?=\n))"
             case _:
                 return self._char(ord(char))
@@ -194,10 +213,17 @@ class _Parser:
 
     # -- characters ------------------------------------------------------------------------
 
+    def _any(self) -> str:
+        if self.multiline and self.flags.dot_all:
+            self.sees_line_ends = True
+            return f"[^{NOT_TEXT}]"
+        return rf"[^\r\n{NOT_TEXT}]"
+
     def _char(self, code: int) -> str:
-        if chr(code) in "\r\n" and not self.multiline:
-            raise self._error("a line end is not allowed here")
         char = chr(code)
+        if char in "\r\n" and not self.multiline:
+            raise self._error("a line end is not allowed here")
+        self.sees_line_ends |= char == "\n"
         if not self.flags.ignore_case or char.lower() == char.upper():
             return re.escape(char)
         # Python's i has two more cases than Rust's: the Turkish ones.
@@ -325,6 +351,7 @@ class _Parser:
         regex = found.regex(negated=negated, line_ends=self.multiline, ignore_case=self.flags.ignore_case)
         if regex is None:
             raise self._error("a line end is not allowed here")
+        self.sees_line_ends |= self.multiline and re.match(regex, "\n") is not None
         return regex
 
     # -- reading ---------------------------------------------------------------------------
