@@ -21,6 +21,7 @@ from benchmarks import (
     importing,
     parallel,
     sessions,
+    spilling,
     steps,
     streaming,
     validating,
@@ -38,6 +39,7 @@ FIGURES: tuple[Figure, ...] = (
     importing.FIGURE,
     cancelled_runs.FIGURE,
     validating.FIGURE,
+    spilling.FIGURE,
 )
 SHOWN = 40
 
