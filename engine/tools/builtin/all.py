@@ -14,8 +14,10 @@ def builtin_tools() -> tuple[Tool, ...]:
     from engine.tools.builtin.bash_output import BASH_OUTPUT
     from engine.tools.builtin.bash_stop import BASH_STOP
     from engine.tools.builtin.edit import EDIT
+    from engine.tools.builtin.glob import GLOB
+    from engine.tools.builtin.grep import GREP
     from engine.tools.builtin.list import LIST
     from engine.tools.builtin.read import READ
     from engine.tools.builtin.write import WRITE
 
-    return (BASH, BASH_OUTPUT, BASH_STOP, EDIT, LIST, READ, WRITE)
+    return (BASH, BASH_OUTPUT, BASH_STOP, EDIT, GLOB, GREP, LIST, READ, WRITE)

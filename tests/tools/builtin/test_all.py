@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from engine.tools import jobs
-from engine.tools.builtin import bash, bash_output, read
+from engine.tools.builtin import bash, bash_output, grep, long_lines, read
 from engine.tools.builtin import list as list_module
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.texts import counted, description, metadata
@@ -18,7 +18,17 @@ TOOLS = {tool.name: tool for tool in builtin_tools()}
 
 
 def test_they_make_a_registry() -> None:
-    assert Registry.of(builtin_tools()).names == ("bash", "bash_output", "bash_stop", "edit", "list", "read", "write")
+    assert Registry.of(builtin_tools()).names == (
+        "bash",
+        "bash_output",
+        "bash_stop",
+        "edit",
+        "glob",
+        "grep",
+        "list",
+        "read",
+        "write",
+    )
 
 
 def test_each_has_one_text_and_each_text_its_tool() -> None:
@@ -47,10 +57,13 @@ def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
     assert f"{read.MAX_LINES} lines and {read.MAX_BYTES} bytes" in TOOLS["read"].description
     assert f"{read.MAX_LINE_CHARS} characters" in TOOLS["read"].description
     assert f"{list_module.MAX_ENTRIES} entries" in TOOLS["list"].description
+    assert f"{grep.MAX_BYTES} bytes" in TOOLS["grep"].description
+    assert f"{long_lines.MAX_LINE_CHARS} characters" in TOOLS["grep"].description
+    assert f"{grep.TIMEOUT:g} seconds" in TOOLS["grep"].description
 
 
 def test_what_they_declare() -> None:
-    assert {name for name, tool in TOOLS.items() if tool.read_only} == {"bash_output", "list", "read"}
+    assert {name for name, tool in TOOLS.items() if tool.read_only} == {"bash_output", "glob", "grep", "list", "read"}
     assert {name for name, tool in TOOLS.items() if tool.chain} == {"bash"}
     assert {tool.grace for tool in TOOLS.values()} == {GRACE}
 
