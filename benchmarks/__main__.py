@@ -21,6 +21,7 @@ from benchmarks import (
     importing,
     parallel,
     sessions,
+    shell,
     spilling,
     steps,
     streaming,
@@ -40,6 +41,7 @@ FIGURES: tuple[Figure, ...] = (
     cancelled_runs.FIGURE,
     validating.FIGURE,
     spilling.FIGURE,
+    shell.FIGURE,
 )
 SHOWN = 40
 
