@@ -9,7 +9,8 @@ from typing import Annotated, Final
 import attrs
 
 from engine.errors import ToolError
-from engine.tools.builtin.files import BOM, MAX_TEXT_BYTES, looks_binary, pattern_of, renamed_errors, resolve
+from engine.tools.builtin.files import BOM, MAX_TEXT_BYTES, looks_binary, renamed_errors, resolve
+from engine.tools.builtin.places import read_need
 from engine.tools.builtin.read_folder import folder_output
 from engine.tools.builtin.read_image import MAX_SOURCE_BYTES, Image, image_output, picture_of
 from engine.tools.builtin.read_notebook import notebook_of
@@ -65,12 +66,15 @@ async def _need(args: Read, ctx: ToolContext) -> Need:
     if args.path.startswith(PREFIX):
         # Only what this tree of sessions has kept can be read so.
         return Need(permission=PERMISSION, patterns=(args.path,), is_own=True)
+    return await ctx.to_thread(_needed, args, ctx.cwd)
+
+
+def _needed(args: Read, cwd: str) -> Need:
     try:
-        path = resolve(ctx.cwd, args.path)
+        need = read_need(cwd, resolve(cwd, args.path))
     except ToolError:  # it is no path, which the tool itself says better
         return Need(permission=PERMISSION, patterns=(args.path,))
-    pattern = await ctx.to_thread(pattern_of, ctx.cwd, path)
-    return Need(permission=PERMISSION, patterns=(pattern,), offers=(pattern,))
+    return attrs.evolve(need, offers=need.patterns[-1:])
 
 
 READ = tool(
