@@ -198,7 +198,9 @@ def _ask(
         raise failure(f"credentials that need {', '.join(unknown)} are not supported")
     try:
         trust_env = httpx.URL(url).host not in _METADATA
-        with httpx.Client(timeout=timeout or _PATIENCE, trust_env=trust_env, follow_redirects=True) as client:
+        with httpx.Client(
+            timeout=timeout or _PATIENCE, trust_env=trust_env, follow_redirects=method == "GET"
+        ) as client:
             answer = client.request(method, url, content=body, headers=headers)
             return _Answer(answer.status_code, answer.headers, answer.content)
     # ImportError: a proxy of a kind that httpx reads only with an extra.

@@ -72,6 +72,9 @@ def read(path: Path) -> Exchange:
         if not isinstance(status, int):
             raise TypeError("the status is no number")
         sent = request.get("body")
+        body_file = str(response["body_file"])
+        if Path(body_file).name != body_file:
+            raise ValueError("the body's file stands beside the request's")
         return Exchange(
             provider=str(record.get("provider", "")),
             host=str(record.get("host", "")),
@@ -81,7 +84,7 @@ def read(path: Path) -> Exchange:
             sent=b"" if sent is None else json.dumps(sent, ensure_ascii=False).encode("utf-8", "surrogatepass"),
             status=status,
             headers={name.lower(): str(value) for name, value in _object(response["headers"]).items()},
-            body=(path.parent / str(response["body_file"])).read_bytes(),
+            body=(path.parent / body_file).read_bytes(),
             is_whole=bool(record.get("whole", True)),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -68,6 +68,12 @@ def test_close_gives_up_the_event_without_its_blank_line() -> None:
     assert SseParser().close() == []
 
 
+def test_a_line_s_end_may_come_in_two_halves() -> None:
+    stream = b"event: x\r\ndata: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n"
+    for cut in range(len(stream) + 1):
+        assert parse(stream[:cut], stream[cut:]) == [ServerSentEvent("x", "a\nb"), message("c")]
+
+
 FRAGMENTS = st.lists(
     st.sampled_from(
         [b"data", b":", b" ", b"\r", b"\n", b"\r\n", b"event", b"x", b"\xef\xbb\xbf", b"\xc3\xa9", b"\xf0\x9f", b"id"]

@@ -13,8 +13,19 @@ import engine
 from engine.config import Config, HostConfig
 from engine.errors import ConfigError
 from engine.messages import AssistantMessage, Transcript
-from engine.model import Finished, ModelRequest, TextChunk, TextDone, TextStarted, ToolSchema
-from engine.providers.structured import ANSWER, offer_answer
+from engine.model import (
+    Finished,
+    ModelRequest,
+    StreamEvent,
+    TextChunk,
+    TextDone,
+    TextStarted,
+    ToolCallChunk,
+    ToolCallDone,
+    ToolCallStarted,
+    ToolSchema,
+)
+from engine.providers.structured import ANSWER, offer_answer, with_answer_tool
 from engine.session import Session
 from engine.testing.http_server import ScriptedServer
 from engine.testing.script import Answer, call, done, text
@@ -111,10 +122,38 @@ def test_a_tool_of_that_name_is_refused() -> None:
     assert offer_answer(attrs.evolve(request, output_schema=None)).tools == request.tools
 
 
+@attrs.define(eq=False)
+class Told:
+    """Stands for a decoder: *events* come at once."""
+
+    events: list[StreamEvent]
+    is_over: bool = True
+
+    def feed(self, data: bytes) -> list[StreamEvent]:
+        return self.events if data else []
+
+    def close(self) -> list[StreamEvent]:
+        return []
+
+
+@pytest.mark.parametrize("pieces", [["{", "}"], []], ids=["streamed", "at once"])
+def test_arguments_that_are_told_twice_are_one_answer(pieces: list[str]) -> None:
+    """Some hosts stream them, and say the whole at the end."""
+    from engine.providers.anthropic import wire
+    from engine.providers.quirks import Quirks
+
+    events: list[StreamEvent] = [ToolCallStarted("1", ANSWER)]
+    events += [*(ToolCallChunk("1", piece) for piece in pieces), ToolCallDone("1", "{}")]
+    plain = attrs.evolve(wire(Quirks()), decoder=lambda _: Told(events))
+    decoder = with_answer_tool(plain).decoder("")
+    assert decoder is not None
+    out = decoder.feed(b"x")
+    assert "".join(event.text for event in out if isinstance(event, TextChunk)) == "{}"
+
+
 def test_the_events_of_a_stream_in_any_cut() -> None:
     from engine.providers.anthropic import wire
     from engine.providers.quirks import Quirks
-    from engine.providers.structured import with_answer_tool
     from engine.testing.anthropic_writer import AnthropicWriter
 
     writer = AnthropicWriter("m")

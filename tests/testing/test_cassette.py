@@ -129,6 +129,7 @@ def test_another_content_type_leaves_no_old_body(tmp_path: Path) -> None:
         '{"request": {}, "response": {"status": "200", "headers": {}, "body_file": "b"}}',
         '{"request": {}, "response": {"status": 200, "headers": {}, "body_file": "missing"}}',
         '{"request": {}, "response": {"status": 200, "headers": [], "body_file": "b"}}',
+        '{"request": {}, "response": {"status": 200, "headers": {}, "body_file": "../../../../../../etc/passwd"}}',
     ],
 )
 def test_a_file_that_is_no_exchange(tmp_path: Path, record: str) -> None:
