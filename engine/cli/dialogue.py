@@ -13,7 +13,7 @@ from engine.cli.keyboard import Keyboard
 from engine.cli.render import telling_argument
 from engine.cli.screen import Screen
 from engine.cli.text import Symbols, clock_time, visible
-from engine.errors import ConfigError, RequestNotFound, ToolError, TurnOver
+from engine.errors import ConfigError, RequestNotFound, TurnOver
 from engine.events import (
     PermissionAnswered,
     PermissionAsked,
@@ -22,11 +22,6 @@ from engine.events import (
     RecoveryAnswered,
     RecoveryAsked,
 )
-from engine.threads import to_thread
-from engine.tools.arguments import parse
-from engine.tools.builtin.changes import changes
-from engine.tools.builtin.files import read_text, resolve
-from engine.tools.builtin.write import Write
 from engine.turn import Turn
 
 Asked = PermissionAsked | RecoveryAsked | QuestionAsked
@@ -221,17 +216,6 @@ class Dialogue:
             self.screen.say("  (the model will read this before its next step)\n")
 
 
-async def detail_of(asked: PermissionAsked, arguments: str, cwd: str) -> str:
-    """Return what to show of a call that asks: for a whole file, what would change in it. A checkpoint."""
-    if asked.tool != "write":
-        return asked.detail or telling_argument(arguments)
-    return await to_thread(_changes_of, arguments, cwd) or asked.detail
-
-
-def _changes_of(arguments: str, cwd: str) -> str:
-    try:
-        wanted = parse(Write, arguments)
-        path = resolve(cwd, wanted.path)
-        return changes(wanted.path, read_text(wanted.path, path).text, wanted.content)
-    except ToolError:  # a new file, or one that is no text
-        return ""
+def detail_of(asked: PermissionAsked, arguments: str) -> str:
+    """Return what to show of a call that asks: what its tool tells, or the argument that tells most."""
+    return asked.detail or telling_argument(arguments)

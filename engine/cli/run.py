@@ -227,18 +227,16 @@ class _Watch:
                     continue
                 self._screen.show(event)
                 if dialogue is not None:
-                    await self._converse(dialogue, event)
+                    self._converse(dialogue, event)
             nursery.cancel_scope.cancel(reason="the turn is over")
 
-    async def _converse(self, dialogue: Dialogue, event: Durable | Live | Resync) -> None:
-        """Pass on what concerns questions. A checkpoint if one is asked."""
+    def _converse(self, dialogue: Dialogue, event: Durable | Live | Resync) -> None:
+        """Pass on what concerns questions."""
         match event:
             case CallQueued():
                 self._arguments[event.call_id] = event.arguments
             case PermissionAsked():
-                cwd = self._session.state.context.cwd
-                detail = await detail_of(event, self._arguments.get(event.call_id, ""), cwd)
-                dialogue.ask(event, detail)
+                dialogue.ask(event, detail_of(event, self._arguments.get(event.call_id, "")))
             case RecoveryAsked() | QuestionAsked():
                 dialogue.ask(event)
             case PermissionAnswered() | RecoveryAnswered() | QuestionAnswered():

@@ -44,9 +44,11 @@ def scenario(words: list[str]) -> Answers:
                 ],
                 end,
             ]
-        case "write":
+        case "write" | "rewrite":
             content = {"path": "a.txt", "content": "one\nTWO\n"}
+            read: Answer = [*call("read", {"path": "a.txt"}, id="c0"), *done("calls", usage=USAGE)]
             return [
+                *([read] if name == "rewrite" else []),
                 [
                     *call("write", content, id="c1"),
                     *call("bash", {"command": "cat a.txt"}, id="c2"),

@@ -17,7 +17,7 @@ PROMPT = "or type what to do instead: "
 
 def test_a_question_shows_what_would_change_and_is_answered(engine: Start, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
-    command = engine("run", "write", terminal=True)
+    command = engine("run", "rewrite", terminal=True)
     command.read_until(PROMPT)
     assert "● write asks for the permission: edit\r\n" in command.output
     assert "    -two\r\n    +TWO\r\n" in command.output
@@ -34,7 +34,7 @@ def test_a_question_shows_what_would_change_and_is_answered(engine: Start, tmp_p
 def test_a_new_file_is_shown_whole(engine: Start) -> None:
     command = engine("run", "write", terminal=True)
     command.read_until(PROMPT)
-    assert "    +++ a.txt, all of it:\r\n    +one\r\n    +TWO\r\n" in command.output
+    assert "    --- /dev/null\r\n    +++ a.txt\r\n    @@ -0,0 +1,2 @@\r\n    +one\r\n    +TWO\r\n" in command.output
 
 
 def test_rejecting_stops_the_turn(engine: Start, tmp_path: Path) -> None:

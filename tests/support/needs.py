@@ -1,9 +1,10 @@
 """The right that a call needs, asked outside of a turn."""
 
+from collections.abc import Awaitable
 from typing import cast
 
 from engine.tools.context import ToolContext
-from engine.tools.spec import Need, Tool
+from engine.tools.spec import Need, Tool, ToolOutput
 
 
 def need_of(tool: Tool, arguments: object) -> Need:
@@ -11,3 +12,16 @@ def need_of(tool: Tool, arguments: object) -> Need:
     need = tool.need(arguments, cast("ToolContext", None))
     assert isinstance(need, Need)
     return need
+
+
+async def need_in(ctx: ToolContext, tool: Tool, arguments: object) -> Need:
+    """Return what *tool* needs for *arguments* in a call."""
+    need = tool.need(arguments, ctx)
+    return await need if isinstance(need, Awaitable) else need
+
+
+async def output_of(tool: Tool, arguments: object, ctx: ToolContext) -> ToolOutput:
+    """Run the body of *tool*, and return what it returns, which is more than a text."""
+    output = await tool.body(arguments, ctx)
+    assert isinstance(output, ToolOutput)
+    return output

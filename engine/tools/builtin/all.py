@@ -17,7 +17,8 @@ def builtin_tools() -> tuple[Tool, ...]:
     from engine.tools.builtin.glob import GLOB
     from engine.tools.builtin.grep import GREP
     from engine.tools.builtin.list import LIST
+    from engine.tools.builtin.multi_edit import MULTI_EDIT
     from engine.tools.builtin.read import READ
     from engine.tools.builtin.write import WRITE
 
-    return (BASH, BASH_OUTPUT, BASH_STOP, EDIT, GLOB, GREP, LIST, READ, WRITE)
+    return (BASH, BASH_OUTPUT, BASH_STOP, EDIT, GLOB, GREP, LIST, MULTI_EDIT, READ, WRITE)

@@ -56,7 +56,7 @@ def commit(changes: Sequence[FileChange]) -> None:
         lost = [told for step in reversed(steps) if (told := step.undo())]
         if isinstance(error, ToolError) and len(steps) > 1:
             told = f"Some files could not be put back: {', '.join(lost)}." if lost else "No file was changed."
-            raise ToolError(f"{error} {told}") from error
+            raise ToolError(f"{error} {told}") from error  # noqa: ASYNC104  # no Cancelled comes to a thread
         raise
     finally:
         for step in steps:

@@ -7,17 +7,18 @@ from importlib.resources import files
 from string import Template
 
 
-def description(tool: str, **limits: float) -> str:
+def description(tool: str, **values: float | str) -> str:
     """Return the description of *tool*, from its text file.
 
     The limits in the text are the ones in the code. Raises `KeyError` for a
     placeholder without a value, `ValueError` for a value without a placeholder.
     """
     template = Template(files("engine.tools.builtin").joinpath(f"{tool}.txt").read_text("utf-8"))
-    unused = limits.keys() - set(template.get_identifiers())
+    unused = values.keys() - set(template.get_identifiers())
     if unused:
         raise ValueError(f"{tool}.txt has no placeholder for {', '.join(sorted(unused))}")
-    return template.substitute({name: f"{value:g}" for name, value in limits.items()}).strip()
+    told = {name: value if isinstance(value, str) else f"{value:g}" for name, value in values.items()}
+    return template.substitute(told).strip()
 
 
 def metadata(summary: str, **facts: str | float | bool | None) -> str:

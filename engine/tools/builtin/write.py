@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import attrs
 
-from engine.errors import ToolError
-from engine.threads import to_thread
+from engine.events import SharedContext
 from engine.tools.builtin.changes import whole_text
-from engine.tools.builtin.commit import replace_file
-from engine.tools.builtin.files import TextFile, resolve
-from engine.tools.builtin.texts import counted, description, metadata
+from engine.tools.builtin.files import TextFile
+from engine.tools.builtin.models import makes_edits
+from engine.tools.builtin.revision import Plan, Revision, Seen, look, need, revise
+from engine.tools.builtin.texts import counted, description
 from engine.tools.context import ToolContext
+from engine.tools.formatters import Around
 from engine.tools.schema import doc
-from engine.tools.spec import Need, ToolOutput, tool
-
-PERMISSION: Final = "edit"
+from engine.tools.spec import Need, Tool, ToolOutput, tool
 
 
 @attrs.frozen
@@ -27,30 +26,51 @@ class Write:
     content: Annotated[str, doc("the whole text of the file")]
 
 
-async def write(args: Write, ctx: ToolContext) -> ToolOutput:
-    """Create or replace a file. A checkpoint; if cancelled, it waits for the file to be whole."""
-    # Not abandoned: a file must not change after the turn's record says that the
-    # call was aborted. On a disk that hangs, the turn ends at the grace all the
-    # same, and the record says that the outcome is not known.
-    return await to_thread(_write, args, ctx.cwd, abandon_on_cancel=False)
+def write_tool(*, around: Around | None = None) -> Tool:
+    """Make the tool; *around* is what happens around each change."""
+
+    async def need_of(args: Write, ctx: ToolContext) -> Need:
+        otherwise = whole_text(args.path, args.content)
+        return await need(ctx, [args.path], lambda shared: plan(args, ctx.cwd, shared), otherwise=otherwise)
+
+    async def write(args: Write, ctx: ToolContext) -> ToolOutput:
+        return await revise(ctx, [args.path], lambda shared: plan(args, ctx.cwd, shared), around or Around())
+
+    return tool(name="write", description=description("write"), need=need_of, offered=makes_edits)(write)
 
 
-def _need(args: Write) -> Need:
-    # What is replaced is not shown: a need is told by the arguments alone, and these don't know it.
-    detail = whole_text(args.path, args.content)
-    return Need(permission=PERMISSION, patterns=(args.path,), offers=(args.path,), detail=detail)
-
-
-WRITE = tool(name="write", description=description("write"), need=_need)(write)
-
-
-def _write(args: Write, cwd: str) -> ToolOutput:
-    path = resolve(cwd, args.path)
-    if args.path.endswith("/"):
-        raise ToolError(f"{args.path} names a folder, not a file.")
-    is_new = replace_file(args.path, path, TextFile(args.content, has_bom=False).data)
+def plan(args: Write, cwd: str, shared: SharedContext | None) -> Plan:
+    """Return what would be written. It blocks. Raises `ToolError`."""
+    seen = look(cwd, args.path, shared)
+    after = fitting(seen, args.content).data
     lines = counted(args.content.count("\n") + (not args.content.endswith("\n") and bool(args.content)), "line")
-    done = "Created" if is_new else "Replaced"
-    return ToolOutput(
-        text=f"{done} {args.path} ({lines}).", metadata=metadata(f"{done.lower()}, {lines}", created=is_new)
+    done = "Created" if seen.data is None else "Replaced"
+    told = f"{done} {args.path} ({lines})."
+    if after == seen.data:
+        told = f"{args.path} holds exactly that already ({lines}): nothing was written."
+    return Plan(
+        revisions=(Revision(shown=args.path, path=seen.path, before=seen.data, after=after),),
+        told=told,
+        summary=f"{done.lower()}, {lines}",
+        facts={"created": seen.data is None},
+        has_diff=False,
     )
+
+
+def fitting(seen: Seen, content: str) -> TextFile:
+    """Return a new text for a file, with the byte order mark and the line endings that it has.
+
+    A text with carriage returns of its own is meant as it is.
+    """
+    if content.startswith("\ufeff"):
+        return TextFile(content[1:], has_bom=True)
+    if seen.data is None:
+        return TextFile(content, has_bom=False)
+    before = seen.text()
+    pairs = before.text.count("\r\n")
+    if pairs and pairs == before.text.count("\n") and "\r\n" not in content:
+        content = content.replace("\n", "\r\n")
+    return attrs.evolve(before, text=content)
+
+
+WRITE = write_tool()

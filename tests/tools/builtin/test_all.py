@@ -26,6 +26,7 @@ def test_they_make_a_registry() -> None:
         "glob",
         "grep",
         "list",
+        "multi_edit",
         "read",
         "write",
     )

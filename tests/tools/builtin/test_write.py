@@ -8,27 +8,34 @@ import stat
 import threading
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
 from engine.errors import ToolError
 from engine.tools.builtin import files
 from engine.tools.builtin.commit import replace_file
-from engine.tools.builtin.write import WRITE, Write, write
+from engine.tools.builtin.write import WRITE, Write
 from engine.tools.context import ToolContext
 from engine.tools.spec import Need
-from tests.support.needs import need_of
+from tests.support.needs import need_in, output_of
+from tests.support.reading import having_read
 
 
 async def test_a_new_file(ctx: ToolContext, tmp_path: Path) -> None:
-    output = await write(Write("a.txt", "one\ntwo\n"), ctx)
+    output = await output_of(WRITE, Write("a.txt", "one\ntwo\n"), ctx)
     assert (tmp_path / "a.txt").read_bytes() == b"one\ntwo\n"
     assert output.text == "Created a.txt (2 lines)."
-    assert json.loads(output.metadata) == {"summary": "created, 2 lines", "created": True}
+    diff = "--- /dev/null\n+++ a.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"
+    assert json.loads(output.metadata) == {"summary": "created, 2 lines", "created": True, "diff": diff}
+    # It is known to the session from then on.
+    assert output.modify is not None
+    await WRITE.body(Write("a.txt", ""), attrs.evolve(ctx, shared=output.modify(ctx.shared)))
+    assert (tmp_path / "a.txt").read_bytes() == b""
 
 
 async def test_missing_folders_are_made(ctx: ToolContext, tmp_path: Path) -> None:
-    await write(Write("a/b/c.txt", "x"), ctx)
+    await WRITE.body(Write("a/b/c.txt", "x"), ctx)
     assert (tmp_path / "a/b/c.txt").read_text() == "x"
 
 
@@ -37,21 +44,22 @@ async def test_missing_folders_are_made(ctx: ToolContext, tmp_path: Path) -> Non
 )
 async def test_replacing_counts_the_lines(ctx: ToolContext, tmp_path: Path, content: str, lines: str) -> None:
     (tmp_path / "a.txt").write_text("old")
-    assert (await write(Write("a.txt", content), ctx)).text == f"Replaced a.txt ({lines})."
+    output = await output_of(WRITE, Write("a.txt", content), having_read(ctx, "a.txt"))
+    assert output.text == f"Replaced a.txt ({lines})."
     assert (tmp_path / "a.txt").read_text() == content
 
 
 async def test_the_mode_is_kept(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "run").touch()
     (tmp_path / "run").chmod(0o751)
-    await write(Write("run", "#!/bin/sh\n"), ctx)
+    await WRITE.body(Write("run", "#!/bin/sh\n"), having_read(ctx, "run"))
     assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o751
 
 
 async def test_a_new_file_heeds_the_umask(ctx: ToolContext, tmp_path: Path) -> None:
     old = os.umask(0o027)
     try:
-        await write(Write("a.txt", ""), ctx)
+        await WRITE.body(Write("a.txt", ""), ctx)
     finally:
         os.umask(old)
     assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o640
@@ -61,15 +69,15 @@ async def test_a_link_stays_a_link(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "dangling").symlink_to("sub/new")
-    await write(Write("link", "new"), ctx)
-    await write(Write("dangling", "made"), ctx)
+    await WRITE.body(Write("link", "new"), having_read(ctx, "real"))
+    await WRITE.body(Write("dangling", "made"), ctx)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "new"
     assert (tmp_path / "sub/new").read_text() == "made"
 
 
 async def test_nothing_else_is_left_in_the_folder(ctx: ToolContext, tmp_path: Path) -> None:
-    await write(Write("a.txt", "x"), ctx)
+    await WRITE.body(Write("a.txt", "x"), ctx)
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
@@ -97,7 +105,7 @@ async def test_what_can_not_be_written(ctx: ToolContext, tmp_path: Path, path: s
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(ToolError) as raised:
-        await write(Write(path, content), ctx)
+        await WRITE.body(Write(path, content), ctx)
     assert str(raised.value) == error
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "loop", "pipe", "sub"]
     assert (tmp_path / "file").read_text() == "kept"
@@ -108,9 +116,9 @@ async def test_a_read_only_file_and_folder(ctx: ToolContext, tmp_path: Path) -> 
     (tmp_path / "a.txt").touch(mode=0o444)
     (tmp_path / "sub").mkdir(mode=0o555)
     with pytest.raises(ToolError, match=r"a\.txt is read-only"):
-        await write(Write("a.txt", "x"), ctx)
+        await WRITE.body(Write("a.txt", "x"), having_read(ctx, "a.txt"))
     with pytest.raises(ToolError, match="permission denied"):
-        await write(Write("sub/b.txt", "x"), ctx)
+        await WRITE.body(Write("sub/b.txt", "x"), ctx)
 
 
 def test_a_full_disk_leaves_the_old_file() -> None:
@@ -158,7 +166,7 @@ def test_a_reader_never_sees_half(tmp_path: Path) -> None:
 async def test_cancelled_before_it_began_nothing_is_written(ctx: ToolContext, tmp_path: Path) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
-        await write(Write("a.txt", "x"), ctx)
+        await WRITE.body(Write("a.txt", "x"), ctx)
     assert not (tmp_path / "a.txt").exists()
 
 
@@ -185,12 +193,79 @@ async def test_a_cancel_waits_for_a_write_that_has_begun(
                 go_on.set()
 
             nursery.start_soon(cancel)
-            output = await write(Write("a.txt", "x"), ctx)
+            output = await WRITE.body(Write("a.txt", "x"), ctx)
     assert output is not None, "it was done, so it must say so"
     assert (tmp_path / "a.txt").read_text() == "x"
 
 
-def test_the_right_it_needs() -> None:
-    assert need_of(WRITE, Write("a.txt", "x\n")) == Need(
-        permission="edit", patterns=("a.txt",), offers=("a.txt",), detail="+++ a.txt, all of it:\n+x\n"
+async def test_a_file_that_was_not_read_or_has_changed(ctx: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    with pytest.raises(ToolError, match=r"^a\.txt exists, but has not been read in this session\. Read it first"):
+        await WRITE.body(Write("a.txt", "new"), ctx)
+    reader = having_read(ctx, "a.txt")
+    (tmp_path / "a.txt").write_text("changed")
+    with pytest.raises(ToolError, match=r"^a\.txt has changed since it was last read\. Read it again"):
+        await WRITE.body(Write("a.txt", "new"), reader)
+    assert (tmp_path / "a.txt").read_text() == "changed"
+    (tmp_path / "a.txt").unlink()  # what is gone can't be lost
+    await WRITE.body(Write("a.txt", "new"), reader)
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    ("before", "content", "after"),
+    [
+        (b"a\r\nb\r\n", "c\nd\n", b"c\r\nd\r\n"),
+        (b"a\r\nb\r\n", "c\r\nd\n", b"c\r\nd\n"),  # meant as it is
+        (b"a\r\nb\n", "c\nd\n", b"c\nd\n"),
+        (b"a\n", "c\r\n", b"c\r\n"),
+        (b"\xef\xbb\xbfa\n", "b\n", b"\xef\xbb\xbfb\n"),
+        (b"\xef\xbb\xbfa\n", "\ufeffb\n", b"\xef\xbb\xbfb\n"),
+        (b"a\n", "\ufeffb\n", b"\xef\xbb\xbfb\n"),
+        (b"", "b\n", b"b\n"),
+    ],
+)
+async def test_line_ends_and_marks_are_kept(
+    ctx: ToolContext, tmp_path: Path, before: bytes, content: str, after: bytes
+) -> None:
+    (tmp_path / "f").write_bytes(before)
+    await WRITE.body(Write("f", content), having_read(ctx, "f"))
+    assert (tmp_path / "f").read_bytes() == after
+
+
+async def test_what_is_there_already_is_not_written(ctx: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a\n")
+    before = (tmp_path / "f").stat()
+    output = await output_of(WRITE, Write("f", "a\n"), having_read(ctx, "f"))
+    assert output.text == "f holds exactly that already (1 line): nothing was written."
+    assert (tmp_path / "f").stat().st_ino == before.st_ino
+
+
+@pytest.mark.parametrize(
+    ("data", "error"), [(b"a\0b", "f is a binary file."), (b"\xe9", "f is not UTF-8 (byte 0), so this tool")]
+)
+async def test_another_encoding_is_not_lost(ctx: ToolContext, tmp_path: Path, data: bytes, error: str) -> None:
+    (tmp_path / "f").write_bytes(data)
+    with pytest.raises(ToolError) as raised:
+        await WRITE.body(Write("f", "new"), having_read(ctx, "f"))
+    assert str(raised.value).startswith(error)
+    assert (tmp_path / "f").read_bytes() == data
+
+
+async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
+    """It shows what would change in a file that is there, read or not."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to("sub")
+    diff = "--- /dev/null\n+++ link/a.txt\n@@ -0,0 +1,1 @@\n+x\n"
+    assert await need_in(ctx, WRITE, Write("link/a.txt", "x\n")) == Need(
+        permission="edit",
+        patterns=("sub/a.txt",),
+        offers=("sub/a.txt",),
+        detail=diff,
+        metadata=json.dumps({"paths": ["sub/a.txt"], "diff": diff}),
     )
+    (tmp_path / "sub/a.txt").write_text("one\ntwo\n")
+    need = await need_in(ctx, WRITE, Write("sub/a.txt", "one\nTWO\n"))
+    assert need.detail == "--- sub/a.txt\n+++ sub/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n"
+    need = await need_in(ctx, WRITE, Write("sub", "x\n"))
+    assert (need.patterns, need.detail) == (("sub",), "+++ sub, all of it:\n+x\n")

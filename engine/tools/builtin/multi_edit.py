@@ -1,0 +1,89 @@
+"""`multi_edit`: several edits of one file, all or none."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+
+from engine.errors import ToolError
+from engine.events import SharedContext
+from engine.tools.builtin.changes import replacement
+from engine.tools.builtin.edit import EXACTLY, LOOSELY
+from engine.tools.builtin.models import makes_edits
+from engine.tools.builtin.replace import Replaced, replace
+from engine.tools.builtin.revision import Plan, Revision, look, need, revise
+from engine.tools.builtin.texts import counted, description
+from engine.tools.context import ToolContext
+from engine.tools.formatters import Around
+from engine.tools.schema import doc
+from engine.tools.spec import Need, Tool, ToolOutput, tool
+
+
+@attrs.frozen
+class Replacement:
+    """One of the edits."""
+
+    old_string: Annotated[
+        str, doc("the text to replace, exactly as it stands in the file by then, without line numbers")
+    ]
+    new_string: Annotated[str, doc("the text to put in its place")]
+    replace_all: Annotated[bool, doc("replace every occurrence instead of the only one")] = False
+
+
+@attrs.frozen
+class MultiEdit:
+    """Arguments of `multi_edit`."""
+
+    path: Annotated[str, doc("the file, relative to the working directory or absolute")]
+    edits: Annotated[list[Replacement], doc("the edits, in their order")] = attrs.field(
+        validator=attrs.validators.min_len(1)
+    )
+
+
+def multi_edit_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool:
+    """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around the change."""
+
+    def planned(args: MultiEdit, cwd: str, shared: SharedContext | None) -> Plan:
+        return plan(args, cwd, shared, fuzzy=fuzzy)
+
+    async def need_of(args: MultiEdit, ctx: ToolContext) -> Need:
+        pieces = [replacement(args.path, one.old_string, one.new_string) for one in args.edits]
+        return await need(ctx, [args.path], lambda shared: planned(args, ctx.cwd, shared), otherwise="".join(pieces))
+
+    async def multi_edit(args: MultiEdit, ctx: ToolContext) -> ToolOutput:
+        return await revise(ctx, [args.path], lambda shared: planned(args, ctx.cwd, shared), around or Around())
+
+    text = description("multi_edit", otherwise=LOOSELY if fuzzy else EXACTLY)
+    make = tool(name="multi_edit", description=text, need=need_of, offered=makes_edits, aliases=["multiedit"])
+    return make(multi_edit)
+
+
+def plan(args: MultiEdit, cwd: str, shared: SharedContext | None, *, fuzzy: bool) -> Plan:
+    """Return what the edits would change. It blocks. Raises `ToolError` if one of them does not fit."""
+    seen = look(cwd, args.path, shared)
+    before = seen.text()
+    text = before.text
+    done: list[Replaced] = []
+    for number, one in enumerate(args.edits, 1):
+        try:
+            replaced = replace(
+                args.path, text, one.old_string, one.new_string, replace_all=one.replace_all, fuzzy=fuzzy
+            )
+        except ToolError as error:
+            raise ToolError(f"Edit {number} of {len(args.edits)}: {error} None of the edits was made.") from error
+        text = replaced.text
+        done.append(replaced)
+    places = [f"{n}. {one.where}{f', {one.caution}' if one.caution else ''}" for n, one in enumerate(done, 1)]
+    count = counted(len(done), "edit")
+    return Plan(
+        revisions=(
+            Revision(shown=args.path, path=seen.path, before=seen.data, after=attrs.evolve(before, text=text).data),
+        ),
+        told="\n".join([f"Edited {args.path}: {count}, made at", *places]),
+        summary=count,
+        facts={"edits": len(done), "fuzzy": sum(one.tier != "exact" for one in done)},
+    )
+
+
+MULTI_EDIT = multi_edit_tool()

@@ -1,0 +1,228 @@
+"""What the tools that change files share: they plan, are judged by the plan, plan again, and write.
+
+A plan is made without changing anything. It is made for the question (what would
+change, as a diff), and once more after the answer, of what the files hold by then: a
+file that the session has not read, or that has changed since, is not touched. From
+that second plan to the writing the files' locks are held, which keeps out the other
+sessions of the engine; `commit` looks a last time, because of other programs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from engine.errors import ToolError
+from engine.events import SharedContext
+from engine.threads import to_thread
+from engine.tools.builtin.changes import changes
+from engine.tools.builtin.commit import FileChange, commit
+from engine.tools.builtin.files import BOM, TextFile, decoded, pattern_of, read_data, renamed_errors, resolve
+from engine.tools.builtin.texts import metadata
+from engine.tools.context import ToolContext
+from engine.tools.edit_text import unix
+from engine.tools.file_state import Modifier, digest, known, note_gone, note_read, together
+from engine.tools.formatters import Around
+from engine.tools.spec import Need, ToolOutput
+
+PERMISSION: Final = "edit"
+# Lines of a diff that the model gets to see.
+SHOWN_LINES: Final = 120
+
+
+@attrs.frozen(kw_only=True)
+class Seen:
+    """A file as it was found: its path as the model wrote it, its real one, what it holds (None: it is not there)."""
+
+    shown: str
+    path: Path
+    data: bytes | None
+
+    def text(self) -> TextFile:
+        """Return its text. Raises `ToolError` if there is none."""
+        if self.data is None:
+            with renamed_errors(self.shown, self.path):
+                self.path.stat()
+            raise ToolError(f"{self.shown} does not exist.")
+        return decoded(self.shown, self.data)
+
+
+@attrs.frozen(kw_only=True)
+class Revision:
+    """What becomes of a file.
+
+    Attributes:
+        shown: its path as the model wrote it.
+        path: its real path.
+        before: what it holds; None: it is not there yet.
+        after: what it shall hold; None: it shall be gone.
+        moved: what it is called after that, if it moves, as the model wrote it.
+        target: and where that is.
+    """
+
+    shown: str
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    moved: str = ""
+    target: Path | None = None
+
+    @property
+    def place(self) -> Path:
+        """Where it is after that."""
+        return self.target or self.path
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        """What happens on the disk."""
+        if self.target is None:
+            return (FileChange(shown=self.shown, path=self.path, before=self.before, after=self.after),)
+        return (
+            FileChange(shown=self.moved, path=self.target, before=None, after=self.after, like=self.path),
+            FileChange(shown=self.shown, path=self.path, before=self.before, after=None),
+        )
+
+    @property
+    def notes(self) -> Modifier:
+        """What the session knows of it after that."""
+        gone = (note_gone(self.path),) if self.target is not None or self.after is None else ()
+        read = () if self.after is None else (note_read(self.place, digest(self.after)),)
+        return together(*gone, *read)
+
+    def diff(self, limit: int | None = None) -> str:
+        """Return it as a unified diff."""
+        return _diff(self.shown, self.before, self.after, moved=self.moved, limit=limit)
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """All that a call is going to change, and what is told of it.
+
+    Attributes:
+        revisions: what becomes of each file.
+        told: for the model, what was done.
+        summary: for clients, in one line.
+        facts: for clients, more.
+        has_diff: whether the model sees the diff; if not, it sees only what formatters did.
+    """
+
+    revisions: tuple[Revision, ...]
+    told: str
+    summary: str
+    facts: Mapping[str, str | float | bool | None] = attrs.field(factory=dict[str, str | float | bool | None])
+    has_diff: bool = True
+
+
+# Makes a plan. With a context, files must be as the session has read them; without one, they are taken as they are.
+Planner = Callable[[SharedContext | None], Plan]
+
+
+def look(cwd: str, shown: str, shared: SharedContext | None) -> Seen:
+    """Return what is at a path. It blocks. Raises `ToolError`, also if *shared* knows another file or none."""
+    path = resolve(cwd, shown)
+    if shown.endswith("/"):
+        raise ToolError(f"{shown} names a folder, not a file.")
+    real = Path(os.path.realpath(path))
+    seen = Seen(shown=shown, path=real, data=read_data(shown, real) if os.path.lexists(real) else None)
+    if seen.data is not None and shared is not None:
+        remembered = known(shared, real)
+        if remembered is None:
+            raise ToolError(
+                f"{shown} exists, but has not been read in this session. Read it first; nothing was changed."
+            )
+        if remembered != digest(seen.data):
+            raise ToolError(f"{shown} has changed since it was last read. Read it again; nothing was changed.")
+    return seen
+
+
+async def need(ctx: ToolContext, names: Sequence[str], plan: Planner, *, otherwise: str) -> Need:
+    """Return the right to change files, with the diff, or *otherwise* where it can't be told yet. A checkpoint."""
+    return await ctx.to_thread(_need, ctx.cwd, tuple(names), plan, otherwise)
+
+
+async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: Around) -> ToolOutput:
+    """Plan, and do what was planned. A checkpoint; if cancelled, nothing was changed, or it says what was."""
+    locks = await ctx.to_thread(_lock_names, ctx.cwd, tuple(names))
+    async with ctx.locks.hold(*locks):
+        # Abandoned if cancelled: it only reads.
+        planned = await ctx.to_thread(plan, ctx.shared)
+        final, notes = await _formatted(planned, around, ctx)
+        # Not abandoned: a file must not change after the turn's record says that the call was aborted. On a disk
+        # that hangs, the turn ends at the grace all the same, and the record says that the outcome is not known.
+        output = await to_thread(_carry_out, planned, final, notes, abandon_on_cancel=False)
+    if around.diagnose is None:
+        return output
+    # Who is cancelled while he asks for diagnostics must not forget what he has done.
+    ctx.progress(output=output.text)
+    paths = tuple(revision.place for revision in final.revisions if revision.after is not None)
+    diagnostics = await around.diagnosed(paths)
+    return attrs.evolve(output, text=f"{output.text}\n{diagnostics}") if diagnostics else output
+
+
+def _lock_names(cwd: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"file:{os.path.realpath(resolve(cwd, name))}" for name in names)
+
+
+async def _formatted(plan: Plan, around: Around, ctx: ToolContext) -> tuple[Plan, tuple[str, ...]]:
+    """Return the plan with its new texts formatted, and notes. A checkpoint if there is a formatter for a file."""
+    revisions: list[Revision] = []
+    notes: list[str] = []
+    for revision in plan.revisions:
+        if revision.after is None or revision.after == revision.before:
+            revisions.append(revision)
+        else:
+            after, more = await around.formatted(revision.place, revision.after, ctx)
+            revisions.append(attrs.evolve(revision, after=after))
+            notes += more
+    return attrs.evolve(plan, revisions=tuple(revisions)), tuple(notes)
+
+
+def _carry_out(planned: Plan, final: Plan, notes: tuple[str, ...]) -> ToolOutput:
+    commit([change for revision in final.revisions for change in revision.changes if change.before != change.after])
+    diffs = [revision.diff() for revision in final.revisions]
+    if planned.has_diff:
+        shown = [revision.diff(SHOWN_LINES) for revision in final.revisions]
+    else:
+        pairs = zip(planned.revisions, final.revisions, strict=True)
+        shown = [_diff(new.moved or new.shown, old.after, new.after, limit=SHOWN_LINES) for old, new in pairs]
+    return ToolOutput(
+        text="\n".join([final.told, *notes, *(diff.removesuffix("\n") for diff in shown if diff)]),
+        modify=together(*(revision.notes for revision in final.revisions)),
+        metadata=metadata(final.summary, **final.facts, diff="".join(diffs)),
+    )
+
+
+def _need(cwd: str, names: tuple[str, ...], plan: Planner, otherwise: str) -> Need:
+    patterns: tuple[str, ...] = ()
+    try:
+        patterns = tuple(dict.fromkeys(pattern_of(cwd, resolve(cwd, name)) for name in names))
+        detail = "".join(revision.diff() for revision in plan(None).revisions)
+    except ToolError:  # the call will say why, if it is allowed
+        detail = otherwise
+    return Need(
+        permission=PERMISSION,
+        patterns=patterns or tuple(names),
+        # "Always" for several files means all of these, not the first one.
+        offers=patterns if len(patterns) == 1 else (),
+        detail=detail or otherwise,
+        metadata=json.dumps({"paths": patterns, "diff": detail}),
+    )
+
+
+def _diff(shown: str, before: bytes | None, after: bytes | None, *, moved: str = "", limit: int | None = None) -> str:
+    old, new = _text(before), _text(after)
+    if old is not None and new is not None and unix(old) != unix(new):
+        # Carriage returns are kept, so showing them at each line would only be in the way.
+        old, new = unix(old), unix(new)
+    return (
+        changes(shown, old, new, moved=moved) if limit is None else changes(shown, old, new, moved=moved, limit=limit)
+    )
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.removeprefix(BOM).decode(errors="replace")

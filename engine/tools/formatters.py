@@ -1,0 +1,181 @@
+"""What may happen around an edit: a formatter before it is written, diagnostics after. Both are bounded in time.
+
+A formatter works on a copy, in a folder beside the file, where it finds the same
+configuration. So an edit and its formatting reach the file in one step: it is never
+seen, and a cancel or a timeout never leaves it, half formatted. A formatter that
+fails is a note to the model; the edit is made without it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Awaitable, Callable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final, cast
+
+import attrs
+import trio
+
+from engine.errors import ConfigError
+from engine.exceptions import describe
+from engine.tools.context import ToolContext
+from engine.tools.process import Finished, run_tree
+from engine.tools.spec import GRACE
+
+# Asked for a file that was edited; answers with what is wrong in it, as text for the model, or nothing.
+Diagnose = Callable[[str], Awaitable[str]]
+
+_PLACE: Final = "{path}"
+_SHOWN_BYTES: Final = 2_000
+_PROCESS_GRACE: Final = 0.8 * GRACE
+_DIAGNOSTICS_CHARS: Final = 8_000
+
+
+def _is_time(_: object, field: attrs.Attribute[float], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise ConfigError(f"{field.name} must be a finite number of seconds above 0, not {value!r}")
+
+
+def _are_texts(_: object, field: attrs.Attribute[tuple[str, ...]], value: object) -> None:
+    items = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
+    if not items or not all(isinstance(item, str) and item for item in items):
+        raise ConfigError(f"{field.name} must be a tuple of texts, at least one, not {value!r}")
+
+
+@attrs.frozen
+class Formatter:
+    """A program that puts a file into shape, in place.
+
+    Attributes:
+        command: the program and its arguments. `{path}` stands for the file; without it, the file comes last.
+        patterns: which files it is for: wildcards for the name, like `*.py`.
+        timeout: seconds that it may take.
+    """
+
+    command: tuple[str, ...] = attrs.field(validator=_are_texts)
+    patterns: tuple[str, ...] = attrs.field(validator=_are_texts)
+    timeout: float = attrs.field(default=10.0, validator=_is_time)
+
+    @property
+    def name(self) -> str:
+        """What it is called in notes."""
+        return Path(self.command[0]).name
+
+    def is_for(self, path: Path) -> bool:
+        """Tell whether it formats files of that name."""
+        return any(fnmatchcase(path.name, pattern) for pattern in self.patterns)
+
+    def argv(self, path: str) -> list[str]:
+        """Return the command line for a file."""
+        command = [part.replace(_PLACE, path) for part in self.command]
+        return command if any(_PLACE in part for part in self.command) else [*command, path]
+
+
+@attrs.frozen(kw_only=True)
+class Around:
+    """What happens around an edit.
+
+    Attributes:
+        formatters: run in their order on each file they are for.
+        diagnose: asked about each file that was changed.
+        diagnose_timeout: seconds that it may take for all of them.
+    """
+
+    formatters: tuple[Formatter, ...] = ()
+    diagnose: Diagnose | None = None
+    diagnose_timeout: float = attrs.field(default=5.0, validator=_is_time)
+
+    async def formatted(self, path: Path, data: bytes, ctx: ToolContext) -> tuple[bytes, tuple[str, ...]]:
+        """Return what formatters make of *data*, which *path* shall hold, and notes. A checkpoint if one is for it.
+
+        If cancelled, no process and no copy is left behind.
+        """
+        notes: list[str] = []
+        for formatter in self.formatters:
+            if formatter.is_for(path):
+                after = await _run(formatter, path, data, ctx)
+                if isinstance(after, str):
+                    notes.append(f"[{formatter.name} has not formatted {path.name}: {after}]")
+                elif after != data:
+                    notes.append(f"[{formatter.name} has formatted {path.name}]")
+                    data = after
+        return data, tuple(notes)
+
+    async def diagnosed(self, paths: tuple[Path, ...]) -> str:
+        """Return what is wrong in files that were changed. A checkpoint if somebody is asked; raises nothing."""
+        found: list[str] = []
+        if self.diagnose is None:
+            return ""
+        with trio.move_on_after(self.diagnose_timeout) as scope:  # noqa: ASYNC912  # the host's code is the cancel point
+            try:
+                for path in paths:
+                    found.append(await self.diagnose(str(path)))  # noqa: PERF401  # what came in time is kept
+            except Exception as error:  # noqa: BLE001  # the host's own code; the edit is made and must be told
+                found.append(f"[diagnostics failed: {describe(error)}]")
+        if scope.cancelled_caught:
+            found.append(f"[diagnostics took longer than {self.diagnose_timeout:g} s]")
+        text = "\n".join(part.strip() for part in found if part.strip())
+        return (
+            text
+            if len(text) <= _DIAGNOSTICS_CHARS
+            else f"{text[:_DIAGNOSTICS_CHARS]}\n[more diagnostics are not shown]"
+        )
+
+
+async def _run(formatter: Formatter, path: Path, data: bytes, ctx: ToolContext) -> bytes | str:
+    """Return a formatted copy of *data*, or why there is none. Always a checkpoint; if cancelled, nothing is left."""
+    try:
+        folder = await ctx.to_thread(_put_beside, path, data)
+    except OSError as error:
+        return f"no copy of it could be made ({error.strerror})"
+    try:
+        return await _run_on_copy(formatter, folder / path.name, ctx)
+    finally:
+        # At once: nothing can be awaited in a scope that is cancelled. It is one small file.
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _run_on_copy(formatter: Formatter, copy: Path, ctx: ToolContext) -> bytes | str:
+    """Return what the formatter makes of a file, or why it failed. Always a checkpoint; a cancel ends its processes."""
+    kept = bytearray()
+    try:
+        finished = await run_tree(
+            formatter.argv(str(copy)),
+            cwd=ctx.cwd,
+            marker=ctx.call_id,
+            on_output=lambda chunk: kept.extend(chunk[: max(0, _SHOWN_BYTES - len(kept))]),
+            timeout=formatter.timeout,
+            grace=_PROCESS_GRACE,
+        )
+    except (OSError, ValueError) as error:
+        return f"it could not be started ({error})"
+    if finished.timed_out:
+        return f"it took longer than {formatter.timeout:g} s"
+    if finished.exit_code != 0:
+        return _failure(finished, kept.decode(errors="replace").replace(str(copy), copy.name))
+    try:
+        formatted = await ctx.to_thread(copy.read_bytes)
+        formatted.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        return f"what it made can't be read ({error})"
+    return formatted
+
+
+def _failure(finished: Finished, output: str) -> str:
+    how = f"exit code {finished.exit_code}" if finished.signal is None else f"signal {finished.signal}"
+    return f"{how}: {output.strip()}" if output.strip() else how
+
+
+def _put_beside(path: Path, data: bytes) -> Path:
+    """Return a new folder near *path* that has a file of its name with *data* in it."""
+    near = next(folder for folder in path.parents if folder.is_dir())
+    # No dot before its name: there are formatters that pass by what is hidden.
+    folder = Path(mkdtemp(prefix="engine-", suffix=".tmp", dir=near))
+    try:
+        (folder / path.name).write_bytes(data)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder

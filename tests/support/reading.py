@@ -1,0 +1,17 @@
+"""A call of a session that has read some files."""
+
+from pathlib import Path
+
+import attrs
+
+from engine.tools.context import ToolContext
+from engine.tools.file_state import digest, note_read
+
+
+def having_read(ctx: ToolContext, *names: str) -> ToolContext:
+    """Return the call as it would be if these files had been read as they are now."""
+    shared = ctx.shared
+    for name in names:
+        path = Path(ctx.cwd, name)
+        shared = note_read(path, digest(path.read_bytes()))(shared)
+    return attrs.evolve(ctx, shared=shared)
