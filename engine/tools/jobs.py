@@ -143,13 +143,17 @@ class Job:
     async def wait_for_output(self, after: int, seconds: float) -> None:
         """Wait for output after byte *after* and a pause, for the end, or for so long. Always a checkpoint."""
         with trio.move_on_after(seconds):
-            while self.is_running and self.output.total <= after:
+            await self._has_paused(after)
+        await trio.lowlevel.checkpoint()
+
+    async def _has_paused(self, after: int) -> None:
+        while self.is_running and self.output.total <= after:
+            await self._news.park()
+        pausing = False
+        while self.is_running and not pausing:
+            with trio.move_on_after(_QUIET) as pause:
                 await self._news.park()
-            pausing = False
-            while self.is_running and not pausing:
-                with trio.move_on_after(_QUIET) as pause:
-                    await self._news.park()
-                pausing = pause.cancelled_caught
+            pausing = pause.cancelled_caught
         await trio.lowlevel.checkpoint()
 
     async def wait_for_end(self, seconds: float) -> None:
