@@ -61,7 +61,7 @@ async def bash(args: Bash, ctx: ToolContext) -> ToolOutput:
     with SpillWriter(ctx.spills, limits=SHOWN) as kept:
         finished = await _run(args, ctx, kept, live)
         captured = await kept.finish()
-    return _report(finished, captured, args.timeout)
+    return report(finished, captured, args.timeout)
 
 
 async def _run(args: Bash, ctx: ToolContext, kept: SpillWriter, live: LiveOutput) -> Finished:
@@ -148,7 +148,7 @@ BASH = tool(
 )(bash)
 
 
-def _report(finished: Finished, captured: Captured, timeout: float) -> ToolOutput:
+def report(finished: Finished, captured: Captured, timeout: float) -> ToolOutput:
     """Return what the model reads of a command that has ended: its output, then how it went."""
     ending = ending_of(finished, timeout)
     notes = [f"[{ending}, {finished.duration:.1f} s]"]

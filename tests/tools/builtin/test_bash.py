@@ -10,17 +10,20 @@ import sys
 import time
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
 from engine.errors import InvalidArguments, ToolError
 from engine.tools.arguments import parse
-from engine.tools.builtin.bash import BASH, SHOWN, Bash, bash
+from engine.tools.builtin.bash import BASH, SHOWN, Bash, bash, report
 from engine.tools.context import ToolContext
+from engine.tools.process import Finished
 from engine.tools.shell import marker
 from engine.tools.spec import GRACE, Need, ToolOutput
 from engine.tools.spill import SpillStore
-from engine.tools.strays import find_marked
+from engine.tools.spill_writer import Captured
+from engine.tools.strays import Stray, find_marked
 from engine.tools.truncate import fits
 from tests.support.needs import need_of
 from tests.tools.builtin.conftest import Listener
@@ -266,6 +269,45 @@ async def test_a_command_that_can_not_be_started(
     monkeypatch.setenv("PATH", os.devnull)
     with pytest.raises(ToolError, match=r"could not be started: .*'bash'"):
         await run(ctx, "true")
+
+
+ENDED = Finished(
+    cause="exit",
+    exit_code=0,
+    signal=None,
+    duration=1.25,
+    left_behind=0,
+    ended=True,
+    survivors=(),
+    output_complete=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("finished", "notes", "failed"),
+    [
+        (ENDED, "[exit code 0, 1.2 s]", False),
+        (
+            attrs.evolve(ENDED, ended=False, survivors=(Stray(7, 1), Stray(8, 1)), output_complete=False),
+            "[exit code 0, 1.2 s]\n[some of its processes could not be ended and may still run; pids: 7, 8]",
+            False,
+        ),
+        (
+            attrs.evolve(ENDED, cause="timeout", exit_code=None, signal=9, ended=False),
+            "[ended at its timeout of 5 s, 1.2 s]\n"
+            "[some of its processes could not be ended and may still run; pids: unknown]",
+            True,
+        ),
+        (
+            attrs.evolve(ENDED, output_complete=False),
+            "[exit code 0, 1.2 s]\n[the end of the output may be missing]",
+            False,
+        ),
+    ],
+)
+def test_what_is_told_of_an_end(finished: Finished, notes: str, failed: bool) -> None:
+    output = report(finished, Captured(text="hi"), 5)
+    assert (output.text, output.failed) == (f"hi\n{notes}", failed)
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,14 @@ from engine.errors import InvalidArguments, ToolError
 from engine.ids import CallId, SessionId
 from engine.tools.arguments import parse
 from engine.tools.builtin.bash import Bash, bash
-from engine.tools.builtin.bash_output import BASH_OUTPUT, BashOutput, bash_output
+from engine.tools.builtin.bash_output import BASH_OUTPUT, BashOutput, bash_output, tell
 from engine.tools.builtin.bash_stop import BASH_STOP, BashStop, bash_stop
 from engine.tools.context import ToolContext
-from engine.tools.jobs import MAX_ENDED, MAX_RUNNING, RECENT_BYTES, Jobs, Recent, TaskFunction
+from engine.tools.jobs import MAX_ENDED, MAX_RUNNING, RECENT_BYTES, Job, Jobs, Recent, TaskFunction
 from engine.tools.shell import marker
 from engine.tools.spec import GRACE, Need, ToolOutput
 from engine.tools.spill import SpillStore
+from engine.tools.spill_writer import SpillWriter
 from engine.tools.strays import find_marked
 from engine.tools.truncate import fits
 from tests.support.needs import need_of
@@ -419,6 +420,17 @@ async def test_a_cancel_of_the_whole_nursery(session: Session, listener: Listene
     job = listener.jobs.get("web")
     assert job.state.startswith("stopped, ")
     assert session.left == 0
+
+
+async def test_a_job_that_never_got_a_process() -> None:
+    """The machine took its time to say that it can't."""
+    job = Job(name="web", command="x", cwd="/", marker="m", writer=SpillWriter(None), tell=print)
+    job.trouble = "no memory"
+    job.over.set()
+    assert (
+        tell(job, 0).text
+        == "(no new output)\n[web: ended by the engine]\n[something went wrong in the engine: no memory]"
+    )
 
 
 class _BrokenStore(SpillStore):
