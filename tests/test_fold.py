@@ -14,8 +14,10 @@ from engine.errors import JournalCorrupt
 from engine.events import (
     ArgumentsDelta,
     CallAnnounced,
+    CallChanged,
     CallDelivered,
     CallHeartbeat,
+    CallJudged,
     CallProgress,
     CallQueued,
     CallSettled,
@@ -36,6 +38,7 @@ from engine.events import (
     PartStarted,
     PermissionAnswered,
     PermissionAsked,
+    PromptBlocked,
     ReasoningDelta,
     RetryScheduled,
     SessionCreated,
@@ -173,6 +176,15 @@ def test_input_waits_and_then_has_its_place() -> None:
 
 def test_a_nudge_is_in_the_transcript_at_once() -> None:
     assert fold([NudgeAdded(message=USER)]).transcript == Transcript([USER])
+
+
+@pytest.mark.parametrize(("taken", "left", "reasoning_from"), [("a", "bc", 1), ("b", "ac", 1), ("c", "ab", 2)])
+def test_a_blocked_prompt_is_taken_back(taken: str, left: str, reasoning_from: int) -> None:
+    """Of the rest, what was rejected before stays rejected."""
+    said = {name: attrs.evolve(USER, id=MessageId(name)) for name in "abc"}
+    state = attrs.evolve(fold([NudgeAdded(message=message) for message in said.values()]), reasoning_from=2)
+    blocked = apply(state, PromptBlocked(message_id=MessageId(taken), source="a hook", reason=""))
+    assert blocked == SessionState(transcript=Transcript([said[name] for name in left]), reasoning_from=reasoning_from)
 
 
 def test_another_history_takes_the_place_of_the_old() -> None:
@@ -325,6 +337,8 @@ def test_the_status(events: list[Durable], status: Status) -> None:
         Notice(level="info", code="c", text="t"),
         DoomDetected(kind="repeat", action="nudge", detail=""),
         LoopContinued(turn_id=T, reason="next_step", step=1),
+        CallJudged(turn_id=T, call_id=C, verdict="ask", source="a rule"),
+        CallChanged(turn_id=T, call_id=C, kind="result", text="", source="a hook"),
         CallProgress(turn_id=T, call_id=C, message="half"),
         CallHeartbeat(turn_id=T, call_id=C, tool="t", elapsed=1.0, last_progress="", pending_inputs=0),
     ],
@@ -358,6 +372,11 @@ def test_the_number_of_the_last_event_is_kept() -> None:
         ),
         ([InputAdmitted(input_id=InputId("i"), mode="queue", message=USER)] * 2, "input i was admitted twice"),
         ([InputPromoted(input_id=InputId("i"))], "input i was promoted but is not in the inbox"),
+        ([PromptBlocked(message_id=M, source="", reason="")], "prompt m was taken back but is not in the transcript"),
+        (
+            [*TEXT, text_ended("hi"), step_ended(), PromptBlocked(message_id=M, source="", reason="")],
+            "prompt m was taken back but is not in the transcript",
+        ),
         ([TurnStarted()], "turn None begins"),
         ([*TURN, *TURN], "turn t begins inside another"),
         ([*TURN, TurnStarted(turn_id=TurnId("t2"))], "turn t2 begins inside another"),
