@@ -66,7 +66,7 @@ def _lines(part: Part, file: BinaryIO) -> Window:
         cut = f" [this line goes on: offset={number}, column={MAX_LINE_CHARS + 1}]" if line.goes_on else ""
         numbered = f"{number:>6}\t{line.text}{cut}"
         room -= len(numbered.encode()) + 1
-        if room < 0 and shown:
+        if room < 0:
             return _cut(part, shown, is_clean=is_clean)
         is_clean = is_clean and line.is_clean
         shown.append(numbered)

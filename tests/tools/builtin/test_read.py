@@ -111,6 +111,11 @@ async def test_a_line_at_the_limit(ctx: ToolContext, tmp_path: Path, character: 
     assert (await run(ctx, "a.txt")).text == f"     1\t{character * MAX_LINE_CHARS}{more}"
 
 
+async def test_a_character_that_the_limit_cut_in_half_is_no_wrong_one(ctx: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x" + "𝄞" * 3_000)
+    assert (await run(ctx, "a.txt")).text == f"     1\tx{'𝄞' * 1_999} [this line goes on: offset=1, column=2001]"
+
+
 async def test_a_long_line_is_read_to_its_end_by_columns(ctx: ToolContext, tmp_path: Path) -> None:
     line = "".join(f"<{n:06}é✓>" for n in range(20_000))
     (tmp_path / "a.txt").write_text(f"one\n{line}\nthree\n")
