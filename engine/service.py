@@ -98,10 +98,10 @@ def open_engine(
         model: a name such as `"anthropic/claude-sonnet-4-5"`, or a `Model`; several
             are a chain: the next one is used when the one before fails for good. None: the
             one that the configuration names.
-        config: hosts, models and agents; `engine.config_file.load` reads a user's own.
+        config: hosts, models, agents and hooks; `engine.config_file.load_config` reads a user's own.
         tools: what the model may call.
         settings: for all sessions, unless a prompt brings its own.
-        hooks: the host's own functions at fixed points.
+        hooks: the host's own functions at fixed points; they come after those of the configuration.
         approver: the rules; by default reading is allowed and everything else is asked about.
         store: where the journal is kept; by default in memory.
         spill: the folder for outputs that are too long to be shown; by default one in the user's cache.
@@ -121,7 +121,7 @@ def open_engine(
         config=config,
         registry=_registry(tools),
         settings=_checked(settings, Settings),
-        hooks=_checked(hooks, Hooks),
+        hooks=_configured(config).then(_checked(hooks, Hooks)),
         approver=_port("approver", approver, AskFirst, "judge", "grant"),
         store=_port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose"),
         spills=SpillStore(None if spill is None else Path(_absolute(spill, "spill"))),
@@ -171,6 +171,16 @@ def _absolute(path: str | os.PathLike[str], name: str = "cwd") -> str:
         return str(Path(path).expanduser().absolute())
     except (TypeError, RuntimeError) as error:
         raise ConfigError(f"{name} must be the path of a directory, not {path!r}: {error}") from error
+
+
+def _configured(config: Config) -> Hooks:
+    """Return the hooks of a configuration. Raises `ConfigError`."""
+    if not config.hooks:
+        return Hooks()
+    # Imported here: most configurations have none.
+    from engine.tools.shell_hooks import load_hooks
+
+    return load_hooks(config.hooks)
 
 
 def _chosen(model: ModelChoice | Sequence[ModelChoice] | None, config: Config) -> tuple[ModelChoice, ...]:
@@ -336,7 +346,7 @@ class Engine:
             registry=self._registry if tools is None else _registry(tools),
             choices=self._choices_for(model, agent),
         )
-        await self._learn(session)
+        await self.learn(session.models)
         await session.greet("new")
         return session
 
@@ -348,13 +358,6 @@ class Engine:
         if model is None:
             model = self._config.agent(agent).model or self._choices[0]
         return self._config.chain(model, agent) if isinstance(model, str) else _several(model)
-
-    async def _learn(self, session: Session) -> None:
-        """Ask servers on this machine about their models. Always a checkpoint."""
-        await trio.lowlevel.checkpoint()
-        for model in session.models:
-            if isinstance(model, Learning):
-                await model.learn()
 
     async def open_session(self, session_id: str) -> Session:
         """Return a session from the store. Always a checkpoint.
@@ -451,6 +454,13 @@ class Engine:
         self._sessions.pop(child.id, None)
         child.end_jobs()
         child.journal.close()
+
+    async def learn(self, models: Iterable[Model]) -> None:
+        """Ask servers on this machine about their models, all at once. Always a checkpoint; takes two seconds at most."""
+        async with trio.open_nursery() as nursery:
+            for model in models:
+                if isinstance(model, Learning):
+                    nursery.start_soon(model.learn)
 
     def choices_of(self, model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
         """Return what was given as a chain of models. Raises `ConfigError`. Not a checkpoint."""

@@ -209,16 +209,19 @@ class Session:
         if how not in get_args(Recovery) or (how == "switch") != (model is not None):
             raise ConfigError(f"recover takes 'wait', 'stop', or 'switch' with a model, not {how!r} with {model!r}")
         found = None if model is None else self._engine.models_of((model,))[0]
+        if found is not None:
+            await self._engine.learn((found,))
         self._questions.recover(RequestId(request_id), (how, found))
         await trio.lowlevel.checkpoint()
 
-    def switch_model(self, model: str | Model | Sequence[str | Model]) -> None:
-        """Use another model from the next turn on: a name, a `Model`, or a chain of them. Not a checkpoint.
+    async def switch_model(self, model: str | Model | Sequence[str | Model]) -> None:
+        """Use another model from the next turn on: a name, a `Model`, or a chain of them. Always a checkpoint.
 
         What was said so far goes to the new one; thinking that only the old one can read
         goes as plain text. Raises `ConfigError` for a model that can't work.
         """
         choices = self._engine.choices_of(model)
+        await self._engine.learn(self._engine.models_of(choices))
         self._deps = attrs.evolve(self._deps, models=self._engine.models_of(choices))
         self._choices = choices
         self._journal.append(ModelSwitched(model=self._deps.models[0].info.name))

@@ -106,11 +106,12 @@ def _say(words: str) -> tuple[ScriptItem, ...]:
 
 def _look(_: ReceivedRequest) -> Answer:
     return [
-        *_say("I'll look at everything at once: these four calls only read, so they may run side by side."),
+        *_say("I'll look at everything at once: these five calls only read, so they may run side by side."),
         *call("list", {"path": "."}, id="look_1"),
-        *call("read", {"path": "README.md"}, id="look_2"),
-        *call("read", {"path": "prices.py"}, id="look_3"),
-        *call("read", {"path": "test_prices.py"}, id="look_4"),
+        *call("grep", {"pattern": "percent", "glob": "*.py"}, id="look_2"),
+        *call("read", {"path": "README.md"}, id="look_3"),
+        *call("read", {"path": "prices.py"}, id="look_4"),
+        *call("read", {"path": "test_prices.py"}, id="look_5"),
     ]
 
 

@@ -40,7 +40,7 @@ def test_it_runs_offline_and_all_it_claims_is_true(engine: Start, tmp_path: Path
     assert command.output.partition("What was checked")[2].count("✓") == 8
     assert "✗ bash  sh check  exit code 1" in command.output
     assert "■ bash  sh load-test  aborted: cancelled" in command.output
-    assert "calls                   7 completed, 1 failed, 1 aborted, 1 not executed\n" in command.output
+    assert "calls                   8 completed, 1 failed, 1 aborted, 1 not executed\n" in command.output
     assert "processes left          0\n" in command.output
     assert "tokens                  14,280 in 7 requests" in command.output
     assert list((tmp_path / "tmp").iterdir()) == [], "the scratch folder is removed"

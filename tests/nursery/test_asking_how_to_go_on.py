@@ -106,7 +106,7 @@ async def test_a_session_may_switch_its_model_for_good(autojump_clock: MockClock
     thought = [*reasoning("Hm.", signature="s"), *text("First."), *done()]
     async with world(thought) as w:
         await w.session.run("one")
-        w.session.switch_model(other)
+        await w.session.switch_model(other)
         assert w.session.state.model == "scripted/other"
         await w.session.run("two")
     (request,) = other.requests
@@ -173,3 +173,20 @@ async def test_what_makes_no_sense_is_refused_and_the_question_stays_open(autoju
             with pytest.raises(RequestNotFound):
                 await turn.recover(request_id, "stop")
     assert turn.result.stop_reason == "provider_error"
+
+
+class Learned(ScriptedProvider):
+    """A model that is asked about itself."""
+
+    async def learn(self) -> None:
+        await trio.sleep(0.1)
+        self.info = ModelInfo(name=self.info.name, context=12_345)
+
+
+async def test_a_model_that_is_switched_to_is_asked_about_itself_first(autojump_clock: MockClock) -> None:
+    one, two = (Learned([DONE], info=ModelInfo(name=f"scripted/{name}")) for name in ("one", "two"))
+    async with world(BUSY, BUSY, DONE) as w:
+        await watch(w, "switch", model=one)
+        assert one.info.context == 12_345
+        await w.session.switch_model(two)
+        assert two.info.context == 12_345
