@@ -9,15 +9,12 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
 from engine.tools.builtin.files import check_regular
 from engine.tools.file_state import hasher
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 # Of a larger file nothing is noted: hashing it would take longer than anybody wants to wait for a few of its lines.
 HASHED_BYTES: Final = 200_000_000
@@ -81,9 +78,10 @@ class _Hashed(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: WriteableBuffer) -> int | None:
+    # What a BufferedReader passes; the wider type that the parent takes has a name in typeshed alone.
+    def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]
         count = self._raw.readinto(buffer)
         if count:
-            self.digest.update(memoryview(buffer)[:count])
+            self.digest.update(buffer[:count])
             self.count += count
         return count
