@@ -1,0 +1,68 @@
+"""Images and PDFs that `web_fetch` finds, shown as `read` shows those on the disk.
+
+Those who look into them want a file, so they lie in a folder of their own meanwhile.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import tempfile
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import attrs
+
+from engine.errors import ToolError
+from engine.messages import FilePart
+from engine.providers.jsonvalue import number
+from engine.tools.builtin.read_child import has_library, pdf_text
+from engine.tools.builtin.read_image import Image, image_output
+from engine.tools.builtin.read_pdf import MAX_ATTACHED_PAGES
+from engine.tools.builtin.texts import counted, metadata
+from engine.tools.context import ToolContext
+from engine.tools.spec import ToolOutput
+
+_MAX_PAGES: Final = 500
+_MAX_TEXT_BYTES: Final = 4_000_000
+_ODD: Final = re.compile(r"[^A-Za-z0-9._ -]+")
+
+
+async def media_output(url: str, data: bytes, ctx: ToolContext, *, is_pdf: bool) -> ToolOutput:
+    """Return an image or a PDF. A checkpoint; raises `ToolError`. If cancelled, no process and no file is left."""
+    with tempfile.TemporaryDirectory(prefix="engine-fetched-") as folder:
+        path = Path(folder, _name(url))
+        await ctx.to_thread(path.write_bytes, data)
+        if is_pdf:
+            return await _pdf_output(url, path, data, ctx)
+        shown = await image_output(url, Image(path=path, size=len(data), data=data), ctx)
+        return attrs.evolve(shown, is_cut=False)
+
+
+async def _pdf_output(url: str, path: Path, data: bytes, ctx: ToolContext) -> ToolOutput:
+    part = FilePart(media_type="application/pdf", data=base64.b64encode(data).decode(), name=path.name)
+    # A host that can't open it refuses the request, and every later one with the same transcript.
+    files = () if b"/Encrypt" in data else (part,)
+    text, pages, about = "", 0, "its text could not be taken out"
+    if await ctx.to_thread(has_library, "pypdfium2", "pypdf"):
+        try:
+            answer = await pdf_text(path, ctx, pages=_MAX_PAGES, size=_MAX_TEXT_BYTES)
+        except ToolError as error:
+            about = f"{about}: {error}"
+        else:
+            pages, text = number(answer.facts, "pages", 0), answer.body.decode(errors="replace").strip()
+            about = counted(pages, "page") + ("; this is the text" if text else " without a text: images, it seems")
+            files = files if pages <= MAX_ATTACHED_PAGES else ()
+    if not files and not text:
+        raise ToolError(
+            f"{url} is a PDF of {len(data):,} bytes that can't be shown: it is encrypted or too long, and {about}."
+        )
+    attached = "attached" if files else "not attached"
+    told = f"({url} is a PDF of {len(data):,} bytes, {attached}; {about})"
+    return ToolOutput(text=f"{told}\n\n{text}".strip(), files=files, metadata=metadata("PDF", url=url))
+
+
+def _name(url: str) -> str:
+    """Return what to call the file: the last part of the URL's path, of harmless letters."""
+    return _ODD.sub("_", unquote(urlsplit(url).path.rpartition("/")[2]))[-100:].strip(". ") or "document"

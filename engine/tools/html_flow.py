@@ -1,0 +1,167 @@
+"""Markdown in the making: blocks one after the other, in lists and quotations, and the line that is being filled.
+
+A page is one flow, and so is each cell of a table. Depths are bounded: what is
+repeated for each level (the prefix of a line, the text of an open mark) is repeated
+so many times at most, whatever the page does.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import attrs
+
+# What stands in deeper lists and quotations is told as if it stood here.
+MAX_DEPTH: Final = 8
+
+_BLANKS: Final = re.compile(r"[ \t\r\n\f\u200b]+")
+_DOUBLED: Final = re.compile(r" {2,}")
+_AROUND_BREAKS: Final = re.compile(r" ?\n[ \n]*")
+
+
+def squeezed(text: str) -> str:
+    """Return *text* with one space for each run of blanks, as a browser shows it."""
+    return _BLANKS.sub(" ", text)
+
+
+@attrs.frozen(eq=False)
+class Mark:
+    """Emphasis, code or a link: where in the line it began, and what stands before and after it."""
+
+    name: str
+    begin: int
+    before: str
+    after: str
+
+
+@attrs.define(eq=False)
+class Container:
+    """A list, an item of one, a quotation.
+
+    Attributes:
+        name: of its element.
+        first: stands before its first line.
+        rest: stands before the others.
+        number: of a numbered list: the next one.
+        gap: line ends before its first block.
+        is_begun: whether something has been written in it.
+    """
+
+    name: str
+    first: str = ""
+    rest: str = ""
+    number: int | None = None
+    gap: int | None = None
+    is_begun: bool = False
+
+
+@attrs.define(eq=False)
+class Flow:
+    """Blocks of text.
+
+    Attributes:
+        containers: what is open, the innermost last.
+        heading: the level of the heading that is open; 0: none.
+        gap: line ends that the next block wants before it.
+        count: how many blocks were written.
+    """
+
+    containers: list[Container] = attrs.field(factory=list[Container], init=False)
+    heading: int = attrs.field(default=0, init=False)
+    gap: int = attrs.field(default=0, init=False)
+    count: int = attrs.field(default=0, init=False)
+    _blocks: list[str] = attrs.field(factory=list[str], init=False)
+    _line: list[str] = attrs.field(factory=list[str], init=False)
+    _marks: list[Mark] = attrs.field(factory=list[Mark], init=False)
+
+    @property
+    def text(self) -> str:
+        """All that was written."""
+        return "".join(self._blocks)
+
+    # -- the line -------------------------------------------------------------------------
+
+    def say(self, text: str) -> None:
+        """Add to the line; a line end in *text* is kept."""
+        self._line.append(text)
+
+    def open_mark(self, name: str, before: str, after: str) -> None:
+        """Begin emphasis, code or a link; what is marked like that already is not marked twice."""
+        if not any(mark.before == before for mark in self._marks):
+            self._marks.append(Mark(name, len(self._line), before, after))
+
+    def close_mark(self, name: str) -> None:
+        """End the mark of that name, if one is open."""
+        found = next((mark for mark in self._marks if mark.name == name), None)
+        if found is not None:
+            self._write_mark(found)
+            # What began inside of it and goes on has lost its place.
+            self._marks = [mark for mark in self._marks if mark is not found and mark.begin <= found.begin]
+
+    def _write_mark(self, mark: Mark) -> bool:
+        """Put the signs of a mark around its words; tell whether it has any."""
+        inner = "".join(self._line[mark.begin :])
+        words = inner.strip()
+        if not words:
+            return False
+        before, after = ("`` ", " ``") if mark.before == "`" in words else (mark.before, mark.after)
+        head, _, tail = inner.partition(words)
+        self._line[mark.begin :] = [head + before + words + after + tail]
+        return True
+
+    def end_line(self, gap: int = 2) -> None:
+        """Write the line as a block, if it says something; *gap* line ends at least come before the next one."""
+        unused = [mark for mark in reversed(self._marks) if not self._write_mark(mark)]
+        text = _AROUND_BREAKS.sub("\n", _DOUBLED.sub(" ", "".join(self._line))).strip()
+        self._line.clear()
+        if text and self.heading:
+            text = "#" * self.heading + " " + text.replace("\n", " ")
+        if text:
+            self.write(text)
+        # Emphasis goes on in the next block; a link that was told is not told again.
+        going_on = [mark for mark in self._marks if mark in unused or mark.before not in {"[", "`"}]
+        self._marks = [attrs.evolve(mark, begin=0) for mark in going_on]
+        self.gap = max(self.gap, gap)
+
+    # -- blocks ---------------------------------------------------------------------------
+
+    def write(self, text: str) -> None:
+        """Write a block, of one line or several."""
+        innermost = self.containers[-1] if self.containers else None
+        if innermost is not None and not innermost.is_begun and innermost.gap is not None:
+            self.gap = innermost.gap
+        first = rest = between = ""
+        for container in self.containers:
+            between += container.rest if container.is_begun else ""
+            first += container.rest if container.is_begun else container.first
+            rest += container.rest
+            container.is_begun = True
+        if self._blocks:
+            self._blocks.append("\n" if self.gap < 2 else f"\n{between.rstrip()}\n")
+        begin, *others = text.split("\n")
+        self._blocks.append("\n".join([first + begin, *((rest + line).rstrip() for line in others)]))
+        self.count += 1
+        self.gap = 0
+
+    def open(self, container: Container) -> None:
+        """Open a list, an item or a quotation."""
+        if len(self.containers) < MAX_DEPTH:
+            self.containers.append(container)
+
+    def close(self, name: str, *, within: tuple[str, ...] = ()) -> bool:
+        """Close the innermost container of that name, with all in it; tell whether there was one.
+
+        It is not looked for beyond the innermost of those *within* which it must be.
+        """
+        for index in range(len(self.containers) - 1, -1, -1):
+            if self.containers[index].name == name:
+                del self.containers[index:]
+                return True
+            if self.containers[index].name in within:
+                break
+        return False
+
+    def innermost(self, *names: str) -> Container | None:
+        """Return the innermost open container of these names."""
+        return next((container for container in reversed(self.containers) if container.name in names), None)

@@ -1,0 +1,160 @@
+"""HTML as a row of tokens, in time that grows with its length and no faster, whatever is in it.
+
+A page is written by anybody. The standard library's parser, and all that stand on it,
+need minutes of a thread that nobody can stop for 300 kB of `<a `, so this is not built
+on it. Each character is looked at a bounded number of times: a search that finds
+nothing is never begun again. What a browser would repair, this reads as it stands.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeAlias
+
+import attrs
+
+_NAME: Final = re.compile(r"[A-Za-z][^\s/>]*")
+_BLANKS: Final = re.compile(r"[\s/]*")
+_ATTRIBUTE: Final = re.compile(r"[^\s/>][^\s/>=]*")
+_EQUALS: Final = re.compile(r"\s*=\s*")
+_UNQUOTED: Final = re.compile(r"[^\s>]*")
+# Bounded: a number of any length would be converted by code that takes its square in time, or raises.
+_REFERENCE: Final = re.compile(r"&(?:#[0-9]{1,8}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{1,31});?")
+
+# What is between these tags is no markup; in the first ones it is text all the same.
+_TEXTS: Final = frozenset({"title", "textarea"})
+_RAW: Final = _TEXTS | {"script", "style", "xmp", "iframe", "noembed", "noframes", "plaintext"}
+_RAW_END: Final = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE | re.ASCII) for name in _RAW}
+
+
+@attrs.frozen
+class Text:
+    """Text, with its character references resolved."""
+
+    text: str
+
+
+@attrs.frozen
+class Start:
+    """The start of an element."""
+
+    name: str
+    attributes: Mapping[str, str]
+
+
+@attrs.frozen
+class End:
+    """The end of an element."""
+
+    name: str
+
+
+Token: TypeAlias = Text | Start | End
+
+
+def tokens(markup: str) -> Iterator[Token]:
+    """Return the tokens of a document. Comments, scripts and style sheets are left out."""
+    return _Scanner(markup).run()
+
+
+def unescaped(text: str) -> str:
+    """Return *text* with its character references resolved."""
+    return _REFERENCE.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
+
+
+@attrs.define(eq=False)
+class _Scanner:
+    markup: str
+    at: int = attrs.field(default=0, init=False)
+    # Quotes of which there is no further one: looking again would take as long each time.
+    exhausted: set[str] = attrs.field(factory=set[str], init=False)
+
+    def run(self) -> Iterator[Token]:
+        markup = self.markup
+        while True:
+            opening = markup.find("<", self.at)
+            end = len(markup) if opening < 0 else opening
+            if end > self.at:
+                yield Text(unescaped(markup[self.at : end]))
+            if opening < 0:
+                return
+            self.at = opening + 1
+            following = markup[self.at : self.at + 1]
+            if following.isascii() and following.isalpha():
+                start = self._start()
+                if start is None:
+                    return
+                yield start
+                if start.name in _RAW:
+                    yield from self._raw(start.name)
+            elif following and following in "/!?":
+                closed = self._closed(following)
+                if closed is None:
+                    return
+                if closed:
+                    yield End(closed)
+            else:
+                yield Text("<")
+
+    def _closed(self, kind: str) -> str | None:
+        """Pass over an end tag, a comment or a declaration; return the name that it ends, None at the end of it all."""
+        markup = self.markup
+        is_comment = markup.startswith("!--", self.at)
+        end = markup.find("-->" if is_comment else ">", self.at + 1)
+        if end < 0:
+            return None
+        name = _NAME.match(markup, self.at + 1, end) if kind == "/" else None
+        self.at = end + (3 if is_comment else 1)
+        return name[0].lower() if name else ""
+
+    def _start(self) -> Start | None:
+        """Read a start tag; None if it has no end."""
+        markup = self.markup
+        name = _NAME.match(markup, self.at)
+        assert name is not None
+        self.at = name.end()
+        attributes: dict[str, str] = {}
+        while True:
+            self.at = _skip(_BLANKS, markup, self.at)
+            found = _ATTRIBUTE.match(markup, self.at)
+            if found is None:
+                break
+            self.at = found.end()
+            equals = _EQUALS.match(markup, self.at)
+            value = ""
+            if equals is not None:
+                self.at = equals.end()
+                value = self._value()
+            attributes.setdefault(found[0].lower(), value)
+        if not markup.startswith(">", self.at):
+            return None
+        self.at += 1
+        return Start(name[0].lower(), attributes)
+
+    def _value(self) -> str:
+        markup = self.markup
+        quote = markup[self.at : self.at + 1]
+        if quote in {'"', "'"} and quote not in self.exhausted:
+            end = markup.find(quote, self.at + 1)
+            if end >= 0:
+                value = markup[self.at + 1 : end]
+                self.at = end + 1
+                return unescaped(value)
+            self.exhausted.add(quote)
+        begin = self.at
+        self.at = _skip(_UNQUOTED, markup, begin)
+        return unescaped(markup[begin : self.at])
+
+    def _raw(self, name: str) -> Iterator[Token]:
+        end = _RAW_END[name].search(self.markup, self.at)
+        stop = len(self.markup) if end is None else end.start()
+        if name in _TEXTS:
+            yield Text(unescaped(self.markup[self.at : stop]))
+        self.at = stop
+
+
+def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return at if found is None else found.end()
