@@ -6,7 +6,7 @@ import threading
 import pytest
 import trio
 
-from engine.threads import LIMIT, current_limiter, to_thread
+from engine.threads import LIMIT, current_limiter, in_background, to_thread
 
 pytestmark = pytest.mark.os
 
@@ -91,3 +91,17 @@ def test_each_run_has_its_own_limiter() -> None:
         return current_limiter()
 
     assert trio.run(main) is not trio.run(main)
+
+
+async def test_what_nobody_waits_for_is_done_and_harms_nobody() -> None:
+    done = threading.Event()
+
+    def fail() -> None:
+        done.set()
+        raise OSError("nobody hears this")
+
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        in_background(fail)  # no checkpoint: it is for clean-up after a cancel
+    assert not scope.cancelled_caught
+    assert await trio.to_thread.run_sync(done.wait, 10)
