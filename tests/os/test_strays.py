@@ -195,10 +195,12 @@ def test_boot_id(proc: Proc) -> None:
 async def test_what_a_reaper_ends(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose marker matches, who was saved and is still the same, who is in a session of theirs, who came of them."""
     sent: set[int] = set()
+    deaf = 103
 
     def send(stray: Stray, number: int) -> bool:
         sent.add(stray.pid)
-        shutil.rmtree(proc.root / str(stray.pid), ignore_errors=True)
+        if stray.pid != deaf or number == signal.SIGKILL:
+            shutil.rmtree(proc.root / str(stray.pid), ignore_errors=True)
         return True
 
     monkeypatch.setattr(strays, "_send", send)
@@ -213,6 +215,8 @@ async def test_what_a_reaper_ends(proc: Proc, monkeypatch: pytest.MonkeyPatch) -
     saved = [Stray(104, 500), Stray(106, 500), Stray(109, 500)]
     assert await reap(lambda mark: mark.startswith("crashed"), saved) == ()
     assert sent == {101, 102, 103, 104, 105}
+    # Who was found once stays known, though its parent is gone.
+    assert not (proc.root / str(deaf)).exists()
 
 
 async def test_it_looks_until_nobody_was_there_twice() -> None:

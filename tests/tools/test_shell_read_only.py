@@ -79,7 +79,7 @@ TRIED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("sort -o a a", "sort -uo a", "sort --output=a", "sort --outp a", "sort --compress-program=x", "sort -T x a"),
     ),
     "tree": (("tree -L 2",), ("tree -o x", "tree --output x", "tree -R")),
-    "uniq": (("uniq -c a", "uniq"), ("uniq a b", "uniq -c a b", "uniq -- a b", "uniq a*")),
+    "uniq": (("uniq -c a", "uniq"), ("uniq a b", "uniq -c a b", "uniq -- a b", "uniq -- -a -b", "uniq a*")),
     "git branch": (
         ("git branch -av", "git branch --show-current"),
         ("git branch x", "git branch -D x", "git branch -m"),
