@@ -262,6 +262,54 @@ async def test_output_that_never_ends_leaves_room_for_other_tasks() -> None:
     assert turns > 20
 
 
+async def test_who_writes_faster_than_there_is_room_is_held_up() -> None:
+    count = 0
+    has_room = trio.Event()
+
+    def output(chunk: bytes) -> None:
+        nonlocal count
+        count += len(chunk)
+
+    async def room() -> None:
+        await has_room.wait()
+
+    async with trio.open_nursery() as nursery:
+
+        async def look() -> None:
+            await trio.sleep(0.2)
+            assert 0 < count <= 65_536
+            has_room.set()
+
+        nursery.start_soon(look)
+        finished = await run_tree(
+            bash("head -c 20000000 /dev/zero"), cwd="/", marker=trees.marker(), on_output=output, room=room
+        )
+    assert count == 20_000_000
+    assert finished.output_complete
+
+
+async def test_a_cancel_while_there_is_no_room_loses_nothing_that_was_said() -> None:
+    output = Output()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(
+                partial(
+                    run_tree,
+                    bash("trap 'echo bye; exit' TERM; echo ready; sleep 0.05; echo more; sleep {t} & wait"),
+                    cwd="/",
+                    marker=trees.marker(),
+                    on_output=output,
+                    room=trio.sleep_forever,
+                    grace=GRACE,
+                )
+            )
+            await output.is_ready.wait()
+            await trio.sleep(0.1)
+            assert output.text == "ready\n"
+            scope.cancel(reason="test")
+    assert output.text == "ready\nmore\nbye\n"
+
+
 async def test_last_words_are_passed_on() -> None:
     output = Output()
     finished = await run("trap 'echo last words; exit 7' TERM; echo ready; sleep {t} & wait", output, limit=0.1)

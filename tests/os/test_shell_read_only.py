@@ -11,6 +11,12 @@ from pathlib import Path
 import attrs
 import pytest
 
+import engine
+from engine.events import CallStarted
+from engine.permission.simple import AllowAll
+from engine.testing.script import call, done, text
+from engine.testing.scripted import ScriptedProvider
+from engine.tools.builtin.bash import BASH
 from engine.tools.read_only_commands import RULES
 from engine.tools.shell_read_only import is_read_only
 from tests.conftest import Soak
@@ -209,6 +215,22 @@ def test_it_writes_nothing(command: str, project: Path) -> None:
         timeout=20,
     )
     assert _snapshot(project.parent) == before
+
+
+@pytest.mark.parametrize(("command", "together"), [("sleep 0.3; cat a", True), ("sleep 0.3; cat a; true > b", False)])
+async def test_what_only_reads_runs_side_by_side(command: str, together: bool, project: Path) -> None:
+    answer = [event for n in "12" for event in call("bash", {"command": f"{command}  # {n}"}, id=n)]
+    model = ScriptedProvider([[*answer, *done("calls")], [*text("bye"), *done()]])
+    order: list[str] = []
+    async with engine.open_engine(model=model, tools=[BASH], approver=AllowAll()) as eng:
+        session = await eng.create_session(cwd=project)
+        async with session.prompt("go") as turn:
+            async for event in turn:
+                if isinstance(event, CallStarted):
+                    order.append("started")
+                elif isinstance(event, engine.CallSettled):
+                    order.append(event.settlement.status)
+    assert order == (["started"] * 2 + ["completed"] * 2 if together else ["started", "completed"] * 2)
 
 
 def test_what_was_seen_to_write_or_to_run_something_else(shared_dir: Path) -> None:

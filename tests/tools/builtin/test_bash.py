@@ -310,6 +310,16 @@ def test_what_is_told_of_an_end(finished: Finished, notes: str, failed: bool) ->
     assert (output.text, output.failed) == (f"hi\n{notes}", failed)
 
 
+@pytest.mark.usefixtures("not_root")
+async def test_a_folder_that_may_not_be_entered(ctx: ToolContext, tmp_path: Path) -> None:
+    tmp_path.chmod(0)
+    try:
+        with pytest.raises(ToolError, match=r"could not be started: .*Permission denied"):
+            await run(ctx, "true")
+    finally:
+        tmp_path.chmod(0o700)
+
+
 @pytest.mark.parametrize(
     ("arguments", "is_safe"),
     [
