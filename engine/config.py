@@ -162,6 +162,7 @@ class Config:
         models: by name, `host/model`.
         agents: by name.
         defaults: what is used where nobody says otherwise.
+        hooks: commands at fixed points, as `engine.tools.shell_hooks.load_hooks` takes them.
         source: the file it is from, for people; empty: none.
     """
 
@@ -169,6 +170,7 @@ class Config:
     models: Mapping[str, ModelConfig] = attrs.field(factory=dict[str, ModelConfig])
     agents: Mapping[str, AgentConfig] = attrs.field(factory=dict[str, AgentConfig])
     defaults: Defaults = Defaults()
+    hooks: Mapping[str, object] = attrs.field(factory=dict[str, object])
     source: str = ""
 
     def __attrs_post_init__(self) -> None:

@@ -23,7 +23,7 @@ from engine.providers.host_config import host_named
 from engine.tools.arguments import structure
 
 VARIABLE = "ENGINE_CONFIG"
-_SECTIONS = ("hosts", "models", "agents", "defaults")
+_SECTIONS = ("hosts", "models", "agents", "defaults", "hooks")
 # What people call a key: it has no place here by any name.
 _KEY_WORDS = frozenset({"api_key", "apikey", "api-key", "key_value", "token", "secret", "password"})
 
@@ -137,12 +137,24 @@ def read_config(text: bytes, source: str) -> Config:
             models=dict(reader.tables("models", _ModelTable, _model)),
             agents=dict(reader.tables("agents", _AgentTable, _agent)),
             defaults=reader.table("[defaults]", document.get("defaults", {}), Defaults),
+            hooks=_hooks(document),
             source=source,
         ),
     )
     for name in config.hosts:
         reader.made(f"[hosts.{_quoted(name)}]", partial(host_named, name, config))
     return config
+
+
+def _hooks(document: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the section with hooks, which must make sense. Raises `ConfigError`."""
+    if "hooks" not in document:
+        return {}
+    # Imported here: most configurations have none.
+    from engine.tools.shell_hooks import load_hooks
+
+    load_hooks({"hooks": document["hooks"]})
+    return cast("Mapping[str, object]", document["hooks"])
 
 
 def _host(table: _HostTable) -> HostConfig:

@@ -11,11 +11,15 @@ from pathlib import Path
 import attrs
 import pytest
 
+import engine
 from engine.config import AgentConfig, Config, Defaults, HostConfig, ModelConfig, Prices
 from engine.config_file import load_config, read_config
 from engine.errors import ConfigError
+from engine.hooks import Hooks, ToolUse
 from engine.model import ModelOptions
 from engine.providers.registry import resolve
+from engine.testing.scripted import ScriptedProvider
+from engine.tools.hooking import name_of
 
 CANARY = "sk-canary-2718281828459045"
 
@@ -128,7 +132,7 @@ def test_an_empty_file_says_nothing() -> None:
     [
         ("a = ", "config.toml is no valid TOML"),
         ("[model.x]", "config.toml: there is no section [model]: did you mean models?"),
-        ("[hooks]", "there is no section [hooks]"),
+        ("[plugins]", "there is no section [plugins]"),
         ("models = 3", "config.toml: models must hold tables: [models.NAME]"),
         ("[models]\nx = 3", "config.toml, [models.x]: must be a table, not int"),
         ("[models.gpt]", "config.toml: a model's name is written host/model, not 'gpt'"),
@@ -285,10 +289,10 @@ def test_an_unknown_agent_is_told_who_there_is() -> None:
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
-@pytest.mark.parametrize("name", ["config.toml", "config_azure.toml"])
+@pytest.mark.parametrize("name", ["config.toml", "config_azure.toml", "config_hooks.toml"])
 def test_the_examples_of_the_documentation_can_be_read(name: str) -> None:
     config = load_config(DOCS / "examples" / name, {})
-    assert config.hosts
+    assert config.hosts or config.hooks
 
 
 @pytest.mark.parametrize(
@@ -320,3 +324,44 @@ def test_a_home_that_nobody_has() -> None:
         load_config("~nobody-of-this-name/x", {})
     with pytest.raises(ConfigError, match="local:~nobody-of-this-name/x: "):
         resolve("local:~nobody-of-this-name/x", {})
+
+
+HOOKS = """
+[[hooks.PreToolUse]]
+matcher = "Bash"
+hooks = [{ type = "command", command = "check", timeout = 5 }]
+"""
+
+
+def test_hooks_are_read_as_they_stand() -> None:
+    group = {"matcher": "Bash", "hooks": [{"type": "command", "command": "check", "timeout": 5}]}
+    assert read_config(HOOKS.encode(), "config.toml") == Config(hooks={"PreToolUse": [group]}, source="config.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hooks = 3", "config.toml: hooks must be an object, not 3"),
+        ("[hooks]\nPreToolUs = []", "config.toml: hooks: there is no event 'PreToolUs'; did you mean PreToolUse?"),
+        (HOOKS.replace('"command"', '"prompt"'), "config.toml: hooks: PreToolUse[0].hooks[0]: a hook's type must be"),
+        (HOOKS.replace("5", "-5"), "timeout"),
+        (HOOKS.replace("5", "2026-01-01"), "timeout"),
+    ],
+)
+def test_hooks_that_make_no_sense_are_told(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config(text.encode(), "config.toml")
+    assert words in str(caught.value)
+
+
+async def test_hooks_of_the_configuration_come_before_those_of_the_host() -> None:
+    async def mine(use: ToolUse) -> None:
+        raise AssertionError("never asked")
+
+    config = read_config(HOOKS.encode(), "config.toml")
+    async with engine.open_engine(model=ScriptedProvider([]), config=config, hooks=Hooks(before_tool=(mine,))) as eng:
+        session = await eng.create_session()
+        first, second = session._hooks.before_tool
+    assert (name_of(first), second) == ("PreToolUse (check)", mine)
+    with pytest.raises(ConfigError, match="there is no event"):
+        engine.open_engine(model=ScriptedProvider([]), config=Config(hooks={"Xyzzy": []}))

@@ -4,7 +4,7 @@ import attrs
 import trio
 
 import engine
-from engine.hooks import StopDecision, Stopping, ToolDecision, ToolUse
+from engine.hooks import PromptDecision, Prompted, StopDecision, Stopping, ToolDecision, ToolUse
 from engine.permission.simple import AllowAll
 from engine.testing import Answer, ScriptedProvider, call, done, text
 
@@ -43,6 +43,15 @@ async def redact(use: ToolUse) -> ToolDecision | None:
     return ToolDecision(text=use.settlement.text.replace("hunter2", "***"))
 
 
+# -- the user's words: block, or add to them ---------------------------------------------------------
+
+
+async def no_keys(prompted: Prompted) -> PromptDecision | None:
+    if "sk-" in prompted.text:
+        return PromptDecision(verdict="block", reason="that looks like a key")
+    return PromptDecision(context="Today is Friday.")
+
+
 # -- when the model comes to its end: send it back, once -------------------------------------------
 
 
@@ -52,7 +61,7 @@ async def wants_tests(stopping: Stopping) -> StopDecision | None:
     return StopDecision(verdict="block", reason="Before you end: do the tests pass? Run them.")
 
 
-HOOKS = engine.Hooks(before_tool=(guard,), after_tool=(redact,), stop=(wants_tests,))
+HOOKS = engine.Hooks(user_prompt=(no_keys,), before_tool=(guard,), after_tool=(redact,), stop=(wants_tests,))
 
 SCRIPT: list[Answer] = [
     [
@@ -82,6 +91,8 @@ async def main() -> None:
                     case _:
                         pass
         print(turn.result.text)
+        result = await session.run("My key is sk-hunter2.")
+        print(f"{result.stop_reason}: {result.detail}; {len(session.state.transcript)} messages")
 
 
 if __name__ == "__main__":
