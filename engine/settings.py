@@ -104,7 +104,7 @@ class Settings:
         output_recoveries: how often a cut answer is continued.
         token_target: keep the model at work until so many output tokens (C9).
         stop_hook_limit: how often a stop hook may send the model back.
-        hook_timeout: seconds that one hook may take.
+        hook_timeout: seconds that one hook may take, unless it has a `timeout` of its own.
         headless: what becomes of a question when nobody is there to answer.
         on_exhausted: what becomes of a turn whose model can't be reached, all retries and fallbacks spent: it stops,
             or asks whoever watches (`RecoveryAsked`).
