@@ -83,6 +83,11 @@ class Window:
         """Whether there is one more than were wanted, or no room."""
         return self._taken > self.take or self._size > self.held
 
+    @property
+    def matches(self) -> int:
+        """How many matches came."""
+        return self._skipped + self._taken
+
     def add(self, hit: Hit) -> None:
         """Take a hit."""
         if hit.is_match and self._skipped < self.skip:

@@ -57,6 +57,7 @@ class Job:
         after: and after it.
         max_columns: longer lines are cut.
         names: globs of file names, without a slash; if there are any, only files that one of them fits.
+        depth: how many levels of folders to search; 0: all.
         only: the one file to search, if not all.
         include_ignored: search what ignore files exclude, too.
     """
@@ -70,6 +71,7 @@ class Job:
     after: int = 0
     max_columns: int = 0
     names: Sequence[str] = ()
+    depth: int = 0
     only: str = ""
     include_ignored: bool = False
 
@@ -91,7 +93,7 @@ class Searcher:
         else:
             folder = start(os.fsencode(root), include_ignored=self.job.include_ignored)
             wanted = re.compile("|".join(map(glob_regex, self.job.names)), re.DOTALL)
-            for path in files(folder, self._failed):
+            for path in files(folder, self._failed, self.job.depth):
                 if wanted.match(os.fsdecode(path.rpartition(b"/")[2])):
                     search(folder.path, path)
         return 2 if self.has_failed else 0 if self.has_found else 1

@@ -137,7 +137,8 @@ def _arguments(job: Job, *, in_repository: bool, ordered: bool) -> list[str]:
         *(f"--type-add=wanted:{glob}" for glob in job.names),
         *(["--type=wanted"] if job.names else []),
         # Not as an argument of its own: ripgrep treats such a file differently if it is binary or ignored.
-        *(["--max-depth=1", f"--glob=/{escaped(job.only)}"] if job.only else []),
+        *([f"--glob=/{escaped(job.only)}"] if job.only else []),
+        *([f"--max-depth={1 if job.only else job.depth}"] if job.only or job.depth else []),
         "--null",
     ]
     if job.pattern is None:

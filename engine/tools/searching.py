@@ -88,7 +88,7 @@ async def search(searcher: Searcher, job: Job, scope: Scope) -> Found:
     if tallies:
         job = attrs.evolve(job, counts=False, before=0, after=0, max_columns=1)
     run = _Run(searcher, job, scope, form, deadline)
-    pile: Pile = Heap(scope.held)
+    pile = Heap(scope.held)
     ended = await run.into(Tally(pile) if tallies else pile)
     if not pile.is_full:
         hits = in_order(pile.hits)
@@ -103,12 +103,12 @@ async def search(searcher: Searcher, job: Job, scope: Scope) -> Found:
             timed_out=ended.timed_out,
             unreadable=ended.unreadable,
         )
-    pile = Window(scope.skip, scope.take, scope.held)
-    ended = await run.into(Tally(pile) if tallies else pile, ordered=True)
+    part = Window(scope.skip, scope.take, MAX_HELD_BYTES)
+    ended = await run.into(Tally(part) if tallies else part, ordered=True)
     return Found(
-        hits=window(pile.hits, 0, scope.take, before=job.before, after=job.after),
-        total=None,
-        has_more=pile.is_full,
+        hits=window(part.hits, 0, scope.take, before=job.before, after=job.after),
+        total=None if part.is_full else part.matches,
+        has_more=part.is_full,
         timed_out=ended.timed_out,
         unreadable=ended.unreadable,
     )

@@ -124,8 +124,8 @@ def start(path: bytes, *, include_ignored: bool) -> Folder:
     return Folder(real, b"", chains, in_repository)
 
 
-def files(folder: Folder, unreadable: Callable[[OSError], object]) -> Iterator[bytes]:
-    """Yield the regular files at any depth, as relative paths, folder by folder and name by name.
+def files(folder: Folder, unreadable: Callable[[OSError], object], depth: int = 0) -> Iterator[bytes]:
+    """Yield the regular files in *depth* levels of folders (0: in all), as relative paths, name by name.
 
     It does not stop at a folder that can't be read, but passes the error on.
     """
@@ -134,7 +134,7 @@ def files(folder: Folder, unreadable: Callable[[OSError], object]) -> Iterator[b
         for listing, entry in waiting[-1]:
             if entry.kind == "file":
                 yield listing.folder.relative + entry.name
-            elif entry.kind == "folder":
+            elif entry.kind == "folder" and len(waiting) != depth:
                 waiting.append(_entries(listing.below(entry.name), unreadable))
                 break
         else:

@@ -14,7 +14,16 @@ from attrs.validators import ge, le, max_len, min_len
 from engine.errors import ToolError
 from engine.tools.builtin.files import resolve
 from engine.tools.builtin.halting import to_halting_thread
-from engine.tools.builtin.places import MAX_PATTERN_CHARS, Place, Wanted, folder_at, narrowed, read_need, start_of
+from engine.tools.builtin.places import (
+    MAX_PATTERN_CHARS,
+    Place,
+    Wanted,
+    folder_at,
+    is_folder,
+    narrowed,
+    read_need,
+    start_of,
+)
 from engine.tools.builtin.texts import counted, description, metadata
 from engine.tools.context import ToolContext
 from engine.tools.globs import is_magic
@@ -22,6 +31,7 @@ from engine.tools.pure_search import Job
 from engine.tools.ripgrep import Searcher, find_searcher
 from engine.tools.schema import doc
 from engine.tools.searching import Found, Scope, search
+from engine.tools.shell import marker
 from engine.tools.spec import Need, ToolOutput, tool
 
 LIMIT: Final = 100
@@ -72,9 +82,11 @@ async def glob_with(
         take=args.limit,
         held=held,
         timeout=timeout,
-        marker=ctx.call_id,
+        marker=marker(ctx.session_id, ctx.call_id),
     )
-    found = await search(searcher, Job(pattern=None, names=wanted.hint, include_ignored=args.include_ignored), scope)
+    found = await search(
+        searcher, Job(pattern=None, names=wanted.hint, depth=wanted.depth, include_ignored=args.include_ignored), scope
+    )
     paths = [hit.path for hit in found.hits]
     by_time = args.sort == "newest" and found.everything is not None
     if by_time and found.everything:
@@ -123,9 +135,9 @@ def _report(args: Glob, paths: Sequence[str], found: Found, timeout: float, *, b
             break
         shown.append(path)
     has_more = found.has_more or len(shown) < len(paths)
-    total = "more" if found.total is None else f"{found.total:,}"
+    total = "" if found.total is None else f" of {found.total:,}"
     order = "the newest first" if by_time else "by path"
-    count = f"{len(shown):,} of {total} files are shown" if has_more else counted(len(shown), "file")
+    count = f"{len(shown):,}{total} files are shown" if has_more else counted(len(shown), "file")
     notes = [f"({count}, {order}{'; more are available: narrow the pattern or raise the limit' if has_more else ''})"]
     if args.sort == "newest" and not by_time:
         notes.append("(They are too many to be sorted by time.)")
@@ -144,7 +156,7 @@ def _report(args: Glob, paths: Sequence[str], found: Found, timeout: float, *, b
 def _nothing(args: Glob, cwd: str, found: Found, timeout: float) -> ToolOutput:
     left_out = "" if args.include_ignored else " (what ignore files exclude was not searched)"
     notes = [] if found.timed_out else [f"No file matches {args.pattern}{left_out}."]
-    if not is_magic(args.pattern) and Path(resolve(cwd, args.path), args.pattern).is_dir():
+    if not is_magic(args.pattern) and is_folder(resolve(cwd, args.path) / args.pattern):
         notes.append(f"{args.pattern} is a folder: {args.pattern}/** finds the files in it, and list shows it.")
     return ToolOutput(
         text="\n".join([*notes, *_troubles(found, timeout)]),

@@ -106,12 +106,15 @@ class _Tree:
             level = [
                 deeper
                 for node, folder in level
-                for deeper in (self._expanded(node, folder) if len(folder.entries) <= self.room else [(node, folder)])
+                for deeper in (self._expanded(node, folder) if self._fits(folder) else [(node, folder)])
             ]
         for node, folder in level:
             if not node.below:
                 node.text += f"  ({_count(folder)})"
         return left
+
+    def _fits(self, listing: Listing) -> bool:
+        return bool(listing.entries) and len(listing.entries) <= self.room
 
     def _expanded(self, node: _Node, listing: Listing) -> list[tuple[_Node, Listing]]:
         """Put what is in a folder below its line; return the lines of the folders in it, and what is in these."""
@@ -121,9 +124,11 @@ class _Tree:
             node.below.append(below)
             if entry.kind == "folder" and not self.halted():
                 try:
-                    folders.append((below, self._read(listing.below(entry.name))))
+                    inside = self._read(listing.below(entry.name))
                 except OSError as error:
                     below.text += f"  ({(error.strerror or 'not readable').lower()})"
+                else:
+                    folders.append((below, inside))
         self.room -= len(node.below)
         return folders
 

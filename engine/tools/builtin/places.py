@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -57,11 +58,13 @@ class Wanted:
         paths: what the path below the place must match; None: any.
         names: what the name must match; None: any.
         hint: globs of names that leave out nothing which counts, for the searcher to be quicker; empty: all.
+        depth: below so many levels of folders nothing counts; 0: at any.
     """
 
     paths: re.Pattern[str] | None = None
     names: re.Pattern[str] | None = None
     hint: tuple[str, ...] = ()
+    depth: int = 0
 
     def __call__(self, path: bytes) -> bool:
         """Tell whether a file counts."""
@@ -96,24 +99,23 @@ def folder_at(cwd: str, path: str) -> Place:
     """Return the folder at *path*. Raises `ToolError` if there is none."""
     found = resolve(cwd, path)
     with renamed_errors(path, found):
-        if not found.is_dir():
-            found.stat()
+        if not stat.S_ISDIR(found.stat().st_mode):
             raise ToolError(f"{path} is no folder. If it is a text file, use the read tool to see what is in it.")
-    return _place(cwd, found)
+    return _place(cwd, path, found)
 
 
 def place_at(cwd: str, path: str) -> Place:
     """Return the folder or the file at *path*. Raises `ToolError` if there is none, or if the file is no text."""
     found = resolve(cwd, path)
-    if found.is_dir():
-        return _place(cwd, found)
+    if is_folder(found):
+        return _place(cwd, path, found)
     with renamed_errors(path, found):
         size = check_regular(path, found).st_size
         with found.open("rb") as file:
             if looks_binary(file.read(_SNIFFED_BYTES)):
                 raise ToolError(f"{path} is a binary file of {size:,} bytes.")
     real = Path(os.path.realpath(found))  # a link to a file is not followed in a search, a file that was named is
-    return attrs.evolve(_place(cwd, real.parent), shown=shown_path(cwd, found), only=real.name)
+    return attrs.evolve(_place(cwd, path, real.parent), shown=shown_path(cwd, found), only=real.name)
 
 
 def narrowed(cwd: str, place: Place, pattern: str) -> tuple[Place, Wanted]:
@@ -129,8 +131,8 @@ def narrowed(cwd: str, place: Place, pattern: str) -> tuple[Place, Wanted]:
     if rest in {"**", "**/*"}:
         return place, Wanted()
     try:
-        hint = _hint(rest)
-        return place, Wanted(paths=re.compile(glob_regex(rest), re.DOTALL), hint=hint)
+        paths = re.compile(glob_regex(rest), re.DOTALL)
+        return place, Wanted(paths=paths, hint=_hint(rest), depth=_depth(rest))
     except GlobError as error:
         raise ToolError(f"The pattern {pattern} makes no sense: {error}.") from error
 
@@ -140,17 +142,25 @@ def start_of(folder: Path, pattern: str) -> tuple[Path, str]:
     if not pattern.strip("/"):
         raise ToolError("The pattern is empty." if not pattern else "The pattern names a folder: add ** to it.")
     if "/" not in pattern:
-        is_name = not is_magic(pattern) or (folder / pattern).is_file()  # [id].tsx
+        is_name = not is_magic(pattern) or _is_file(folder / pattern)  # [id].tsx
         return folder, f"**/{escaped(pattern) if is_name else pattern}"
     if pattern.startswith(("/", "~/")):
         folder = resolve(str(folder), pattern[: pattern.index("/") + 1])
     first, *names = pattern.split("/")
     names = names if pattern.startswith(("/", "~/")) else [first, *names]
-    while len(names) > 1 and (not is_magic(names[0]) or (folder / names[0]).is_dir()):
+    while len(names) > 1 and (not is_magic(names[0]) or is_folder(folder / names[0])):
         folder = folder / names.pop(0)
-    if len(names) == 1 and is_magic(names[0]) and (folder / names[0]).is_file():
+    if len(names) == 1 and is_magic(names[0]) and _is_file(folder / names[0]):
         names = [escaped(names[0])]
     return folder, "/".join([*names[:-1], names[-1] or "**"])
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether there is a folder at *path*, as far as can be seen."""
+    try:
+        return path.is_dir()
+    except OSError:  # a folder above it may not be looked into
+        return False
 
 
 def wanted_names(wanted: Wanted, globs: tuple[str, ...]) -> Wanted:
@@ -159,7 +169,18 @@ def wanted_names(wanted: Wanted, globs: tuple[str, ...]) -> Wanted:
     return attrs.evolve(wanted, names=names, hint=wanted.hint or globs)
 
 
-def _place(cwd: str, folder: Path) -> Place:
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _place(cwd: str, path: str, folder: Path) -> Place:
+    """Return the place that *folder* is. Raises `ToolError` about *path* if it can't be looked into."""
+    with renamed_errors(path, folder):
+        if not os.access(folder, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise PermissionError
     in_repository = is_in_repository(os.fsencode(os.path.realpath(folder)))
     return Place(shown=shown_path(cwd, folder), folder=folder, in_repository=in_repository)
 
@@ -169,3 +190,8 @@ def _hint(pattern: str) -> tuple[str, ...]:
     if len(names) > _MAX_NAMES or any(name.startswith("**") or not _PLAIN.fullmatch(name) for name in names):
         return ()
     return tuple(names)
+
+
+def _depth(pattern: str) -> int:
+    # A slash within brackets makes it one too many, which does no harm.
+    return 0 if "**" in pattern else max(one.count("/") for one in alternatives(pattern)) + 1

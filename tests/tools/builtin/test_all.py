@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from engine.tools import jobs
-from engine.tools.builtin import bash, bash_output, grep, long_lines, read
+from engine.tools.builtin import bash, bash_output, grep, grep_report, long_lines, read
 from engine.tools.builtin import list as list_module
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.texts import counted, description, metadata
@@ -58,7 +58,7 @@ def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
     assert f"{read.MAX_LINES} lines and {read.MAX_BYTES} bytes" in TOOLS["read"].description
     assert f"{read.MAX_LINE_CHARS} characters" in TOOLS["read"].description
     assert f"{list_module.MAX_ENTRIES} entries" in TOOLS["list"].description
-    assert f"{grep.MAX_BYTES} bytes" in TOOLS["grep"].description
+    assert f"{grep_report.MAX_BYTES} bytes" in TOOLS["grep"].description
     assert f"{long_lines.MAX_LINE_CHARS} characters" in TOOLS["grep"].description
     assert f"{grep.TIMEOUT:g} seconds" in TOOLS["grep"].description
 

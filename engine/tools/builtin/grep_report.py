@@ -1,0 +1,150 @@
+"""What the model reads of a search: the part that has room, and what is not there."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Final, Literal
+
+import attrs
+
+from engine.errors import ToolError
+from engine.tools.builtin.long_lines import line_text
+from engine.tools.builtin.places import Place
+from engine.tools.builtin.texts import counted, metadata
+from engine.tools.pure_search import Job
+from engine.tools.searching import Found
+from engine.tools.spec import ToolOutput
+
+MAX_BYTES: Final = 40_960
+MAX_LINES: Final = 1_900
+
+Shows = Literal["content", "files", "count"]
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """A search that is over. Telling of it may read files again, so it runs in a thread.
+
+    Attributes:
+        shows: what is wanted of each match.
+        offset: how many matches were left out.
+        job: what was searched for.
+        place: where.
+        found: what was found.
+        timeout: the seconds it might have taken.
+    """
+
+    shows: Shows
+    offset: int
+    job: Job
+    place: Place
+    found: Found
+    timeout: float
+
+    def output(self) -> ToolOutput:
+        """Return what the model reads. Raises `ToolError` if what was asked for lies behind the last match."""
+        found = self.found
+        if not found.hits and self.offset and found.total:
+            raise ToolError(f"There are only {found.total:,} matches; offset={self.offset} is behind the last one.")
+        page = self._content() if self.shows == "content" else self._files()
+        notes = [*self._counts(page), *self._troubles()]
+        return ToolOutput(
+            text="\n".join([*page.lines, *notes]),
+            failed=found.timed_out,
+            is_cut=True,
+            metadata=metadata(self._summary(page), matches=found.total, timed_out=found.timed_out),
+        )
+
+    def _content(self) -> _Page:
+        """Return the lines with their numbers, below their paths."""
+        page = _Page()
+        has_context = bool(self.job.before or self.job.after)
+        for path, hits in groupby(self.found.hits, key=lambda hit: hit.path):
+            heading = [*([""] if page.lines else []), self.place.path(path)]
+            last = 0
+            for hit in hits:
+                gap = ["--"] if has_context and last and hit.number > last + 1 else []
+                line = f"{hit.number}{':' if hit.is_match else '-'} {line_text(self.place.folder, hit)}"
+                if page.add([*heading, *gap, line], is_match=hit.is_match):
+                    heading, last = [], hit.number
+                elif hit.is_match:
+                    return page
+        return page
+
+    def _files(self) -> _Page:
+        """Return the paths, with how many of their lines match if that is wanted."""
+        page = _Page()
+        for hit in self.found.hits:
+            path = self.place.path(hit.path)
+            if not page.add([f"{path}: {hit.number}" if self.shows == "count" else path], is_match=True):
+                break
+        return page
+
+    def _counts(self, page: _Page) -> list[str]:
+        """Say how much there is, where it is not plain to see."""
+        found = self.found
+        if not found.hits:
+            left_out = (
+                "" if self.job.include_ignored or self.job.only else " (what ignore files exclude was not searched)"
+            )
+            return [] if found.timed_out else [f"Nothing matches{left_out}."]
+        notes = ["(Not all of the context is shown.)"] if page.lacks_context else []
+        if found.has_more or page.matches < sum(hit.is_match for hit in found.hits):
+            total = "" if found.total is None else f" of {found.total:,}"
+            first = f", from number {self.offset + 1:,} on" if self.offset else ""
+            notes.append(
+                f"({page.matches:,}{total} {self._unit} are shown{first}. There are more: set "
+                f"offset={self.offset + page.matches}, or search for less)"
+            )
+        elif self.shows == "count":
+            notes.append(
+                f"({counted(sum(hit.number for hit in found.hits), 'line')} in {counted(page.matches, 'file')})"
+            )
+        return notes
+
+    def _troubles(self) -> list[str]:
+        notes: list[str] = []
+        if self.found.timed_out:
+            by_then = "this is what it had found" if self.found.hits else "it had found nothing"
+            notes.append(
+                f"(The search was ended after {self.timeout:g} s; {by_then} by then. Search a smaller folder, or choose "
+                "files by glob or type)"
+            )
+        if self.found.unreadable:
+            notes.append("(Some files or folders could not be read.)")
+        return notes
+
+    @property
+    def _unit(self) -> str:
+        return "matching lines" if self.shows == "content" else "files"
+
+    def _summary(self, page: _Page) -> str:
+        if not self.found.hits:
+            return "nothing found"
+        if self.found.total is None:
+            return f"more than {self.offset + page.matches:,} {self._unit}"
+        return counted(self.found.total, self._unit.removesuffix("s"))
+
+
+@attrs.define(eq=False)
+class _Page:
+    """Lines, as long as there is room for them."""
+
+    lines: list[str] = attrs.field(factory=list[str])
+    matches: int = 0
+    lacks_context: bool = False
+    _room: int = MAX_BYTES
+
+    def add(self, lines: list[str], *, is_match: bool) -> bool:
+        """Take lines that belong together; return whether there was room.
+
+        The first match has room always, or the next call would come no further.
+        """
+        size = sum(len(line.encode(errors="replace")) + 1 for line in lines)
+        if (size > self._room or len(self.lines) >= MAX_LINES) and not (is_match and self.matches == 0):
+            self.lacks_context |= not is_match
+            return False
+        self.lines += lines
+        self.matches += is_match
+        self._room -= size
+        return True
