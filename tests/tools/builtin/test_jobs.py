@@ -94,7 +94,7 @@ async def session(ctx: ToolContext, background: Jobs, tmp_path: Path) -> AsyncIt
 
 async def test_a_job_goes_on_when_its_call_is_over(session: Session) -> None:
     started = await session.start("echo one; until [ -e go ]; do sleep 0.01; done; echo two; sleep 60")
-    assert started.text.startswith("The background job web was started.\none\n[web: running for 0.")
+    assert started.text.startswith("The background job web was started.\none\n[web: running for ")
     assert started.text.endswith("\n[bash_output shows what it writes next, bash_stop ends it]")
     assert not started.failed
     nothing = await session.show()
@@ -112,23 +112,23 @@ async def test_a_job_goes_on_when_its_call_is_over(session: Session) -> None:
 async def test_a_job_runs_where_and_how_commands_do(session: Session) -> None:
     text = (await session.start("pwd -P; echo $PAGER; cat; echo err >&2")).text
     folder = Path(session.ctx.cwd).resolve()
-    assert text == f"The background job web was started.\n{folder}\ncat\nerr\n[web: exit code 0, 0.0 s]"
+    assert text.startswith(f"The background job web was started.\n{folder}\ncat\nerr\n[web: exit code 0, ")
 
 
 async def test_a_job_that_fails_at_once_is_told_at_once(session: Session, listener: Listener) -> None:
     output = await session.start("no-such-command-at-all; exit 7")
     assert output.failed
-    assert re.search(r"command not found\n\[web: exit code 7, 0\.\d s\]\Z", output.text)
-    assert re.fullmatch(r"the background job web has ended: exit code 7, 0\.\d s", listener.notices[0])
+    assert re.search(r"command not found\n\[web: exit code 7, \d+\.\d s\]\Z", output.text)
+    assert re.fullmatch(r"the background job web has ended: exit code 7, \d+\.\d s", listener.notices[0])
     assert not (await session.start("true")).failed
 
 
 async def test_a_job_is_told_of_when_it_ends(session: Session, listener: Listener) -> None:
     await session.start("sleep 0.5; echo done; exit 3")
     shown = await session.show(end=True, wait=10)
-    assert re.fullmatch(r"done\n\[web: exit code 3, 0\.\d s\]", shown.text)
+    assert re.fullmatch(r"done\n\[web: exit code 3, \d+\.\d s\]", shown.text)
     assert not shown.failed
-    assert re.fullmatch(r"the background job web has ended: exit code 3, 0\.\d s", listener.notices[0])
+    assert re.fullmatch(r"the background job web has ended: exit code 3, \d+\.\d s", listener.notices[0])
     assert (await session.show(wait=10)).text.startswith("(no new output)\n[web: exit code 3")
     assert (await session.stop()).text.startswith("web had ended before.\n(no new output)\n[web: exit code 3")
 
@@ -166,9 +166,9 @@ async def test_a_list_of_jobs(session: Session) -> None:
     await session.start("printf  1234;\n exit 1", name=None)
     await session.start("sleep 60 #" + "x" * 200, name=None)
     lines = (await session.show(name=None)).text.splitlines()
-    assert re.fullmatch(r"web: running for \d\.\d s, 0 bytes not shown yet: echo hi; sleep 60", lines[0])
-    assert re.fullmatch(r"job1: exit code 1, 0\.\d s, 0 bytes not shown yet: printf 1234; exit 1", lines[1])
-    assert re.fullmatch(r"job2: running for 0\.\d s, 0 bytes not shown yet: sleep 60 #x{90}…", lines[2])
+    assert re.fullmatch(r"web: running for \d+\.\d s, 0 bytes not shown yet: echo hi; sleep 60", lines[0])
+    assert re.fullmatch(r"job1: exit code 1, \d+\.\d s, 0 bytes not shown yet: printf 1234; exit 1", lines[1])
+    assert re.fullmatch(r"job2: running for \d+\.\d s, 0 bytes not shown yet: sleep 60 #x{90}…", lines[2])
 
 
 # ---- much output -----------------------------------------------------------------------------------------------------
