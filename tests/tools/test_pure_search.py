@@ -115,6 +115,34 @@ def test_one_file_is_the_same(tmp_path: Path, content: dict[str, object], only: 
     assert bool(ours.hits) is (content[only] != b"x\n\0")
 
 
+FOUND = [
+    ("\\B", b"a\n", 0),
+    ("\\B", b"a\r\n", 1),
+    ("\\B", b"\xff", 0),
+    ("$", b"a", 1),
+    ("^$", b"a\r\n", 0),
+    ("^$", b"a\r", 1),
+    ("^b", b"a\rb\n", 1),
+    ("x*", b"", 0),
+    ("a$", b"\xef\xbb\xbfa\n", 1),
+    ("^a", b"\xef\xbb\xbfa\n", 1),
+    ("(?i)k", "\u212a\n".encode(), 1),
+    ("(?i)ß", "ẞ\n".encode(), 1),
+    ("(?i)i", "İı\n".encode(), 0),
+    (".", b"\xed\xa0\x80", 0),
+]
+
+
+@needs_ripgrep
+@pytest.mark.parametrize(("pattern", "content", "count"), FOUND)
+def test_odd_corners_are_the_same(tmp_path: Path, pattern: str, content: bytes, count: int) -> None:
+    make(tmp_path, {"a": content})
+    job = Job(pattern=pattern, max_columns=MAX_COLUMNS)
+    ours = ask_ours(tmp_path, job)
+    assert_same(ours, ask_ripgrep(tmp_path, job))
+    assert len(ours.hits) == count
+
+
 LARGE = 100_000
 FILES = {
     "nul-behind": b"x\n" * LARGE + b"\0",

@@ -63,6 +63,8 @@ async def test_a_program_in_the_working_directory_is_never_run(tmp_path: Path, m
     program(tmp_path / "bin", "ripgrep 15.0.0")
     monkeypatch.chdir(tmp_path)
     assert await find_searcher(".:bin::", "bin") == Searcher()
+    monkeypatch.chdir("/")
+    assert await find_searcher(str(tmp_path.relative_to("/")), "bin") == Searcher()
     assert not list(tmp_path.rglob("asked"))
 
 

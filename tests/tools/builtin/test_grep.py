@@ -54,7 +54,7 @@ TREE = {
     "binary": b"foo\n\0",
     "link.py": Link("src/a.py"),
     "loop": Link("."),
-    "latin": b"caf\xe9 foo\n",
+    "latin": b"th\xe9 foo\n",
 }
 
 
@@ -63,7 +63,7 @@ TREE = {
     [
         (
             '{"pattern": "foo"}',
-            ".hidden\n1: foo\n\ndocs.md\n1: about foo\n\nkeep.log\n1: foo\n\nlatin\n1: caf� foo\n\nsrc/a.py\n2: foo = 1\n"
+            ".hidden\n1: foo\n\ndocs.md\n1: about foo\n\nkeep.log\n1: foo\n\nlatin\n1: th� foo\n\nsrc/a.py\n2: foo = 1\n"
             "3: bar = foo\n\nsrc/b.ts\n1: foo\n\nsrc/deep/c.py\n2: foo()",
         ),
         (
@@ -91,7 +91,7 @@ TREE = {
         ('{"pattern": "FOO", "type": "md", "ignore_case": true}', "docs.md\n1: about foo\n2: and Foo"),
         ('{"pattern": "foo$", "type": "md"}', "docs.md\n1: about foo"),
         ('{"pattern": "foo()", "literal": true}', "src/deep/c.py\n2: foo()"),
-        ('{"pattern": "caf. ", "literal": true}', "Nothing matches (what ignore files exclude was not searched)."),
+        ('{"pattern": "th. ", "literal": true}', "Nothing matches (what ignore files exclude was not searched)."),
         ('{"pattern": "bar", "before": 1}', "src/a.py\n2- foo = 1\n3: bar = foo"),
         ('{"pattern": "import", "after": 1}', "src/a.py\n1: import os\n2- foo = 1"),
         (
@@ -194,12 +194,13 @@ async def test_what_is_shown_is_bounded_in_bytes_and_can_be_gone_through(
     assert seen == [f"1: {n:03}{'é' * 400}" for n in range(200)]
 
 
+@pytest.mark.parametrize("match", ["foo", "foo" + "é" * 490])
 async def test_a_match_is_shown_even_if_its_context_has_no_room(
-    searcher: Searcher, ctx: ToolContext, tmp_path: Path
+    searcher: Searcher, ctx: ToolContext, tmp_path: Path, match: str
 ) -> None:
-    make(tmp_path, {"a": f"{'é' * 499}\n" * 50 + "foo\n" + f"{'é' * 499}\n" * 50})
+    make(tmp_path, {"a": f"{'é' * 499}\n" * 50 + f"{match}\n" + f"{'é' * 499}\n" * 50})
     text = (await run(searcher, ctx, '{"pattern": "foo", "context": 50}')).text
-    assert text.endswith("\n--\n51: foo\n(Not all of the context is shown.)")
+    assert text.endswith(f"\n--\n51: {match}\n(Not all of the context is shown.)")
     assert len(text.encode()) <= MAX_BYTES + 1_000
 
 
@@ -210,7 +211,7 @@ async def test_long_lines_are_cut_around_the_match(searcher: Searcher, ctx: Tool
             "a-head": "foo" + "x" * MAX_LINE_CHARS + "\n",
             "b-exact": "x" * (MAX_LINE_CHARS - 3) + "foo\n",
             "c-within": "y" * (MAX_COLUMNS - 3) + "foo\n",
-            "d-far": "é" * 100_000 + "foo" + "z" * 100_000 + "\nnext\n",
+            "d-far": "first\n" + "é" * 100_000 + "foo" + "z" * 100_000 + "\nnext\n",
             "e-end": "y" * 1_000_000 + "foo",
             "f-utf16": ("y" * 10_000 + "foo\n").encode("utf-16"),
             "g-context": "foo\n" + "é" * 10_000 + "\n",
@@ -221,7 +222,7 @@ async def test_long_lines_are_cut_around_the_match(searcher: Searcher, ctx: Tool
     assert shown["a-head"] == f"1: foo{'x' * (MAX_LINE_CHARS - 3)} [...]"
     assert shown["b-exact"] == f"1: {'x' * (MAX_LINE_CHARS - 3)}foo"
     assert shown["c-within"] == f"1: [...] {'y' * 120}foo"
-    assert shown["d-far"] == f"1: [...] {'é' * 60}foo{'z' * (MAX_LINE_CHARS - 63)} [...]"
+    assert shown["d-far"] == f"2: [...] {'é' * 60}foo{'z' * (MAX_LINE_CHARS - 63)} [...]"
     assert shown["e-end"] == f"1: [...] {'y' * 120}foo"
     assert shown["f-utf16"] == f"1: {'y' * MAX_LINE_CHARS} [...]"
     assert lines[-1] == f"2- {'é' * MAX_LINE_CHARS} [...]"
@@ -246,6 +247,28 @@ async def test_memory_does_not_grow_with_what_is_found(searcher: Searcher, ctx: 
     finally:
         tracemalloc.stop()
     assert peak < 32_000_000
+
+
+async def test_a_program_that_never_stops_is_stopped(ctx: ToolContext, tmp_path: Path) -> None:
+    """What it finds comes in no order, so it is asked twice: once for all there is, once for the first ones."""
+    make(
+        tmp_path,
+        {
+            "a": "",
+            "rg": "#!/bin/sh\nprintf '%s\\n' \"$*\" >>asked\nn=0\nwhile :; do n=$((n+1)); printf './a\\0%d\\0371\\0370\\037foo\\n' $n; done\n",
+        },
+    )
+    (tmp_path / "rg").chmod(0o755)
+    output = await grep_with(
+        Searcher(str(tmp_path / "rg")), parse(Grep, '{"pattern": "foo", "limit": 2}'), ctx, timeout=30, held=100_000
+    )
+    assert (
+        output.text
+        == "a\n1: foo\n2: foo\n(2 matching lines are shown. There are more: set offset=2, or search for less)"
+    )
+    first, second = (tmp_path / "asked").read_text().splitlines()
+    assert ("--sort=path" in first, "--sort=path" in second) == (False, True)
+    assert_nothing_left(ctx)
 
 
 # -- time, and cancelling --------------------------------------------------------------------------------------------
@@ -309,8 +332,8 @@ async def test_a_cancel_ends_the_program(searcher: Searcher, ctx: ToolContext, t
             "docs.md is no folder. If it is a text file, use the read tool to see what is in it.",
         ),
         (
-            '{"pattern": "foo", "type": "pyton"}',
-            "There is no type of files named 'pyton'. Did you mean py? Or use glob.",
+            '{"pattern": "foo", "type": "pytn"}',
+            "There is no type of files named 'pytn'. Did you mean py? Or use glob.",
         ),
         ('{"pattern": "a\\u0000b"}', "The pattern holds a NUL, which no text file does."),
         ('{"pattern": "\\ud800"}', "The pattern holds half a character (a lone surrogate), which no file can hold."),
