@@ -57,11 +57,11 @@ Finder = tuple[Tier, Callable[[], Iterable[Place]]]
 
 @attrs.frozen
 class Search:
-    """Looks for old lines among those of a file that begin in a range, and end with the file if *at_end*."""
+    """Looks for old lines among those of a file that begin in some ranges, and end with the file if *at_end*."""
 
     source: Source
     request: Request
-    starts: range
+    scopes: tuple[range, ...]
     at_end: bool = False
 
     def exact_tier(self) -> Finder:
@@ -96,7 +96,7 @@ class Search:
         lines = self.source.stripped if key is str.strip else [key(line) for line in self.source.lines]
         return [
             Place(first, first + size - 1, tuple(range(first, first + size)))
-            for first in runs(lines, [key(line) for line in self.request.old], self.starts)
+            for first in self._runs(lines, [key(line) for line in self.request.old])
             if not self.at_end or first + size == len(lines)
         ]
 
@@ -123,6 +123,10 @@ class Search:
             if all(one for one, other in pairs if other) and sum(one == other for one, other in pairs if one) >= wanted:
                 yield Place(first, last, tuple(range(first, last + 1)))
 
+    def _runs(self, lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+        found = (first for scope in self.scopes for first in runs(lines, wanted, scope))
+        return list(found) if len(self.scopes) == 1 else sorted(set(found))
+
     def _between_anchors(self, slack: float) -> Iterator[tuple[int, int]]:
         """Yield the first and last lines of blocks that begin and end like the request, and are about as long."""
         asked, stripped = self._asked, self.source.stripped
@@ -130,7 +134,7 @@ class Search:
         if size < 3 or not asked[0] or not asked[-1]:
             return
         some = max(1, int(filled * slack)) if slack else 0
-        for first in runs(stripped, asked[:1], self.starts):
+        for first in self._runs(stripped, asked[:1]):
             found = 1
             # Blank lines don't count, but for a limit to them.
             for last in range(first + 1, min(first + 2 * size, len(stripped))):

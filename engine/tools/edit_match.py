@@ -78,7 +78,7 @@ def find(source: Source, old: str, new: str, *, replace_all: bool = False, fuzzy
         return Found("exact", places, tuple(_trimmed(source, Splice(start, start + len(old), new)) for start in starts))
     if not fuzzy or not old.strip():
         return _missing(source, old.split("\n"))
-    search = Search(source, Request.of(old, new), range(len(source.lines)))
+    search = Search(source, Request.of(old, new), (range(len(source.lines)),))
     if "".join(old.split()) == "".join(new.split()):
         # Who wants to change blanks has to know them.
         return _decide(search, search.equal_tiers()[:1])
@@ -92,9 +92,11 @@ def find(source: Source, old: str, new: str, *, replace_all: bool = False, fuzzy
     return _decide(search, tiers)
 
 
-def find_lines(source: Source, request: Request, starts: range, *, at_end: bool = False, fuzzy: bool = True) -> Answer:
-    """Return the same for whole lines that begin in a range of lines (from 0), and end with the file if *at_end*."""
-    search = Search(source, request, starts, at_end)
+def find_lines(
+    source: Source, request: Request, scopes: tuple[range, ...], *, at_end: bool = False, fuzzy: bool = True
+) -> Answer:
+    """Return the same for whole lines, of which the first is in a range (from 0), and the last one the file's if *at_end*."""
+    search = Search(source, request, scopes, at_end)
     tiers: tuple[Finder, ...] = (search.exact_tier(),)
     if fuzzy and any(line.strip() for line in request.old):
         tiers = (*tiers, *search.equal_tiers(), *search.similar_tiers())

@@ -375,16 +375,16 @@ def test_applying_it_again_is_refused(head: list[str], block: list[str], tail: l
 def test_whole_lines_within_a_range() -> None:
     source = Source("ab\na\nb\n-\na\nb\n  a\n")
     a = Request(("a",), ("x",))
-    assert find_lines(source, a, range(7)) == Ambiguous("exact", (2, 5))
-    answer = find_lines(source, a, range(2, 7))
+    assert find_lines(source, a, (range(7),)) == Ambiguous("exact", (2, 5))
+    answer = find_lines(source, a, (range(2, 7),))
     assert isinstance(answer, Found)
     assert source.spliced(answer.splices) == "ab\na\nb\n-\nx\nb\n  a\n"
-    answer = find_lines(source, a, range(7), at_end=True)
+    answer = find_lines(source, a, (range(7),), at_end=True)
     assert isinstance(answer, Found)
     assert (answer.tier, source.spliced(answer.splices)) == ("indentation-flexible", "ab\na\nb\n-\na\nb\n  x\n")
-    assert find_lines(source, a, range(7), at_end=True, fuzzy=False) == Missing("absent", (2, 2))
-    assert find_lines(source, Request(("c",), ()), range(7)) == Missing("absent")
-    answer = find_lines(source, Request(("-", "a", "b"), ()), range(7))
+    assert find_lines(source, a, (range(7),), at_end=True, fuzzy=False) == Missing("absent", (2, 2))
+    assert find_lines(source, Request(("c",), ()), (range(7),)) == Missing("absent")
+    answer = find_lines(source, Request(("-", "a", "b"), ()), (range(7),))
     assert isinstance(answer, Found)
     assert source.spliced(answer.splices) == "ab\na\nb\n  a\n"
 

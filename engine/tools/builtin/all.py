@@ -10,6 +10,7 @@ from engine.tools.spec import Tool
 @lru_cache(maxsize=1)
 def builtin_tools() -> tuple[Tool, ...]:
     """Return the built-in tools: `open_engine(model=…, tools=builtin_tools())`."""
+    from engine.tools.builtin.apply_patch import APPLY_PATCH
     from engine.tools.builtin.bash import BASH
     from engine.tools.builtin.bash_output import BASH_OUTPUT
     from engine.tools.builtin.bash_stop import BASH_STOP
@@ -21,4 +22,4 @@ def builtin_tools() -> tuple[Tool, ...]:
     from engine.tools.builtin.read import READ
     from engine.tools.builtin.write import WRITE
 
-    return (BASH, BASH_OUTPUT, BASH_STOP, EDIT, GLOB, GREP, LIST, MULTI_EDIT, READ, WRITE)
+    return (APPLY_PATCH, BASH, BASH_OUTPUT, BASH_STOP, EDIT, GLOB, GREP, LIST, MULTI_EDIT, READ, WRITE)

@@ -19,6 +19,7 @@ TOOLS = {tool.name: tool for tool in builtin_tools()}
 
 def test_they_make_a_registry() -> None:
     assert Registry.of(builtin_tools()).names == (
+        "apply_patch",
         "bash",
         "bash_output",
         "bash_stop",
