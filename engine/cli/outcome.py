@@ -10,10 +10,11 @@ import attrs
 
 from engine.cli.text import duration, visible
 from engine.events import CallAnnounced, CallSettled, Durable, Live, StopReason, TurnResult
-from engine.ids import CallId
+from engine.ids import CallId, SessionId
 from engine.messages import Settlement, Usage
 from engine.state import Resync
 from engine.tools.builtin.texts import counted
+from engine.tools.shell import marker
 
 COMPLETED: Final = 0
 STOPPED: Final = 1
@@ -49,15 +50,17 @@ _STATES: Final = ("completed", "failed", "error", "denied", "aborted", "not exec
 
 @attrs.define(eq=False)
 class Tally:
-    """Counts the calls of a turn by what became of them."""
+    """Counts the calls of a turn, those of its sub-agents among them, by what became of them."""
 
     settled: dict[CallId, Settlement] = attrs.field(factory=dict[CallId, Settlement], init=False)
     unsettled: set[CallId] = attrs.field(factory=set[CallId], init=False)
+    _sessions: set[SessionId] = attrs.field(factory=set[SessionId], init=False)
     _open_at_cancel: frozenset[CallId] = attrs.field(default=frozenset(), init=False)
 
     def feed(self, event: Durable | Live | Resync) -> None:
         """Take note of what *event* says of a call."""
         if isinstance(event, CallAnnounced):
+            self._sessions.add(event.session_id)
             self.unsettled.add(event.call_id)
         elif isinstance(event, CallSettled):
             self.unsettled.discard(event.call_id)
@@ -67,9 +70,9 @@ class Tally:
         """Somebody cancels now: what is not settled yet is what `cancelled` tells of."""
         self._open_at_cancel = frozenset(self.unsettled)
 
-    def is_ours(self, marker: str) -> bool:
-        """Tell whether a process so marked belongs to one of these calls."""
-        return marker in self.settled or marker in self.unsettled
+    def is_ours(self, mark: str) -> bool:
+        """Tell whether a process so marked belongs to a call of one of these sessions."""
+        return any(mark.startswith(marker(session)) for session in self._sessions)
 
     @property
     def states(self) -> str:

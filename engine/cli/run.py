@@ -173,6 +173,7 @@ async def _run(options: Options) -> int:
                         watch.attach(turn)
                         nursery.start_soon(watch_signals, signals, watch.interrupt, watch.tally.is_ours)
                         await watch.follow(turn)
+                    await session.jobs.aclose()
                     code = await watch.finish(turn.result)
                     nursery.cancel_scope.cancel(reason="the command is over")
         return code

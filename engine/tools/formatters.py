@@ -22,6 +22,7 @@ from engine.errors import ConfigError
 from engine.exceptions import describe
 from engine.tools.context import ToolContext
 from engine.tools.process import Finished, run_tree
+from engine.tools.shell import marker
 from engine.tools.spec import GRACE
 
 # Asked for a file that was edited; answers with what is wrong in it, as text for the model, or nothing.
@@ -144,7 +145,7 @@ async def _run_on_copy(formatter: Formatter, copy: Path, ctx: ToolContext) -> by
         finished = await run_tree(
             formatter.argv(str(copy)),
             cwd=ctx.cwd,
-            marker=ctx.call_id,
+            marker=marker(ctx.session_id, ctx.call_id),
             on_output=lambda chunk: kept.extend(chunk[: max(0, _SHOWN_BYTES - len(kept))]),
             timeout=formatter.timeout,
             grace=_PROCESS_GRACE,

@@ -279,6 +279,13 @@ class Jobs:
         for job in self._jobs.values():
             job.stop()
 
+    async def aclose(self) -> None:
+        """End them all, for good, and wait until they have ended. Always a checkpoint; if cancelled, they end all the same."""
+        self.close()
+        for job in self.all():
+            await job.over.wait()
+        await trio.lowlevel.checkpoint()
+
     def _check_room(self, name: str) -> None:
         if self._is_closed:
             raise ToolError("The session is being closed: it takes no background job any more.")

@@ -9,6 +9,7 @@ import trio
 import engine.cli.run
 from engine.cli import main
 from engine.tools.context import ToolContext
+from engine.tools.shell import marker
 from engine.tools.spec import tool
 from engine.tools.strays import marked
 
@@ -20,9 +21,13 @@ class Stubborn:
     sleep: str
 
 
+def environment(ctx: ToolContext) -> dict[str, str]:
+    return marked({"PATH": "/usr/bin:/bin"}, marker(ctx.session_id, ctx.call_id))
+
+
 @tool
 async def stubborn(args: Stubborn, ctx: ToolContext) -> str:
-    with subprocess.Popen(["sleep", args.sleep], env=marked({"PATH": "/usr/bin:/bin"}, ctx.call_id)):  # noqa: ASYNC220
+    with subprocess.Popen(["sleep", args.sleep], env=environment(ctx)):  # noqa: ASYNC220
         with trio.CancelScope(shield=True):
             await trio.sleep_forever()
     return ""

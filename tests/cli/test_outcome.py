@@ -5,12 +5,15 @@ import pytest
 
 from engine.cli.outcome import ADVICE, Tally, closing, exit_code, state_of
 from engine.events import STOP_REASONS, CallAnnounced, CallSettled, StopReason, TurnResult
-from engine.ids import CallId, MessageId, PartId
+from engine.ids import CallId, MessageId, PartId, SessionId
 from engine.messages import Settlement, Usage
+from engine.tools.shell import marker
 
 
-def announced(name: str) -> CallAnnounced:
-    return CallAnnounced(call_id=CallId(name), message_id=MessageId("m"), part_id=PartId("p"), tool="t")
+def announced(name: str, session: str = "ses_1") -> CallAnnounced:
+    return CallAnnounced(
+        session_id=SessionId(session), call_id=CallId(name), message_id=MessageId("m"), part_id=PartId("p"), tool="t"
+    )
 
 
 def settled(name: str, settlement: Settlement) -> CallSettled:
@@ -42,20 +45,21 @@ def test_states(settlement: Settlement, state: str) -> None:
 
 def test_the_tally_tells_what_a_cancel_settled() -> None:
     tally = Tally()
-    for event in (announced("a"), settled("a", DONE), announced("b"), announced("c"), announced("d")):
+    for event in (announced("a"), settled("a", DONE), announced("b"), announced("c"), announced("d", "ses_child")):
         tally.feed(event)
     tally.mark_cancel()
     for event in (settled("d", WAITED), settled("b", ABORTED), settled("c", WAITED)):
         tally.feed(event)
     assert tally.cancelled == "3 calls settled (1 aborted, 2 not executed)"
     assert tally.states == "1 completed, 1 aborted, 2 not executed"
-    assert [tally.is_ours(marker) for marker in ("a", "d", "e")] == [True, True, False]
+    marks = [marker("ses_1", "a"), marker("ses_child", "d"), marker("ses_2", "a"), marker("ses_11", "a"), "a"]
+    assert [tally.is_ours(mark) for mark in marks] == [True, True, False, False, False]
 
 
 def test_the_tally_of_nothing() -> None:
     tally = Tally()
     tally.feed(announced("a"))
-    assert tally.is_ours("a")
+    assert tally.is_ours(marker("ses_1", "a"))
     tally.feed(settled("a", DONE))
     tally.mark_cancel()
     assert tally.cancelled == "no call was open"

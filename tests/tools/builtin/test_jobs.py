@@ -84,9 +84,7 @@ class Session:
 async def session(ctx: ToolContext, background: Jobs, tmp_path: Path) -> AsyncIterator[Session]:
     # The name of the folder, so that tests which run at the same time don't find each other's processes.
     yield Session(attrs.evolve(ctx, session_id=SessionId(f"ses_{os.getpid()}_{tmp_path.name}")))
-    background.close()
-    for job in background.all():
-        await job.over.wait()
+    await background.aclose()
 
 
 # ---- a job that goes well --------------------------------------------------------------------------------------------
@@ -404,10 +402,8 @@ async def test_who_is_left_behind_by_a_job(session: Session) -> None:
 async def test_once_closed_they_all_end_and_no_more_begin(session: Session, background: Jobs) -> None:
     for _ in range(3):
         await session.start("trap '' TERM; setsid sleep 60 & sleep 60; sleep 60", name=None)
-    background.close()
     with trio.fail_after(5):
-        for job in background.all():
-            await job.over.wait()
+        await background.aclose()
     assert session.left == 0
     assert {job.state.partition(",")[0] for job in background.all()} == {"stopped"}
     with pytest.raises(ToolError, match="being closed"):
