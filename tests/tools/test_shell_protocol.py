@@ -70,7 +70,12 @@ ENDING = SessionEnding(session_id=S, cwd="/work")
 IDLING = Idling(session_id=S, cwd="/work", result=TurnResult(stop_reason="completed"))
 NOTIFIED = Notified(session_id=S, cwd="/work", kind="permission", text="may I?", request_id=RequestId("r"))
 
-CALL: dict[str, object] = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "c", "engine_tool": "bash"}
+CALL: dict[str, object] = {
+    "tool_name": "Bash",
+    "tool_input": {"command": "ls"},
+    "tool_use_id": "c",
+    "engine_tool": "bash",
+}
 EDITED: dict[str, object] = {
     "tool_name": "Edit",
     "tool_input": {"file_path": "/work/a.py", "old_string": "x"},
