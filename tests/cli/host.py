@@ -33,17 +33,9 @@ def scenario(words: list[str]) -> Answers:
                 [*text("I'll run it."), *call("bash", {"command": argument}, id="c1"), *done("calls", usage=USAGE)],
                 end,
             ]
-        case "tree":
-            command = TREE.format(t=argument)
-            return [
-                [
-                    *text("I'll run two."),
-                    *call("bash", {"command": command, "timeout": 100}, id="c1"),
-                    *call("bash", {"command": "echo two"}, id="c2"),
-                    *done("calls", usage=USAGE),
-                ],
-                end,
-            ]
+        case "tree" | "job":
+            answers = _tree(argument) if name == "tree" else _job(argument)
+            return [*answers, end]
         case "write" | "rewrite":
             content = {"path": "a.txt", "content": "one\nTWO\n"}
             read: Answer = [*call("read", {"path": "a.txt"}, id="c0"), *done("calls", usage=USAGE)]
@@ -74,6 +66,25 @@ def scenario(words: list[str]) -> Answers:
             ]
         case _:
             return [[*text(f"no such scenario: {name}"), *done()]]
+
+
+def _tree(sleep: str) -> list[Answer]:
+    return [
+        [
+            *text("I'll run two."),
+            *call("bash", {"command": TREE.format(t=sleep), "timeout": 100}, id="c1"),
+            *call("bash", {"command": "echo two"}, id="c2"),
+            *done("calls", usage=USAGE),
+        ]
+    ]
+
+
+def _job(sleep: str) -> list[Answer]:
+    job = {"command": TREE.format(t=sleep), "background": True, "name": "web"}
+    return [
+        [*call("bash", job, id="c1"), *done("calls", usage=USAGE)],
+        [*call("bash_output", {"name": "web", "wait": 60, "until": "end"}, id="c2"), *done("calls", usage=USAGE)],
+    ]
 
 
 def _echo(request: ReceivedRequest) -> str:

@@ -263,6 +263,17 @@ def test_a_signal_while_the_answer_streams(engine: Start, number: signal.Signals
     assert command.output.endswith("word \n· cancelled: no call was open, nothing left running\n")
 
 
+def test_a_signal_ends_background_jobs_too(engine: Start) -> None:
+    sleeper = token()
+    command = engine("run", "--yes", f"job {sleeper}")
+    command.read_until("bash_output")
+    await_sleepers(sleeper, 3)
+    command.send(signal.SIGINT)
+    assert command.wait() == 130
+    assert command.output.endswith("· cancelled: 1 call settled (1 aborted), nothing left running\n")
+    assert sleepers(sleeper) == []
+
+
 def test_signals_that_come_together_are_one_wish(engine: Start) -> None:
     """A service manager sends SIGTERM and SIGHUP at once: the clean-up is not cut short by the second."""
     sleeper = token()
