@@ -1,0 +1,74 @@
+"""`plan_exit`: shows the user a plan, and asks whether it may be carried out."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Final, Literal
+
+import attrs
+
+from engine.events import Choice, QuestionOutcome
+from engine.tools.builtin.texts import description, metadata
+from engine.tools.context import ToolContext
+from engine.tools.schema import doc
+from engine.tools.spec import Need, ToolOutput, tool
+
+# The name of what is kept in the shared context, as a JSON text: what the session is at.
+VALUE: Final = "mode"
+Mode = Literal["plan", "build"]
+MAX_CHARS: Final = 20_000
+
+APPROVE: Final = Choice(label="Approve", description="carry out this plan")
+KEEP_PLANNING: Final = Choice(label="Keep planning", description="nothing is changed yet")
+# Who types instead of choosing; all other words are wishes.
+_YES: Final = frozenset({APPROVE.label.casefold(), "yes", "y", "ok"})
+_UNANSWERED: Final[dict[QuestionOutcome, str]] = {
+    "declined": "The user gave no answer, or nobody is there to give one",
+    "expired": "Nobody answered in time",
+    "withdrawn": "The question was withdrawn",
+}
+
+
+def _is_a_plan(_: object, field: attrs.Attribute[str], value: str) -> None:
+    if not value.strip() or len(value) > MAX_CHARS:
+        raise ValueError(f"{field.name!r} must say what you will do, in at most {MAX_CHARS:,} characters")
+
+
+@attrs.frozen
+class PlanExit:
+    """Arguments of `plan_exit`."""
+
+    plan: Annotated[str, doc("the plan, as markdown: what will be changed, where, and how it will be checked")] = (
+        attrs.field(validator=_is_a_plan)
+    )
+
+
+async def plan_exit(args: PlanExit, ctx: ToolContext) -> ToolOutput:
+    """Ask for a plan's approval. A checkpoint; if cancelled, the question is withdrawn and the mode stays as it is."""
+    outcome, answers = await ctx.ask_user(f"Carry out this plan?\n\n{args.plan}", [APPROVE, KEEP_PLANNING])
+    if outcome != "answered":
+        text = f"{_UNANSWERED[outcome]}: the plan is not approved. Change nothing; end with the plan as your answer."
+        return _output("plan", text, "no answer")
+    if len(answers) == 1 and answers[0].strip().casefold() in _YES:
+        return _output("build", "The user approved the plan. Carry it out.", "approved")
+    wishes = "; ".join(answer for answer in answers if answer not in {APPROVE.label, KEEP_PLANNING.label})
+    said = f"The user said: {wishes}" if wishes else "Improve it, or ask what is missing."
+    return _output("plan", f"The user did not approve the plan yet. Change nothing. {said}", "not approved")
+
+
+# It asks by itself: nobody has to be asked whether it may.
+PLAN_EXIT = tool(
+    name="plan_exit",
+    description=description("plan_exit"),
+    read_only=True,
+    safe=False,
+    need=lambda _: Need(permission="question"),
+)(plan_exit)
+
+
+def _output(mode: Mode, text: str, summary: str) -> ToolOutput:
+    return ToolOutput(
+        text=text,
+        modify=lambda shared: shared.with_value(VALUE, json.dumps(mode)),
+        metadata=metadata(summary, mode=mode),
+    )

@@ -1,0 +1,105 @@
+"""`question`: asks the user, with answers to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import attrs
+
+from engine.events import Choice, QuestionOutcome
+from engine.tools.builtin.texts import counted, description, metadata
+from engine.tools.context import ToolContext
+from engine.tools.schema import doc
+from engine.tools.spec import Need, ToolOutput, tool
+
+MAX_QUESTIONS: Final = 4
+MAX_CHOICES: Final = 8
+MAX_CHARS: Final = 2_000
+MAX_LABEL_CHARS: Final = 100
+
+_UNANSWERED: Final[dict[QuestionOutcome, str]] = {
+    "declined": "no answer: the user declined, or nobody is there to answer",
+    "expired": "no answer: nobody answered in time",
+    "withdrawn": "no answer: the question was withdrawn",
+}
+
+
+def _says_something(limit: int) -> Callable[[object, attrs.Attribute[str], str], None]:
+    def check(_: object, field: attrs.Attribute[str], value: str) -> None:
+        if not value.strip() or len(value) > limit:
+            raise ValueError(f"{field.name!r} must say something, in at most {limit:,} characters")
+
+    return check
+
+
+def _can_be_chosen_from(_: object, field: attrs.Attribute[list[Option]], value: list[Option]) -> None:
+    if len(value) > MAX_CHOICES:
+        raise ValueError(f"{field.name!r} may hold at most {MAX_CHOICES}, not {len(value):,}")
+    if len({choice.label.strip().casefold() for choice in value}) < len(value):
+        raise ValueError(f"{field.name!r} must have labels that differ")
+
+
+@attrs.frozen
+class Option:
+    """An answer that is offered."""
+
+    label: Annotated[str, doc("the answer, in a few words")] = attrs.field(validator=_says_something(MAX_LABEL_CHARS))
+    description: Annotated[str, doc("what it means, or what comes of it")] = attrs.field(
+        default="", validator=attrs.validators.max_len(MAX_CHARS)
+    )
+
+
+@attrs.frozen
+class OneQuestion:
+    """A question."""
+
+    question: Annotated[str, doc("what to ask, in full")] = attrs.field(validator=_says_something(MAX_CHARS))
+    choices: Annotated[list[Option], doc("answers to choose from; none: the user answers in words")] = attrs.field(
+        factory=list[Option], validator=_can_be_chosen_from
+    )
+    several: Annotated[bool, doc("whether more than one of them may be chosen")] = False
+
+
+@attrs.frozen
+class Question:
+    """Arguments of `question`."""
+
+    questions: Annotated[list[OneQuestion], doc("they are asked one after the other")] = attrs.field(
+        validator=[attrs.validators.min_len(1), attrs.validators.max_len(MAX_QUESTIONS)]
+    )
+
+
+async def question(args: Question, ctx: ToolContext) -> ToolOutput:
+    """Ask the user. A checkpoint; if cancelled, the question that is open is withdrawn."""
+    told: list[str] = []
+    answered = 0
+    for number, asked in enumerate(args.questions):
+        choices = [Choice(label=choice.label, description=choice.description) for choice in asked.choices]
+        outcome, answers = await ctx.ask_user(asked.question, choices, several=asked.several)
+        answered += outcome == "answered"
+        said = "; ".join(answers) if outcome == "answered" else f"({_UNANSWERED[outcome]})"
+        told.append(f"Question: {asked.question}\nAnswer: {said}")
+        left = len(args.questions) - number - 1
+        if outcome in {"expired", "withdrawn"} and left:
+            # Whoever did not answer this one is not waited for again.
+            told.append(f"({counted(left, 'further question was', 'further questions were')} not asked.)")
+            break
+    if not answered:
+        told.append(
+            "Go on by your own judgement and say what you assumed; or, if that would be rash, stop and say what you need to know."
+        )
+    return ToolOutput(
+        text="\n\n".join(told),
+        metadata=metadata(f"{answered} of {counted(len(args.questions), 'question')} answered", answered=answered),
+    )
+
+
+# It asks by itself: nobody has to be asked whether it may.
+QUESTION = tool(
+    name="question",
+    description=description("question", max_questions=MAX_QUESTIONS, max_choices=MAX_CHOICES),
+    read_only=True,
+    safe=False,
+    need=lambda _: Need(permission="question"),
+)(question)
