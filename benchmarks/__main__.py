@@ -17,9 +17,11 @@ from benchmarks import (
     cancelled_runs,
     cancelling,
     deltas,
+    editing,
     encoding,
     importing,
     parallel,
+    searching,
     sessions,
     shell,
     spilling,
@@ -40,8 +42,10 @@ FIGURES: tuple[Figure, ...] = (
     importing.FIGURE,
     cancelled_runs.FIGURE,
     validating.FIGURE,
+    editing.FIGURE,
     spilling.FIGURE,
     shell.FIGURE,
+    searching.FIGURE,
 )
 SHOWN = 40
 
