@@ -1,0 +1,255 @@
+"""`task`: which sub-agents there are, what the model is told of how one ended, and that it ends with its parent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+import engine
+from engine.errors import ConfigError, InvalidArguments, Overloaded, ToolError, UnknownModel
+from engine.events import CallSettled, EventBase, PermissionAsked, SessionCreated, TurnEnded, TurnResult
+from engine.messages import Usage
+from engine.permission.simple import AskFirst
+from engine.settings import RetryPolicy, Settings
+from engine.testing.cancel import cancel_everywhere
+from engine.testing.script import Answer, Fail, Pause, call, done, text
+from engine.testing.world import Scenario
+from engine.tools.arguments import parse
+from engine.tools.builtin.task import MAX_PROMPT_CHARS, Agent, Agents, Task, task_tool
+from engine.tools.context import ToolContext
+from engine.tools.spec import Need, Tool, ToolOutput
+from engine.turn import Turn
+from tests.support.needs import need_of
+from tests.support.world import Seen, about, world
+from tests.tools.builtin.conftest import Listener
+
+LOOK = Agent(name="look", description="Looks  for\nthings.", system="You look.", steps=3)
+WORK = Agent(name="work", model="scripted/model")
+TOOL = task_tool([WORK, LOOK])
+DONE: Answer = [*text("Done."), *done()]
+
+
+@attrs.define
+class Runner(Listener):
+    """Runs agents by ending at once, as it is told."""
+
+    result: TurnResult | Exception = TurnResult(stop_reason="completed")
+    ran: list[tuple[str, str | None, str | None, int | None]] = attrs.field(
+        factory=list[tuple[str, str | None, str | None, int | None]]
+    )
+
+    async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
+        self.ran.append((prompt, model, system, steps))
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+async def run(
+    ctx: ToolContext, args: Task, result: TurnResult | Exception, tool: Tool = TOOL
+) -> tuple[Runner, ToolOutput]:
+    runner = Runner(result=result)
+    output = await tool.body(args, attrs.evolve(ctx, host=runner))
+    assert isinstance(output, ToolOutput)
+    return runner, output
+
+
+async def test_what_it_is_told_and_what_it_says(ctx: ToolContext) -> None:
+    result = TurnResult(stop_reason="completed", text="Found. \n", steps=2, usage=Usage(input=3, output=4), cost=0.5)
+    runner, output = await run(ctx, Task("look", "look there"), result)
+    assert runner.ran == [("look there", None, "You look.", 3)]
+    assert (output.text, output.failed) == ("Found.", False)
+    assert json.loads(output.metadata) == {
+        "summary": "look: completed, 2 steps",
+        "agent": "look",
+        "stop_reason": "completed",
+        "steps": 2,
+        "tokens": 7,
+        "cost": 0.5,
+    }
+    runner, _ = await run(ctx, Task("work", "x"), result)
+    assert runner.ran == [("x", "scripted/model", None, None)]
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (TurnResult(stop_reason="completed"), "(The sub-agent ended without a word.)"),
+        (
+            TurnResult(stop_reason="step_limit", detail="3 steps", text="So far.", steps=3),
+            "The sub-agent look did not complete its task (step_limit: 3 steps, after 3 steps). "
+            "What it had said:\nSo far.",
+        ),
+        (
+            TurnResult(stop_reason="provider_error", steps=1),
+            "The sub-agent look did not complete its task (provider_error, after 1 step). It had said nothing.",
+        ),
+    ],
+)
+async def test_how_it_ended(ctx: ToolContext, result: TurnResult, said: str) -> None:
+    _, output = await run(ctx, Task("look", "x"), result)
+    assert (output.text, output.failed) == (said, result.stop_reason != "completed")
+
+
+async def test_one_that_can_not_be_started(ctx: ToolContext) -> None:
+    with pytest.raises(ToolError, match="The sub-agent work could not be started: no provider answers"):
+        await run(ctx, Task("work", "x"), UnknownModel("no provider answers"))
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        ("lok", "There is no sub-agent named 'lok'. There is: look."),
+        ("nobody", "There is no sub-agent named 'nobody'. There is: look, work."),
+        ("x" * 1_000, f"There is no sub-agent named '{'x' * 64}'. There is: look, work."),
+        ("", "There is no sub-agent named ''. There is: look, work."),
+    ],
+)
+async def test_one_that_is_not_there(ctx: ToolContext, agent: str, said: str) -> None:
+    with pytest.raises(ToolError) as raised:
+        await run(ctx, Task(agent, "x"), TurnResult(stop_reason="completed"))
+    assert str(raised.value) == said
+
+
+def test_t13_the_list_is_sorted_the_same_each_time_and_without_those_that_are_denied() -> None:
+    assert TOOL.description.endswith(
+        "The sub-agents:\n- look: Looks for things.\n- work: use it only if the user asks for it by name."
+    )
+    assert task_tool(Agents.of([LOOK, WORK])).description == TOOL.description
+    denied = task_tool([WORK, LOOK], denied={"work"})
+    assert denied.description.endswith("The sub-agents:\n- look: Looks for things.")
+    assert task_tool([WORK], denied=["work"]).description.endswith("(there are none)")
+
+
+async def test_t13_one_that_is_denied_is_not_there(ctx: ToolContext) -> None:
+    with pytest.raises(ToolError, match=r"no sub-agent named 'work'. There is: look\."):
+        await run(ctx, Task("work", "x"), TurnResult(stop_reason="completed"), task_tool([WORK, LOOK], denied=["work"]))
+
+
+def test_what_makes_no_table() -> None:
+    with pytest.raises(ConfigError, match="two agents are named look"):
+        task_tool([LOOK, WORK, LOOK])
+    for name in ("", "a b", "../x", "x" * 65, "é"):
+        with pytest.raises(ConfigError, match="an agent's name"):
+            Agent(name=name)
+    with pytest.raises(ConfigError, match="at least one step"):
+        Agent(name="x", steps=0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"agent": "x"},
+        {"prompt": "x"},
+        {"agent": 5, "prompt": "x"},
+        {"agent": "x", "prompt": " "},
+        {"agent": "x", "prompt": "x" * (MAX_PROMPT_CHARS + 1)},
+        {"agent": "x", "prompt": "x", "model": "y"},
+    ],
+)
+def test_arguments_that_do_not_fit(arguments: object) -> None:
+    with pytest.raises(InvalidArguments):
+        parse(Task, json.dumps(arguments))
+
+
+def test_the_right_it_needs() -> None:
+    need = Need(permission="task", patterns=("look",), offers=("look",), detail="x")
+    assert need_of(TOOL, Task("look", "x")) == need
+    assert need_of(TOOL, Task("nobody", "x")).is_own
+    assert not TOOL.read_only
+    assert TOOL.safe(Task("look", "x"))
+
+
+# -- in a turn -----------------------------------------------------------------------------------------
+
+
+def tasks(*prompts: str) -> Answer:
+    calls = [
+        item
+        for n, prompt in enumerate(prompts)
+        for item in call("task", {"agent": "look", "prompt": prompt}, id=str(n))
+    ]
+    return [*calls, *done("calls")]
+
+
+async def test_its_answer_is_the_calls(autojump_clock: MockClock) -> None:
+    async with world(tasks("look there"), [*text("It is there."), *done()], DONE, tools=[TOOL]) as w:
+        played = await w.play()
+    assert [s.text for s in played.settlements] == ["It is there."]
+    assert [request.system for request in w.requests] == ["", "You look.", ""]
+
+
+async def test_a_child_that_fails_is_told_with_its_reason(autojump_clock: MockClock) -> None:
+    script = (tasks("x"), [*text("I am ", id="1"), Fail(Overloaded("the host is dead"))], DONE)
+    async with world(*script, tools=[TOOL], settings=Settings(retry=RetryPolicy(attempts=0))) as w:
+        played = await w.play()
+    (settled,) = played.settlements
+    assert (settled.status, settled.failed, played.stop_reason) == ("completed", True, "completed")
+    assert settled.text.startswith("The sub-agent look did not complete its task (provider_error: ")
+    assert "the host is dead" in settled.text
+
+
+async def test_its_limit_of_steps(autojump_clock: MockClock) -> None:
+    again: Answer = [*call("task", {"agent": "nobody", "prompt": "x"}, id="9"), *done("calls")]
+    settings = Settings(wrap_up=False)
+    async with world(tasks("x"), again, again, again, DONE, tools=[TOOL], settings=settings) as w:
+        played = await w.play()
+    assert "did not complete its task (step_limit" in played.settlements[0].text
+    assert "after 3 steps" in played.settlements[0].text
+
+
+async def test_several_work_side_by_side(autojump_clock: MockClock) -> None:
+    slow: Answer = [Pause(5), *DONE]
+    async with world(tasks("a", "b", "c"), slow, slow, slow, DONE, tools=[TOOL]) as w:
+        played = await w.play()
+    assert [s.text for s in played.settlements] == ["Done."] * 3
+    assert trio.current_time() == about(5)
+
+
+async def test_whether_it_may_is_asked_and_of_one_that_is_not_there_not(autojump_clock: MockClock) -> None:
+    asked: list[Sequence[str]] = []
+
+    async def react(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            asked.append((event.permission, *event.patterns, event.detail))
+            await turn.reply(event.request_id, engine.Once())
+
+    wrong: Answer = [*call("task", {"agent": "nobody", "prompt": "x"}, id="1"), *done("calls")]
+    async with world(wrong, tasks("x"), DONE, DONE, tools=[TOOL], approver=AskFirst()) as w:
+        played = await w.play(react=react)
+    assert asked == [("task", "look", "x")]
+    assert [s.status for s in played.settlements] == ["error", "completed"]
+
+
+@pytest.mark.parametrize("way", ["user", "host"])
+async def test_it_settles_with_its_childs_end_when_cancelled(autojump_clock: MockClock, way: str) -> None:
+    async with world(tasks("x"), [*text("So far."), Pause(60), *done()], tools=[TOOL]) as w:
+        seen: list[EventBase] = []
+        watcher = w.session.subscribe()
+        with trio.CancelScope() as host:
+            async with w.session.prompt("go") as turn:
+                await trio.sleep(1)
+                turn.cancel() if way == "user" else host.cancel(reason="the test")
+                await turn.wait()
+        while (event := watcher.take()) is not None:
+            assert isinstance(event, EventBase)
+            seen.append(event)
+        assert trio.current_time() == about(1)
+        child = next(e.session_id for e in seen if isinstance(e, SessionCreated) and e.session_id != w.session.id)
+        ends = [e.session_id for e in seen if isinstance(e, TurnEnded)]
+        settled = [e for e in seen if isinstance(e, CallSettled)]
+        assert ends == [child, w.session.id]
+        assert "So far." in settled[-1].settlement.text
+        await w.goes_on()
+
+
+def test_a_cancel_anywhere() -> None:
+    looks = [[*call("look", {"key": key, "seconds": 0.5}, id="1"), *done("calls")] for key in ("x", "y")]
+    scenario = Scenario(script=[tasks("x", "y"), *looks], tools=(TOOL,), must_stop=True)
+    assert cancel_everywhere(scenario, ways=("user", "host")).runs > 200
