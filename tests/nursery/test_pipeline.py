@@ -890,6 +890,26 @@ async def test_a_cancel_while_an_after_hook_hangs_keeps_that_the_tool_has_run(au
         assert "withheld" in settled.text
 
 
+async def test_a_group_that_a_cancelled_hook_raises_does_not_hide_the_cancel(autojump_clock: MockClock) -> None:
+    async def spiteful(use: ToolUse) -> None:
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled as cancelled:
+            raise BaseExceptionGroup("both", [cancelled, ValueError("not so fast")]) from None
+
+    log: list[str] = []
+    async with world(one_call(), tools=[touch(log)], hooks=Hooks(before_tool=(spiteful,))) as w:
+        async with w.session.prompt("go") as turn:
+            await trio.sleep(1)
+            turn.cancel()
+            assert (await turn.wait()).stop_reason == "aborted"
+        assert log == []
+        with trio.move_on_after(1) as host:
+            w.will_say(one_call())
+            await w.session.run("go")
+        assert host.cancelled_caught
+
+
 # -- C11 -------------------------------------------------------------------------------------------------------------------
 
 

@@ -43,7 +43,7 @@ def asking(*names: str, pause: float = 0.0) -> Answer:
 
 async def test_t14_tools_that_are_replaced_hold_from_the_next_request_on(autojump_clock: MockClock) -> None:
     log: list[str] = []
-    old, new = tool("work", log, "old"), tool("work", log, "new")
+    old, new = tool("work", log, "old", seconds=1), tool("work", log, "new")
     async with world(asking("work"), asking("work"), DONE, tools=[old]) as w:
 
         async def react(turn: Turn, event: Seen) -> None:
