@@ -32,7 +32,9 @@ import attrs
 import trio
 
 from engine.exceptions import public
-from engine.tools.strays import Descendants, Hunt, Stray, identify, marked, open_pidfd
+from engine.tools.kin import Descendants
+from engine.tools.proc import Stray, identify
+from engine.tools.strays import Hunt, marked, open_pidfd
 
 _CHUNK_BYTES: Final = 65_536
 # As much as an ordinary user can make a pipe hold.

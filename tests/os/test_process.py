@@ -17,9 +17,10 @@ import pytest
 import trio
 import trio.testing
 
-from engine.tools import strays
+from engine.tools import proc, strays
+from engine.tools.proc import Stray, identify, is_alive
 from engine.tools.process import Finished, run_tree
-from engine.tools.strays import Stray, end_strays, find_marked, identify, is_alive, reap
+from engine.tools.strays import end_strays, find_marked, reap
 from tests.conftest import CountRuns, Soak
 from tests.os import crashed, trees
 from tests.os.trees import STUBBORN, bash
@@ -756,7 +757,7 @@ async def test_without_pidfd(missing: str, kind: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("missing", ["proc", "proc and pidfd"])
 async def test_without_proc_the_group_is_ended(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strays, "_PROC", "/no-such-folder")
+    monkeypatch.setattr(proc, "_PROC", "/no-such-folder")
     if missing == "proc and pidfd":
         monkeypatch.delattr(os, "pidfd_open")
     output = Output()

@@ -10,8 +10,11 @@ import attrs
 import pytest
 import trio
 
+from engine.tools import proc as proc_module
 from engine.tools import strays
-from engine.tools.strays import Descendants, Hunt, Stray, boot_id, end_strays, find_marked, identify, is_alive, reap
+from engine.tools.kin import Descendants
+from engine.tools.proc import Stray, boot_id, identify, is_alive
+from engine.tools.strays import Hunt, end_strays, find_marked, reap
 
 pytestmark = pytest.mark.os
 
@@ -51,8 +54,8 @@ class Proc:
 
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proc:
-    monkeypatch.setattr(strays, "_PROC", str(tmp_path))
-    monkeypatch.setattr(strays, "_births", {})
+    monkeypatch.setattr(proc_module, "_PROC", str(tmp_path))
+    monkeypatch.setattr(proc_module, "_births", {})
     (tmp_path / "self").mkdir()
     proc = Proc(tmp_path)
     proc.add(1, name="init", parent=0, start=1)
@@ -172,17 +175,17 @@ def test_who_is_older_is_read_once(proc: Proc) -> None:
 
 
 def test_of_the_dead_nothing_is_kept(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strays, "_MOST_BIRTHS", 0)
+    monkeypatch.setattr(proc_module, "_MOST_BIRTHS", 0)
     proc.add(LEADER, state="Z")
     for pid in range(101, 111):
         proc.add(pid, start=499)
     list(Descendants(LEADER, "mine")())
-    assert len(strays._births) == 12
+    assert len(proc_module._births) == 12
     for pid in range(101, 109):
         shutil.rmtree(proc.root / str(pid))
     proc.add(111)
     list(Descendants(LEADER, "mine")())
-    assert sorted(pid for pid, _ in strays._births) == [1, LEADER, 109, 110, 111]
+    assert sorted(pid for pid, _ in proc_module._births) == [1, LEADER, 109, 110, 111]
 
 
 def test_boot_id(proc: Proc) -> None:

@@ -18,12 +18,13 @@ from engine.errors import InvalidArguments, ToolError
 from engine.tools.arguments import parse
 from engine.tools.builtin.bash import BASH, SHOWN, Bash, bash, report
 from engine.tools.context import ToolContext
+from engine.tools.proc import Stray
 from engine.tools.process import Finished
 from engine.tools.shell import marker
 from engine.tools.spec import GRACE, Need, ToolOutput
 from engine.tools.spill import SpillStore
 from engine.tools.spill_writer import Captured
-from engine.tools.strays import Stray, find_marked
+from engine.tools.strays import find_marked
 from engine.tools.truncate import fits
 from tests.support.needs import need_of
 from tests.tools.builtin.conftest import Listener

@@ -1,0 +1,190 @@
+"""What `/proc` says of processes: who there is, whose child, since when, and with which markers in its environment.
+
+All of it blocks, for some microseconds a process. Where there is no `/proc` (macOS) there
+is nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+ENVIRONMENT_MARKER: Final = "ENGINE_CALL"
+# An engine may run inside a call of another engine: the variable then holds a
+# path of markers, outermost first, so that each engine finds its own.
+SEPARATOR: Final = ":"
+
+_PROC = "/proc"
+_CHUNK_BYTES: Final = 65_536
+_ROUNDS: Final = 5
+_KERNEL_THREAD: Final = 0x00200000  # PF_KTHREAD
+
+# When processes began, in clock ticks, by number and inode of their folder in /proc. No two have both in common, so this
+# is true for ever, and those who are older than the leader of a tree need not be read at each look for its descendants.
+_births: Final[dict[tuple[int, int], int]] = {}
+_MOST_BIRTHS: Final = 1_000
+
+
+@attrs.frozen
+class Stray:
+    """A process, named beyond doubt for as long as the machine is up.
+
+    Attributes:
+        pid: its number, which may be given to another process later.
+        start_time: clock ticks from boot to its start, which tells the two apart.
+        group: its process group when it was seen; 0 if that is not known.
+    """
+
+    pid: int
+    start_time: int
+    group: int = attrs.field(default=0, eq=False)
+
+
+@attrs.frozen
+class Entry:
+    """What the kernel says of a process."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    start_time: int
+    is_alive: bool
+    has_empty_environment: bool
+
+    @property
+    def stray(self) -> Stray:
+        """Its name."""
+        return Stray(self.pid, self.start_time, self.group)
+
+
+def is_alive(stray: Stray) -> bool:
+    """Tell whether that very process still runs; a zombie doesn't. True if it can't be told."""
+    try:
+        entry = _entry_of(stray.pid)
+    except OSError:
+        return True
+    return entry is not None and entry.is_alive and entry.start_time == stray.start_time
+
+
+def identify(pid: int) -> Stray:
+    """Return the name of a child that was not reaped yet. Its start time is 0 if that can't be told."""
+    with contextlib.suppress(OSError):
+        entry = _entry_of(pid)
+        if entry is not None:
+            return entry.stray
+    return Stray(pid, 0, pid)
+
+
+def boot_id() -> str:
+    """Return what names the time since the machine was booted, in which a `Stray` names one process; may be empty."""
+    return _read(f"{_PROC}/sys/kernel/random/boot_id").decode().strip()
+
+
+def entries(since: int = 0) -> Iterator[Entry]:
+    """Yield the processes that began then or later, the newest first, and then those that have begun meanwhile.
+
+    Who forks must not outrun us.
+    """
+    seen: set[int] = set()
+    for _ in range(_ROUNDS):
+        inodes = _inodes()
+        fresh = [pid for pid, inode in inodes.items() if pid not in seen and _births.get((pid, inode), since) >= since]
+        if not fresh:
+            return
+        seen.update(fresh)
+        for pid in sorted(fresh, reverse=True):
+            entry = _entry_of(pid)
+            if entry is not None:
+                _births[pid, inodes[pid]] = entry.start_time
+                if entry.start_time >= since:
+                    yield entry
+        _forget_all_but(inodes)
+
+
+def _inodes() -> dict[int, int]:
+    """Return the number of every process, and the inode of its folder."""
+    with contextlib.suppress(FileNotFoundError), os.scandir(_PROC) as folder:
+        return {int(item.name): item.inode() for item in folder if item.name.isdigit()}
+    return {}
+
+
+def _forget_all_but(inodes: Mapping[int, int]) -> None:
+    if len(_births) > 2 * len(inodes) + _MOST_BIRTHS:
+        for pid, inode in list(_births):
+            if inodes.get(pid) != inode:
+                _births.pop((pid, inode), None)
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process; none if the kernel keeps no lists of them."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError), os.scandir(f"{_PROC}/{pid}/task") as threads:
+        return [int(child) for thread in threads for child in _read(f"{thread.path}/children").split()]
+    return []
+
+
+def _entry_of(pid: int) -> Entry | None:
+    """Return what `/proc/PID/stat` says; None if there is no such process."""
+    text = _read(f"{_PROC}/{pid}/stat", 4_096)
+    if not text:
+        return None
+    # The name stands in brackets, and may hold brackets and blanks itself.
+    fields = text[text.rindex(b")") + 2 :].split()
+    state, flags, threads = fields[0], int(fields[6]), int(fields[17])
+    return Entry(
+        pid=pid,
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        start_time=int(fields[19]),
+        # The first thread of a process may end before the others: it looks dead, and is not.
+        is_alive=(state not in {b"Z", b"X"} or threads > 1) and not flags & _KERNEL_THREAD,
+        # Its bounds are equal. Both are 0 while execve loads a program, and for those whose business they are not.
+        has_empty_environment=fields[47:48] == fields[48:49] != [b"0"],
+    )
+
+
+def environment_of(pid: int) -> bytes:
+    """Return what `/proc/PID/environ` holds; nothing if that is not for us to read."""
+    return _read(f"{_PROC}/{pid}/environ")
+
+
+def markers_in(environment: bytes) -> Sequence[str]:
+    """Return the path of markers in what `/proc/PID/environ` holds; empty if there is none."""
+    prefix = ENVIRONMENT_MARKER.encode() + b"="
+    for variable in environment.split(b"\0"):
+        if variable.startswith(prefix):
+            return os.fsdecode(variable.removeprefix(prefix)).split(SEPARATOR)
+    return ()
+
+
+def is_readable(pid: int) -> bool:
+    """Tell whether a process is of our user, so that its environment is for us to read."""
+    try:
+        return os.geteuid() in {0, Path(f"{_PROC}/{pid}").stat().st_uid}
+    except FileNotFoundError:
+        return False
+
+
+def _read(path: str, at_once: int = _CHUNK_BYTES) -> bytes:
+    """Return a whole file of `/proc`, as quickly as Python can; nothing if it is gone or not ours to read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = chunk = os.read(fd, at_once)
+            while len(chunk) == at_once:
+                chunk = os.read(fd, at_once)
+                text += chunk
+            return text
+        finally:
+            os.close(fd)
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM}:
+            return b""
+        raise
