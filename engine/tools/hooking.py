@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Awaitable, Callable, Iterable
+from functools import cache
 from typing import Literal, Protocol, TypeVar, cast
 
 import attrs
@@ -99,12 +100,16 @@ def _wrong(decided: object, default: Remark) -> str | None:
     kind = type(default)
     if type(decided) is not kind:
         return f"{type(decided).__name__}, not {kind.__name__}"
-    hints = typing.get_type_hints(kind)
-    for field in attrs.fields(kind):
-        value, hint = cast("object", getattr(decided, field.name)), hints[field.name]
+    for name, hint in _hints(kind).items():
+        value = cast("object", getattr(decided, name))
         known = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
         if known and value not in known:
-            return f"a {kind.__name__} whose {field.name} must be one of {', '.join(known)}, not {value!r}"
+            return f"a {kind.__name__} whose {name} must be one of {', '.join(known)}, not {value!r}"
         if not known and not isinstance(value, hint):
-            return f"a {kind.__name__} whose {field.name} must not be {value!r}"
+            return f"a {kind.__name__} whose {name} must not be {value!r}"
     return None
+
+
+@cache
+def _hints(kind: type[Remark]) -> dict[str, type]:
+    return typing.get_type_hints(kind)
