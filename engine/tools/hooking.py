@@ -100,7 +100,7 @@ def _wrong(decided: object, default: Remark) -> str | None:
     kind = type(default)
     if type(decided) is not kind:
         return f"{type(decided).__name__}, not {kind.__name__}"
-    for name, hint in _hints(kind).items():
+    for name, hint in _hints(cast("object", kind)).items():
         value = cast("object", getattr(decided, name))
         known = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
         if known and value not in known:
@@ -111,5 +111,5 @@ def _wrong(decided: object, default: Remark) -> str | None:
 
 
 @cache
-def _hints(kind: type[Remark]) -> dict[str, type]:
+def _hints(kind: object) -> dict[str, type]:
     return typing.get_type_hints(kind)
