@@ -76,6 +76,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "tools.coerce",
             "tools.edit_*",
             "tools.filetypes",
+            "tools.front_matter",
             "tools.gitignore",
             "tools.globs",
             "tools.hits",

@@ -1,0 +1,205 @@
+"""`skill`: which skills are found, what the model reads of one, and the tricks that lead nowhere."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InvalidArguments, ToolError
+from engine.tools.arguments import parse
+from engine.tools.builtin.skill import MAX_LISTED_CHARS, LoadSkill, skill_tool
+from engine.tools.context import ToolContext
+from engine.tools.skills import MAX_BYTES, MAX_FILES, MAX_SKILLS, Skill, find_skills
+from engine.tools.spec import Need, Tool, ToolOutput
+from tests.support.needs import need_of
+
+BODY = "Do it so."
+
+
+def make(root: Path, name: str, text: str | bytes | None = None) -> Path:
+    folder = root / name
+    folder.mkdir(parents=True)
+    data = f"---\nname: {name}\ndescription: How to {name}.\n---\n\n{BODY}\n" if text is None else text
+    (folder / "SKILL.md").write_bytes(data if isinstance(data, bytes) else data.encode())
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "skills"
+    folder.mkdir()
+    return folder
+
+
+async def load(ctx: ToolContext, tool: Tool, name: str) -> ToolOutput:
+    output = await tool.body(LoadSkill(name), ctx)
+    assert isinstance(output, ToolOutput)
+    return output
+
+
+async def test_what_it_says(ctx: ToolContext, root: Path) -> None:
+    folder = make(root, "bake-bread")
+    for name in ("z.md", "scripts/a.py", "scripts/.hidden", "a/b/c/too-deep", "od\nd"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    (folder / "link").symlink_to("/etc/passwd")
+    output = await load(ctx, skill_tool([root]), "bake-bread")
+    assert output.text == (
+        f"(The skill bake-bread, from {folder.resolve()}. It comes with: scripts/a.py, z.md.)\n\n{BODY}"
+    )
+    assert json.loads(output.metadata) == {"summary": "bake-bread"}
+
+
+def test_the_list_is_sorted_and_the_same_each_time(root: Path) -> None:
+    for name in ("b", "a", "c2"):
+        make(root, name)
+    make(root, "d", "---\nname: d\ndescription: >\n  Two\n  lines.\n---\nx")
+    tool = skill_tool([root, root / "missing", root / "a" / "SKILL.md"])
+    assert tool.description.endswith("The skills:\n- a: How to a.\n- b: How to b.\n- c2: How to c2.\n- d: Two lines.")
+    assert skill_tool(find_skills([str(root)])).description == tool.description
+    assert skill_tool([]).description.endswith("(there are none)")
+
+
+def test_a_long_list_has_names_only_at_its_end(root: Path) -> None:
+    for n in range(30):
+        make(root, f"s{n:02}", f"---\nname: s{n:02}\ndescription: {'x' * 1_000}\n---\nx")
+    listed = skill_tool([root]).description.partition("The skills:\n")[2].split("\n")
+    assert listed[0] == "- s00: " + "x" * 1_000
+    assert listed[-1] == "- s29"
+    assert sum(map(len, listed)) < MAX_LISTED_CHARS + 300
+
+
+def test_of_two_of_one_name_the_first_counts(tmp_path: Path) -> None:
+    one, other = make(tmp_path / "one", "x"), make(tmp_path / "other", "x")
+    found = find_skills([tmp_path / "one", tmp_path / "other"])
+    assert found.found == (Skill(name="x", description="How to x.", folder=one.resolve()),)
+    assert found.problems == ((str(other), f"{one.resolve()} has that name already"),)
+
+
+GOOD = "---\nname: x\ndescription: y\n---\nz"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "does not begin with a line ---"),
+        ("# Title", "does not begin with a line ---"),
+        ("---\nname: x\ndescription: y", "has no end"),
+        ("---\ndescription: y\n---\nz", "its name must be up to 64 small letters, digits and single dashes, not ''"),
+        ("---\nname: [x]\ndescription: y\n---\nz", "its name must be"),
+        ("---\nname: y\ndescription: y\n---\nz", "its name is y, so its folder must be called that"),
+        ("---\nname: ../x\ndescription: y\n---\nz", "its name must be"),
+        ("---\nname: X\ndescription: y\n---\nz", "its name must be"),
+        ("---\nname: x\n---\nz", "its description must be a text of at most 1,024 characters"),
+        ("---\nname: x\ndescription:\n  a: b\n---\nz", "its description must be a text"),
+        (f"---\nname: x\ndescription: {'y' * 1_025}\n---\nz", "its description must be a text"),
+        ("---\nname: x\nname: x\n---\nz", "line 3 of its front matter names name again"),
+        (GOOD + " " * MAX_BYTES, "is larger than 100,000 bytes"),
+        (GOOD.encode() + b"\xff", "is not UTF-8 (byte 32)"),
+    ],
+)
+async def test_one_that_can_not_be_used_is_reported_and_the_others_are_there(
+    ctx: ToolContext, root: Path, text: str | bytes, reason: str
+) -> None:
+    make(root, "good")
+    folder = make(root, "x", text)
+    found = find_skills([root])
+    assert [skill.name for skill in found.found] == ["good"]
+    ((path, why),) = found.problems
+    assert path == str(folder)
+    assert reason in why
+    with pytest.raises(ToolError, match=r"The skill x can't be used: "):
+        await load(ctx, skill_tool(found), "x")
+
+
+def test_tricks_with_links(tmp_path: Path, root: Path) -> None:
+    outside = make(tmp_path / "outside", "linked")
+    (root / "linked").symlink_to(outside)
+    (root / "file").mkdir()
+    (root / "file" / "SKILL.md").symlink_to(outside / "SKILL.md")
+    (root / "nowhere").mkdir()
+    (root / "nowhere" / "SKILL.md").symlink_to("nothing")
+    (root / "circle").symlink_to("circle")
+    (root / "pipe").mkdir()
+    os.mkfifo(root / "pipe" / "SKILL.md")
+    (root / "folder" / "SKILL.md").mkdir(parents=True)
+    found = find_skills([root])
+    assert found.found == ()
+    assert {Path(path).name: why for path, why in found.problems} == {
+        "linked": "it leads out of its folder by a link: name the folder that it really is in",
+        "file": "it leads out of its folder by a link: name the folder that it really is in",
+        "nowhere": "it leads out of its folder by a link: name the folder that it really is in",
+        "pipe": "its SKILL.md is no regular file",
+        "folder": "its SKILL.md is no regular file",
+    }
+    # The folder itself may be reached by a link: whoever named it meant it.
+    (tmp_path / "by-link").symlink_to(tmp_path / "outside")
+    assert [skill.name for skill in find_skills([tmp_path / "by-link"]).found] == ["linked"]
+
+
+@pytest.mark.usefixtures("not_root")
+def test_what_may_not_be_read(tmp_path: Path) -> None:
+    folder = make(tmp_path / "skills", "x")
+    (folder / "SKILL.md").chmod(0)
+    assert find_skills([tmp_path / "skills"]).problems == ((str(folder), "Permission denied"),)
+    (tmp_path / "skills").chmod(0)
+    assert find_skills([tmp_path / "skills"]).problems == ((str(tmp_path / "skills"), "Permission denied"),)
+
+
+def test_there_are_no_more_than_so_many(root: Path) -> None:
+    for n in range(MAX_SKILLS + 1):
+        make(root, f"s{n:03}")
+    found = find_skills([root])
+    assert len(found.found) == MAX_SKILLS
+    assert found.problems == ((str(root / f"s{MAX_SKILLS}"), "there are 200 skills already"),)
+
+
+async def test_many_files_are_not_all_listed(ctx: ToolContext, root: Path) -> None:
+    folder = make(root, "x")
+    for n in range(MAX_FILES + 1):
+        (folder / f"f{n:02}").touch()
+    text = (await load(ctx, skill_tool([root]), "x")).text
+    assert f"f{MAX_FILES - 1}, and more.)" in text
+    assert f"f{MAX_FILES}," not in text
+
+
+@pytest.mark.parametrize("name", ["y", "", "../x", "/etc", "x/../x", "X", "\0", "x" * 1_000, "\ud800"])
+async def test_one_that_is_not_there(ctx: ToolContext, root: Path, name: str) -> None:
+    make(root, "x")
+    with pytest.raises(ToolError) as raised:
+        await load(ctx, skill_tool([root]), name)
+    assert str(raised.value) == f"There is no skill named {name[:64]!r}. There is: x."
+
+
+async def test_it_changed_since_it_was_found(ctx: ToolContext, root: Path, tmp_path: Path) -> None:
+    folder = make(root, "x")
+    tool = skill_tool([root])
+    (folder / "SKILL.md").write_text("---\nname: x\ndescription: y\n---\nNew.")
+    assert (await load(ctx, tool, "x")).text.endswith("\n\nNew.")
+    (folder / "SKILL.md").write_text("---\nname: x\n---\n")
+    with pytest.raises(ToolError, match=r"The skill x can't be used: its SKILL\.md says nothing\."):
+        await load(ctx, tool, "x")
+    (folder / "SKILL.md").unlink()
+    with pytest.raises(ToolError, match=r"The skill x can't be used: No such file or directory\."):
+        await load(ctx, tool, "x")
+    (tmp_path / "secret").write_text(GOOD)
+    (folder / "SKILL.md").symlink_to(tmp_path / "secret")
+    with pytest.raises(ToolError, match=r"The skill x can't be used: "):
+        await load(ctx, tool, "x")
+
+
+@pytest.mark.parametrize("arguments", ["{}", '{"name": 5}', '{"name": "x", "path": "y"}'])
+def test_arguments_that_do_not_fit(arguments: str) -> None:
+    with pytest.raises(InvalidArguments):
+        parse(LoadSkill, arguments)
+
+
+def test_the_right_it_needs(root: Path) -> None:
+    make(root, "x")
+    tool = skill_tool([root])
+    assert need_of(tool, LoadSkill("x")) == Need(permission="skill", patterns=("x",), offers=("x",))
+    assert need_of(tool, LoadSkill("y")).is_own
+    assert tool.read_only
