@@ -40,6 +40,7 @@ MAX_WHOLE_BYTES: Final = 134_217_728
 BINARY_WARNING: Final = b': WARNING: stopped searching binary file after match (found "\\0" byte around offset %d)\n'
 
 _BLOCK_BYTES: Final = 65_536
+_PLAIN: Final = re.compile(r"[\w \"'/:;,<>=@%&!~`-]+")
 _UTF16: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -105,11 +106,13 @@ class Searcher:
         translation = translated(job.pattern, literal=job.literal, ignore_case=job.ignore_case, multiline=job.multiline)
         regex = _compiled(translation.regex)
         matches = _matches_in_whole if translation.spans_lines else _matches_by_line
+        is_plain = not job.ignore_case and (job.literal or _PLAIN.fullmatch(job.pattern) is not None)
+        text = job.pattern.encode() if is_plain else b""
 
         def search(root: bytes, path: bytes) -> None:
             try:
                 with open(os.path.join(root, path), "rb", opener=without_waiting) as file:  # noqa: PTH118 - Path has no bytes
-                    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and not _lacks(file, text):
                         self._file(b"./" + path, matches(regex, file))
             except OSError as error:
                 self._failed(error)
@@ -180,6 +183,15 @@ class NulFound:
     """The file is binary, so none of it counts."""
 
     offset: int
+
+
+def _lacks(file: BinaryIO, text: bytes) -> bool:
+    """Tell whether a small file can't match, because the plain text that is searched for is nowhere in it."""
+    if not text:
+        return False
+    data = file.read(_BLOCK_BYTES)
+    file.seek(0)
+    return len(data) < _BLOCK_BYTES and data[:2] not in _UTF16 and text not in data
 
 
 def _with_context(lines: Iterator[Line | NulFound], before: int, after: int) -> Iterator[Line | NulFound]:

@@ -8,13 +8,15 @@ than we care to hold it looks again, in order, and is stopped at the last one wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import heapq
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import attrs
 import trio
 
 from engine.errors import ToolError
+from engine.threads import to_thread
 from engine.tools.hits import Binary, Form, Hit, HitReader
 from engine.tools.piles import Heap, Pile, Tally, Window, in_order, window
 from engine.tools.process import Finished, run_tree
@@ -61,7 +63,7 @@ class Found:
 
     Attributes:
         hits: the matches that were wanted and their context, sorted by path and line.
-        everything: all there is, if it could be held.
+        everything: all there is, in no order, if it could be held.
         total: how many matches there are in all; None: more than were looked at.
         has_more: whether there are matches behind those.
         timed_out: whether time ran out before everything was searched.
@@ -91,15 +93,14 @@ async def search(searcher: Searcher, job: Job, scope: Scope) -> Found:
     pile = Heap(scope.held)
     ended = await run.into(Tally(pile) if tallies else pile)
     if not pile.is_full:
-        hits = in_order(pile.hits)
-        shown = window(hits, scope.skip, scope.take, before=job.before, after=job.after)
-        total = sum(hit.is_match for hit in hits)
-        more = total > scope.skip + scope.take
+        total = sum(hit.is_match for hit in pile.hits)
+        # In a thread: sorting all that can be held takes a while.
+        shown = await to_thread(_first, pile.hits, scope, job)
         return Found(
             hits=shown,
-            everything=tuple(hits),
+            everything=tuple(pile.hits),
             total=total,
-            has_more=more,
+            has_more=total > scope.skip + scope.take,
             timed_out=ended.timed_out,
             unreadable=ended.unreadable,
         )
@@ -112,6 +113,14 @@ async def search(searcher: Searcher, job: Job, scope: Scope) -> Found:
         timed_out=ended.timed_out,
         unreadable=ended.unreadable,
     )
+
+
+def _first(hits: Sequence[Hit], scope: Scope, job: Job) -> tuple[Hit, ...]:
+    """Return the hits that are wanted, of all there are."""
+    if job.pattern is None:
+        wanted = scope.skip + scope.take
+        return tuple(heapq.nsmallest(wanted, hits, key=lambda hit: hit.path.split(b"/"))[scope.skip :])
+    return window(in_order(hits), scope.skip, scope.take, before=job.before, after=job.after)
 
 
 @attrs.frozen

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -98,21 +99,17 @@ async def glob_with(
 
 
 def newest(folder: Path, paths: Sequence[bytes], count: int, halted: Callable[[], bool]) -> list[bytes]:
-    """Return the *count* files that were changed last, the last one first; those of one time stay in their order."""
+    """Return the *count* files that were changed last, the last one first; those of one time are sorted by path."""
     root = os.fsencode(folder)
 
-    def changed() -> list[tuple[int, int]]:
-        times: list[tuple[int, int]] = []
-        for index, path in enumerate(paths):
+    def changed() -> Iterator[tuple[int, list[bytes], bytes]]:
+        for path in paths:
             if halted():
-                break
-            try:
-                times.append((-os.lstat(os.path.join(root, path)).st_mtime_ns, index))  # noqa: PTH118 - Path has no bytes
-            except OSError:  # it went away meanwhile
-                continue
-        return times
+                return
+            with suppress(OSError):  # it went away meanwhile
+                yield -os.lstat(os.path.join(root, path)).st_mtime_ns, path.split(b"/"), path  # noqa: PTH118 - Path has no bytes
 
-    return [paths[index] for _, index in heapq.nsmallest(count, changed())]
+    return [path for _, _, path in heapq.nsmallest(count, changed())]
 
 
 def _where(args: Glob, cwd: str) -> tuple[Place, Wanted]:

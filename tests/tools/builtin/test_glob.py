@@ -192,6 +192,7 @@ async def test_a_cancel_ends_the_program(ctx: ToolContext, tmp_path: Path) -> No
 
 def test_asking_for_times_stops_when_nobody_waits(tmp_path: Path) -> None:
     make(tmp_path, {"a": "", "b": ""})
+    os.utime(tmp_path / "a", ns=(0, 1))
     assert newest(tmp_path, [b"b", b"gone", b"a"], 5, lambda: False) == [b"b", b"a"]
     asked = iter([False, True])
     assert newest(tmp_path, [b"a", b"b"], 5, lambda: next(asked)) == [b"a"]
