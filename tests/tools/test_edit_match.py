@@ -169,6 +169,7 @@ def test_tiers(tier: str, text: str, old: str, new: str, after: str) -> None:
         ("s\nabcd\ne\ns\nabce\ne\n", "s\nabcf\ne", "x", Ambiguous("block-anchor", (1, 4))),
         # A part of a word is meant exactly, or not at all (#31785).
         ("max  = 10\n", "x = 1", "y", Missing("absent", (1, 1))),
+        ("max  = 1\n", "x = 1", "y", Missing("absent", (1, 1))),
         ("foobar\n", " foo ", "x", Missing("absent", (1, 1))),
         # Escapes in the new text that the old one has not: nobody knows whether they are meant.
         ('p("a")\n', 'p(\\"a\\")', 'p(\\"b\\n\\")', Missing("absent", (1, 1))),
@@ -177,10 +178,13 @@ def test_tiers(tier: str, text: str, old: str, new: str, after: str) -> None:
         # Lines would go that the request does not have.
         ("s\na\nb\nc\nKEPT\nd\ne\n", "s\na\nb\nc\nd\ne", "x", Missing("lossy", (1, 7))),
         ("s\na\nb\nc\nKEPT\nd\ne\n", "s\na\nb\nc\n\nd\ne", "x", Missing("lossy", (1, 7))),
+        ("s\na\nb\nc\nKEPT\nd\ne\n", "s\na\nb\nc\n\nd\ne", "s\na\nb\nC\n\nd\ne", Missing("lossy", (1, 7))),
         ("s\na\nb\nwholly other\ne\n", "s\na\nb\n1\ne", "s\na\nb\n2\ne", Missing("lossy", (1, 5))),
         # No anchors, or too little between them that is equal.
         ("s\na\ne\n", "\nx\ne", "y", Missing("absent", (1, 3))),
         ("s\nabcd\nefgh\nijkl\ne\n", "s\nabcd\n1\n2\ne", "y", Missing("absent", (1, 5))),
+        # A line of the file stands where the request has a blank one.
+        ("s\na\nX\n\nY\nc\ne\n", "s\na\n\nq\nr\nc\ne", "s\nA\n\nq\nr\nc\ne", Missing("absent", (1, 7))),
         # Nothing at all.
         ("a\nb\n", "quite something else", "x", Missing("absent")),
         ("", "a", "b", Missing("absent")),
@@ -215,6 +219,14 @@ def test_the_similarity_of_a_block(equal: int, is_accepted: bool, blank: str) ->
             "begin\n" + "alpha=1\n" * 6 + "end\n",
             Missing("applied", (1, 8)),
         ),
+        (
+            "begin\n" + "alpha = 1\n" * 6 + "\nalpha = 1\nend\n",
+            "begin\n" + "alpha=1\n" * 7 + "\nalpha=1\nend\n",
+            "begin\n" + "alpha=1\n" * 6 + "\nalpha=1\nend\n",
+            Missing("applied", (1, 10)),
+        ),
+        # Nothing would be put there but what is there.
+        ('x = p("a")\n', 'p(\\"a\\")', 'p("a")', Missing("applied", (1, 1))),
         # It is there with another indentation, and would be indented once more.
         ("a\n        b\n", "a\n  b", "a\n    b", Missing("absent", (1, 2))),
         # It is there, and there is another place that is like the old one.

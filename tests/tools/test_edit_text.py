@@ -53,6 +53,8 @@ def test_lines_are_what_an_editor_shows(text: str) -> None:
         ("a\r\nb\nc\n", Splice(2, 3, "x\ny"), "a\r\nx\ny\nc\n"),  # mixed: that of its own line
         ("a\nb\r\nc\n", Splice(2, 3, "x\ny"), "a\nx\r\ny\r\nc\n"),
         ("a\r\nb\nc\n", Splice(0, 3, "x\ny"), "x\r\ny\nc\n"),  # that of the lines it replaces
+        ("a\r\nb\r\nc\nd\n", Splice(0, 7, "x\ny"), "x\r\ny\n"),
+        ("a\r\nb\nc\nd\n", Splice(0, 7, "x\ny"), "x\ny\n"),
         ("a\nb\nc\r\n", Splice(0, 5, "x\ny\nz"), "x\ny\nz\r\n"),
         ("a\r\nb", Splice(1, 2, " "), "a b"),  # a line end goes as a whole
         ("a\r\nb", Splice(1, 1, "x"), "ax\r\nb"),

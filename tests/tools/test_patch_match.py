@@ -90,6 +90,7 @@ class B:
         # The end of the file.
         ("x\na\nx\n", "-x\n*** End of File", "x\na\n"),
         ("a\nx\nb\n", "-x\n*** End of File", "a\nb\n"),
+        ("s\nab1\ne\ns\nab2\ne\n", " s\n-abx\n+new\n e\n*** End of File", "s\nab1\ne\ns\nnew\ne\n"),
         # Context of nothing.
         ("a\nb\n", " a\n@@\n-b", "a\n"),
         # Not exactly.

@@ -169,6 +169,12 @@ async def test_line_ends_and_marks_are_kept(
     assert (tmp_path / "f").read_bytes() == expected
 
 
+async def test_the_diff_shows_no_carriage_returns_that_stay(ctx: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"a\r\nb\r\n")
+    output = await output_of(EDIT, Edit("f", "b", "c"), having_read(ctx, "f"))
+    assert output.text.endswith("\n a\n-b\n+c")
+
+
 async def test_the_mode_and_the_link_are_kept(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a")
     (tmp_path / "f").chmod(0o755)
