@@ -49,7 +49,7 @@ def test_those_that_are_offered_to_a_model() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["raed"], "engine tools: there is no tool 'raed': did you mean read?"),
+        (["rread"], "engine tools: there is no tool 'rread': did you mean read?"),
         (["--nonsense"], "unrecognized arguments"),
     ],
 )

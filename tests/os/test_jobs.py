@@ -312,5 +312,5 @@ async def test_after_a_crash_what_is_left_of_a_session_is_found_by_its_name(tmp_
         assert await reap(lambda mark: mark.startswith(marker("another"))) == ()
         assert find_marked(is_left) == left
     finally:
-        assert await reap(is_left, grace=2) == ()
+        assert await reap(is_left, grace=2) == ()  # noqa: ASYNC102  # nobody cancels this test
     assert find_marked(is_left) == []

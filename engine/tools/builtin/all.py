@@ -19,7 +19,26 @@ def builtin_tools() -> tuple[Tool, ...]:
     from engine.tools.builtin.grep import GREP
     from engine.tools.builtin.list import LIST
     from engine.tools.builtin.multi_edit import MULTI_EDIT
+    from engine.tools.builtin.plan_exit import PLAN_EXIT
+    from engine.tools.builtin.question import QUESTION
     from engine.tools.builtin.read import READ
+    from engine.tools.builtin.todo import TODO_READ, TODO_WRITE
     from engine.tools.builtin.write import WRITE
 
-    return (APPLY_PATCH, BASH, BASH_OUTPUT, BASH_STOP, EDIT, GLOB, GREP, LIST, MULTI_EDIT, READ, WRITE)
+    return (
+        APPLY_PATCH,
+        BASH,
+        BASH_OUTPUT,
+        BASH_STOP,
+        EDIT,
+        GLOB,
+        GREP,
+        LIST,
+        MULTI_EDIT,
+        PLAN_EXIT,
+        QUESTION,
+        READ,
+        TODO_READ,
+        TODO_WRITE,
+        WRITE,
+    )

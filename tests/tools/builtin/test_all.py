@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from engine.tools import jobs
-from engine.tools.builtin import bash, bash_output, grep, grep_report, long_lines, read
+from engine.tools.builtin import bash, bash_output, grep, grep_report, long_lines, read_window
 from engine.tools.builtin import list as list_module
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.texts import counted, description, metadata
@@ -28,14 +28,19 @@ def test_they_make_a_registry() -> None:
         "grep",
         "list",
         "multi_edit",
+        "plan_exit",
+        "question",
         "read",
+        "todo_read",
+        "todo_write",
         "write",
     )
 
 
 def test_each_has_one_text_and_each_text_its_tool() -> None:
     texts = {path.name for path in files("engine.tools.builtin").iterdir() if path.name.endswith(".txt")}
-    assert texts == {f"{name}.txt" for name in TOOLS}
+    # Those that need a configuration of their own are made by their modules.
+    assert texts - {"skill.txt", "task.txt", "web_fetch.txt", "web_search.txt"} == {f"{name}.txt" for name in TOOLS}
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -56,8 +61,8 @@ def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
     assert f"up to {bash_output.MAX_WAIT:g} seconds" in TOOLS["bash_output"].description
     assert f"{bash_output.DEFAULT_LIMIT} lines" in TOOLS["bash_output"].description
     assert f"{jobs.RECENT_BYTES // 1024} KiB" in TOOLS["bash_output"].description
-    assert f"{read.MAX_LINES} lines and {read.MAX_BYTES} bytes" in TOOLS["read"].description
-    assert f"{read.MAX_LINE_CHARS} characters" in TOOLS["read"].description
+    assert f"{read_window.MAX_LINES} lines and {read_window.MAX_BYTES} bytes" in TOOLS["read"].description
+    assert f"{read_window.MAX_LINE_CHARS} characters" in TOOLS["read"].description
     assert f"{list_module.MAX_ENTRIES} entries" in TOOLS["list"].description
     assert f"{grep_report.MAX_BYTES} bytes" in TOOLS["grep"].description
     assert f"{long_lines.MAX_LINE_CHARS} characters" in TOOLS["grep"].description
@@ -65,7 +70,9 @@ def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
 
 
 def test_what_they_declare() -> None:
-    assert {name for name, tool in TOOLS.items() if tool.read_only} == {"bash_output", "glob", "grep", "list", "read"}
+    looking = {"bash_output", "glob", "grep", "list", "read"}
+    talking = {"plan_exit", "question", "todo_read", "todo_write"}
+    assert {name for name, tool in TOOLS.items() if tool.read_only} == looking | talking
     assert {name for name, tool in TOOLS.items() if tool.chain} == {"bash"}
     assert {tool.grace for tool in TOOLS.values()} == {GRACE}
 
