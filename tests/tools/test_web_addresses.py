@@ -63,7 +63,7 @@ def test_one_spelling_for_each_thing(text: str, url: str, host: str, port: int) 
         ("http://x:0/", "no port 0"),
         ("http://x:65536/", "no port 65536"),
         ("http://x:y/", "no URL"),
-        ("http://" + "x" * MAX_URL_CHARS, "characters; the limit is 4,096"),
+        ("http://" + "x" * MAX_URL_CHARS, "characters; the limit is 8,192"),
     ],
 )
 def test_what_is_no_url(text: str, reason: str) -> None:

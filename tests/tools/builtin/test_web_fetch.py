@@ -131,7 +131,7 @@ async def test_a_pdf_is_attached(ctx: ToolContext) -> None:
 
 
 async def test_an_error_is_told_with_what_it_says(ctx: ToolContext) -> None:
-    output = await fetched(ctx, page("<h1>No</h1>" + "x" * 5_000, status="403 Go away"))
+    output = await fetched(ctx, page("<h1>No</h1>" + "x" * 9_000, status="403 Go away"))
     assert output.failed
     assert re.match(
         r"HTTP 403 Go away, from http://127.0.0.1:\d+/\n\n# No\n\nx+\n\[the rest is not shown\]\Z", output.text
@@ -197,7 +197,7 @@ async def test_what_can_not_be_had(ctx: ToolContext, answer: bytes, reason: str)
         "http://x:0/",
         "http://x:70000/",
         "http://127.0.0.1\u2028/",
-        "https://" + "x" * 5_000,
+        "https://" + "x" * 9_000,
         5,
         None,
     ],

@@ -1,0 +1,84 @@
+"""`web_search`: asks a service that searches the web."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
+
+import attrs
+import trio
+
+from engine.errors import ToolError
+from engine.tools.builtin.texts import counted, description, metadata
+from engine.tools.builtin.web_search_hosts import SearchProvider, SearchResult, provider_from
+from engine.tools.context import ToolContext
+from engine.tools.schema import doc
+from engine.tools.spec import Need, Tool, ToolOutput, tool
+
+PERMISSION: Final = "web"
+# What the services take.
+MAX_QUERY_CHARS: Final = 400
+MAX_COUNT: Final = 20
+DEFAULT_COUNT: Final = 8
+TIMEOUT: Final = 30.0
+
+
+def _is_a_query(_: object, field: attrs.Attribute[str], value: str) -> None:
+    if not value.strip() or len(value) > MAX_QUERY_CHARS:
+        raise ValueError(f"{field.name!r} must say what to look for, in at most {MAX_QUERY_CHARS} characters")
+
+
+@attrs.frozen
+class WebSearch:
+    """Arguments of `web_search`."""
+
+    query: Annotated[str, doc("what to look for")] = attrs.field(validator=_is_a_query)
+    count: Annotated[int, doc("how many results to return at most")] = attrs.field(
+        default=DEFAULT_COUNT, validator=[attrs.validators.ge(1), attrs.validators.le(MAX_COUNT)]
+    )
+
+
+def web_search_tool(provider: SearchProvider) -> Tool:
+    """Return the tool `web_search`, which asks *provider*."""
+
+    async def web_search(args: WebSearch, _: ToolContext) -> ToolOutput:
+        """Search the web. A checkpoint; if cancelled, the connection is closed."""
+        found: Sequence[SearchResult] | None = None
+        with trio.move_on_after(TIMEOUT):
+            found = await provider(args.query, args.count)
+        if found is None:
+            raise ToolError(f"The search failed: {provider.host} did not answer within {TIMEOUT:g} s.")
+        return ToolOutput(
+            text=_listed(found[: args.count]) or "(nothing was found)",
+            metadata=metadata(counted(len(found), "result"), host=provider.host),
+        )
+
+    def need(args: WebSearch) -> Need:
+        return Need(permission=PERMISSION, patterns=(provider.host,), offers=(provider.host,), detail=args.query)
+
+    return tool(
+        name="web_search",
+        description=description("web_search", max_count=MAX_COUNT, max_chars=MAX_QUERY_CHARS),
+        # It changes nothing here, but tells a service what we look for: it is not free of a question.
+        read_only=False,
+        safe=True,
+        need=need,
+        direction="head",
+    )(web_search)
+
+
+def configured_web_search(environment: Mapping[str, str] | None = None) -> Tool | None:
+    """Return `web_search` with the service that the environment names; None if it names none.
+
+    Raises `ConfigError` as `provider_from` does.
+    """
+    provider = provider_from(os.environ if environment is None else environment)
+    return None if provider is None else web_search_tool(provider)
+
+
+def _listed(found: Sequence[SearchResult]) -> str:
+    return "\n\n".join(
+        f"{number}. {result.title}\n   {result.url}" + (f"\n   {result.snippet}" if result.snippet else "")
+        for number, result in enumerate(found, 1)
+    )

@@ -1,0 +1,276 @@
+"""Services that search the web, each as data: what is asked of it, and where its answer has the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+from urllib.parse import quote, urlencode, urlsplit
+
+import attrs
+
+from engine.errors import ConfigError, ToolError
+from engine.providers.jsonvalue import Json, as_list, as_object, dumps, loads, text
+from engine.tools.html_tokens import Text, tokens
+from engine.tools.web import Reply, ask
+
+MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
+MAX_TITLE_CHARS: Final = 200
+MAX_SNIPPET_CHARS: Final = 600
+_MAX_URL_CHARS: Final = 2_000
+_MAX_MESSAGE_CHARS: Final = 200
+# Names the service where keys of several are in the environment.
+CHOICE: Final = "ENGINE_WEB_SEARCH"
+
+
+@attrs.frozen(kw_only=True)
+class SearchResult:
+    """Something that was found."""
+
+    title: str
+    url: str
+    snippet: str = ""
+
+
+class SearchProvider(Protocol):
+    """Whoever can search the web."""
+
+    @property
+    def host(self) -> str:
+        """Where the questions go: rules are matched against it, and people see it."""
+        ...
+
+    async def __call__(self, query: str, count: int) -> Sequence[SearchResult]:
+        """Return at most *count* results, the best first. Raises `ToolError`, whose text is for the model."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class _Question:
+    """A request: of this path, with these headers, and a body if it is a POST."""
+
+    path: str
+    headers: Mapping[str, str] = attrs.field(factory=dict[str, str], repr=False)
+    body: Json | None = None
+
+
+@attrs.frozen(kw_only=True)
+class _Kind:
+    """A kind of service.
+
+    Attributes:
+        name: what it is called by in the environment.
+        base_url: where it is; empty: where its user says.
+        variable: the environment variable of its key, or, where it needs none, of its base URL.
+        needs_key: whether it needs one.
+        question: makes a request of a key, a query and a count.
+        results: finds the results in an answer.
+        snippet: finds the text of one.
+    """
+
+    name: str
+    base_url: str
+    variable: str
+    needs_key: bool
+    question: Callable[[str, str, int], _Question]
+    results: Callable[[Json], list[object]]
+    snippet: Callable[[Json], str]
+
+
+_KINDS: Final = (
+    _Kind(
+        name="brave",
+        base_url="https://api.search.brave.com",
+        variable="BRAVE_API_KEY",
+        needs_key=True,
+        question=lambda key, query, count: _Question(
+            path=f"/res/v1/web/search?{urlencode({'q': query, 'count': count})}",
+            headers={"x-subscription-token": key},
+        ),
+        results=lambda answer: as_list(as_object(answer.get("web")).get("results")),
+        snippet=lambda found: text(found, "description"),
+    ),
+    _Kind(
+        name="tavily",
+        base_url="https://api.tavily.com",
+        variable="TAVILY_API_KEY",
+        needs_key=True,
+        question=lambda key, query, count: _Question(
+            path="/search", headers={"authorization": f"Bearer {key}"}, body={"query": query, "max_results": count}
+        ),
+        results=lambda answer: as_list(answer.get("results")),
+        snippet=lambda found: text(found, "content"),
+    ),
+    _Kind(
+        name="exa",
+        base_url="https://api.exa.ai",
+        variable="EXA_API_KEY",
+        needs_key=True,
+        question=lambda key, query, count: _Question(
+            path="/search",
+            headers={"x-api-key": key},
+            body={"query": query, "numResults": count, "contents": {"highlights": True}},
+        ),
+        results=lambda answer: as_list(answer.get("results")),
+        snippet=lambda found: " … ".join(str(part) for part in as_list(found.get("highlights"))) or text(found, "text"),
+    ),
+    _Kind(
+        name="searxng",
+        base_url="",
+        variable="SEARXNG_URL",
+        needs_key=False,
+        question=lambda _, query, __: _Question(path=f"/search?{urlencode({'q': query, 'format': 'json'})}"),
+        results=lambda answer: as_list(answer.get("results")),
+        snippet=lambda found: text(found, "content"),
+    ),
+)
+
+
+def brave(key: str, *, base_url: str = "") -> SearchProvider:
+    """Return Brave's search. Raises `ConfigError` for what can't be a key or a URL."""
+    return _service("brave", key, base_url)
+
+
+def tavily(key: str, *, base_url: str = "") -> SearchProvider:
+    """Return Tavily's search. Raises `ConfigError` for what can't be a key or a URL."""
+    return _service("tavily", key, base_url)
+
+
+def exa(key: str, *, base_url: str = "") -> SearchProvider:
+    """Return Exa's search. Raises `ConfigError` for what can't be a key or a URL."""
+    return _service("exa", key, base_url)
+
+
+def searxng(base_url: str) -> SearchProvider:
+    """Return a SearXNG's search; its settings must allow the format JSON. Raises `ConfigError` for what is no URL."""
+    return _service("searxng", "", base_url)
+
+
+def provider_from(environment: Mapping[str, str]) -> SearchProvider | None:
+    """Return the service whose key or URL is in the environment; None if there is none.
+
+    Where there are several, it is the one that `ENGINE_WEB_SEARCH` names, else the
+    first of Brave, Tavily, Exa, SearXNG. `TAVILY_BASE_URL` and the like say that a service
+    is elsewhere. Raises `ConfigError` for what can't be a key or a URL, and for a choice
+    that is none.
+    """
+    chosen = environment.get(CHOICE, "").strip().lower()
+    names = [kind.name for kind in _KINDS]
+    if chosen and chosen not in names:
+        raise ConfigError(f"{CHOICE} must be one of {', '.join(names)}, not {chosen!r}")
+    for kind in _KINDS:
+        value = environment.get(kind.variable, "").strip()
+        if chosen not in {"", kind.name}:
+            continue
+        if value:
+            elsewhere = environment.get(f"{kind.name.upper()}_BASE_URL", "").strip()
+            return _service(kind.name, value, elsewhere) if kind.needs_key else _service(kind.name, "", value)
+        if chosen:
+            raise ConfigError(f"{CHOICE} is {chosen}, but {kind.variable} is not set")
+    return None
+
+
+def _service(name: str, key: str, base_url: str) -> SearchProvider:
+    kind = next(kind for kind in _KINDS if kind.name == name)
+    if kind.needs_key and not (key.isascii() and key.isprintable() and key.strip() == key and key):
+        raise ConfigError(f"the key of {name} must be printable ASCII without blanks around it")
+    url = (base_url or kind.base_url).rstrip("/")
+    parts = urlsplit(url)
+    if (
+        parts.scheme not in {"http", "https"}
+        or not parts.hostname
+        or "@" in parts.netloc
+        or parts.query
+        or parts.fragment
+    ):
+        raise ConfigError(f"the URL of {name} must be of the form https://host/path, without a password in it")
+    return _Service(kind=kind, key=key, base_url=url)
+
+
+@attrs.frozen(kw_only=True)
+class _Service:
+    """A service, with its key."""
+
+    kind: _Kind
+    key: str = attrs.field(repr=False)
+    base_url: str
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.base_url).hostname or ""
+
+    async def __call__(self, query: str, count: int) -> Sequence[SearchResult]:
+        """Ask the service. A checkpoint; if cancelled, the connection is closed."""
+        question = self.kind.question(self.key, query, count)
+        headers = {"accept": "application/json", **question.headers}
+        body = b"" if question.body is None else dumps(question.body).encode(errors="replace")
+        if body:
+            headers["content-type"] = "application/json"
+        try:
+            method = "POST" if body else "GET"
+            reply = await ask(method, self.base_url + question.path, headers, body, limit=MAX_REPLY_BYTES)
+        except ToolError as error:
+            raise ToolError(self._hidden(f"The search failed: {error}")) from None
+        if not 200 <= reply.status < 300:
+            raise ToolError(self._hidden(self._complaint(reply)))
+        try:
+            answer = as_object(loads(reply.body))
+        except ValueError:
+            raise ToolError(f"The search failed: {self.host} answered with what is no JSON.") from None
+        found = [_result(as_object(item), self.kind) for item in self.kind.results(answer)]
+        return [result for result in found if result is not None][:count]
+
+    def _complaint(self, reply: Reply) -> str:
+        """Return what an answer that is an error means."""
+        said = _message(reply.body)
+        more = f" It says: {said}" if said else ""
+        return f"The search failed: {self.host} {self._meaning(reply.status, said)} (HTTP {reply.status}).{more}"
+
+    def _meaning(self, status: int, said: str) -> str:
+        if status in {401, 403} or (status == 422 and "token" in said.lower()):
+            if not self.kind.needs_key:
+                return "refuses: do its settings allow the format json?"
+            return f"does not accept the key in {self.kind.variable}. Tell the user"
+        if status in {402, 432, 433}:
+            return "says that the account's plan or money is used up. Tell the user"
+        if status == 429:
+            return "gets too many questions: wait a little before the next one, or do without"
+        if status in {400, 413, 414, 422}:
+            return "refuses this query: put it in other words, or shorter"
+        if status >= 500:
+            return "is out of order at the moment"
+        return "gave an answer that is no result: is its URL right?"
+
+    def _hidden(self, message: str) -> str:
+        """Return *message* without the key: a host may quote what it was sent."""
+        if not self.key:
+            return message
+        return message.replace(self.key, "[key]").replace(quote(self.key, safe=""), "[key]")
+
+
+def _message(body: bytes) -> str:
+    """Return what a service says of an error, wherever in its answer."""
+    try:
+        value: object = loads(body)
+    except ValueError:
+        return ""
+    for _ in range(4):
+        if isinstance(value, str):
+            return _one_line(value, _MAX_MESSAGE_CHARS)
+        document = as_object(value)
+        value = next((document[name] for name in ("detail", "error", "message", "code") if document.get(name)), None)
+    return ""
+
+
+def _result(found: Json, kind: _Kind) -> SearchResult | None:
+    url = text(found, "url")
+    if not url.startswith(("http://", "https://")) or len(url) > _MAX_URL_CHARS or not url.isprintable():
+        return None
+    title = _one_line(text(found, "title"), MAX_TITLE_CHARS)
+    return SearchResult(title=title or url, url=url, snippet=_one_line(kind.snippet(found), MAX_SNIPPET_CHARS))
+
+
+def _one_line(words: str, limit: int) -> str:
+    """Return *words* in one line, without the tags that mark what was found in them."""
+    plain = "".join(token.text for token in tokens(words[: 20 * limit]) if isinstance(token, Text))
+    line = "".join(character for character in " ".join(plain.split()) if character.isprintable())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
