@@ -6,19 +6,38 @@ from importlib.resources import files
 
 import pytest
 
-from engine.tools import jobs
-from engine.tools.builtin import bash, bash_output, grep, grep_report, long_lines, read_window
+from engine.tools import jobs, web
+from engine.tools.builtin import (
+    bash,
+    bash_output,
+    grep,
+    grep_report,
+    long_lines,
+    question,
+    read_window,
+    todo,
+    web_fetch,
+    web_search,
+)
 from engine.tools.builtin import list as list_module
 from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.skill import skill_tool
+from engine.tools.builtin.task import task_tool
 from engine.tools.builtin.texts import counted, description, metadata
 from engine.tools.registry import Registry
 from engine.tools.spec import GRACE
 
-TOOLS = {tool.name: tool for tool in builtin_tools()}
+SEARCH = {"BRAVE_API_KEY": "any"}
+CONFIGURED = (*builtin_tools(SEARCH), skill_tool([]), task_tool([]))
+TOOLS = {tool.name: tool for tool in CONFIGURED}
 
 
 def test_they_make_a_registry() -> None:
-    assert Registry.of(builtin_tools()).names == (
+    assert Registry.of(CONFIGURED).names == tuple(sorted(TOOLS))
+
+
+def test_those_that_need_no_configuration_are_sorted_and_the_same_each_time() -> None:
+    assert tuple(tool.name for tool in builtin_tools({})) == (
         "apply_patch",
         "bash",
         "bash_output",
@@ -33,14 +52,21 @@ def test_they_make_a_registry() -> None:
         "read",
         "todo_read",
         "todo_write",
+        "web_fetch",
         "write",
     )
+    assert builtin_tools({}) == builtin_tools({})
+
+
+def test_the_web_is_searched_where_a_service_is_configured() -> None:
+    names = [tool.name for tool in builtin_tools(SEARCH)]
+    assert names == sorted([*(tool.name for tool in builtin_tools({})), "web_search"])
+    assert [tool.description for tool in builtin_tools(SEARCH)] == [tool.description for tool in builtin_tools(SEARCH)]
 
 
 def test_each_has_one_text_and_each_text_its_tool() -> None:
     texts = {path.name for path in files("engine.tools.builtin").iterdir() if path.name.endswith(".txt")}
-    # Those that need a configuration of their own are made by their modules.
-    assert texts - {"skill.txt", "task.txt", "web_fetch.txt", "web_search.txt"} == {f"{name}.txt" for name in TOOLS}
+    assert texts == {f"{name}.txt" for name in TOOLS}
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -67,11 +93,20 @@ def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
     assert f"{grep_report.MAX_BYTES} bytes" in TOOLS["grep"].description
     assert f"{long_lines.MAX_LINE_CHARS} characters" in TOOLS["grep"].description
     assert f"{grep.TIMEOUT:g} seconds" in TOOLS["grep"].description
+    assert f"{question.MAX_QUESTIONS} questions" in TOOLS["question"].description
+    assert f"{question.MAX_CHOICES} answers" in TOOLS["question"].description
+    assert f"{todo.MAX_TODOS} todos, each of at most {todo.MAX_CHARS} characters" in TOOLS["todo_write"].description
+    assert f"larger than {web_fetch.MAX_BYTES // 1024 // 1024} MiB" in TOOLS["web_fetch"].description
+    assert f"followed, {web.MAX_REDIRECTS} at most" in TOOLS["web_fetch"].description
+    times = f"{web_fetch.DEFAULT_TIMEOUT:g} seconds, or up to {web_fetch.MAX_TIMEOUT:g}"
+    assert times in TOOLS["web_fetch"].description
+    assert f"most {web_search.MAX_COUNT} results" in TOOLS["web_search"].description
+    assert f"{web_search.MAX_QUERY_CHARS} characters" in TOOLS["web_search"].description
 
 
 def test_what_they_declare() -> None:
     looking = {"bash_output", "glob", "grep", "list", "read"}
-    talking = {"plan_exit", "question", "todo_read", "todo_write"}
+    talking = {"plan_exit", "question", "skill", "todo_read", "todo_write"}
     assert {name for name, tool in TOOLS.items() if tool.read_only} == looking | talking
     assert {name for name, tool in TOOLS.items() if tool.chain} == {"bash"}
     assert {tool.grace for tool in TOOLS.values()} == {GRACE}
