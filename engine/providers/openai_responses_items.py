@@ -55,6 +55,10 @@ class Item:
     is_over: bool = attrs.field(default=False, init=False)
     refusal: str = attrs.field(default="", init=False)
 
+    def refuse(self, words: str) -> None:
+        """Take what the model says in refusing."""
+        self.refusal += words
+
     @property
     def own_id(self) -> str:
         """The host's own id."""
@@ -168,7 +172,7 @@ class Spoken(Item):
             if block.channel == "output_text":
                 out.append(TextDone(block.id, block.replacement))
             elif block.channel == "refusal":
-                self.refusal += "".join(block.pieces)
+                self.refuse("".join(block.pieces))
             else:
                 out.append(ReasoningDone(block.id, signature if block is thoughts[-1] else None))
         phase = text(facts, PHASE) or text(self.facts, PHASE)
