@@ -15,6 +15,7 @@ from urllib.parse import urljoin
 import attrs
 
 from engine.tools.html_flow import Container, Flow, squeezed
+from engine.tools.html_table import Table
 from engine.tools.html_tokens import End, Start, Text, tokens
 
 MAX_TABLES_INSIDE: Final = 3
@@ -108,27 +109,6 @@ def markdown_of(page: str, base_url: str = "", *, is_late: Callable[[], bool] = 
 
 
 @attrs.define(eq=False)
-class _Table:
-    """A table that is open: the flow around it, and its cells, each a flow of its own."""
-
-    outer: Flow
-    rows: list[list[Flow]] = attrs.field(factory=list[list[Flow]], init=False)
-    has_table: bool = attrs.field(default=False, init=False)
-
-    def add_row(self) -> None:
-        if not self.rows or self.rows[-1]:
-            self.rows.append([])
-
-    def add_cell(self, cell: Flow) -> None:
-        if not self.rows:
-            self.rows.append([])
-        self.rows[-1].append(cell)
-
-    def holds(self, flow: Flow) -> bool:
-        return bool(self.rows) and bool(self.rows[-1]) and self.rows[-1][-1] is flow
-
-
-@attrs.define(eq=False)
 class _Reader:
     """Takes tokens, and keeps what they make."""
 
@@ -137,7 +117,7 @@ class _Reader:
     room: int = attrs.field(default=MAX_ADDED_CHARS, init=False)
     title: list[str] = attrs.field(factory=list[str], init=False)
     flow: Flow = attrs.field(factory=Flow, init=False)
-    tables: list[_Table] = attrs.field(factory=list[_Table], init=False)
+    tables: list[Table] = attrs.field(factory=list[Table], init=False)
     # Tables in tables in tables: no more than this is known of them.
     surplus_tables: int = attrs.field(default=0, init=False)
     # Inside of <pre>: its pieces, and the language of its code.
@@ -317,7 +297,7 @@ class _Reader:
         if len(self.tables) == MAX_TABLES_INSIDE:
             self.surplus_tables += 1
             return
-        self.tables.append(_Table(self.flow))
+        self.tables.append(Table(self.flow))
         self.flow = Flow()  # for what stands in no cell
 
     def start_row(self, _: Start) -> None:
@@ -349,26 +329,9 @@ class _Reader:
             self._end_cell()
             table = self.tables.pop()
             self.flow = table.outer
-            for block in _blocks_of(table):
+            for block in table.blocks():
                 self.flow.write(block)
                 self.flow.gap = 2
-
-
-def _blocks_of(table: _Table) -> list[str]:
-    rows = [row for row in table.rows if any(cell.count for cell in row)]
-    cells = [cell for row in rows for cell in row if cell.count]
-    is_grid = not table.has_table and not any(
-        "```" in cell.text or (cell.count > 1 and len(row) < 3) for row in rows for cell in row
-    )
-    if not is_grid or max((len(row) for row in rows), default=0) < 2:
-        # It is there to put things side by side, or one below the other: each is read by itself.
-        return [cell.text for cell in cells]
-    head: list[str] = []
-    while len(rows[0]) == 1:  # a caption; there is a wider row
-        head.append(rows.pop(0)[0].text)
-    lines = ["| " + " | ".join(squeezed(cell.text).replace("|", "\\|") for cell in row) + " |" for row in rows]
-    lines.insert(1, "|" + " --- |" * len(rows[0]))
-    return [*head, "\n".join(lines)]
 
 
 def _language(token: Start) -> str:

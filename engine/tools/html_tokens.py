@@ -68,8 +68,6 @@ def unescaped(text: str) -> str:
 class _Scanner:
     markup: str
     at: int = attrs.field(default=0, init=False)
-    # Quotes of which there is no further one: looking again would take as long each time.
-    exhausted: set[str] = attrs.field(factory=set[str], init=False)
 
     def run(self) -> Iterator[Token]:
         markup = self.markup
@@ -136,13 +134,12 @@ class _Scanner:
     def _value(self) -> str:
         markup = self.markup
         quote = markup[self.at : self.at + 1]
-        if quote in {'"', "'"} and quote not in self.exhausted:
-            end = markup.find(quote, self.at + 1)
-            if end >= 0:
-                value = markup[self.at + 1 : end]
-                self.at = end + 1
-                return unescaped(value)
-            self.exhausted.add(quote)
+        # There is one at most of each kind that nothing closes: after it there is no further one.
+        end = markup.find(quote, self.at + 1) if quote in {'"', "'"} else -1
+        if end >= 0:
+            value = markup[self.at + 1 : end]
+            self.at = end + 1
+            return unescaped(value)
         begin = self.at
         self.at = _skip(_UNQUOTED, markup, begin)
         return unescaped(markup[begin : self.at])

@@ -19,7 +19,7 @@ open, it is closed on the way out, synchronously.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, cast
 from urllib.parse import urljoin
 from urllib.request import getproxies, proxy_bypass
@@ -161,7 +161,14 @@ async def _judged(target: Target, guard: Guard, *, is_proxied: bool) -> tuple[st
     return addresses
 
 
-def _check_peer(guard: Guard, host: str, connected: trio.socket.SocketType) -> None:
+class _Connected(Protocol):
+    """A socket that is connected."""
+
+    def getpeername(self) -> Sequence[object]: ...
+    def getsockname(self) -> Sequence[object]: ...
+
+
+def check_peer(guard: Guard, host: str, connected: _Connected) -> None:
     """Raise `ToolError` if the other end of a connection is closed to us, or is this machine by one of its addresses."""
     there, here = str(connected.getpeername()[0]), str(connected.getsockname()[0])
     guard.check(host, there)
@@ -192,7 +199,7 @@ class _Socket:
         stream = cast("_NetworkStream", info["return_value"])
         self.opened = cast("trio.socket.SocketType", stream.get_extra_info("socket"))
         if self.way.guard is not None and not self.way.proxy:
-            _check_peer(self.way.guard, self.way.target.host, self.opened)
+            check_peer(self.way.guard, self.way.target.host, self.opened)
 
     def close(self) -> None:
         """Close it, if it was opened. Not a checkpoint."""
@@ -214,9 +221,6 @@ async def _send(way: _Way, question: _Question, limit: int) -> Reply:
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if address == addresses[-1]:
                 raise ToolError(f"{way.target.host} can't be reached: {_words(error)}.") from error
-        except httpx.LocalProtocolError:
-            # From None: it quotes the header that is wrong, and that may be a key.
-            raise ToolError(f"The request to {way.target.host} would be no valid HTTP.") from None
         except httpx.HTTPError as error:
             raise ToolError(f"The connection to {way.target.host} failed: {_words(error)}.") from error
         finally:
