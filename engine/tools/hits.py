@@ -9,6 +9,7 @@ from typing import Final, Literal
 import attrs
 
 MAX_RECORD_BYTES: Final = 65_536
+MAX_COMPLAINT_BYTES: Final = 4_096
 
 _MATCH: Final = re.compile(rb"(\d+)\x1f(?:(\d+)\x1f)?(\d+)\x1f(.*)\Z", re.DOTALL)
 _CONTEXT: Final = re.compile(rb"(\d+)-(\d+)-(.*)\Z", re.DOTALL)
@@ -18,6 +19,8 @@ _BINARY: Final = re.compile(
     rb"offset \d+\)\r?\n",
     re.DOTALL,
 )
+
+_SYSTEM_ERROR: Final = b"(os error "
 
 Form = Literal["names", "counts", "lines"]
 
@@ -126,3 +129,34 @@ def _stripped(path: bytes) -> bytes:
 def _bare(text: bytes) -> bytes:
     # Where a file has no line end at its own end, ripgrep adds \r\n to a line that may have a \r already.
     return text.rstrip(b"\r")
+
+
+@attrs.define(eq=False)
+class ErrorReader:
+    """Reads what a searcher prints to standard error, and parts what is wrong with its work from what it could not read.
+
+    Its exit code does not: to ripgrep a line of a .gitignore that makes no sense is as bad as a file that can't be read.
+
+    Attributes:
+        unreadable: whether something could not be read.
+    """
+
+    unreadable: bool = attrs.field(default=False, init=False)
+    _head: bytes = attrs.field(default=b"", init=False)
+    _tail: bytes = attrs.field(default=b"", init=False)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take more."""
+        seen = self._tail + chunk
+        self.unreadable = self.unreadable or _SYSTEM_ERROR in seen
+        self._tail = seen[-len(_SYSTEM_ERROR) :]
+        self._head += chunk[: MAX_COMPLAINT_BYTES - len(self._head)]
+
+    @property
+    def complaint(self) -> str:
+        """What is wrong with the pattern or with the searcher; empty if nothing is."""
+        lines = self._head.decode(errors="replace").split("\n")
+        if len(self._head) == MAX_COMPLAINT_BYTES:
+            lines.pop()  # it is not whole, so it can't be told what it is
+        ours = [line for line in lines if _SYSTEM_ERROR.decode() not in line and "error parsing glob" not in line]
+        return "\n".join(ours).strip()

@@ -72,6 +72,7 @@ class Window:
     skip: int
     take: int
     held: int
+    before: int = 0
     hits: list[Hit] = attrs.field(factory=list[Hit], init=False)
     _skipped: int = attrs.field(default=0, init=False)
     _skipped_in: dict[bytes, int] = attrs.field(factory=dict[bytes, int], init=False)  # the last file
@@ -93,7 +94,9 @@ class Window:
         if hit.is_match and self._skipped < self.skip:
             self._skipped += 1
             self._skipped_in = {hit.path: self._skipped_in.get(hit.path, 0) + 1}
-            self.hits.clear()  # its context, or that of one before it
+            del self.hits[
+                : max(0, len(self.hits) - self.before)
+            ]  # so far all is context; the rest may be the next one's
             return
         self._taken += hit.is_match
         self._size += _HIT_BYTES + len(hit.text)

@@ -79,10 +79,11 @@ class Job:
 
 @attrs.define(eq=False)
 class Searcher:
-    """Does a job and writes what it finds."""
+    """Does a job, writes what it finds, and tells what it could not read."""
 
     job: Job
     out: BinaryIO
+    tell: Callable[[str], object] = lambda _: None
     has_found: bool = False
     has_failed: bool = False
 
@@ -123,8 +124,9 @@ class Searcher:
         self.has_found = True
         self.out.write(b"./%s\0" % path)
 
-    def _failed(self, _error: OSError) -> None:
+    def _failed(self, error: OSError) -> None:
         self.has_failed = True
+        self.tell(f"{os.fsdecode(error.filename or b'')!r}: {error.strerror} (os error {error.errno})\n")
 
     def _file(self, path: bytes, lines: Iterator[Line | NulFound]) -> None:
         if self.job.counts:
@@ -324,7 +326,7 @@ def main() -> None:
     job = Job(**json.loads(sys.argv[-1]))
     try:
         with io.BufferedWriter(io.FileIO(sys.stdout.fileno(), "wb", closefd=False), _BLOCK_BYTES) as out:
-            code = Searcher(job, out).run(".")
+            code = Searcher(job, out, sys.stderr.write).run(".")
     except PatternError as error:
         sys.stderr.write(f"{error}\n")
         code = 2

@@ -126,7 +126,7 @@ async def _version(program: str) -> tuple[int, ...]:
 def _arguments(job: Job, *, in_repository: bool, ordered: bool) -> list[str]:
     arguments = [
         # What must not depend on the user's settings or on the machine.
-        *("--no-config", "--color=never", "--no-ignore-global", "--no-ignore-messages", "--no-messages"),
+        *("--no-config", "--color=never", "--no-ignore-global", "--no-ignore-messages"),
         # Hidden files are files; what version control keeps for itself is not.
         "--hidden",
         *(f"--glob=!{folder}" for folder in VCS_FOLDERS),

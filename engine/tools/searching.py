@@ -17,7 +17,7 @@ import trio
 
 from engine.errors import ToolError
 from engine.threads import to_thread
-from engine.tools.hits import Binary, Form, Hit, HitReader
+from engine.tools.hits import Binary, ErrorReader, Form, Hit, HitReader
 from engine.tools.piles import Heap, Pile, Tally, Window, in_order, window
 from engine.tools.process import Finished, run_tree
 from engine.tools.pure_search import Job
@@ -25,7 +25,6 @@ from engine.tools.ripgrep import Searcher
 from engine.tools.spec import GRACE
 
 MAX_HELD_BYTES: Final = 8_388_608
-MAX_TOLD_BYTES: Final = 4_096
 
 _KEPT_TEXT_BYTES: Final = 8_192
 # The rest of the grace is for telling how it ended, on a machine that is busy.
@@ -104,7 +103,7 @@ async def search(searcher: Searcher, job: Job, scope: Scope) -> Found:
             timed_out=ended.timed_out,
             unreadable=ended.unreadable,
         )
-    part = Window(scope.skip, scope.take, MAX_HELD_BYTES)
+    part = Window(scope.skip, scope.take, MAX_HELD_BYTES, job.before)
     ended = await run.into(Tally(part) if tallies else part, ordered=True)
     return Found(
         hits=window(part.hits, 0, scope.take, before=job.before, after=job.after),
@@ -143,7 +142,7 @@ class _Run:
         """Put what is found into *pile* until that is full. A checkpoint; if cancelled, the program is ended first."""
         command = self.searcher.command(self.job, in_repository=self.scope.in_repository, ordered=ordered)
         reader = HitReader(self.form)
-        told = bytearray()
+        errors = ErrorReader()
         finished: Finished | None = None
         with trio.CancelScope() as enough:
 
@@ -157,17 +156,17 @@ class _Run:
                     cwd=self.scope.folder,
                     marker=self.scope.marker,
                     on_output=take,
-                    on_errors=lambda chunk: told.extend(chunk[: MAX_TOLD_BYTES - len(told)]),
+                    on_errors=errors.feed,
                     timeout=max(0.0, self.deadline - trio.current_time()),
                     grace=_PROCESS_GRACE,
                 )
             except OSError as error:  # the program or the folder went away, the pattern is too long for the system
                 raise ToolError(f"The search could not be started: {error.strerror or error}.") from error
         if finished is None or pile.is_full:
-            return _Ended()
+            return _Ended(unreadable=errors.unreadable)
         self._pile_up(pile, reader.finish())
         pile.finish()
-        return _judged(finished, told.decode(errors="replace"))
+        return _judged(finished, errors)
 
     def _pile_up(self, pile: Pile, found: Iterable[Hit | Binary]) -> bool:
         """Put hits into *pile*; return whether it is full."""
@@ -183,21 +182,21 @@ class _Run:
         return False
 
 
-def _judged(finished: Finished, told: str) -> _Ended:
+def _judged(finished: Finished, errors: ErrorReader) -> _Ended:
     """Return how the program ended. Raises `ToolError` if it could not do its work."""
     if finished.timed_out:
-        return _Ended(timed_out=True)
-    if finished.exit_code == 2 and told.strip():
-        raise ToolError(complaint(told))
+        return _Ended(timed_out=True, unreadable=errors.unreadable)
+    if finished.exit_code == 2 and errors.complaint:
+        raise ToolError(complaint(errors.complaint))
     if finished.exit_code not in {0, 1, 2}:
         how = f"signal {finished.signal}" if finished.signal is not None else f"exit code {finished.exit_code}"
-        raise ToolError(f"The search failed ({how}). {told}".strip())
-    return _Ended(unreadable=finished.exit_code == 2)
+        raise ToolError(f"The search failed ({how}). {errors.complaint}".strip())
+    return _Ended(unreadable=errors.unreadable)
 
 
 def complaint(told: str) -> str:
     """Return what is wrong with a pattern, without advice about options that the model does not have."""
-    text = told.strip().removeprefix("rg: ").split("\n\n")[0].strip()
+    text = told.removeprefix("rg: ").split("\n\n")[0].strip()
     if "is not allowed" in text:
         text += "\nA pattern with a line end in it needs multiline=true."
     return f"The pattern could not be used: {text}\nTo search for a text as it is, set literal=true."

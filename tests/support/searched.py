@@ -14,7 +14,7 @@ import attrs
 import pytest
 from hypothesis import strategies as st
 
-from engine.tools.hits import Hit, HitReader
+from engine.tools.hits import ErrorReader, Hit, HitReader
 from engine.tools.piles import Heap, in_order
 from engine.tools.pure_search import Job
 from engine.tools.pure_search import Searcher as Pure
@@ -73,9 +73,12 @@ def ask_ripgrep(folder: Path, job: Job) -> Answer:
     in_repository = is_in_repository(os.path.realpath(os.fsencode(folder)))
     command = Searcher(RIPGREP).command(job, in_repository=in_repository, ordered=True)
     done = subprocess.run(command, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
-    if done.returncode == 2 and done.stderr.strip():
+    errors = ErrorReader()
+    errors.feed(done.stderr)
+    if done.returncode == 2 and errors.complaint:
         return Answer(wrong=True)
-    assert done.returncode in {0, 1}, done
+    assert done.returncode in {0, 1, 2}, done
+    assert not errors.unreadable
     return Answer(hits=read(job, done.stdout))
 
 

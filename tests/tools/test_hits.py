@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tools.hits import MAX_RECORD_BYTES, Binary, Form, Hit, HitReader
+from engine.tools.hits import MAX_COMPLAINT_BYTES, MAX_RECORD_BYTES, Binary, ErrorReader, Form, Hit, HitReader
 
 LINES = (
     b"./a\x001\x1f3\x1f0\x1ftext: 1\r\n"
@@ -78,3 +78,33 @@ def test_a_giant_line_is_not_held() -> None:
 @given(st.lists(st.binary(max_size=30), max_size=5), st.sampled_from(["lines", "counts", "names"]))
 def test_anything_can_be_read(chunks: list[bytes], form: Form) -> None:
     read(form, *chunks)
+
+
+UNREADABLE = b"rg: ./a: Permission denied (os error 13)\n"
+SENSELESS = b"rg: ./.gitignore: line 1: error parsing glob '{a': unclosed alternate group\n"
+WRONG = b"rg: regex parse error:\n    (?:a()\n    ^\nerror: unclosed group\n"
+
+
+@given(
+    st.lists(st.sampled_from([UNREADABLE, SENSELESS]), max_size=4),
+    st.booleans(),
+    st.lists(st.integers(0, 500), max_size=5),
+)
+def test_what_is_wrong_is_parted_from_what_could_not_be_read(
+    others: list[bytes], is_wrong: bool, cuts: list[int]
+) -> None:
+    reader = ErrorReader()
+    for chunk in split(b"".join([*others, WRONG if is_wrong else b""]), cuts):
+        reader.feed(chunk)
+    assert reader.unreadable is (UNREADABLE in others)
+    assert reader.complaint == (WRONG.decode().strip() if is_wrong else "")
+
+
+def test_a_thousand_complaints_are_not_held() -> None:
+    reader = ErrorReader()
+    for n in range(1_000):
+        reader.feed(b"rg: ./a%d: no such thing\n" % n)
+    assert not reader.unreadable
+    assert len(reader.complaint) <= MAX_COMPLAINT_BYTES
+    reader.feed(UNREADABLE)
+    assert reader.unreadable

@@ -60,9 +60,9 @@ def test_a_heap_is_full_when_there_is_no_room() -> None:
 
 
 def test_a_window_of_what_comes_in_order() -> None:
-    pile = Window(skip=1, take=2, held=10_000)
+    pile = Window(skip=1, take=2, held=10_000, before=1)
     pile_up(pile, "a1- a2 a3- a7- a8 a9 a10- b1- b2 b3 b4")
-    assert (told(pile.hits), pile.is_full) == ("a3- a7- a8 a9 a10- b1- b2", True)
+    assert (told(pile.hits), pile.is_full) == ("a1- a3- a7- a8 a9 a10- b1- b2", True)
     small = Window(skip=0, take=100, held=1_000)
     pile_up(small, "a1 a2 a3 a4 a5")
     assert (told(small.hits), small.is_full) == ("a1 a2 a3", True)
@@ -106,7 +106,7 @@ def test_both_piles_give_the_same_window(
     files: list[tuple[str, list[bool], bool]], skip: int, take: int, before: int, after: int
 ) -> None:
     """Whether all hits were held and sorted, or they came in order and the search was stopped."""
-    heap, ordered = Heap(1 << 20), Window(skip, take, 1 << 20)
+    heap, ordered = Heap(1 << 20), Window(skip, take, 1 << 20, before)
     for path, lines, is_binary in sorted(files):
         for number, is_match in enumerate(lines, 1):
             near = lines[max(0, number - 1 - after) : number + before]

@@ -2,10 +2,14 @@
 
 # ruff: noqa: ASYNC240 -- the files are small
 
+import io
+import itertools
 import json
 import os
 import re
+import shutil
 import sys
+import threading
 import time
 import tracemalloc
 from itertools import pairwise
@@ -15,11 +19,13 @@ import pytest
 import trio
 
 from engine.errors import InvalidArguments, ToolError
+from engine.tools import pure_search
 from engine.tools.arguments import parse
 from engine.tools.builtin.grep import GREP, MAX_LIMIT, Grep, grep, grep_with
 from engine.tools.builtin.grep_report import MAX_BYTES
 from engine.tools.builtin.long_lines import MAX_LINE_CHARS
 from engine.tools.context import ToolContext
+from engine.tools.pure_search import Job
 from engine.tools.ripgrep import MAX_COLUMNS, Searcher
 from engine.tools.shell import marker
 from engine.tools.spec import GRACE, Need, ToolOutput
@@ -413,6 +419,45 @@ async def test_what_may_not_be_read_is_told(searcher: Searcher, ctx: ToolContext
         with pytest.raises(ToolError, match="permission denied"):
             await run(searcher, ctx, json.dumps({"pattern": "foo", "path": path}))
     (tmp_path / "c").chmod(0o700)
+
+
+@pytest.mark.usefixtures("not_root")
+def test_our_own_searcher_goes_on_behind_what_it_may_not_read(tmp_path: Path) -> None:
+    make(tmp_path, {"a": "foo\n", "b": "foo\n", "c": {"d": "foo\n"}, "e": "foo\n"})
+    (tmp_path / "b").chmod(0)
+    (tmp_path / "c").chmod(0)
+    out = io.BytesIO()
+    assert pure_search.Searcher(Job(pattern="foo", counts=True), out).run(str(tmp_path)) == 2
+    assert out.getvalue() == b"./a\x001\n./e\x001\n"
+    (tmp_path / "c").chmod(0o700)
+
+
+async def test_a_senseless_ignore_file_is_no_trouble(searcher: Searcher, ctx: ToolContext, tmp_path: Path) -> None:
+    make(tmp_path, {".gitignore": "{a\nx\n", "sub": {".gitignore": "b}\n", "a": "foo\n", "x": "foo\n"}})
+    assert (await run(searcher, ctx, '{"pattern": "foo", "path": "sub"}')).text == "sub/a\n1: foo"
+
+
+async def test_files_that_come_and_go_disturb_nothing(searcher: Searcher, ctx: ToolContext, tmp_path: Path) -> None:
+    make(tmp_path, {"z": "foo\n"})
+    is_over = threading.Event()
+
+    def churn() -> None:
+        for n in itertools.count():
+            if is_over.is_set():
+                return
+            make(tmp_path, {f"a{n % 50}": "foo\n" * 100, "d": {f"b{n % 50}": "foo\n"}})
+            shutil.rmtree(tmp_path / "d")
+            (tmp_path / f"a{(n + 25) % 50}").unlink(missing_ok=True)
+
+    writer = threading.Thread(target=churn)
+    writer.start()
+    try:
+        for output in ("content", "files", "count"):
+            text = (await run(searcher, ctx, json.dumps({"pattern": "foo", "output": output, "limit": 1_000}))).text
+            assert "\nz" in f"\n{text}" or "There are more" in text
+    finally:
+        is_over.set()
+        writer.join()
 
 
 async def test_a_working_directory_that_went_away(searcher: Searcher, ctx: ToolContext, tmp_path: Path) -> None:
