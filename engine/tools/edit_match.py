@@ -16,6 +16,7 @@ changes is changed (`edit_merge.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final, Literal
 
 import attrs
@@ -27,6 +28,8 @@ from engine.tools.edit_similar import align, closest, similarity
 from engine.tools.edit_text import Source, Splice, unix
 from engine.tools.line_diff import differences
 
+# In longer files only what is exact is found.
+_MOST_LINES: Final = 500_000
 # How similar a line that goes must be to the one that the request has in its place.
 _SIMILARITY_OF_LOST: Final = 0.5
 
@@ -36,19 +39,21 @@ Lines = tuple[int, int]
 
 @attrs.frozen
 class Found:
-    """The place, or all of them if all are to be replaced, and what to splice."""
+    """The place, or all of them if all are to be replaced (the lines of the first thousand), and what to splice."""
 
     tier: Tier
     lines: tuple[Lines, ...]
     splices: tuple[Splice, ...]
+    count: int = 1
 
 
 @attrs.frozen
 class Ambiguous:
-    """Several places fit. The lines on which they begin, or the first thousand of these."""
+    """Several places fit: how many, and the lines on which they begin, or the first thousand of these."""
 
     tier: Tier
     lines: tuple[int, ...]
+    count: int
 
 
 @attrs.frozen
@@ -57,10 +62,11 @@ class Missing:
 
     `absent`: nothing fits; the lines are the most similar ones. `applied`: the new
     text stands there already. `lossy`: similar lines were found, and others among
-    them that the request does not have.
+    them that the request does not have. `long`: nothing but an exact match was looked
+    for, because the file is that long.
     """
 
-    why: Literal["absent", "applied", "lossy"]
+    why: Literal["absent", "applied", "lossy", "long"]
     lines: Lines | None = None
 
 
@@ -70,12 +76,11 @@ Answer = Found | Ambiguous | Missing
 def find(source: Source, old: str, new: str, *, replace_all: bool = False, fuzzy: bool = True) -> Answer:
     """Return where *old*, which is not empty, stands in a file, and the splices that put *new* there."""
     old, new = unix(old), unix(new)
-    starts = occurrences(source.text, old, overlapping=not replace_all)
-    if len(starts) > 1 and not replace_all:
-        return Ambiguous("exact", tuple(source.line_at(start) for start in starts[:MOST_PLACES]))
+    starts = list(islice(occurrences(source.text, old, overlapping=not replace_all), MOST_PLACES))
     if starts:
-        places = tuple((source.line_at(start), source.line_at(start + len(old) - 1)) for start in starts)
-        return Found("exact", places, tuple(_trimmed(source, Splice(start, start + len(old), new)) for start in starts))
+        return _exact(source, old, new, starts, replace_all=replace_all)
+    if source.text.count("\n") > _MOST_LINES:
+        return Missing("long")
     if not fuzzy or not old.strip():
         return _missing(source, old.split("\n"))
     search = Search(source, Request.of(old, new), (range(len(source.lines)),))
@@ -90,6 +95,22 @@ def find(source: Source, old: str, new: str, *, replace_all: bool = False, fuzzy
         *search.similar_tiers(),
     )
     return _decide(search, tiers)
+
+
+def _exact(source: Source, old: str, new: str, starts: Sequence[int], *, replace_all: bool) -> Found | Ambiguous:
+    """Return what an exact match makes. *starts* are the first places."""
+    lines = source.lines_at(starts)
+    count = len(starts) if len(starts) < MOST_PLACES else max(MOST_PLACES, source.text.count(old))
+    if count > 1 and not replace_all:
+        return Ambiguous("exact", tuple(lines), count)
+    height = old.removesuffix("\n").count("\n")
+    places = tuple((line, line + height) for line in lines)
+    if count > MOST_PLACES and not source.is_mixed:
+        # One splice for all of them: objects by the million would take gigabytes.
+        return Found("exact", places, (Splice(0, len(source.text), source.text.replace(old, new)),), count)
+    every = occurrences(source.text, old, overlapping=False)
+    splices = tuple(_trimmed(source, Splice(start, start + len(old), new)) for start in every)
+    return Found("exact", places, splices, count)
 
 
 def find_lines(
@@ -131,7 +152,7 @@ def _decide(search: Search, tiers: Iterable[Finder]) -> Answer:
     for tier, places_of in tiers:
         places = list(places_of())
         if len(places) > 1:
-            return Ambiguous(tier, tuple(place.first + 1 for place in places))
+            return Ambiguous(tier, tuple(place.first + 1 for place in places), len(places))
         for place in places:
             lines = (place.first + 1, place.last + 1)
             if tier != "exact" and (_is_much_larger(source, place, request) or _loses_lines(source, place, request)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
@@ -13,14 +14,12 @@ _ESCAPE: Final = re.compile(r"\\([ntr\"'`\\$\n])")
 _MEANINGS: Final = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-def occurrences(text: str, piece: str, *, overlapping: bool) -> list[int]:
-    """Return where *piece* begins; for a place to be certain, occurrences that overlap count as well."""
-    found: list[int] = []
+def occurrences(text: str, piece: str, *, overlapping: bool) -> Iterator[int]:
+    """Yield where *piece* begins; for a place to be certain, occurrences that overlap count as well."""
     start = text.find(piece)
     while start >= 0:
-        found.append(start)
+        yield start
         start = text.find(piece, start + (1 if overlapping else len(piece)))
-    return found
 
 
 def inside_a_line(source: Source, old: str, new: str) -> list[Place]:
@@ -43,8 +42,8 @@ def unescaped(source: Source, old: str, new: str) -> list[Place]:
     if not kinds or not kinds >= set(_ESCAPE.findall(new)):
         return []
     wanted, text = (unix(_ESCAPE.sub(lambda match: _MEANINGS.get(match[1], match[1]), piece)) for piece in (old, new))
-    starts = occurrences(source.text, wanted, overlapping=True)
-    return [_part(source, start, start + len(wanted), text) for start in starts[:MOST_PLACES]]
+    starts = islice(occurrences(source.text, wanted, overlapping=True), MOST_PLACES)
+    return [_part(source, start, start + len(wanted), text) for start in starts]
 
 
 def _matches(source: Source, pattern: str, old: str, new: str) -> list[Place]:

@@ -76,6 +76,16 @@ class Source:
         """Whether some line ends have a carriage return and some have none."""
         return 0 < len(self._returns) < self.text.count("\n")
 
+    def lines_at(self, offsets: Iterable[int]) -> list[int]:
+        """Return the numbers of the lines that some offsets are in, which ascend; without a list of all lines."""
+        found: list[int] = []
+        number, at = 1, 0
+        for offset in offsets:
+            number += self.text.count("\n", at, offset)
+            at = offset
+            found.append(number)
+        return found
+
     def line_at(self, offset: int) -> int:
         """Return the number of the line that *offset* is in, the first being 1."""
         return max(1, bisect_right(self.starts, offset))

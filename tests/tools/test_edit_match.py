@@ -25,10 +25,10 @@ def edited(text: str, old: str, new: str) -> tuple[str, tuple[tuple[int, int], .
     [
         ("a b c\n", "b", "x", ("exact", ((1, 1),), "a x c\n")),
         ("a\nb\nc\n", "a\nb\n", "x", ("exact", ((1, 2),), "xc\n")),
-        ("a\nb\n", "\n", " ", Ambiguous("exact", (1, 2))),
-        ("aaa", "aa", "b", Ambiguous("exact", (1, 1))),
+        ("a\nb\n", "\n", " ", Ambiguous("exact", (1, 2), 2)),
+        ("aaa", "aa", "b", Ambiguous("exact", (1, 1), 2)),
         # Ambiguous is final: no tier may choose among exact places (#41872).
-        ("  foo\nfoo bar\n", "foo", "x", Ambiguous("exact", (1, 2))),
+        ("  foo\nfoo bar\n", "foo", "x", Ambiguous("exact", (1, 2), 2)),
         # Line endings: found whatever they are, kept as they are.
         ("a\r\nb\r\nc", "a\nb", "x\ny\nz", ("exact", ((1, 2),), "x\r\ny\r\nz\r\nc")),
         ("a\r\nb\nc\n", "a\nb\nc", "a\nx\nc", ("exact", ((1, 3),), "a\r\nx\nc\n")),
@@ -164,9 +164,9 @@ def test_tiers(tier: str, text: str, old: str, new: str, after: str) -> None:
     ("text", "old", "new", "expected"),
     [
         # Several places in the first tier that finds any.
-        ("  a\n  b\n-\n    a\n    b\n", "a\nb", "a\nc", Ambiguous("indentation-flexible", (1, 4))),
-        ("x  =  1\nx =  1\n", "x = 1", "y", Ambiguous("whitespace-normalised", (1, 2))),
-        ("s\nabcd\ne\ns\nabce\ne\n", "s\nabcf\ne", "x", Ambiguous("block-anchor", (1, 4))),
+        ("  a\n  b\n-\n    a\n    b\n", "a\nb", "a\nc", Ambiguous("indentation-flexible", (1, 4), 2)),
+        ("x  =  1\nx =  1\n", "x = 1", "y", Ambiguous("whitespace-normalised", (1, 2), 2)),
+        ("s\nabcd\ne\ns\nabce\ne\n", "s\nabcf\ne", "x", Ambiguous("block-anchor", (1, 4), 2)),
         # A part of a word is meant exactly, or not at all (#31785).
         ("max  = 10\n", "x = 1", "y", Missing("absent", (1, 1))),
         ("max  = 1\n", "x = 1", "y", Missing("absent", (1, 1))),
@@ -387,7 +387,7 @@ def test_applying_it_again_is_refused(head: list[str], block: list[str], tail: l
 def test_whole_lines_within_a_range() -> None:
     source = Source("ab\na\nb\n-\na\nb\n  a\n")
     a = Request(("a",), ("x",))
-    assert find_lines(source, a, (range(7),)) == Ambiguous("exact", (2, 5))
+    assert find_lines(source, a, (range(7),)) == Ambiguous("exact", (2, 5), 2)
     answer = find_lines(source, a, (range(2, 7),))
     assert isinstance(answer, Found)
     assert source.spliced(answer.splices) == "ab\na\nb\n-\nx\nb\n  a\n"
@@ -399,6 +399,32 @@ def test_whole_lines_within_a_range() -> None:
     answer = find_lines(source, Request(("-", "a", "b"), ()), (range(7),))
     assert isinstance(answer, Found)
     assert source.spliced(answer.splices) == "ab\na\nb\n  a\n"
+
+
+# -- many places, many lines ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_many_places(end: str) -> None:
+    text = f"ab{end}" * 5_000
+    assert find(Source(text), "ab", "x") == Ambiguous("exact", tuple(range(1, 1_001)), 5_000)
+    source = Source(text)
+    answer = find(source, "ab", "x\\1\ny", replace_all=True)
+    assert isinstance(answer, Found)
+    assert (len(answer.lines), answer.count) == (1_000, 5_000)
+    assert source.spliced(answer.splices) == f"x\\1{end}y{end}" * 5_000
+    mixed = Source(f"{text}\r\n\n")
+    answer = find(mixed, "ab\nab", "x\ny", replace_all=True)
+    assert isinstance(answer, Found)
+    assert mixed.spliced(answer.splices) == f"x{end}y{end}" * 2_500 + "\r\n\n"
+
+
+def test_in_a_very_long_file_only_what_is_exact_is_found() -> None:
+    text = "a\n" * 500_001
+    assert find(Source(text), " a \n b", "x") == Missing("long")
+    answer = find(Source(f"{text}b"), "b", "x")
+    assert isinstance(answer, Found)
+    assert answer.lines == ((500_002, 500_002),)
 
 
 # -- time ---------------------------------------------------------------------------------------

@@ -105,16 +105,16 @@ def test_places(text: str, body: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("text", "body", "answer", "header"),
     [
-        ("x\na\nx\n", "-x", Ambiguous("exact", (1, 3)), None),
-        (CODE, "@@ class A:\n-        x = 1", Ambiguous("exact", (3, 7)), None),
-        (CODE, "@@ def f(self):\n-        x = 1", Ambiguous("exact", (3, 13)), None),
+        ("x\na\nx\n", "-x", Ambiguous("exact", (1, 3), 2), None),
+        (CODE, "@@ class A:\n-        x = 1", Ambiguous("exact", (3, 7), 2), None),
+        (CODE, "@@ def f(self):\n-        x = 1", Ambiguous("exact", (3, 13), 2), None),
         (CODE, "@@     def f(self):\n+        y = 1", None, "def f(self):"),
         ("a\nb\n", "@@ nowhere\n+b", None, "nowhere"),
         ("a\nb\nb\n", "@@ nowhere\n-b", None, "nowhere"),
         ("a\nb\n", "-b\n@@\n-a", Missing("absent", (1, 1)), None),  # not in the order of the file
         ("a\nb\nc\n", " a\n-b\n c\n@@\n b\n-c", Missing("absent", (2, 3)), None),  # nor may it need a line that is gone
         ("a\nb\n", "-c", Missing("absent"), None),
-        ("  a\n  b\n-\n a\n b\n", " a\n-b", Ambiguous("indentation-flexible", (1, 4)), None),
+        ("  a\n  b\n-\n a\n b\n", " a\n-b", Ambiguous("indentation-flexible", (1, 4), 2), None),
         ("s\na\nNEW\nb\ne\n", " s\n-a\n b\n e", Missing("lossy", (1, 5)), None),
     ],
 )

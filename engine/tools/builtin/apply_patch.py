@@ -208,11 +208,9 @@ def _refused(path: str, source: Source, unplaced: Unplaced) -> str:
     old = "\n".join(chunk.request.old)
     match answer:
         case Ambiguous():
-            lines = named([(line, line) for line in answer.lines])
+            lines = named([(line, line) for line in answer.lines], answer.count)
             how = "" if answer.tier == "exact" else f" or alike ({answer.tier})"
-            return (
-                f"{what} Its lines are there{how} {len(answer.lines):,} times, on {lines}. Add context, or an @@ line."
-            )
+            return f"{what} Its lines are there{how} {answer.count:,} times, on {lines}. Add context, or an @@ line."
         case Missing(why="applied", lines=(first, last)):
             return f"{what} What it would make is there already, on {named([(first, last)])}."
         case Missing(lines=(first, last)):

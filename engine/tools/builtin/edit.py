@@ -56,7 +56,7 @@ def plan(args: Edit, cwd: str, shared: SharedContext | None, *, fuzzy: bool) -> 
     seen = look(cwd, args.path, shared)
     before = seen.text()
     done = replace(args.path, before.text, args.old_string, args.new_string, replace_all=args.replace_all, fuzzy=fuzzy)
-    count = counted(len(done.lines), "replacement")
+    count = counted(done.count, "replacement")
     return Plan(
         revisions=(
             Revision(
@@ -65,7 +65,7 @@ def plan(args: Edit, cwd: str, shared: SharedContext | None, *, fuzzy: bool) -> 
         ),
         told=f"Edited {args.path}: {count} at {done.where}{f', {done.caution}' if done.caution else ''}.",
         summary=done.where,
-        facts={"replacements": len(done.lines), "tier": done.tier},
+        facts={"replacements": done.count, "tier": done.tier},
     )
 
 

@@ -24,11 +24,12 @@ class Replaced:
     text: str
     tier: Tier
     lines: tuple[Lines, ...]
+    count: int = 1
 
     @property
     def where(self) -> str:
         """The lines, for a person."""
-        return named(self.lines)
+        return named(self.lines, self.count)
 
     @property
     def caution(self) -> str:
@@ -46,15 +47,15 @@ def replace(shown: str, text: str, old: str, new: str, *, replace_all: bool = Fa
     answer = find(source, old, new, replace_all=replace_all, fuzzy=fuzzy)
     match answer:
         case Found():
-            return Replaced(source.spliced(answer.splices), answer.tier, answer.lines)
+            return Replaced(source.spliced(answer.splices), answer.tier, answer.lines, answer.count)
         case Ambiguous(tier="exact"):
             raise ToolError(
-                f"old_string was found {len(answer.lines):,} times in {shown}, on {_lines(answer)}. Add lines around it "
+                f"old_string was found {answer.count:,} times in {shown}, on {_lines(answer)}. Add lines around it "
                 "so that it fits one place, or set replace_all. Nothing was changed."
             )
         case Ambiguous():
             raise ToolError(
-                f"old_string was not found exactly in {shown}, and {len(answer.lines):,} places are like it "
+                f"old_string was not found exactly in {shown}, and {answer.count:,} places are like it "
                 f"({answer.tier}), on {_lines(answer)}. Give it as it stands in the file, with enough lines around it to "
                 "fit one place. Nothing was changed."
             )
@@ -64,10 +65,11 @@ def replace(shown: str, text: str, old: str, new: str, *, replace_all: bool = Fa
             )
 
 
-def named(places: Sequence[Lines]) -> str:
-    """Return `line 3`, `lines 3-5` or `lines 3-5, 7`."""
+def named(places: Sequence[Lines], count: int = 0) -> str:
+    """Return `line 3`, `lines 3-5` or `lines 3-5, 7 and 9 more`, of *count* places."""
     spans = [str(first) if first == last else f"{first}-{last}" for first, last in places[:_PLACES_NAMED]]
-    more = f" and {len(places) - len(spans):,} more" if len(places) > len(spans) else ""
+    others = max(count, len(places)) - len(spans)
+    more = f" and {others:,} more" if others else ""
     word = "line" if len(places) == 1 and places[0][0] == places[0][1] else "lines"
     return f"{word} {', '.join(spans)}{more}"
 
@@ -81,11 +83,13 @@ def compared(source: Source, old: str, lines: Lines) -> str:
 
 
 def _lines(answer: Ambiguous) -> str:
-    return named([(line, line) for line in answer.lines])
+    return named([(line, line) for line in answer.lines], answer.count)
 
 
 def _instead(source: Source, old: str, answer: Missing) -> str:
     """Say what there is instead of the text that is missing."""
+    if answer.why == "long":
+        return "In a file that long, only what is exactly there is found."
     if answer.lines is None:
         return "There is nothing like it either. Read the file again."
     where = named([answer.lines])

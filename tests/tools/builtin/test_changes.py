@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tools.builtin.changes import changes, comparison, replacement, whole_text
+from engine.tools.builtin.changes import _common_head, _common_tail, changes, comparison, replacement, whole_text
 
 
 def test_a_change_in_the_middle() -> None:
@@ -106,11 +106,40 @@ def test_a_long_change_is_counted_not_shown() -> None:
     assert diff.endswith("+x\n[1,001 more lines of this change are not shown]\n")
 
 
-def test_it_takes_linear_time() -> None:
-    one, other = ("".join(f"{prefix}{n}\n" for n in range(50_000)) for prefix in "ab")
+def test_many_lines_that_differ_are_one_hunk() -> None:
+    one, other = ("same\n" + "".join(f"{prefix}{n}\n" for n in range(50_000)) + "end\n" for prefix in "ab")
     start = time.perf_counter()
-    changes("f", one, other)
+    diff = changes("f", one, other)
     assert time.perf_counter() - start < 2
+    assert diff.startswith("--- f\n+++ f\n@@ -2,50000 +2,50000 @@\n-a0\n-a1\n")
+    assert diff.endswith("-a499\n[99,500 more lines of this change are not shown]\n")
+    diff = changes("f", "", other)
+    assert diff.startswith("--- f\n+++ f\n@@ -0,0 +1,50002 @@\n+same\n+b0\n")
+    diff = changes("f", f"{one}a\nb\n", f"a\n{other}")
+    assert diff.startswith("--- f\n+++ f\n@@ -1,50004 +1,50003 @@\n-same\n-a0\n")
+
+
+def test_a_change_in_a_large_text_takes_no_long() -> None:
+    one = "".join(f"{n}\n" for n in range(2_000_000))
+    start = time.perf_counter()
+    diff = changes("f", one, one.replace("\n1999990\n", "\nx\n"))
+    assert time.perf_counter() - start < 1
+    assert diff.startswith("--- f\n+++ f\n@@ -1999988,7 +1999988,7 @@\n 1999987\n")
+    assert changes("f", one, f"{one}x").endswith(
+        "@@ -1999998,3 +1999998,4 @@\n 1999997\n 1999998\n 1999999\n+x\n\\ No newline at end of file\n"
+    )
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 131_071, 131_072, 131_073])
+def test_what_two_texts_begin_and_end_with(size: int) -> None:
+    same = "xy" * size
+    for cut in (size, 2 * size):
+        part = same[:cut]
+        for one, other in ((part, part), (f"{part}a", f"{part}b"), (part, f"{part}b"), ("", part)):
+            expected = len(part) if one else 0
+            assert (_common_head(one, other), _common_head(other, one)) == (expected, expected)
+            backward = one[::-1], other[::-1]
+            assert (_common_tail(*backward), _common_tail(*backward[::-1])) == (expected, expected)
 
 
 def test_a_replacement_has_no_line_numbers() -> None:

@@ -37,8 +37,8 @@ async def test_the_only_occurrence(ctx: ToolContext, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "old", "new", "expected"),
     [
-        ("a b a\n", "a", "A", Replaced("A b A\n", "exact", ((1, 1), (1, 1)))),
-        ("a\na\n", "a\n", "", Replaced("", "exact", ((1, 1), (2, 2)))),
+        ("a b a\n", "a", "A", Replaced("A b A\n", "exact", ((1, 1), (1, 1)), 2)),
+        ("a\na\n", "a\n", "", Replaced("", "exact", ((1, 1), (2, 2)), 2)),
         ("aaa", "aa", "b", Replaced("ba", "exact", ((1, 1),))),
     ],
 )
