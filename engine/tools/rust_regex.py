@@ -20,13 +20,11 @@ from typing import Final
 
 import attrs
 
-from engine.tools.rust_classes import LAST, NOT_TEXT, POSIX, SPACE, CharClass, complement
+from engine.tools.rust_classes import NOT_TEXT, CharClass
+from engine.tools.rust_reader import NEEDS_RIPGREP, PatternReader
 
 MAX_DEPTH: Final = 100
 MAX_REPEATS: Final = 100_000
-
-_CONTROLS: Final = {"a": 7, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
-_HEX_DIGITS: Final = {"x": 2, "u": 4, "U": 8}
 
 _WORD_EDGES: Final = {
     "start": r"\b(?=\w)",
@@ -35,11 +33,6 @@ _WORD_EDGES: Final = {
     "end-half": r"(?!\w)",
 }
 _NOT_BOTH: Final = "look-ahead and look-behind are not supported"
-_NEEDS_RIPGREP: Final = "can't be used here, because ripgrep is not installed"
-
-
-class PatternError(ValueError):
-    """A pattern that is wrong, or that can't be translated; the text says why and where."""
 
 
 @attrs.frozen
@@ -78,13 +71,11 @@ class _Flags:
 
 
 @attrs.define(eq=False)
-class _Parser:
-    """Reads a pattern once, from left to right, and writes the translation."""
+class _Parser(PatternReader):
+    """Reads a pattern once and writes the translation."""
 
-    text: str
     multiline: bool
     flags: _Flags
-    at: int = 0
     depth: int = 0
     names: set[str] = attrs.field(factory=set[str])
     sees_line_ends: bool = False
@@ -97,7 +88,7 @@ class _Parser:
         """Return the whole pattern as an expression."""
         translation = self._alternatives()
         if self.at < len(self.text):
-            raise self._error("unopened group")
+            raise self.error("unopened group")
         return translation
 
     # -- the structure ---------------------------------------------------------------------
@@ -106,7 +97,7 @@ class _Parser:
         branches: list[str] = []
         while True:
             branches.append(self._sequence())
-            if not self._take("|"):
+            if not self.take("|"):
                 return "|".join(branches)
 
     def _sequence(self) -> str:
@@ -115,7 +106,7 @@ class _Parser:
         while self.at < len(self.text) and self.text[self.at] not in "|)":
             if self.text[self.at] in "*+?{":
                 if not can_repeat:
-                    raise self._error("repetition operator missing expression")
+                    raise self.error("repetition operator missing expression")
                 items[-1] = f"(?:{items[-1]}){self._repetition()}"
                 continue
             item = self._item()
@@ -125,20 +116,20 @@ class _Parser:
         return "".join(items)
 
     def _repetition(self) -> str:
-        if self._take("{"):
+        if self.take("{"):
             match = re.compile(r"([0-9]+)(,([0-9]*))?\}").match(self.text, self.at)
             if match is None:
-                raise self._error("a repetition has the form {2}, {2,} or {2,5}; a plain brace is written \\{")
+                raise self.error("a repetition has the form {2}, {2,} or {2,5}; a plain brace is written \\{")
             self.at = match.end()
             low, high = int(match[1]), int(match[3] or match[1])
             if high < low or high > MAX_REPEATS:
-                raise self._error("the counts of a repetition are the wrong way round, or too large")
+                raise self.error("the counts of a repetition are the wrong way round, or too large")
             count = match[0].removesuffix("}")
             operator = f"{{{count}}}"
         else:
             operator = self.text[self.at]
             self.at += 1
-        is_lazy = self._take("?")
+        is_lazy = self.take("?")
         return operator + ("?" if is_lazy is not self.flags.swap_greed else "")
 
     def _item(self) -> str | None:
@@ -149,7 +140,8 @@ class _Parser:
             case "(":
                 return self._group()
             case "[":
-                return self._brackets()
+                found, negated = self.brackets()
+                return self._class_regex(found, negated=negated)
             case "\\":
                 return self._escape()
             case ".":
@@ -165,19 +157,19 @@ class _Parser:
 
     def _group(self) -> str | None:
         outer = self.flags
-        if self._take("?") and not self._take_name():
+        if self.take("?") and not self._take_name():
             flags = self._flag_letters()
-            if self._take(")"):
+            if self.take(")"):
                 self.flags = flags  # until the end of the group around it
                 return None
             self.at += 1  # the colon
             self.flags = flags
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise self._error("too many groups in one another")
+            raise self.error("too many groups in one another")
         inner = self._alternatives()
-        if not self._take(")"):
-            raise self._error("unclosed group")
+        if not self.take(")"):
+            raise self.error("unclosed group")
         self.depth -= 1
         self.flags = outer
         return f"(?:{inner})"
@@ -185,12 +177,12 @@ class _Parser:
     def _take_name(self) -> bool:
         """Take the name of a group, if it has one. What it captures is of no use here, so the name is dropped."""
         if self.text.startswith(("=", "!", "<=", "<!"), self.at):
-            raise self._error(_NOT_BOTH)
+            raise self.error(_NOT_BOTH)
         match = re.compile(r"P?<([A-Za-z_][A-Za-z0-9_.\[\]]*)>").match(self.text, self.at)
         if match is None:
             return False
         if match[1] in self.names:
-            raise self._error("duplicate capture group name")
+            raise self.error("duplicate capture group name")
         self.names.add(match[1])
         self.at = match.end()
         return True
@@ -198,12 +190,12 @@ class _Parser:
     def _flag_letters(self) -> _Flags:
         match = re.compile(r"([imsUuxR]*)(?:-([imsUuxR]+))?(?=[:)])").match(self.text, self.at)
         if match is None or (not match[0] and self.text[self.at] == ")"):
-            raise self._error("unrecognized flag")
+            raise self.error("unrecognized flag")
         on, off = match[1], match[2] or ""
         if len({*on, *off}) < len(on + off):
-            raise self._error("duplicate flag")
+            raise self.error("duplicate flag")
         if "x" in on or not {"m", "u", "R"}.isdisjoint(off):
-            raise self._error(f"the flags {match[0]} {_NEEDS_RIPGREP}")
+            raise self.error(f"the flags {match[0]} {NEEDS_RIPGREP}")
         self.at = match.end()
         return _Flags(
             ignore_case=_switched(self.flags.ignore_case, "i", on, off),
@@ -222,7 +214,7 @@ class _Parser:
     def _char(self, code: int) -> str:
         char = chr(code)
         if char in "\r\n" and not self.multiline:
-            raise self._error("a line end is not allowed here")
+            raise self.error("a line end is not allowed here")
         self.sees_line_ends |= char == "\n"
         if not self.flags.ignore_case or char.lower() == char.upper():
             return re.escape(char)
@@ -231,16 +223,16 @@ class _Parser:
 
     def _escape(self) -> str:
         start = self.at
-        char = self._next("an escape")
+        char = self.next("an escape")
         if char in "bB<>":
             return self._word_edge(char)
         if char in "Az":
-            raise self._error(f"\\{char} {_NEEDS_RIPGREP}; use ^ or $")
-        shorthand = self._shorthand(char)
+            raise self.error(f"\\{char} {NEEDS_RIPGREP}; use ^ or $")
+        shorthand = self.shorthand(char)
         if shorthand is not None:
             return self._class_regex(shorthand, negated=False)
         self.at = start
-        return self._char(self._escaped_char())
+        return self._char(self.escaped_char())
 
     def _word_edge(self, char: str) -> str:
         if char in "<>":
@@ -251,125 +243,16 @@ class _Parser:
         if match is None:
             return r"\b"
         if match[1] not in _WORD_EDGES:
-            raise self._error("unrecognized word boundary")
+            raise self.error("unrecognized word boundary")
         self.at = match.end()
         return _WORD_EDGES[match[1]]
-
-    def _shorthand(self, char: str) -> CharClass | None:
-        if char in "pP":
-            raise self._error(f"\\{char} (Unicode classes) {_NEEDS_RIPGREP}")
-        if char in "dDwW":
-            return CharClass(shorthands=[f"\\{char}"])
-        if char in "sS":
-            return CharClass(SPACE if char == "s" else complement(SPACE))
-        return None
-
-    def _escaped_char(self) -> int:
-        """Return the character that an escape stands for, inside of brackets or outside."""
-        char = self._next("an escape")
-        if char in _CONTROLS:
-            return _CONTROLS[char]
-        if char in _HEX_DIGITS:
-            return self._hexadecimal(_HEX_DIGITS[char])
-        if char in "0123456789":
-            raise self._error("backreferences are not supported")
-        if not char.isascii() or char.isalnum():
-            raise self._error(f"unrecognized escape sequence \\{char}")
-        return ord(char)
-
-    def _hexadecimal(self, digits: int) -> int:
-        match = re.compile(rf"\{{([0-9A-Fa-f]+)\}}|([0-9A-Fa-f]{{{digits}}})").match(self.text, self.at)
-        code = int(match[1] or match[2], 16) if match else LAST + 1
-        if match is None or code > LAST or 0xD800 <= code <= 0xDFFF:
-            raise self._error("invalid hexadecimal escape")
-        self.at = match.end()
-        return code
-
-    # -- brackets --------------------------------------------------------------------------
-
-    def _brackets(self) -> str:
-        start = self.at
-        negated = self._take("^")
-        found = CharClass()
-        while self._take("-"):
-            found.ranges.append((45, 45))
-        if not found.ranges and self._take("]"):
-            found.ranges.append((93, 93))
-        while not self._take("]"):
-            if self.at >= len(self.text):
-                self.at = start
-                raise self._error("unclosed character class")
-            self._member(found)
-        return self._class_regex(found, negated=negated)
-
-    def _member(self, found: CharClass) -> None:
-        if self.text.startswith(("&&", "--", "~~"), self.at):
-            raise self._error(f"&&, -- and ~~ in brackets {_NEEDS_RIPGREP}")
-        if self.text[self.at] == "[":
-            self._posix(found)
-            return
-        low = self._bound(found)
-        if low is None:
-            return
-        # A hyphen before the closing bracket is itself; two are an operator, refused above.
-        if self.text.startswith("-", self.at) and self.text[self.at + 1 : self.at + 2] not in {"]", "-", ""}:
-            self.at += 1
-            high = self._bound(None)
-            if high is None or high < low:
-                raise self._error("invalid character class range")
-            found.ranges.append((low, high))
-        else:
-            found.ranges.append((low, low))
-
-    def _bound(self, shorthands: CharClass | None) -> int | None:
-        """Return one character; None for a shorthand, which is added to *shorthands*."""
-        char = self._next("a class")
-        if char == "[" and shorthands is None:
-            raise self._error(f"classes within classes {_NEEDS_RIPGREP}")
-        if char != "\\":
-            return ord(char)
-        start = self.at
-        shorthand = self._shorthand(self._next("an escape"))
-        if shorthand is None:
-            self.at = start
-            return self._escaped_char()
-        if shorthands is None:
-            return None
-        shorthands.ranges += shorthand.ranges
-        shorthands.shorthands += shorthand.shorthands
-        return None
-
-    def _posix(self, found: CharClass) -> None:
-        match = re.compile(r"\[:(\^?)([a-z]+):\]").match(self.text, self.at)
-        if match is None or match[2] not in POSIX:
-            raise self._error(f"classes within classes {_NEEDS_RIPGREP}")
-        self.at = match.end()
-        ranges = POSIX[match[2]]
-        found.ranges += complement(ranges) if match[1] else ranges
 
     def _class_regex(self, found: CharClass, *, negated: bool) -> str:
         regex = found.regex(negated=negated, line_ends=self.multiline, ignore_case=self.flags.ignore_case)
         if regex is None:
-            raise self._error("a line end is not allowed here")
+            raise self.error("a line end is not allowed here")
         self.sees_line_ends |= self.multiline and re.match(regex, "\n") is not None
         return regex
-
-    # -- reading ---------------------------------------------------------------------------
-
-    def _take(self, char: str) -> bool:
-        if self.text.startswith(char, self.at):
-            self.at += 1
-            return True
-        return False
-
-    def _next(self, where: str) -> str:
-        if self.at >= len(self.text):
-            raise self._error(f"the pattern ends within {where}")
-        self.at += 1
-        return self.text[self.at - 1]
-
-    def _error(self, what: str) -> PatternError:
-        return PatternError(f"{what} (at character {max(1, self.at)} of the pattern)")
 
 
 def _switched(value: bool, letter: str, on: str, off: str) -> bool:  # noqa: FBT001 - a flag is what this is about

@@ -19,7 +19,7 @@ from engine.tools.piles import Heap, in_order
 from engine.tools.pure_search import Job
 from engine.tools.pure_search import Searcher as Pure
 from engine.tools.ripgrep import Searcher
-from engine.tools.rust_regex import PatternError
+from engine.tools.rust_reader import PatternError
 from engine.tools.walk import is_in_repository
 
 RIPGREP = shutil.which("rg", path=os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]))

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tools.rust_regex import MAX_DEPTH, PatternError, translated
+from engine.tools.rust_reader import PatternError
+from engine.tools.rust_regex import MAX_DEPTH, translated
 
 
 def search(pattern: str, text: str, *, ignore_case: bool = False, multiline: bool = False) -> str | None:
