@@ -261,8 +261,8 @@ class _Demo:
         tests = [call.exit_code for call in record.commands("sh check")]
         yield Check("the tests failed before the edit and pass after it", tests == [1, 0], f"exit codes {tests}")
         yield Check(
-            "five calls that only read ran at the same time",
-            record.most_at_once == 5,
+            "calls that only read ran at the same time",
+            record.most_at_once > 1,
             f"{record.most_at_once} at once",
         )
         reasons = [result.stop_reason for result in record.results]
