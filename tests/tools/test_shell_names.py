@@ -28,23 +28,23 @@ def test_a_tool_is_found_by_its_names(tool: str, names: tuple[str, ...]) -> None
     [
         ("bash", {"command": "ls", "timeout": 1.5}, {"command": "ls", "timeout": 1500}),
         ("bash", {"command": "ls"}, {"command": "ls"}),
-        ("read", {"path": "a/../b.py", "limit": 5}, {"file_path": "/work/b.py", "limit": 5}),
+        ("read", {"path": "a/../b.py", "limit": 5}, {"file_path": "/project/b.py", "limit": 5}),
         ("write", {"path": "/etc/passwd", "content": "x"}, {"file_path": "/etc/passwd", "content": "x"}),
-        ("list", {"path": "."}, {"path": "/work"}),
+        ("list", {"path": "."}, {"path": "/project"}),
         ("list", {}, {}),
-        ("grep", {"pattern": "x", "path": "src"}, {"pattern": "x", "path": "/work/src"}),
+        ("grep", {"pattern": "x", "path": "src"}, {"pattern": "x", "path": "/project/src"}),
         ("read", {"path": 5}, {}),
         ("bash", {"timeout": "long"}, {"timeout": "long"}),
         ("mine", {"path": "a", "timeout": 1}, {"path": "a", "timeout": 1}),
     ],
 )
 def test_arguments_as_a_hook_is_told_them(tool: str, arguments: object, told: object) -> None:
-    assert input_of(tool, json.dumps(arguments), "/work") == told
+    assert input_of(tool, json.dumps(arguments), "/project") == told
 
 
 @pytest.mark.parametrize("arguments", ["", "null", "[]", "{", "5", "[" * 100_000])
 def test_what_is_no_object_is_told_as_an_empty_one(arguments: str) -> None:
-    assert input_of("bash", arguments, "/work") == {}
+    assert input_of("bash", arguments, "/project") == {}
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_what_is_no_object_is_told_as_an_empty_one(arguments: str) -> None:
             {"command": "ls -l", "timeout": 1.5},
         ),
         ("bash", {"command": "ls"}, {"command": "ls", "timeout": 2000}, {"command": "ls", "timeout": 2.0}),
-        ("read", {"path": "b.py"}, {"file_path": "/work/b.py", "limit": 1}, {"path": "b.py", "limit": 1}),
+        ("read", {"path": "b.py"}, {"file_path": "/project/b.py", "limit": 1}, {"path": "b.py", "limit": 1}),
         ("read", {"path": "b.py"}, {"file_path": "/tmp/b.py"}, {"path": "/tmp/b.py"}),
-        ("list", {}, {"path": "/work/src"}, {"path": "/work/src"}),
+        ("list", {}, {"path": "/project/src"}, {"path": "/project/src"}),
         ("read", {"path": "b.py", "limit": 5}, {}, {}),
         ("mine", {"path": "a"}, {"path": "b"}, {"path": "b"}),
     ],
@@ -67,11 +67,11 @@ def test_what_is_no_object_is_told_as_an_empty_one(arguments: str) -> None:
 def test_what_a_hook_changes_takes_the_place_of_all_and_the_rest_is_as_it_was(
     tool: str, before: object, changed: dict[str, object], after: object
 ) -> None:
-    assert json.loads(arguments_of(tool, changed, json.dumps(before), "/work")) == after
+    assert json.loads(arguments_of(tool, changed, json.dumps(before), "/project")) == after
 
 
 @pytest.mark.parametrize("tool", ["bash", "read", "write", "edit", "multi_edit", "list", "glob", "grep", "mine"])
 def test_what_a_hook_gives_back_unchanged_is_what_it_was(tool: str) -> None:
     arguments = json.dumps({"path": "a/../b", "timeout": 0.1, "pattern": "ü", "command": "x"})
-    told = input_of(tool, arguments, "/work/dir")
-    assert json.loads(arguments_of(tool, told, arguments, "/work/dir")) == json.loads(arguments)
+    told = input_of(tool, arguments, "/project/dir")
+    assert json.loads(arguments_of(tool, told, arguments, "/project/dir")) == json.loads(arguments)

@@ -40,19 +40,19 @@ from engine.tools.shell_reply import MAX_CHARS, BadReply, Point, Reply, Said, re
 S = SessionId("ses")
 HELLO = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="hello"),))
 EDIT = ToolUse(
-    session_id=S, cwd="/work", call_id=CallId("c"), tool="edit", arguments='{"path": "a.py", "old_string": "x"}'
+    session_id=S, cwd="/project", call_id=CallId("c"), tool="edit", arguments='{"path": "a.py", "old_string": "x"}'
 )
-BASH = ToolUse(session_id=S, cwd="/work", call_id=CallId("c"), tool="bash", arguments='{"command": "ls"}')
+BASH = ToolUse(session_id=S, cwd="/project", call_id=CallId("c"), tool="bash", arguments='{"command": "ls"}')
 OK = Settlement(status="completed", text="fine")
 BAD = Settlement(status="completed", text="exit code 1", failed=True)
 WANTED = PermissionWanted(
-    session_id=S, cwd="/work", call_id=CallId("c"), tool="bash", arguments='{"command": "ls"}', permission="bash"
+    session_id=S, cwd="/project", call_id=CallId("c"), tool="bash", arguments='{"command": "ls"}', permission="bash"
 )
-PROMPT = Prompted(session_id=S, cwd="/work", text="hello", message=HELLO)
-STOPPING = Stopping(session_id=S, cwd="/work", text="Done.", already_blocked=0)
+PROMPT = Prompted(session_id=S, cwd="/project", text="hello", message=HELLO)
+STOPPING = Stopping(session_id=S, cwd="/project", text="Done.", already_blocked=0)
 REQUESTING = Requesting(
     session_id=S,
-    cwd="/work",
+    cwd="/project",
     request=ModelRequest(
         model="m",
         system="",
@@ -63,12 +63,12 @@ REQUESTING = Requesting(
     step=2,
     attempt=1,
 )
-COMPACTING = Compacting(session_id=S, cwd="/work", trigger="full", messages=3)
-COMPACTED = Compacted(session_id=S, cwd="/work", trigger="full", messages=(HELLO,))
-STARTING = SessionStarting(session_id=S, cwd="/work", source="new", model="m")
-ENDING = SessionEnding(session_id=S, cwd="/work")
-IDLING = Idling(session_id=S, cwd="/work", result=TurnResult(stop_reason="completed"))
-NOTIFIED = Notified(session_id=S, cwd="/work", kind="permission", text="may I?", request_id=RequestId("r"))
+COMPACTING = Compacting(session_id=S, cwd="/project", trigger="full", messages=3)
+COMPACTED = Compacted(session_id=S, cwd="/project", trigger="full", messages=(HELLO,))
+STARTING = SessionStarting(session_id=S, cwd="/project", source="new", model="m")
+ENDING = SessionEnding(session_id=S, cwd="/project")
+IDLING = Idling(session_id=S, cwd="/project", result=TurnResult(stop_reason="completed"))
+NOTIFIED = Notified(session_id=S, cwd="/project", kind="permission", text="may I?", request_id=RequestId("r"))
 
 CALL: dict[str, object] = {
     "tool_name": "Bash",
@@ -78,7 +78,7 @@ CALL: dict[str, object] = {
 }
 EDITED: dict[str, object] = {
     "tool_name": "Edit",
-    "tool_input": {"file_path": "/work/a.py", "old_string": "x"},
+    "tool_input": {"file_path": "/project/a.py", "old_string": "x"},
     "tool_use_id": "c",
     "engine_tool": "edit",
 }
@@ -91,7 +91,7 @@ TOLD: list[tuple[Point[Any, Any], Any, dict[str, object]]] = [
     (
         calls.POST_TOOL_USE,
         attrs.evolve(EDIT, settlement=OK),
-        EDITED | {"tool_response": {"success": True, "text": "fine", "filePath": "/work/a.py"}},
+        EDITED | {"tool_response": {"success": True, "text": "fine", "filePath": "/project/a.py"}},
     ),
     (
         calls.POST_TOOL_USE_FAILURE,
@@ -144,7 +144,7 @@ TOLD: list[tuple[Point[Any, Any], Any, dict[str, object]]] = [
 
 @pytest.mark.parametrize(("point", "subject", "told"), TOLD, ids=lambda value: getattr(value, "event", ""))
 def test_what_a_command_is_told(point: Point[Any, Any], subject: Any, told: dict[str, object]) -> None:
-    common = {"session_id": "ses", "transcript_path": "", "cwd": "/work", "permission_mode": "default"}
+    common = {"session_id": "ses", "transcript_path": "", "cwd": "/project", "permission_mode": "default"}
     assert json.loads(point.payload(subject)) == common | {"hook_event_name": point.event} | told
 
 
@@ -306,7 +306,7 @@ MEANT: list[tuple[Point[Any, Any], Any, Said, object]] = [
     (
         calls.PRE_TOOL_USE,
         EDIT,
-        specific(updatedInput={"file_path": "/work/a.py", "old_string": "y"}),
+        specific(updatedInput={"file_path": "/project/a.py", "old_string": "y"}),
         ToolDecision(arguments='{"old_string": "y", "path": "a.py"}'),
     ),
     # after it
