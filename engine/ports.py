@@ -7,7 +7,7 @@ A turn gets them in one record, `Deps`, and reaches the world by nothing else
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import attrs
 
@@ -47,6 +47,33 @@ class Model(Protocol):
 
         If cancelled, no connection is left behind.
         """
+        ...
+
+
+@runtime_checkable
+class Served(Model, Protocol):
+    """A model that needs a task of its own while the engine is open: a server on this machine, say."""
+
+    async def serve(self) -> None:
+        """Do what is to be done beside the requests, until cancelled. Must raise nothing ordinary."""
+        ...
+
+
+@runtime_checkable
+class Learning(Protocol):
+    """A model whose host can be asked about it."""
+
+    async def learn(self) -> object:
+        """Ask, for a short time; that nothing was told is no error. A checkpoint."""
+        ...
+
+
+@runtime_checkable
+class Closeable(Protocol):
+    """A model that holds connections."""
+
+    async def aclose(self) -> None:
+        """Close them."""
         ...
 
 

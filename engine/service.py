@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
-import secrets
-import time
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Protocol, Self, TypeVar, final, runtime_checkable
+from typing import Literal, Self, final
 
 import attrs
 import trio
@@ -23,10 +20,12 @@ from engine.config import Config
 from engine.errors import ConfigError, EngineClosed, EngineError, SessionNotFound, StoreError
 from engine.events import SessionCreated, SharedContext
 from engine.exceptions import describe, leave, public
+from engine.given import ModelChoice, absolute, checked, chosen, hooks_of, port, registry_of, several
 from engine.hooks import Hooks
 from engine.ids import CallId, MessageId, SessionId
 from engine.journal import Journal
 from engine.locks import Locks
+from engine.machine import RandomIds, SystemClock
 from engine.messages import MediaPart
 from engine.nursery.cleanup import all_over, close_bounded
 from engine.nursery.frame import run_turn
@@ -35,7 +34,19 @@ from engine.nursery.recover import recovery
 from engine.nursery.run import Cause
 from engine.nursery.traffic import Traffic
 from engine.permission.simple import AskFirst
-from engine.ports import Approver, ContextKeeper, Deps, IdSource, Model, Store, Trace, WallClock
+from engine.ports import (
+    Approver,
+    Closeable,
+    ContextKeeper,
+    Deps,
+    IdSource,
+    Learning,
+    Model,
+    Served,
+    Store,
+    Trace,
+    WallClock,
+)
 from engine.session import Session
 from engine.settings import Settings
 from engine.store.memory import MemoryStore
@@ -51,29 +62,6 @@ if typing.TYPE_CHECKING:
 
 # Of the time that closing has: the rest is for telling who was late.
 LEAVE_SHARE = 0.9
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    def now(self) -> float:
-        """Return seconds since the epoch."""
-        return time.time()
-
-
-@attrs.define(eq=False)
-class RandomIds:
-    """Identifiers that are unique among all engines: one random part, then a count."""
-
-    _prefix: str = attrs.field(factory=lambda: secrets.token_hex(6), init=False)
-    _count: Callable[[], int] = attrs.field(factory=lambda: itertools.count(1).__next__, init=False)
-
-    def new(self, kind: str) -> str:
-        """Return a fresh identifier."""
-        return f"{kind}_{self._prefix}{self._count():06x}"
-
-
-ModelChoice = str | Model
 
 
 def open_engine(
@@ -115,91 +103,22 @@ def open_engine(
     Raises:
         ConfigError: if something of it can't work; `UnknownModel` for the model's name.
     """
-    config = _checked(config, Config)
+    config = checked(config, Config)
     return Engine(
-        choices=_chosen(model, config),
+        choices=chosen(model, config),
         config=config,
-        registry=_registry(tools),
-        settings=_checked(settings, Settings),
-        hooks=_configured(config).then(_checked(hooks, Hooks)),
-        approver=_port("approver", approver, AskFirst, "judge", "grant"),
-        store=_port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose"),
-        spills=SpillStore(None if spill is None else Path(_absolute(spill, "spill"))),
-        keeper=_port("keeper", keeper, NoKeeper, "prune", "collapse", "wants_compaction", "compact", "is_blocked"),
-        clock=_port("clock", clock, SystemClock, "now"),
-        ids=_port("ids", ids, RandomIds, "new"),
-        trace=_port("trace", trace, NoTrace, "point"),
-        jitter=_port("jitter", jitter, lambda: random.random, "__call__"),
+        registry=registry_of(tools),
+        settings=checked(settings, Settings),
+        hooks=hooks_of(config).then(checked(hooks, Hooks)),
+        approver=port("approver", approver, AskFirst, "judge", "grant"),
+        store=port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose"),
+        spills=SpillStore(None if spill is None else Path(absolute(spill, "spill"))),
+        keeper=port("keeper", keeper, NoKeeper, "prune", "collapse", "wants_compaction", "compact", "is_blocked"),
+        clock=port("clock", clock, SystemClock, "now"),
+        ids=port("ids", ids, RandomIds, "new"),
+        trace=port("trace", trace, NoTrace, "point"),
+        jitter=port("jitter", jitter, lambda: random.random, "__call__"),
     )
-
-
-P = TypeVar("P")
-
-
-def _port(name: str, given: P | None, default: Callable[[], P], *members: str) -> P:
-    """Return what was given for a port, or its default. Raises `ConfigError` if it lacks a member."""
-    if given is None:
-        return default()
-    missing = [member for member in members if not hasattr(given, member)]
-    if missing or isinstance(given, type):
-        raise ConfigError(f"{name} must be an object with {', '.join(members)}, not {given!r}")
-    return given
-
-
-def _registry(tools: Iterable[Tool]) -> Registry:
-    try:
-        given = tuple(tools)
-    except TypeError as error:
-        raise ConfigError(f"tools must be a sequence of tools, not {tools!r}") from error
-    return Registry.of(given)
-
-
-V = TypeVar("V", Settings, Hooks, Config)
-
-
-def _checked(value: V | None, kind: type[V]) -> V:
-    if value is None:
-        return kind()
-    given = typing.cast("object", value)
-    if not isinstance(given, kind):
-        raise ConfigError(f"expected {kind.__name__}, got {given!r}")
-    return value
-
-
-def _absolute(path: str | os.PathLike[str], name: str = "cwd") -> str:
-    try:
-        return str(Path(path).expanduser().absolute())
-    except (TypeError, RuntimeError) as error:
-        raise ConfigError(f"{name} must be the path of a directory, not {path!r}: {error}") from error
-
-
-def _configured(config: Config) -> Hooks:
-    """Return the hooks of a configuration. Raises `ConfigError`."""
-    if not config.hooks:
-        return Hooks()
-    # Imported here: most configurations have none.
-    from engine.tools.shell_hooks import load_hooks
-
-    return load_hooks(config.hooks)
-
-
-def _chosen(model: ModelChoice | Sequence[ModelChoice] | None, config: Config) -> tuple[ModelChoice, ...]:
-    """Return the chain of models: what was given, or else what the configuration says."""
-    if model is None:
-        model = config.model_for()
-    if model is None:
-        raise ConfigError("no model was given, and the configuration names none: model='anthropic/claude-sonnet-4-5'")
-    return config.chain(model) if isinstance(model, str) else _several(model)
-
-
-def _several(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
-    choices = tuple(model) if isinstance(model, (list, tuple)) else (model,)
-    if not choices:
-        raise ConfigError("no model was given")
-    for choice in choices:
-        if not isinstance(choice, str) and not (hasattr(choice, "open") and hasattr(choice, "info")):
-            raise ConfigError(f"a model is a name like 'anthropic/claude-sonnet-4-5' or a Model, not {choice!r}")
-    return typing.cast("tuple[ModelChoice, ...]", choices)
 
 
 @final
@@ -338,12 +257,12 @@ class Engine:
                 nothing else is given, its system prompt instead of the settings'.
         """
         work = self._config.agent(agent)
-        settings = self._settings if settings is None else _checked(settings, Settings)
+        settings = self._settings if settings is None else checked(settings, Settings)
         system = settings.system if work.system is None else work.system
         session = self._create(
-            cwd=_absolute(cwd),
+            cwd=absolute(cwd),
             settings=attrs.evolve(settings, system=system, options=settings.options.over(work.options)),
-            registry=self._registry if tools is None else _registry(tools),
+            registry=self._registry if tools is None else registry_of(tools),
             choices=self._choices_for(model, agent),
         )
         await self.learn(session.models)
@@ -357,7 +276,7 @@ class Engine:
             return self._choices
         if model is None:
             model = self._config.agent(agent).model or self._choices[0]
-        return self._config.chain(model, agent) if isinstance(model, str) else _several(model)
+        return self._config.chain(model, agent) if isinstance(model, str) else several(model)
 
     async def open_session(self, session_id: str) -> Session:
         """Return a session from the store. Always a checkpoint.
@@ -439,10 +358,6 @@ class Engine:
         """
         await self._check_open().start(task, name=name)
 
-    def registry_of(self, tools: Iterable[Tool]) -> Registry:
-        """Return a session's tools. Raises `ConfigError`. Not a checkpoint."""
-        return _registry(tools)
-
     def is_first_mention(self, model: str) -> bool:
         """Tell whether this is asked about *model* for the first time. Not a checkpoint."""
         is_first = model not in self._mentioned
@@ -464,7 +379,7 @@ class Engine:
 
     def choices_of(self, model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
         """Return what was given as a chain of models. Raises `ConfigError`. Not a checkpoint."""
-        return _chosen(model, self._config)
+        return chosen(model, self._config)
 
     def models_of(self, choices: Sequence[ModelChoice]) -> tuple[Model, ...]:
         """Return the models of a chain, those of a name resolved once. Raises `ConfigError`. Not a checkpoint."""
@@ -595,30 +510,3 @@ async def _serve(model: Served, scope: trio.CancelScope) -> None:
 async def _sweep(spills: SpillStore, scope: trio.CancelScope) -> None:
     with scope:
         await spills.sweep()
-
-
-@runtime_checkable
-class Served(Model, Protocol):
-    """A model that needs a task of its own while the engine is open: a server on this machine, say."""
-
-    async def serve(self) -> None:
-        """Do what is to be done beside the requests, until cancelled. Must raise nothing ordinary."""
-        ...
-
-
-@runtime_checkable
-class Learning(Protocol):
-    """A model whose host can be asked about it."""
-
-    async def learn(self) -> object:
-        """Ask, for a short time; that nothing was told is no error. A checkpoint."""
-        ...
-
-
-@runtime_checkable
-class Closeable(Protocol):
-    """A model that holds connections."""
-
-    async def aclose(self) -> None:
-        """Close them."""
-        ...

@@ -21,6 +21,7 @@ from engine.errors import (
 )
 from engine.events import ModelSwitched, Notice, TurnEnded, TurnResult, TurnStarted
 from engine.exceptions import describe
+from engine.given import registry_of
 from engine.hooks import Hooks
 from engine.ids import InputId, RequestId, SessionId, TurnId
 from engine.journal import Cursor, Journal, Position, TurnJournal
@@ -234,7 +235,7 @@ class Session:
         Raises `ConfigError`.
         """
         self._check_open()
-        self._registry = self._engine.registry_of(tools)
+        self._registry = registry_of(tools)
         if self._active is not None:
             self._active.registry = self._registry
 

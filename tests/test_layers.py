@@ -102,10 +102,10 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "input and output",
-        ("attachments", "config_file", "store.*", "tools.*", "permission.*", "providers.*", "prompt.*", "compaction.*"),
+        ("attachments", "config_file", "machine", "store.*", "tools.*", "permission.*", "providers.*", "prompt.*", "compaction.*"),
     ),
     ("the turn", ("nursery.*",)),
-    ("session and service", ("answers", "turn", "session", "service")),
+    ("session and service", ("answers", "given", "turn", "session", "service")),
     ("the outside", ("control.*", "cli.*", "testing.*", "__main__")),
 )
 

@@ -263,13 +263,16 @@ class Jobs:
         )
         former = self._jobs.pop(chosen, None)
         self._jobs[chosen] = job
+        is_started = False
         try:
             await self._start_task(job.run, name=f"background job {chosen}")
-        except BaseException:
-            del self._jobs[chosen]
-            if former is not None:
-                self._jobs[chosen] = former
-            raise
+            is_started = True
+        finally:
+            # Cancelled, or refused; somebody else may have taken the name since it ended.
+            if not is_started and self._jobs.get(chosen) is job:
+                del self._jobs[chosen]
+                if former is not None:
+                    self._jobs[chosen] = former
         self._forget_the_oldest()
         return job
 

@@ -27,10 +27,12 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "PYTHONUNBUFFERED": "1",
 }
 
+_MOST_NAMED: Final = 20
+
 
 def argv(command: str) -> list[str]:
     """Return what runs a command line."""
-    return ["bash", "-c", command]
+    return ["bash", "-c", "--", command]  # so that one which begins with a dash is no option of bash
 
 
 def environment() -> dict[str, str]:
@@ -59,8 +61,10 @@ def ending_of(finished: Finished, timeout: float = 0.0) -> str:
 
 
 def survivors_of(finished: Finished) -> str:
-    """Say who could not be ended."""
-    pids = ", ".join(str(stray.pid) for stray in finished.survivors) or "unknown"
+    """Say who could not be ended; of very many, the first."""
+    shown = [str(stray.pid) for stray in finished.survivors[:_MOST_NAMED]]
+    left_out = len(finished.survivors) - len(shown)
+    pids = ", ".join(shown) + (f" and {left_out:,} more" if left_out else "") or "unknown"
     return f"[some of its processes could not be ended and may still run; pids: {pids}]"
 
 

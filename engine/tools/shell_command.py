@@ -15,6 +15,7 @@ import attrs
 
 from engine.hooks import Remark, Subject
 from engine.tools.process import Finished, run_tree
+from engine.tools.shell import marker
 from engine.tools.shell_reply import BadReply, Point, Reply, read
 
 MAX_BYTES: Final = 1_048_576
@@ -81,7 +82,7 @@ class ShellHook(Generic[S, D]):
                 return await run_tree(
                     self.argv,
                     cwd=folder or "/",
-                    marker=f"hook-{secrets.token_hex(8)}",
+                    marker=marker(subject.session_id, f"hook-{secrets.token_hex(8)}"),
                     on_output=output.take,
                     on_errors=errors.take,
                     input=self.point.payload(subject),

@@ -156,7 +156,7 @@ class _Loader:
 
     def _hook(self, point: Point[S, D], listed: _Listed) -> ShellHook[S, D]:
         handler = listed.handler
-        line = (handler.command, *handler.args) if handler.args is not None else (SHELL, "-c", handler.command)
+        line = (handler.command, *handler.args) if handler.args is not None else (SHELL, "-c", "--", handler.command)
         return ShellHook(
             name=f"{point.event} ({_program(handler)})",
             timeout=handler.timeout,

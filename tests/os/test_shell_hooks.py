@@ -19,6 +19,7 @@ from engine.permission.simple import AskFirst
 from engine.settings import Settings
 from engine.testing.script import Answer, call, done, text
 from engine.tools.builtin.all import builtin_tools
+from engine.tools.shell import marker
 from engine.tools.shell_hooks import load_hooks
 from tests.os import trees
 from tests.os.trees import STUBBORN
@@ -203,12 +204,15 @@ async def test_where_it_runs_and_what_it_is_told(tmp_path: Path) -> None:
     folder, project = tmp_path / "work", tmp_path / "project"
     folder.mkdir()
     project.mkdir()
-    script = 'cat > "$CLAUDE_PROJECT_DIR/told.json"; pwd > "$ENGINE_PROJECT_DIR/env"; echo "$ENGINE_SESSION_ID $ENGINE_HOOK_EVENT" >> "$CLAUDE_PROJECT_DIR/env"'
+    script = 'cat > "$CLAUDE_PROJECT_DIR/told.json"; pwd > "$ENGINE_PROJECT_DIR/env"; echo "$ENGINE_SESSION_ID $ENGINE_HOOK_EVENT" >> "$CLAUDE_PROJECT_DIR/env"; echo "$ENGINE_CALL" >> "$CLAUDE_PROJECT_DIR/env"'
     listed = {"PostToolUse": [{"matcher": "touch|Bash", "hooks": [{"type": "command", "command": script}]}]}
     async with world(one_call(), DONE, tools=[touch], hooks=load_hooks(listed, project=project)) as w:
         session = await w.engine.create_session(cwd=folder)
         await w.play(session=session)
-    assert (project / "env").read_text().splitlines() == [str(folder), f"{session.id} PostToolUse"]
+    where, event, mark = (project / "env").read_text().splitlines()
+    assert (where, event) == (str(folder), f"{session.id} PostToolUse")
+    # So a crash leaves nothing of it that could not be found.
+    assert mark.rpartition(":")[2].startswith(f"{marker(session.id)}hook-")
     told = json.loads((project / "told.json").read_text())
     assert (told["session_id"], told["cwd"], told["tool_name"]) == (session.id, str(folder), "touch")
     assert (told["tool_input"], told["tool_response"]) == ({"path": "a"}, {"success": True, "text": "touched a"})

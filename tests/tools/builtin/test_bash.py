@@ -62,6 +62,7 @@ async def test_output_and_exit_code(ctx: ToolContext) -> None:
     [
         ("exit 3", "exit code 3"),
         ("no-such-command-at-all", "exit code 127"),
+        ("--version", "exit code 127"),
         ("if", "exit code 2"),
         ("kill -9 $$", "killed by SIGKILL"),
         ("kill -TERM $$", "killed by SIGTERM"),

@@ -349,6 +349,30 @@ async def test_a_command_that_can_not_be_started_leaves_no_job(session: Session,
         await session.start("true")
 
 
+async def test_one_that_could_not_be_started_takes_nobody_elses_name(ctx: ToolContext) -> None:
+    refused, others = trio.Event(), iter([True, False])
+
+    async def start_task(task: TaskFunction, *, name: str) -> None:
+        await trio.lowlevel.checkpoint()
+        if next(others):
+            await refused.wait()
+            raise OSError("no memory")
+
+    jobs = Jobs(start_task, print)
+
+    async def start(command: str) -> None:
+        with suppress(OSError):
+            await jobs.start("web", command, cwd=ctx.cwd, marker=command, spills=None)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(start, "first")
+        await trio.testing.wait_all_tasks_blocked()
+        jobs.get("web").over.set()
+        await start("second")
+        refused.set()
+    assert [job.command for job in jobs.all()] == ["second"]
+
+
 @pytest.mark.parametrize("delay", [0, 0.001, 0.005, 0.02, 0.1, 0.25])
 async def test_a_call_that_is_cancelled_while_a_job_starts_leaves_none(
     session: Session, background: Jobs, delay: float

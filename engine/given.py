@@ -1,0 +1,87 @@
+"""What a host gives to an engine, checked where it comes in: all of it raises `ConfigError`, none is a checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar, cast
+
+from engine.config import Config
+from engine.errors import ConfigError
+from engine.hooks import Hooks
+from engine.ports import Model
+from engine.settings import Settings
+from engine.tools.registry import Registry
+from engine.tools.spec import Tool
+
+ModelChoice = str | Model
+P = TypeVar("P")
+V = TypeVar("V", Settings, Hooks, Config)
+
+
+def port(name: str, given: P | None, default: Callable[[], P], *members: str) -> P:
+    """Return what was given for a port, or its default. Raises `ConfigError` if it lacks a member."""
+    if given is None:
+        return default()
+    missing = [member for member in members if not hasattr(given, member)]
+    if missing or isinstance(given, type):
+        raise ConfigError(f"{name} must be an object with {', '.join(members)}, not {given!r}")
+    return given
+
+
+def registry_of(tools: Iterable[Tool]) -> Registry:
+    """Return a session's tools."""
+    try:
+        given = tuple(tools)
+    except TypeError as error:
+        raise ConfigError(f"tools must be a sequence of tools, not {tools!r}") from error
+    return Registry.of(given)
+
+
+def checked(value: V | None, kind: type[V]) -> V:
+    """Return *value*, which must be of that kind; None: one that says nothing."""
+    if value is None:
+        return kind()
+    given = cast("object", value)
+    if not isinstance(given, kind):
+        raise ConfigError(f"expected {kind.__name__}, got {given!r}")
+    return value
+
+
+def absolute(path: str | os.PathLike[str], name: str = "cwd") -> str:
+    """Return a folder's path, absolute; `~` is the home folder."""
+    try:
+        return str(Path(path).expanduser().absolute())
+    except (TypeError, RuntimeError) as error:
+        raise ConfigError(f"{name} must be the path of a directory, not {path!r}: {error}") from error
+
+
+def hooks_of(config: Config) -> Hooks:
+    """Return the hooks of a configuration. Raises `ConfigError`."""
+    if not config.hooks:
+        return Hooks()
+    # Imported here: most configurations have none.
+    from engine.tools.shell_hooks import load_hooks
+
+    return load_hooks(config.hooks)
+
+
+def chosen(model: ModelChoice | Sequence[ModelChoice] | None, config: Config) -> tuple[ModelChoice, ...]:
+    """Return the chain of models: what was given, or else what the configuration says."""
+    if model is None:
+        model = config.model_for()
+    if model is None:
+        raise ConfigError("no model was given, and the configuration names none: model='anthropic/claude-sonnet-4-5'")
+    return config.chain(model) if isinstance(model, str) else several(model)
+
+
+def several(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
+    """Return a chain of models, one at least."""
+    choices = tuple(model) if isinstance(model, (list, tuple)) else (model,)
+    if not choices:
+        raise ConfigError("no model was given")
+    for choice in choices:
+        if not isinstance(choice, str) and not (hasattr(choice, "open") and hasattr(choice, "info")):
+            raise ConfigError(f"a model is a name like 'anthropic/claude-sonnet-4-5' or a Model, not {choice!r}")
+    return cast("tuple[ModelChoice, ...]", choices)

@@ -1,0 +1,30 @@
+"""The machine's own clock, and identifiers made of its randomness."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from collections.abc import Callable
+
+import attrs
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        return time.time()
+
+
+@attrs.define(eq=False)
+class RandomIds:
+    """Identifiers that are unique among all engines: one random part, then a count."""
+
+    _prefix: str = attrs.field(factory=lambda: secrets.token_hex(6), init=False)
+    _count: Callable[[], int] = attrs.field(factory=lambda: itertools.count(1).__next__, init=False)
+
+    def new(self, kind: str) -> str:
+        """Return a fresh identifier."""
+        return f"{kind}_{self._prefix}{self._count():06x}"
