@@ -9,7 +9,24 @@ from engine.permission.scanned import Access, Word
 
 @attrs.frozen
 class Unknown:
-    """Comes from a pipe, a file, a socket: nobody knows it before it is read."""
+    """Comes from a pipe, a file, a socket: nobody knows it before it is read.
+
+    Attributes:
+        names: but it is known to be a list of files that are there, as `find` and `git ls-files` print it:
+            none of them is taken for an option. Fed by the `prints_names` of what writes to the pipe.
+    """
+
+    names: bool = False
+
+
+class Begun(str):
+    """A word (one, not several) of which only the beginning is known, as of `src/*.js` or `./$name`.
+
+    It is a string, so that it passes wherever words do; whoever wants to know what it says
+    asks `isinstance(word, Begun)` first, and takes it for None unless the beginning is enough.
+    """
+
+    __slots__ = ()
 
 
 # What a program reads from standard input: a text that is known, something unknown, or nothing.
@@ -91,9 +108,14 @@ class Meaning:
         touches: the files its words name.
         opaque: why this may not be all; empty: it is all.
         reads_only: it changes nothing with these words.
+        runs: the files whose text it runs, as `sh FILE` and `python FILE` do: whether something in the same
+            script may have written them is for the scanner to look at; None: unknown.
+        prints_names: all that it prints is names of files (see `Unknown`).
     """
 
     starts: tuple[Started | ShellText, ...] = ()
     touches: tuple[Touched, ...] = ()
     opaque: str = ""
     reads_only: bool = False
+    runs: tuple[Word, ...] = ()
+    prints_names: bool = False
