@@ -295,6 +295,12 @@ ENDED = Finished(
             False,
         ),
         (
+            attrs.evolve(ENDED, ended=False, survivors=tuple(Stray(pid, 1) for pid in range(101, 5_000))),
+            "[exit code 0, 1.2 s]\n[some of its processes could not be ended and may still run; pids: "
+            f"{', '.join(map(str, range(101, 121)))} and 4,879 more]",
+            False,
+        ),
+        (
             attrs.evolve(ENDED, cause="timeout", exit_code=None, signal=9, ended=False),
             "[ended at its timeout of 5 s, 1.2 s]\n"
             "[some of its processes could not be ended and may still run; pids: unknown]",
