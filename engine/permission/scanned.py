@@ -38,11 +38,14 @@ class PathUse:
         path: absolute and as written: neither `..` nor links are resolved.
         access: what is done with it.
         by: "redirection", or the program's name.
+        is_pattern: *path* is a pattern as bash expands it: all files that it fits are touched. What is meant
+            literally, of `*`, `?`, `[` and the backslash, stands behind a backslash; no braces, no `~`.
     """
 
     path: str
     access: Access
     by: str
+    is_pattern: bool = False
 
 
 @attrs.frozen(kw_only=True)
