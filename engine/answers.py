@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import attrs
 
 from engine.errors import ConfigError
+from engine.events import GrantScope
 from engine.nursery.questions import Given
 
 
@@ -17,7 +18,17 @@ class Once:
 
 @attrs.frozen
 class Always:
-    """Allow this call and what its narrowest offer covers, for this session."""
+    """Allow this call and what one of its offers covers, from now on.
+
+    Attributes:
+        offer: which of them; the first one is the narrowest.
+        scope: for this turn, for this session with its sub-agents, or for everybody who works in this project.
+        seconds: how long at most; None: as long as the scope.
+    """
+
+    offer: int = 0
+    scope: GrantScope = "session"
+    seconds: float | None = None
 
 
 @attrs.frozen
@@ -44,12 +55,34 @@ def given(answer: object) -> Given:
     """Return what *answer* says, for the questions. Raises `ConfigError` for what is none."""
     match answer:
         case Once():
-            return "once", ""
+            return Given(kind="once")
         case Always():
-            return "always", ""
+            return Given(kind="always", offer=_which(answer), scope=_scope(answer), seconds=_seconds(answer))
         case Reject() if isinstance(cast("object", answer.feedback), str):
-            return "reject", answer.feedback
+            return Given(kind="reject", feedback=answer.feedback)
         case _:
             raise ConfigError(
                 f"answer with engine.Once(), engine.Always() or engine.Reject(feedback=a str), not {answer!r}"
             )
+
+
+def _which(answer: Always) -> int:
+    offer = cast("object", answer.offer)
+    if type(offer) is not int or offer < 0:
+        raise ConfigError(f"the offer of an Always is a number from 0, not {offer!r}")
+    return offer
+
+
+def _scope(answer: Always) -> GrantScope:
+    if answer.scope not in get_args(GrantScope):
+        raise ConfigError(f"the scope of an Always is one of {', '.join(get_args(GrantScope))}, not {answer.scope!r}")
+    return answer.scope
+
+
+def _seconds(answer: Always) -> float | None:
+    seconds = cast("object", answer.seconds)
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
+        raise ConfigError(f"the seconds of an Always are a number above 0, or None, not {seconds!r}")
+    return float(seconds)

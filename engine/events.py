@@ -73,6 +73,8 @@ AnswerKind = Literal["once", "always", "reject", "withdrawn", "expired"]
 RecoveryKind = Literal["wait", "switch", "stop", "withdrawn", "expired"]
 QuestionOutcome = Literal["answered", "declined", "withdrawn", "expired"]
 Verdict = Literal["allow", "ask", "deny"]
+# How long an "always" holds: until the turn ends, until the session does, or for whoever works in the project.
+GrantScope = Literal["turn", "session", "project"]
 DoomKind = Literal["repeat", "near_repeat", "errors", "monologue"]
 DoomAction = Literal["nudge", "ask", "stop"]
 
@@ -534,14 +536,40 @@ class QuestionAnswered(EventBase):
 
 
 @attrs.frozen(kw_only=True)
+class Right:
+    """A right: what may be done, to what. In an offer the pattern may hold wildcards, as in a rule."""
+
+    permission: str
+    pattern: str
+
+
+@attrs.frozen(kw_only=True)
+class Offer:
+    """What one "always" would allow: all of its rights, and nothing else."""
+
+    rights: tuple[Right, ...]
+
+    @property
+    def text(self) -> str:
+        """The same in words: the patterns, each after the name of its right where there are several kinds."""
+        kinds = {right.permission for right in self.rights}
+        return ", ".join(r.pattern if len(kinds) == 1 else f"{r.permission} {r.pattern}" for r in self.rights)
+
+
+@attrs.frozen(kw_only=True)
 class PermissionAsked(EventBase):
     """A call may go on only if somebody allows it; answer with `turn.reply`.
 
     Attributes:
         permission: what kind of right is asked for.
         patterns: on what.
-        offers: what "always" would allow, narrowest first.
+        rights: all that has to be allowed, be it of other kinds; what a rule allows already is not among it.
+        offers: what "always" would allow, narrowest first; none: it can be allowed only once.
         detail: for a person: the command, the diff, the path.
+        metadata: the same for clients, as JSON text.
+        opaque: why nobody can tell what the call would do; empty: its rights are all there is.
+        rule: who wants the question: a rule, a hook.
+        until: when it expires, in seconds since the epoch; None: never.
     """
 
     request_id: RequestId
@@ -549,17 +577,32 @@ class PermissionAsked(EventBase):
     tool: str
     permission: str
     patterns: tuple[str, ...]
-    offers: tuple[str, ...] = ()
+    rights: tuple[Right, ...] = ()
+    offers: tuple[Offer, ...] = ()
     detail: str = ""
+    metadata: str = ""
+    opaque: str = ""
+    rule: str = ""
+    until: float | None = None
 
 
 @attrs.frozen(kw_only=True)
 class PermissionAnswered(EventBase):
-    """The question is settled: answered, withdrawn with its call, or expired."""
+    """The question is settled: answered, withdrawn with its call, or expired.
+
+    Attributes:
+        request_id: which question.
+        answer: how.
+        feedback: what a person said with a rejection.
+        allowed: what "always" has allowed.
+        scope: for how long; None: nothing was allowed for longer than this call.
+    """
 
     request_id: RequestId
     answer: AnswerKind
     feedback: str = ""
+    allowed: tuple[Right, ...] = ()
+    scope: GrantScope | None = None
 
 
 # -- history, guards, notices ------------------------------------------------------------

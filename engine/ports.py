@@ -11,11 +11,12 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
-from engine.events import Durable, PermissionAsked, Verdict
-from engine.ids import SessionId
+from engine.events import Durable, GrantScope, Offer, Right, Verdict
+from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
 from engine.messages import Message, Transcript, Usage
 from engine.model import ModelInfo, ModelRequest, StreamEvent
+from engine.permission.rules import Rule
 
 
 class ModelStream(Protocol):
@@ -103,6 +104,25 @@ class Store(Protocol):
 
 
 @attrs.frozen(kw_only=True)
+class Needed:
+    """A right that a call needs.
+
+    Attributes:
+        permission: its name.
+        pattern: what for: a path, a command; "*" for the permission as a whole.
+        spellings: other names of the same thing: a rule that forbids one of them, or asks, holds as well.
+        reads_only: it changes nothing.
+        follows: a consequence of what the right before says: where a rule allows that one, nothing but a rule asks about this one.
+    """
+
+    permission: str
+    pattern: str
+    spellings: tuple[str, ...] = ()
+    reads_only: bool = False
+    follows: bool = False
+
+
+@attrs.frozen(kw_only=True)
 class Judgement:
     """What the rules say of a call, and which rule said it.
 
@@ -110,24 +130,84 @@ class Judgement:
         verdict: go on, ask, or no.
         source: the rule, for people.
         is_default: no rule said it, it is what holds where there is none: a hook's "allow" may answer it.
+        asked: the rights that somebody has to allow, where the verdict is "ask".
     """
 
     verdict: Verdict
     source: str
     is_default: bool = False
+    asked: tuple[Right, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Link:
+    """A session in the chain from the root to the one that asks: what is done there must be allowed to all of them.
+
+    Attributes:
+        session_id: the session.
+        turn_id: its turn.
+        rules: those of its agent.
+    """
+
+    session_id: SessionId
+    turn_id: TurnId
+    rules: tuple[Rule, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
 class PermissionQuery:
-    """The right that a parsed call needs."""
+    """The rights that a parsed call needs.
 
-    session_id: SessionId
+    Attributes:
+        chain: the sessions from the root down to the one that asks.
+        call_id: the call.
+        cwd: the working directory; patterns which are paths are relative to it.
+        tool: the tool's name.
+        read_only: the tool says that it changes nothing.
+        permission: the kind of right that the call is about.
+        rights: all that it needs, the others too.
+        offers: what "always" may allow, narrowest first.
+        opaque: why nobody can tell what else it would do.
+        detail: for a person.
+        metadata: for clients, as JSON text.
+    """
+
+    chain: tuple[Link, ...]
+    call_id: CallId
+    cwd: str
     tool: str
-    permission: str
     read_only: bool
-    patterns: tuple[str, ...] = ()
-    offers: tuple[str, ...] = ()
+    permission: str
+    rights: tuple[Needed, ...]
+    offers: tuple[Offer, ...] = ()
+    opaque: str = ""
     detail: str = ""
+    metadata: str = ""
+
+    @property
+    def session_id(self) -> SessionId:
+        """The session that asks."""
+        return self.chain[-1].session_id
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """What the permission is needed for."""
+        return tuple(right.pattern for right in self.rights if right.permission == self.permission)
+
+
+@attrs.frozen(kw_only=True)
+class Allowance:
+    """What somebody has allowed for longer than one call.
+
+    Attributes:
+        rights: exactly these.
+        scope: how far it reaches. A session's holds for its sub-agents as well.
+        seconds: how long at most; None: as long as the scope.
+    """
+
+    rights: tuple[Right, ...]
+    scope: GrantScope
+    seconds: float | None = None
 
 
 class Approver(Protocol):
@@ -137,8 +217,19 @@ class Approver(Protocol):
         """Return what the rules say; pure and quick."""
         ...
 
-    def grant(self, asked: PermissionAsked) -> None:
-        """Somebody answered "always": remember the narrowest offer."""
+    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
+        """Somebody answered "always" to what *query* needs: remember it. Not a checkpoint."""
+        ...
+
+
+class Opinion(Protocol):
+    """A second opinion on what the rules would ask a person about: a model, a program."""
+
+    async def __call__(self, query: PermissionQuery, judgement: Judgement) -> Verdict:
+        """Return "allow" or "deny" to answer in the person's place, "ask" to let the person answer. A checkpoint.
+
+        What it raises, and silence beyond the hooks' deadline, count as "ask".
+        """
         ...
 
 
@@ -216,3 +307,4 @@ class Deps:
     ids: IdSource
     trace: Trace
     locks: Locks
+    opinion: Opinion | None = None

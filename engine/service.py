@@ -33,7 +33,7 @@ from engine.nursery.questions import Questions
 from engine.nursery.recover import recovery
 from engine.nursery.run import Cause
 from engine.nursery.traffic import Traffic
-from engine.permission.simple import AskFirst
+from engine.permission.policy import Policy
 from engine.ports import (
     Approver,
     Closeable,
@@ -110,7 +110,7 @@ def open_engine(
         registry=registry_of(tools),
         settings=checked(settings, Settings),
         hooks=hooks_of(config).then(checked(hooks, Hooks)),
-        approver=port("approver", approver, AskFirst, "judge", "grant"),
+        approver=port("approver", approver, Policy, "judge", "grant"),
         store=port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose"),
         spills=SpillStore(None if spill is None else Path(absolute(spill, "spill"))),
         keeper=port("keeper", keeper, NoKeeper, "prune", "collapse", "wants_compaction", "compact", "is_blocked"),

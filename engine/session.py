@@ -32,8 +32,9 @@ from engine.nursery.hook_points import greet, tell_end, tell_idle
 from engine.nursery.inbox import admit, promote
 from engine.nursery.questions import Questions
 from engine.nursery.run import Cause, TurnRun
-from engine.ports import Deps, Model
-from engine.settings import Limits, Settings
+from engine.permission.rules import Rule
+from engine.ports import Deps, Link, Model
+from engine.settings import Headless, Limits, Settings
 from engine.state import PendingInput, SessionState
 from engine.tools.arguments import parse
 from engine.tools.hooking import Desk
@@ -92,6 +93,7 @@ class Session:
     _settings: Settings = attrs.field(alias="settings")
     _questions: Questions = attrs.field(alias="questions")
     _choices: tuple[str | Model, ...] = attrs.field(alias="choices")
+    _rules: tuple[Rule, ...] = attrs.field(default=(), alias="rules")
     _active: TurnRun | None = attrs.field(default=None, init=False)
     _resting: trio.CancelScope | None = attrs.field(default=None, init=False)
     _jobs: Jobs | None = attrs.field(default=None, init=False)
@@ -148,7 +150,9 @@ class Session:
         With *output*, an attrs class, the answer must fit it.
         """
         worded(text, "a prompt")
-        chosen = attrs.evolve(_settings(settings, self._settings), headless="deny", on_exhausted="stop")
+        wanted = _settings(settings, self._settings)
+        headless: Headless = "deny" if wanted.headless == "wait" else wanted.headless
+        chosen = attrs.evolve(wanted, headless=headless, on_exhausted="stop")
         if output is not None:
             _output_class(output)
         begin = partial(self._begin, text, attachments=_media(attachments), settings=chosen, output=output)
@@ -358,6 +362,10 @@ class Session:
             traffic=self._engine.traffic,
             system=chosen.system,
             spills=self._engine.spills.of(self._journal.path[0]),
+            chain=(
+                *(() if parent is None else parent[0].chain),
+                Link(session_id=self.id, turn_id=turn_id, rules=self._rules),
+            ),
             is_child=parent is not None,
             grace_limit=None if parent is None else CHILD_SHARE * _grace_of(*parent),
             output_schema=None if output is None else schema_of(output),

@@ -9,7 +9,7 @@ import attrs
 from engine.errors import ConfigError
 from engine.model import ModelOptions
 
-Headless = Literal["wait", "deny"]
+Headless = Literal["wait", "deny", "rules"]
 OnExhausted = Literal["stop", "ask"]
 
 
@@ -105,7 +105,8 @@ class Settings:
         token_target: keep the model at work until so many output tokens (C9).
         stop_hook_limit: how often a stop hook may send the model back.
         hook_timeout: seconds that one hook may take, unless it has a `timeout` of its own.
-        headless: what becomes of a question when nobody is there to answer.
+        headless: what becomes of what would be asked: it waits for an answer ("wait"), or is denied because nobody is
+            there to answer ("deny"); with "rules", so is all that no rule allows by name.
         on_exhausted: what becomes of a turn whose model can't be reached, all retries and fallbacks spent: it stops,
             or asks whoever watches (`RecoveryAsked`).
         question_timeout: seconds after which an open question counts as rejected.
@@ -153,6 +154,6 @@ class Settings:
             _number(name, getattr(self, name), 0.001)
         _number("question_timeout", self.question_timeout, 0.001, optional=True)
         if self.headless not in get_args(Headless):
-            raise ConfigError(f"headless must be 'wait' or 'deny', not {self.headless!r}")
+            raise ConfigError(f"headless must be 'wait', 'deny' or 'rules', not {self.headless!r}")
         if self.on_exhausted not in get_args(OnExhausted):
             raise ConfigError(f"on_exhausted must be 'stop' or 'ask', not {self.on_exhausted!r}")

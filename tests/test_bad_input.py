@@ -50,7 +50,8 @@ from engine.model import (
     ToolCallStarted,
     UsageReported,
 )
-from engine.permission.simple import AllowAll, AskFirst
+from engine.permission.policy import Policy
+from engine.permission.simple import AllowAll
 from engine.ports import ContextView, Judgement, PermissionQuery
 from engine.session import Session
 from engine.settings import Limits, RetryPolicy, Settings, Timeouts
@@ -108,7 +109,7 @@ async def test_open_engine_with_an_unknown_model_says_what_names_there_are(name:
         ({"settings": Limits()}, "Settings"),
         ({"hooks": []}, "Hooks"),
         ({"approver": 5}, "approver"),
-        ({"approver": AskFirst}, "approver"),
+        ({"approver": Policy}, "approver"),
         ({"store": "a path"}, "store"),
         ({"keeper": 5}, "keeper"),
         ({"clock": 5}, "clock"),
@@ -408,7 +409,7 @@ async def test_a_turn_after_its_end(autojump_clock: MockClock) -> None:
 async def test_a_reply_that_is_no_answer(autojump_clock: MockClock, answer: engine.Once) -> None:
     bench = Bench()
     asking: Answer = [*call("write", {"name": "a"}, id="1"), *done("calls")]
-    async with world(asking, DONE, tools=bench.tools(), approver=AskFirst()) as w:
+    async with world(asking, DONE, tools=bench.tools(), approver=Policy()) as w:
 
         async def reply(turn: Turn, event: Seen) -> None:
             if isinstance(event, PermissionAsked):
@@ -976,7 +977,7 @@ async def test_rules_that_fail_deny(autojump_clock: MockClock) -> None:
         await w.goes_on()
 
 
-class Forgetful(AskFirst):
+class Forgetful(Policy):
     def grant(self, asked: PermissionAsked) -> None:
         raise RuntimeError("can't remember")
 

@@ -30,7 +30,7 @@ from engine.journal import Cursor
 from engine.messages import Usage
 from engine.model import ModelInfo, ModelRequest, TextChunk, TextStarted
 from engine.nursery.traffic import LONG_PREFIX
-from engine.permission.simple import AskFirst
+from engine.permission.policy import Policy
 from engine.settings import Limits, RetryPolicy, Settings
 from engine.state import Resync
 from engine.testing.script import Answer, Fail, Pause, call, done, text
@@ -249,7 +249,7 @@ async def test_a_childs_question_is_seen_and_answered_at_the_root(autojump_clock
 
     script: Script = {"go": [[*task("look"), *done("calls")], DONE], "look": [WRITING, DONE]}
     tools = [*agent_tools(), *bench.tools()]
-    async with world(by_prompt(script), repeat=True, tools=tools, approver=AskFirst()) as w:
+    async with world(by_prompt(script), repeat=True, tools=tools, approver=Policy()) as w:
         played = await w.play(react=answer)
         assert paths == [(w.session.id, child_of(w, played.events))]
     assert (bench.log, played.stop_reason) == (["+a", "-a"], "completed")
@@ -259,7 +259,7 @@ async def test_a_childs_question_headless_is_a_denial(autojump_clock: MockClock)
     bench = Bench()
     script: Script = {"go": [[*task("look"), *done("calls")], DONE], "look": [WRITING, DONE]}
     tools = [*agent_tools(), *bench.tools()]
-    async with world(by_prompt(script), repeat=True, tools=tools, approver=AskFirst()) as w:
+    async with world(by_prompt(script), repeat=True, tools=tools, approver=Policy()) as w:
         result = await w.session.run("go")
     assert (result.stop_reason, bench.log) == ("completed", [])
 
@@ -272,7 +272,7 @@ async def test_a_rejection_in_a_child_ends_the_child_and_the_parent_is_told(auto
     bench = Bench()
     script: Script = {"go": [[*task("look"), *done("calls")], DONE], "look": [WRITING, DONE]}
     tools = [*agent_tools(), *bench.tools()]
-    async with world(by_prompt(script), repeat=True, tools=tools, approver=AskFirst()) as w:
+    async with world(by_prompt(script), repeat=True, tools=tools, approver=Policy()) as w:
         played = await w.play(react=reject)
         assert [s.text for s in played.settlements] == ["permission_rejected: "]
         assert played.stop_reason == "completed"
@@ -283,7 +283,7 @@ async def test_a_cancel_withdraws_a_childs_question(autojump_clock: MockClock) -
     bench = Bench()
     script: Script = {"go": [[*task("look"), *done("calls")], DONE], "look": [WRITING, DONE]}
     tools = [*agent_tools(), *bench.tools()]
-    async with world(by_prompt(script), repeat=True, tools=tools, approver=AskFirst()) as w:
+    async with world(by_prompt(script), repeat=True, tools=tools, approver=Policy()) as w:
         seen: list[Seen] = []
         async with w.session.prompt("go") as turn:
             async for event in turn:

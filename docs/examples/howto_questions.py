@@ -8,7 +8,7 @@ import trio.testing
 
 import engine
 from engine.events import PermissionAnswered
-from engine.permission.simple import AskFirst
+from engine.permission.policy import Policy
 from engine.ports import Judgement, PermissionQuery
 from engine.testing import Answer, ScriptedProvider, call, done, text
 from engine.tools.spec import Need
@@ -37,7 +37,7 @@ async def write(args: Write, ctx: engine.ToolContext) -> str:
 
 
 @attrs.define(eq=False)
-class House(AskFirst):
+class House(Policy):
     """Some files are nobody's business; drafts are everybody's; for the rest, ask."""
 
     def judge(self, query: PermissionQuery) -> Judgement:

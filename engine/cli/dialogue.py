@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import Final, Literal, assert_never
 
@@ -29,8 +30,10 @@ Asked = PermissionAsked | RecoveryAsked | QuestionAsked
 _WORDS: Final[dict[str, Answer]] = {
     **dict.fromkeys(("o", "once", "y", "yes"), Once()),
     **dict.fromkeys(("a", "always"), Always()),
+    **dict.fromkeys(("p", "project"), Always(scope="project")),
     **dict.fromkeys(("r", "reject", "n", "no"), Reject()),
 }
+MAX_OFFERS: Final = 4
 _WAYS: Final[dict[str, Literal["wait", "stop"]]] = {
     **dict.fromkeys(("w", "wait"), "wait"),
     **dict.fromkeys(("s", "stop"), "stop"),
@@ -38,16 +41,31 @@ _WAYS: Final[dict[str, Literal["wait", "stop"]]] = {
 _NOBODY: Final = Reject(feedback="nobody can answer any more: the keyboard is closed")
 
 
-def answer_of(line: str) -> Answer | None:
-    """Return the answer that *line* gives; any other words are why not. None: nothing was said."""
+def answer_of(line: str, asked: PermissionAsked) -> Answer | None:
+    """Return the answer that *line* gives; any other words are why not. None: nothing was said that can be meant."""
     words = line.strip()
-    return (_WORDS.get(words.lower()) or Reject(feedback=words)) if words else None
+    if not words:
+        return None
+    known = _WORDS.get(words.lower())
+    if known is None and (numbered := re.fullmatch(r"([ap])([1-9])", words.lower())) is not None:
+        known = Always(offer=int(numbered[2]) - 1, scope="session" if numbered[1] == "a" else "project")
+    if isinstance(known, Always) and known.offer >= len(asked.offers[:MAX_OFFERS]):
+        return None
+    return known or Reject(feedback=words)
 
 
 def question(asked: PermissionAsked, detail: str, symbols: Symbols) -> str:
     """Return a question as a person reads it: who wants what, shown in full."""
     what = "\n".join(f"    {line}" for line in visible(detail or ", ".join(asked.patterns)).splitlines())
-    return f"{symbols.running} {visible(asked.tool)} asks for the permission: {visible(asked.permission)}\n{what}\n"
+    told = f"{symbols.running} {visible(asked.tool)} asks for the permission: {visible(asked.permission)}\n{what}\n"
+    others = [f"{right.permission} {right.pattern}" for right in asked.rights if right.permission != "opaque"]
+    if others := [other for other in others if not other.startswith(f"{asked.permission} ")]:
+        told += f"    and for: {visible(', '.join(others))}\n"
+    if asked.opaque:
+        told += f"    Nobody can tell what this does before it runs: {visible(asked.opaque)}\n"
+    if len(asked.path) > 1:
+        told += f"    asked by a sub-agent, {len(asked.path) - 1} below this session\n"
+    return told
 
 
 def trouble(asked: RecoveryAsked, symbols: Symbols) -> str:
@@ -83,8 +101,17 @@ def choices(asked: Asked) -> str:
         return f"  a number{' or several' if asked.several else ''}, your own words, or an empty line for none: "
     if isinstance(asked, RecoveryAsked):
         return "  wait and try again (w), stop (s), or type the name of a model to go on with: "
-    scope = visible((asked.offers or asked.patterns or (f"every {asked.permission}",))[0].partition("\n")[0])
-    return f"  once (o), always in this session: {scope} (a), reject and stop (r), or type what to do instead: "
+    return f"  once (o), {_offers(asked)}reject and stop (r), or type what to do instead: "
+
+
+def _offers(asked: PermissionAsked) -> str:
+    """Return what "always" would allow, each offer with the letter that takes it."""
+    told = ""
+    for number, offer in enumerate(asked.offers[:MAX_OFFERS], 1):
+        what = visible(offer.text.partition("\n")[0])
+        letters = f"a{number}" if len(asked.offers) > 1 else "a"
+        told += f"always in this session: {what} ({letters}), " if number == 1 else f"or {what} ({letters}), "
+    return told + (f"the same for the whole project ({'p1' if len(asked.offers) > 1 else 'p'}), " if told else "")
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -165,7 +192,7 @@ class Dialogue:
             with suppress(RequestNotFound):
                 await self.turn.answer(asked.request_id, *words_of(line, asked))
             return
-        answer = answer_of(line)
+        answer = answer_of(line, asked)
         if answer is None:
             self.screen.prompt(choices(asked))
         else:

@@ -7,7 +7,7 @@ event in the same breath. A question whose asker is cancelled is withdrawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import attrs
@@ -15,9 +15,10 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.deferred import Deferred
-from engine.errors import RequestNotFound
+from engine.errors import ConfigError, RequestNotFound
 from engine.events import (
     AnswerKind,
+    GrantScope,
     PermissionAnswered,
     PermissionAsked,
     QuestionAnswered,
@@ -25,13 +26,33 @@ from engine.events import (
     RecoveryAnswered,
     RecoveryAsked,
     RecoveryKind,
+    Right,
 )
 from engine.ids import RequestId
 from engine.journal import TurnJournal
-from engine.ports import Approver, Model, PermissionQuery
+from engine.ports import Allowance, Approver, Model, PermissionQuery
 from engine.tools.context import Words
 
-Given = tuple[AnswerKind, str]
+
+@attrs.frozen(kw_only=True)
+class Given:
+    """How a permission was answered.
+
+    Attributes:
+        kind: the answer.
+        feedback: what was said with a rejection.
+        offer: of an "always", which one.
+        scope: of an "always", how far it reaches.
+        seconds: of an "always", how long at most.
+    """
+
+    kind: AnswerKind
+    feedback: str = ""
+    offer: int = 0
+    scope: GrantScope = "session"
+    seconds: float | None = None
+
+
 # With "switch", the model to go on with.
 Way = tuple[RecoveryKind, Model | None]
 Unanswered = Literal["withdrawn", "expired"]
@@ -42,6 +63,7 @@ class _Permission:
     asked: PermissionAsked
     query: PermissionQuery
     journal: TurnJournal
+    by_rule: bool
     answer: Deferred[Given] = attrs.field(factory=Deferred[Given])
 
 
@@ -64,6 +86,8 @@ class Questions:
     """The open questions of a turn and of all turns below it."""
 
     approver: Approver
+    # Those of the engine's other trees of sessions: what is allowed to a project may concern them.
+    others: Callable[[], Iterable[Questions]] = lambda: ()
     _open: dict[RequestId, _Permission | _Words | _Recovery] = attrs.field(
         factory=dict[RequestId, _Permission | _Words | _Recovery], init=False
     )
@@ -78,15 +102,18 @@ class Questions:
         journal: TurnJournal,
         *,
         timeout: float | None,
+        by_rule: bool,
         on_cancel: Callable[[], None] = lambda: None,
     ) -> Given:
         """Ask for a permission, and return the answer. Always a checkpoint.
 
+        If only a rule asks (*by_rule*), the question is answered as well when the rules allow it by then.
+
         If cancelled, *on_cancel* is called, then the question is withdrawn, with an event.
         """
-        question = _Permission(asked=asked, query=query, journal=journal)
+        question = _Permission(asked=asked, query=query, journal=journal, by_rule=by_rule)
         if not await self._wait(question, timeout, on_cancel):
-            return "withdrawn", ""
+            return Given(kind="withdrawn")
         return question.answer.value
 
     async def ask_words(self, asked: QuestionAsked, journal: TurnJournal, *, timeout: float | None) -> Words:
@@ -107,18 +134,44 @@ class Questions:
     def reply(self, request_id: RequestId, given: Given) -> None:
         """Answer a permission. Raises `RequestNotFound` if it is not open (any more). Not a checkpoint.
 
-        "Always" also releases the other open questions that the new grant covers.
+        "Always" also releases the other open questions that the new grant covers, in all sessions of the engine;
+        a rejection rejects the other open permissions of the same session, and passes the feedback on to them.
+        Raises `ConfigError` for an offer that was not made; the question stays open.
         """
         question = self._open.get(request_id)
         if not isinstance(question, _Permission):
             raise RequestNotFound(f"no open permission has the id {request_id!r}")
-        if given[0] == "always":
-            self.approver.grant(question.asked)
-        self._answer(question, given)
-        if given[0] == "always":
-            for other in list(self._open.values()):
-                if isinstance(other, _Permission) and self.approver.judge(other.query).verdict == "allow":
-                    self._answer(other, ("once", ""))
+        match given.kind:
+            case "always":
+                self._allow(question, given)
+            case "reject":
+                self._answer(question, given)
+                for other in self._permissions():
+                    if other.journal is question.journal:
+                        self._answer(other, attrs.evolve(given, feedback=given.feedback and _along(given.feedback)))
+            case _:
+                self._answer(question, given)
+
+    @enable_ki_protection
+    def judge_again(self) -> None:
+        """Answer the open permissions that the rules allow by now. Not a checkpoint."""
+        for other in self._permissions():
+            if other.by_rule and self.approver.judge(other.query).verdict == "allow":
+                self._answer(other, Given(kind="once"))
+
+    def _allow(self, question: _Permission, given: Given) -> None:
+        offers = question.asked.offers
+        if given.offer >= len(offers):
+            many = f"it has {len(offers)} of them" if offers else "it can be allowed only once"
+            raise ConfigError(f"the question has no offer number {given.offer}: {many}")
+        allowed = Allowance(rights=offers[given.offer].rights, scope=given.scope, seconds=given.seconds)
+        self.approver.grant(question.query, allowed)
+        self._answer(question, given, allowed.rights)
+        for questions in (self, *self.others()):
+            questions.judge_again()
+
+    def _permissions(self) -> list[_Permission]:
+        return [question for question in self._open.values() if isinstance(question, _Permission)]
 
     @enable_ki_protection
     def say(self, request_id: RequestId, words: Words) -> None:
@@ -170,19 +223,24 @@ class Questions:
         """Close a question that nobody answered; one that was answered is closed already."""
         match question:
             case _Permission():
-                self._answer(question, (how, ""))
+                self._answer(question, Given(kind=how))
             case _Words():
                 self._tell(question, (how, ()))
             case _Recovery():
                 self._choose(question, (how, None))
 
     @enable_ki_protection
-    def _answer(self, question: _Permission, given: Given) -> None:
+    def _answer(self, question: _Permission, given: Given, allowed: tuple[Right, ...] = ()) -> None:
         self._open.pop(question.asked.request_id, None)
         if question.answer.settle(given):
-            question.journal.append(
-                PermissionAnswered(request_id=question.asked.request_id, answer=given[0], feedback=given[1])
+            answered = PermissionAnswered(
+                request_id=question.asked.request_id,
+                answer=given.kind,
+                feedback=given.feedback,
+                allowed=allowed,
+                scope=given.scope if allowed else None,
             )
+            question.journal.append(answered)
 
     @enable_ki_protection
     def _tell(self, question: _Words, words: Words) -> None:
@@ -199,3 +257,7 @@ class Questions:
         if question.answer.settle(way):
             model = "" if way[1] is None else way[1].info.name
             question.journal.append(RecoveryAnswered(request_id=question.asked.request_id, answer=way[0], model=model))
+
+
+def _along(feedback: str) -> str:
+    return f"another call of this step was rejected: {feedback}"

@@ -19,7 +19,7 @@ from engine.nursery.budget import Budget, Exhausted
 from engine.nursery.doom import DoomWindow
 from engine.nursery.questions import Questions
 from engine.nursery.traffic import Traffic
-from engine.ports import Deps
+from engine.ports import Deps, Link
 from engine.settings import Settings
 from engine.tools.hooking import Desk
 from engine.tools.registry import Registry
@@ -64,6 +64,7 @@ class TurnRun:
 
     Attributes:
         scope: holds the loop and all below it; a user's cancel cancels this and nothing else.
+        chain: the sessions from the root to this one, each with its turn: the rights of all of them bound a call.
         is_child: it is a sub-agent's.
         grace_limit: the longest grace of any call, where a parent's grace bounds it.
         spills: what the tree of sessions has kept of long outputs; None: nothing is kept.
@@ -85,6 +86,7 @@ class TurnRun:
     traffic: Traffic
     system: str
     spills: Spills | None
+    chain: tuple[Link, ...]
     is_child: bool = False
     grace_limit: float | None = None
     output_schema: str | None = None

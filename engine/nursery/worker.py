@@ -24,6 +24,7 @@ from engine.events import (
     DoomDetected,
     PermissionAsked,
     QuestionAsked,
+    Right,
     TurnResult,
     Verdict,
 )
@@ -34,8 +35,9 @@ from engine.locks import Locks
 from engine.messages import Settlement
 from engine.nursery.doom import Finding, digest, signature_of
 from engine.nursery.hook_points import while_notifying
+from engine.nursery.questions import Given
 from engine.nursery.run import Cause
-from engine.ports import Judgement, PermissionQuery
+from engine.ports import Judgement, Opinion, PermissionQuery
 from engine.settings import Settings
 from engine.tools.context import ToolContext, Words
 from engine.tools.hooking import Desk
@@ -219,10 +221,11 @@ class _Call:
         return finding
 
     async def may_go_round(self, finding: Finding) -> bool:
-        if finding.action == "stop" or self.settings.headless == "deny":
+        if finding.action == "stop" or self.settings.headless != "wait":
             return False
         need = Need(permission=DOOM_QUESTION, detail=finding.detail, offers=(self.entry.tool_name,))
-        answer, _ = await self._ask(need, self._query(need), self.step.run.catch)
+        asks = Judgement(verdict="ask", source="the same call again and again")
+        answer = (await self._ask(self.query(need, read_only=False), asks, self.step.run.catch)).kind
         if answer == "always" and self.entry.seen is not None:
             self.step.run.doom.allow(self.entry.seen.signature)
         return answer in {"once", "always"}
@@ -243,23 +246,42 @@ class _Call:
         self.arguments = prepared.text if isinstance(prepared, Prepared) else arguments
         return prepared
 
+    def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
+        return PermissionQuery(
+            chain=self.step.run.chain,
+            call_id=self.entry.call_id,
+            cwd=self.entry.shared.cwd,
+            tool=self.entry.tool_name,
+            read_only=read_only,
+            permission=need.permission,
+            rights=need.needed,
+            offers=need.offered,
+            opaque=need.opaque,
+            detail=need.detail,
+            metadata=need.metadata,
+        )
+
     def judge(self, query: PermissionQuery) -> Judgement:
         return self.step.run.deps.approver.judge(query)
+
+    @property
+    def opinion(self) -> Opinion | None:
+        return self.step.run.deps.opinion
 
     def judged(self, verdict: Verdict, source: str) -> None:
         self._record(CallJudged(call_id=self.entry.call_id, verdict=verdict, source=source))
 
-    async def question(self, need: Need, query: PermissionQuery) -> tuple[AnswerKind, str]:
-        answer, feedback = await self._ask(need, query, self.step.run.catch)
-        if answer != "withdrawn":
-            self.judged("allow" if answer in {"once", "always"} else "deny", _SOURCES[answer])
-        if answer == "reject" and not feedback:
+    async def question(self, query: PermissionQuery, judgement: Judgement) -> tuple[AnswerKind, str]:
+        given = await self._ask(query, judgement, self.step.run.catch)
+        if given.kind != "withdrawn":
+            self.judged("allow" if given.kind in {"once", "always"} else "deny", _SOURCES[given.kind])
+        if given.kind == "reject" and not given.feedback:
             refused = Settlement(status="denied", text="Rejected by the user.")
             self.settle(Outcome(settlement=refused))
             self.step.run.end(
                 Cause(kind="rejected", reason="permission_rejected", detail=f"{self.entry.tool_name} was rejected")
             )
-        return answer, feedback
+        return given.kind, given.feedback
 
     async def start(self, prepared: Prepared) -> Settlement | None:
         # A task that was woken just before the cancel would go on to its next
@@ -315,15 +337,25 @@ class _Call:
         self.step.run.journal.append_live(CallProgress(call_id=self.entry.call_id, message=message, output=output))
 
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
-        check_need(need)
-        if self.settings.headless == "deny":
+        query = self.query(check_need(need), read_only=False)
+        judgement = self.judge(query)
+        self.judged(judgement.verdict, judgement.source)
+        if judgement.verdict == "deny":
+            await trio.lowlevel.checkpoint()
+            return "reject", f"denied by {judgement.source}"
+        if judgement.verdict == "allow":
+            await trio.lowlevel.checkpoint()
+            return "once", ""
+        if self.settings.headless != "wait":
+            await trio.lowlevel.checkpoint()
             return "reject", "nobody is there to answer"
         # A tool may stop waiting by itself; its turn is not cancelled by that.
-        return await self._ask(need, self._query(need), lambda: None)
+        given = await self._ask(query, judgement, lambda: None)
+        return given.kind, given.feedback
 
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
         run = self.step.run
-        if self.settings.headless == "deny":
+        if self.settings.headless != "wait":
             return "declined", ()
         asked = QuestionAsked(
             request_id=RequestId(run.deps.ids.new("ask")),
@@ -341,31 +373,27 @@ class _Call:
 
     # -- both -----------------------------------------------------------------------------
 
-    def _query(self, need: Need) -> PermissionQuery:
-        return PermissionQuery(
-            session_id=self.session_id,
-            tool=self.entry.tool_name,
-            permission=need.permission,
-            read_only=False,
-            patterns=need.patterns,
-            offers=need.offers,
-            detail=need.detail,
-        )
-
-    async def _ask(self, need: Need, query: PermissionQuery, on_cancel: Callable[[], None]) -> tuple[AnswerKind, str]:
+    async def _ask(self, query: PermissionQuery, judgement: Judgement, on_cancel: Callable[[], None]) -> Given:
         run = self.step.run
+        timeout = run.settings.question_timeout
         asked = PermissionAsked(
-            session_id=self.session_id,  # the journal would fill it in, but the approver gets this one
             request_id=RequestId(run.deps.ids.new("ask")),
-            call_id=self.entry.call_id,
-            tool=self.entry.tool_name,
-            permission=need.permission,
-            patterns=need.patterns,
-            offers=need.offers,
-            detail=need.detail,
+            call_id=query.call_id,
+            tool=query.tool,
+            permission=query.permission,
+            patterns=query.patterns,
+            rights=judgement.asked or tuple(Right(permission=w.permission, pattern=w.pattern) for w in query.rights),
+            offers=query.offers,
+            detail=query.detail,
+            metadata=query.metadata,
+            opaque=query.opaque,
+            rule=judgement.source,
+            until=None if timeout is None else run.deps.clock.now() + timeout,
         )
+        # What the rules say no more than that is asked because of somebody else: nothing but an answer ends it.
+        by_rule = self.judge(query).verdict == "ask"
         ask = partial(
-            run.questions.ask, asked, query, run.journal, timeout=run.settings.question_timeout, on_cancel=on_cancel
+            run.questions.ask, asked, query, run.journal, timeout=timeout, by_rule=by_rule, on_cancel=on_cancel
         )
         text = f"{asked.tool} needs the permission {asked.permission!r}: {asked.detail or ', '.join(asked.patterns)}"
         return await while_notifying(run, "permission", text, asked.request_id, ask)

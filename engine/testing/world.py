@@ -24,7 +24,8 @@ from engine.exceptions import describe
 from engine.hooks import Hooks
 from engine.journal import Cursor
 from engine.model import ModelInfo
-from engine.permission.simple import AllowAll, AskFirst
+from engine.permission.policy import Policy
+from engine.permission.simple import AllowAll
 from engine.ports import Approver, Model
 from engine.service import open_engine
 from engine.session import Session
@@ -181,7 +182,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
 
 
 def _approver(scenario: Scenario) -> Approver:
-    return AskFirst() if scenario.asks else AllowAll()
+    return Policy() if scenario.asks else AllowAll()
 
 
 async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:

@@ -17,12 +17,11 @@ import trio
 from trio.lowlevel import disable_ki_protection
 
 from engine.errors import ConfigError, ToolError
-from engine.events import AnswerKind, SharedContext, Verdict
+from engine.events import AnswerKind, Offer, SharedContext, Verdict
 from engine.exceptions import describe, split
 from engine.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolHook, ToolUse
-from engine.ids import SessionId
 from engine.messages import FilePart, ImagePart, Settlement
-from engine.ports import Judgement, PermissionQuery
+from engine.ports import Judgement, Needed, Opinion, PermissionQuery
 from engine.settings import Settings
 from engine.tools.context import ToolContext
 from engine.tools.hooking import Desk, name_of
@@ -51,11 +50,6 @@ class Outcome:
 
 class CallSite(Protocol):
     """The turn, as one call's pipeline sees it."""
-
-    @property
-    def session_id(self) -> SessionId:
-        """The session."""
-        ...
 
     @property
     def settings(self) -> Settings:
@@ -100,16 +94,25 @@ class CallSite(Protocol):
         """Validate, and record, the arguments that the hook *source* put in place of others."""
         ...
 
+    def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
+        """Return what *need* asks of the rules."""
+        ...
+
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return what the rules say."""
+        ...
+
+    @property
+    def opinion(self) -> Opinion | None:
+        """Who may answer in the user's place."""
         ...
 
     def judged(self, verdict: Verdict, source: str) -> None:
         """Record who had which say."""
         ...
 
-    async def question(self, need: Need, query: PermissionQuery) -> tuple[AnswerKind, str]:
-        """Ask the user. A rejection without a word ends the turn."""
+    async def question(self, query: PermissionQuery, judgement: Judgement) -> tuple[AnswerKind, str]:
+        """Ask the user for what *judgement* leaves open. A rejection without a word ends the turn."""
         ...
 
     async def start(self, prepared: Prepared) -> Settlement | None:
@@ -260,13 +263,16 @@ async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> Prepared |
         said = heard
     if isinstance(right, Settlement):
         return right
-    if not right.is_asked(said):
-        if right.judgement.verdict == "ask":
-            site.judged("allow", said.source if said.verdict == "allow" else "what it touches is the session's own")
-        return prepared
-    if right.judgement.verdict == "allow":
-        site.judged("ask", said.source)
-    return await _ask_somebody(site, right) or prepared
+    if right.is_asked(said):
+        if right.judgement.verdict == "allow":
+            site.judged("ask", said.source)
+        return await _ask_somebody(site, right, said) or prepared
+    if right.judgement.verdict == "ask":
+        site.judged("allow", said.source if said.verdict == "allow" else "what it touches is the session's own")
+    elif right.judgement.is_default and site.settings.headless == "rules" and said.verdict != "allow":
+        site.judged("deny", "no rule allows it, and nobody is there to ask")
+        return _denied(f"Denied: no rule allows {right.need.permission!r} here, and nobody is there to ask.")
+    return prepared
 
 
 async def _right_of(site: CallSite, prepared: Prepared) -> _Right | Settlement:
@@ -277,15 +283,7 @@ async def _right_of(site: CallSite, prepared: Prepared) -> _Right | Settlement:
     except Exception as error:  # noqa: BLE001  # the tool author's code; unknown rights are no rights
         site.judged("deny", "the tool, which can't tell what it needs")
         return _denied(f"Denied: its permissions can't be told ({describe(error)})")
-    query = PermissionQuery(
-        session_id=site.session_id,
-        tool=prepared.tool.name,
-        permission=need.permission,
-        read_only=prepared.tool.read_only,
-        patterns=need.patterns,
-        offers=need.offers,
-        detail=need.detail,
-    )
+    query = site.query(need, read_only=prepared.tool.read_only)
     judgement = site.judge(query)
     site.judged(judgement.verdict, judgement.source)
     if judgement.verdict == "deny":
@@ -304,7 +302,7 @@ async def _ask_hooks_on_permission(site: CallSite, right: _Right, said: _Said) -
         arguments=use.arguments,
         permission=right.need.permission,
         patterns=right.need.patterns,
-        offers=right.need.offers,
+        offers=tuple(offer.text for offer in right.query.offers),
         detail=right.need.detail,
         is_ruled=right.is_asked(attrs.evolve(said, verdict=max(said.verdict, "allow", key=_STRICTNESS.index))),
     )
@@ -326,13 +324,44 @@ async def _ask_hooks_on_permission(site: CallSite, right: _Right, said: _Said) -
 _FAILED_ON_PERMISSION = PermissionDecision(verdict="deny", reason="a hook that guards this permission failed")
 
 
-async def _ask_somebody(site: CallSite, right: _Right) -> Settlement | None:
-    """Ask the user; return None if the call may run. A checkpoint if there is somebody to ask."""
-    if site.settings.headless == "deny":
+async def _ask_somebody(site: CallSite, right: _Right, said: _Said) -> Settlement | None:
+    """Ask who may answer for the user, then the user; return None if the call may run. A checkpoint if somebody is asked."""
+    judgement = right.judgement
+    if said.verdict == "ask":
+        # A hook wants a person: neither a second opinion nor a rule answers for one.
+        judgement = attrs.evolve(judgement, verdict="ask", source=said.source)
+    elif site.opinion is not None:
+        opinion = _AskOpinion(site.opinion, judgement)
+        decision = await site.desk.ask(opinion, right.query, PermissionDecision())
+        verdict = "ask" if decision is None else decision.verdict
+        site.judged(verdict if verdict != "none" else "ask", opinion.name)
+        if verdict == "allow":
+            return None
+        if verdict == "deny":
+            return _denied(f"Denied by {opinion.name}. Don't try to get around it.")
+    if site.settings.headless != "wait":
         site.judged("deny", "nobody is there to ask")
         return _denied(f"Denied: it needs the permission {right.need.permission!r}, and nobody is there to give it.")
-    answer, feedback = await site.question(right.need, right.query)
+    answer, feedback = await site.question(right.query, judgement)
     return _refusal(answer, feedback)
+
+
+@attrs.frozen
+class _AskOpinion:
+    """A second opinion, in the form of a hook: with its deadline, and fenced off."""
+
+    opinion: Opinion
+    judgement: Judgement
+
+    @property
+    def name(self) -> str:
+        """Who it is."""
+        return f"the second opinion {name_of(self.opinion)}"
+
+    async def __call__(self, query: PermissionQuery) -> PermissionDecision:
+        """Return what it says. A checkpoint."""
+        said = await self.opinion(query, self.judgement)
+        return PermissionDecision(verdict="none" if said == "ask" else said)
 
 
 def _denied(text: str) -> Settlement:
@@ -347,17 +376,24 @@ def check_need(need: object) -> Need:
     """Return *need*. Raises `ConfigError` if it is none: a question made of it would make no sense to anybody."""
     if not isinstance(need, Need):
         raise ConfigError(f"a right that is needed is told as a Need, not as {type(need).__name__}")
-    texts: tuple[object, ...] = (need.permission, need.detail, need.metadata)
-    several: tuple[object, ...] = (need.patterns, need.offers)
-    if not all(_is_a(str, text) for text in texts) or not all(_is_texts(value) for value in several):
+    texts: tuple[object, ...] = (need.permission, need.detail, need.metadata, need.opaque)
+    if not all(_is_a(str, text) for text in texts) or not _is_texts(need.patterns):
         raise ConfigError(f"a Need holds str, and tuples of str: not {need!r}")
+    if need.offers is not None and not _are(need.offers, str, Offer):
+        raise ConfigError(f"the offers of a Need are a tuple of str and Offer, or None: not {need!r}")
+    if not _are(need.rights, Needed):
+        raise ConfigError(f"the rights of a Need are a tuple of Needed: not {need!r}")
     if not _is_a(bool, need.is_own):
         raise ConfigError(f"is_own of a Need is a bool: not {need!r}")
     return need
 
 
 def _is_texts(value: object) -> bool:
-    return isinstance(value, tuple) and all(_is_a(str, text) for text in cast("tuple[object, ...]", value))
+    return _are(value, str)
+
+
+def _are(value: object, *kinds: type) -> bool:
+    return isinstance(value, tuple) and all(isinstance(one, kinds) for one in cast("tuple[object, ...]", value))
 
 
 def _refusal(answer: AnswerKind, feedback: str) -> Settlement | None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Literal, TypeVar, overload
 import attrs
 
 from engine.errors import ConfigError
-from engine.events import SharedContext
+from engine.events import Offer, Right, SharedContext
 from engine.messages import FilePart, ImagePart
 from engine.model import ToolSchema
+from engine.ports import Needed
 from engine.tools.schema import schema_of
 
 if TYPE_CHECKING:
@@ -52,23 +53,43 @@ class ToolOutput:
 
 @attrs.frozen(kw_only=True)
 class Need:
-    """The right that a call needs, as its parsed arguments tell.
+    """The rights that a call needs, as its parsed arguments tell.
 
     Attributes:
-        permission: its name.
+        permission: the name of the right that it is about.
         patterns: what exactly it is needed for; rules are matched against each of them.
-        offers: what "always" may cover, the narrowest first.
+        offers: what "always" may cover, the narrowest first; a text is a pattern of the permission.
+            None: exactly what is needed; empty: it can be allowed only once.
         detail: what a person reads: the command, the change.
         metadata: the same for clients, as JSON text.
         is_own: it is for what the session itself has made: a rule may deny it, but nobody is asked.
+        rights: all that is needed, where that is more than the patterns say: other kinds, other spellings.
+        opaque: why nobody can tell what the call would do; then somebody is asked whatever it needs.
     """
 
     permission: str
     patterns: tuple[str, ...] = ()
-    offers: tuple[str, ...] = ()
+    offers: tuple[str | Offer, ...] | None = None
     detail: str = ""
     metadata: str = ""
     is_own: bool = False
+    rights: tuple[Needed, ...] = ()
+    opaque: str = ""
+
+    @property
+    def needed(self) -> tuple[Needed, ...]:
+        """All the rights that it needs."""
+        return self.rights or tuple(Needed(permission=self.permission, pattern=p) for p in self.patterns or ("*",))
+
+    @property
+    def offered(self) -> tuple[Offer, ...]:
+        """What "always" may cover."""
+        if self.offers is not None:
+            return tuple(self._offer(one) if isinstance(one, str) else one for one in self.offers)
+        return (Offer(rights=tuple(Right(permission=w.permission, pattern=w.pattern) for w in self.needed)),)
+
+    def _offer(self, pattern: str) -> Offer:
+        return Offer(rights=(Right(permission=self.permission, pattern=pattern),))
 
 
 # Which part of a result that is too long is kept: its beginning, its end, or both.

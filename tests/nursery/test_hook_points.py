@@ -47,7 +47,8 @@ from engine.hooks import (
     Stopping,
 )
 from engine.messages import Message, UserMessage
-from engine.permission.simple import AllowAll, AskFirst
+from engine.permission.policy import Policy
+from engine.permission.simple import AllowAll
 from engine.ports import ContextView
 from engine.settings import Limits, RetryPolicy, Settings
 from engine.testing.ports import CountingIds, ScriptedKeeper, SlowStore, TrioClock
@@ -115,7 +116,7 @@ async def test_a_hook_that_fails_is_told_of_and_lets_it_be(autojump_clock: MockC
         return engine.ToolOutput(text=result.text, failed=True)
 
     async with world(
-        first, DONE, DONE, tools=[*bench.tools(), sub], hooks=hooks, approver=AskFirst(), keeper=keeper()
+        first, DONE, DONE, tools=[*bench.tools(), sub], hooks=hooks, approver=Policy(), keeper=keeper()
     ) as w:
         played = await w.play(react=reply)
         assert (played.stop_reason, played.result.text) == ("completed", "Done.")
@@ -466,7 +467,7 @@ async def test_a_person_is_notified_of_a_permission_while_it_is_asked_for(autoju
 
     first = [*call("write", {"name": "a"}, id="1"), *done("calls")]
     hooks = Hooks(notification=(note(log, Remark(message="sent")), note(log, None, 60)))
-    async with world(first, DONE, tools=bench.tools(), hooks=hooks, approver=AskFirst()) as w:
+    async with world(first, DONE, tools=bench.tools(), hooks=hooks, approver=Policy()) as w:
         played = await w.play(react=reply)
         assert trio.current_time() == about(3), "a slow notification holds up nobody"
         assert played.statuses == ["completed"]
@@ -502,7 +503,7 @@ async def test_a_cancel_while_a_notification_runs_withdraws_the_question_as_ever
     bench = Bench()
     first = [*call("write", {"name": "a"}, id="1"), *done("calls")]
     hooks = Hooks(notification=(hanging,))
-    async with world(first, tools=bench.tools(), hooks=hooks, approver=AskFirst()) as w:
+    async with world(first, tools=bench.tools(), hooks=hooks, approver=Policy()) as w:
         async with w.session.prompt("go") as turn:
             await trio.sleep(1)
             turn.cancel()

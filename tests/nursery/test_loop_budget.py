@@ -9,7 +9,7 @@ from trio.testing import MockClock
 from engine.events import CallSettled, CallStarted, StopReason
 from engine.messages import ResultsMessage, Usage, UserMessage
 from engine.model import ModelInfo, TextChunk, TextStarted, UsageReported
-from engine.permission.simple import AskFirst
+from engine.permission.policy import Policy
 from engine.settings import Limits, RetryPolicy, Settings, Timeouts
 from engine.testing.ports import SlowStore
 from engine.testing.script import Answer, Break, Pause, call, done, text
@@ -273,7 +273,7 @@ async def test_budget_of_seconds_strikes_while_a_question_is_open(autojump_clock
     bench = Bench()
     settings = Settings(limits=Limits(seconds=10))
     asking = [*call("write", {"name": "a"}, id="1"), *done("calls")]
-    async with world(asking, tools=bench.tools(), settings=settings, approver=AskFirst()) as w:
+    async with world(asking, tools=bench.tools(), settings=settings, approver=Policy()) as w:
         played = await w.play()
     assert (played.stop_reason, played.statuses) == ("deadline", ["not_executed"])
     assert autojump_clock.current_time() == about(10)

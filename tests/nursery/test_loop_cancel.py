@@ -25,7 +25,7 @@ from engine.events import (
 )
 from engine.messages import AssistantMessage, TextPart
 from engine.model import TextChunk, TextStarted
-from engine.permission.simple import AskFirst
+from engine.permission.policy import Policy
 from engine.state import Idle
 from engine.testing.ports import SlowStore
 from engine.testing.script import Answer, Break, Pause, call, done, reasoning, text
@@ -167,7 +167,7 @@ async def test_a_late_reply_and_a_late_skip_do_not_reach_the_next_turn(autojump_
 
 async def test_cancel_while_waiting_for_a_permission(autojump_clock: MockClock) -> None:
     bench = Bench()
-    async with world(working(tool="write"), tools=bench.tools(), approver=AskFirst()) as w:
+    async with world(working(tool="write"), tools=bench.tools(), approver=Policy()) as w:
         async with w.session.prompt("go") as turn:
             await trio.testing.wait_all_tasks_blocked()
             assert kinds(w, PermissionAsked) == ["PermissionAsked"]
@@ -455,11 +455,11 @@ async def test_a_hosts_cancel_tells_where_the_turn_was_whichever_task_it_reaches
         (SLOW, "streaming", "AllowAll"),
         ([*read, Pause(60), *done("calls")], "streaming", "AllowAll"),
         (working(), "tools", "AllowAll"),
-        (working(tool="write"), "waiting", "AskFirst"),
+        (working(tool="write"), "waiting", "Policy"),
         ([Break()], "waiting", "AllowAll"),
     ]
     for script, during, approver in cases:
-        asking = AskFirst() if approver == "AskFirst" else None
+        asking = Policy() if approver == "Policy" else None
         async with world(script, tools=bench.tools(), approver=asking) as w:
             turn = w.session.prompt("go")
             with trio.move_on_after(1):

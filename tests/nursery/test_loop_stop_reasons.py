@@ -16,7 +16,8 @@ from engine.fold import fold
 from engine.hooks import Hooks, StopDecision, Stopping
 from engine.messages import Message, Usage
 from engine.model import ModelInfo
-from engine.permission.simple import AllowAll, AskFirst
+from engine.permission.policy import Policy
+from engine.permission.simple import AllowAll
 from engine.ports import Approver, ContextView
 from engine.settings import Limits, RetryPolicy, Settings
 from engine.state import Idle
@@ -133,7 +134,7 @@ CASES: dict[StopReason, Case] = {
     "doom_loop": Case(script=[reading("a")] * 9, settings=Settings(headless="deny"), detail="same call"),
     "permission_rejected": Case(
         script=[[*call("write", {}, id="1"), *done("calls")]],
-        approver=AskFirst,
+        approver=Policy,
         react=reject,
         detail="write was rejected",
     ),

@@ -12,7 +12,8 @@ import engine
 from engine.answers import Answer as Reply
 from engine.errors import RequestNotFound
 from engine.events import CallSettled, CallStarted, PermissionAnswered, PermissionAsked, TurnEnded
-from engine.permission.simple import AllowAll, AskFirst
+from engine.permission.policy import Policy
+from engine.permission.simple import AllowAll
 from engine.ports import Judgement, PermissionQuery
 from engine.settings import Settings
 from engine.state import Busy, Waiting
@@ -80,7 +81,7 @@ def answers(played: Played) -> list[str]:
 
 async def test_once_lets_this_call_run_and_asks_again_for_the_next(autojump_clock: MockClock) -> None:
     log: list[str] = []
-    async with world(step("write", "a"), step("write", "a"), DONE, tools=tools(log), approver=AskFirst()) as w:
+    async with world(step("write", "a"), step("write", "a"), DONE, tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=replies(engine.Once(), engine.Once()))
     assert log == ["a", "a"]
     assert answers(played) == ["once", "once"]
@@ -89,7 +90,7 @@ async def test_once_lets_this_call_run_and_asks_again_for_the_next(autojump_cloc
 
 
 async def test_a_question_tells_what_is_asked_for(autojump_clock: MockClock) -> None:
-    async with world(step("write", "a/b"), DONE, tools=tools([]), approver=AskFirst()) as w:
+    async with world(step("write", "a/b"), DONE, tools=tools([]), approver=Policy()) as w:
         played = await w.play(react=replies(engine.Once()))
     asked = played.one(PermissionAsked)
     assert (asked.tool, asked.permission, asked.patterns, asked.detail) == ("write", "write", ("a/b",), "write a/b")
@@ -98,7 +99,7 @@ async def test_a_question_tells_what_is_asked_for(autojump_clock: MockClock) -> 
 
 
 async def test_what_only_reads_is_not_asked_about(autojump_clock: MockClock) -> None:
-    async with world(step("look", "a"), DONE, tools=tools([]), approver=AskFirst()) as w:
+    async with world(step("look", "a"), DONE, tools=tools([]), approver=Policy()) as w:
         played = await w.play()
     assert (played.all(PermissionAsked), played.statuses) == ([], ["completed"])
 
@@ -106,7 +107,7 @@ async def test_what_only_reads_is_not_asked_about(autojump_clock: MockClock) -> 
 async def test_always_holds_for_what_was_asked_in_this_session_and_its_later_turns(autojump_clock: MockClock) -> None:
     log: list[str] = []
     script = [step("write", "a"), step("write", "a"), step("write", "b"), DONE]
-    async with world(*script, tools=tools(log), approver=AskFirst()) as w:
+    async with world(*script, tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=replies(engine.Always(), engine.Once()))
         assert [e.patterns for e in played.all(PermissionAsked)] == [("a",), ("b",)]
         w.will_say(step("write", "a"), DONE)
@@ -116,7 +117,7 @@ async def test_always_holds_for_what_was_asked_in_this_session_and_its_later_tur
 
 async def test_always_in_one_session_does_not_hold_in_another(autojump_clock: MockClock) -> None:
     log: list[str] = []
-    async with world(step("write", "a"), DONE, tools=tools(log), approver=AskFirst()) as w:
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=Policy()) as w:
         await w.play(react=replies(engine.Always()))
         other = await w.engine.create_session()
         w.will_say(step("write", "a"), DONE)
@@ -139,7 +140,7 @@ async def test_always_releases_the_open_questions_that_it_covers_and_only_those(
                 await turn.reply(left[1], engine.Once())
 
     three = [*calls("together", "a", "b"), *call("together", {"path": "a"}, id="again"), *done("calls")]
-    async with world(three, DONE, tools=tools(log), approver=AskFirst()) as w:
+    async with world(three, DONE, tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=react)
     assert answers(played) == ["always", "once", "once"]
     assert sorted(log) == ["a", "a", "b"]
@@ -147,7 +148,7 @@ async def test_always_releases_the_open_questions_that_it_covers_and_only_those(
 
 async def test_a_rejection_ends_the_turn_and_the_call_is_not_run(autojump_clock: MockClock) -> None:
     log: list[str] = []
-    async with world(step("write", "a"), tools=tools(log), approver=AskFirst()) as w:
+    async with world(step("write", "a"), tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=replies(engine.Reject()))
         assert log == []
         assert (played.stop_reason, played.result.detail) == ("permission_rejected", "write was rejected")
@@ -164,7 +165,7 @@ async def test_a_rejection_cancels_running_siblings_and_queued_ones_never_start(
         *calls("write", "c"),
         *done("calls"),
     ]
-    async with world(first, tools=tools(log), approver=AskFirst()) as w:
+    async with world(first, tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=replies(engine.Reject()))
         assert log == ["long"]
         assert played.statuses == ["cancelled", "denied", "not_executed"]
@@ -175,7 +176,7 @@ async def test_a_rejection_cancels_running_siblings_and_queued_ones_never_start(
 
 async def test_a_rejection_with_a_word_is_for_the_model_which_goes_on(autojump_clock: MockClock) -> None:
     log: list[str] = []
-    async with world(step("write", "a"), DONE, tools=tools(log), approver=AskFirst()) as w:
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=replies(engine.Reject(feedback="use b instead")))
     assert (log, played.stop_reason) == ([], "completed")
     assert said(w.requests[1].transcript[-1]) == "Rejected by the user: use b instead"
@@ -194,7 +195,7 @@ async def test_three_open_questions_one_rejected_all_resolved_and_the_turn_stops
             if len(asked) == 3:
                 await turn.reply(asked[1], engine.Reject())
 
-    async with world(step("together", "a", "b", "c"), tools=tools(log), approver=AskFirst()) as w:
+    async with world(step("together", "a", "b", "c"), tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=react)
         assert log == []
         by_request = {e.request_id: e.answer for e in played.all(PermissionAnswered)}
@@ -216,7 +217,7 @@ async def test_one_rejected_with_a_word_leaves_the_other_questions_open(autojump
             reject = event.patterns == ("b",)
             await turn.reply(event.request_id, engine.Reject(feedback="not b") if reject else engine.Once())
 
-    async with world(step("together", "a", "b", "c"), DONE, tools=tools(log), approver=AskFirst()) as w:
+    async with world(step("together", "a", "b", "c"), DONE, tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=react)
     assert (sorted(log), played.statuses) == (["a", "c"], ["completed", "denied", "completed"])
 
@@ -230,7 +231,7 @@ async def test_a_second_reply_is_a_typed_error(autojump_clock: MockClock) -> Non
                     await turn.reply(event.request_id, answer)
 
     log: list[str] = []
-    async with world(step("write", "a"), DONE, tools=tools(log), approver=AskFirst()) as w:
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=twice)
         assert (answers(played), log, played.stop_reason) == (["once"], ["a"], "completed")
         await w.goes_on()
@@ -238,7 +239,7 @@ async def test_a_second_reply_is_a_typed_error(autojump_clock: MockClock) -> Non
 
 async def test_any_watcher_may_answer_through_the_session(autojump_clock: MockClock) -> None:
     log: list[str] = []
-    async with world(step("write", "a"), DONE, tools=tools(log), approver=AskFirst()) as w:
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=Policy()) as w:
         watcher = w.session.subscribe()
         turn = w.engine.start_turn(w.session, "go")
         async for event in watcher:
@@ -254,7 +255,7 @@ async def test_any_watcher_may_answer_through_the_session(autojump_clock: MockCl
 
 async def test_an_unanswered_question_waits(autojump_clock: MockClock) -> None:
     statuses: list[object] = []
-    async with world(step("write", "a"), DONE, tools=tools([]), approver=AskFirst()) as w:
+    async with world(step("write", "a"), DONE, tools=tools([]), approver=Policy()) as w:
         async with w.session.prompt("go") as turn:
             await trio.sleep(3_600)
             (asked,) = [e for e in w.session.journal.events() if isinstance(e, PermissionAsked)]
@@ -268,7 +269,7 @@ async def test_an_unanswered_question_waits(autojump_clock: MockClock) -> None:
 async def test_an_expired_question_is_a_denial_with_an_event_and_the_turn_goes_on(autojump_clock: MockClock) -> None:
     log: list[str] = []
     settings = Settings(question_timeout=60)
-    async with world(step("write", "a"), DONE, tools=tools(log), approver=AskFirst(), settings=settings) as w:
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=Policy(), settings=settings) as w:
         played = await w.play()
         assert (log, answers(played), played.statuses) == ([], ["expired"], ["denied"])
         assert "nobody answered" in played.settlements[0].text
@@ -285,14 +286,14 @@ async def test_an_answer_in_time_is_no_expiry(autojump_clock: MockClock) -> None
             await turn.reply(event.request_id, engine.Once())
 
     settings = Settings(question_timeout=60)
-    async with world(step("write", "a"), DONE, tools=tools([]), approver=AskFirst(), settings=settings) as w:
+    async with world(step("write", "a"), DONE, tools=tools([]), approver=Policy(), settings=settings) as w:
         played = await w.play(react=late)
     assert answers(played) == ["once"]
 
 
 async def test_a_cancelled_turn_withdraws_its_question_with_an_event(autojump_clock: MockClock) -> None:
     log: list[str] = []
-    async with world(step("write", "a"), tools=tools(log), approver=AskFirst()) as w:
+    async with world(step("write", "a"), tools=tools(log), approver=Policy()) as w:
         async with w.session.prompt("go") as turn:
             await trio.sleep(5)
             turn.cancel()
@@ -313,7 +314,7 @@ async def test_a_cancelled_turn_withdraws_its_question_with_an_event(autojump_cl
 @pytest.mark.parametrize("how", ["settings", "run"])
 async def test_headless_a_question_is_a_denial_that_the_model_is_told_of(autojump_clock: MockClock, how: str) -> None:
     log: list[str] = []
-    async with world(step("write", "a"), DONE, tools=tools(log), approver=AskFirst()) as w:
+    async with world(step("write", "a"), DONE, tools=tools(log), approver=Policy()) as w:
         if how == "run":
             result = await w.session.run("go")
         else:
@@ -343,7 +344,7 @@ async def test_what_a_rule_denies_is_never_asked_and_the_model_goes_on(autojump_
 async def test_always_never_overrules_a_rule_that_denies(autojump_clock: MockClock) -> None:
     """Deny > grant: an open question that a rule denies by now is not released by a grant, and the next call is denied."""
 
-    class Later(AskFirst):
+    class Later(Policy):
         def judge(self, query: PermissionQuery) -> Judgement:
             if "secret" in query.patterns:
                 return Judgement(verdict="deny", source="the house rules")
@@ -364,7 +365,7 @@ async def test_the_session_waits_for_all_its_open_questions(autojump_clock: Mock
             states.append(w.session.state.status)
             await turn.reply(event.request_id, engine.Once())
 
-    async with world(step("together", "a", "b"), DONE, tools=tools([]), approver=AskFirst()) as w:
+    async with world(step("together", "a", "b"), DONE, tools=tools([]), approver=Policy()) as w:
         played = await w.play(react=react)
     asked = [e.request_id for e in played.all(PermissionAsked)]
     assert states == [Waiting((asked[0], asked[1])), Waiting((asked[1],))]
@@ -385,7 +386,7 @@ async def test_the_session_waits_for_all_its_open_questions(autojump_clock: Mock
 async def test_a_tool_may_ask_in_the_middle_of_its_work(
     autojump_clock: MockClock, answer: Reply, expected: str
 ) -> None:
-    async with world(step("curious", "a"), DONE, tools=tools([]), approver=AskFirst()) as w:
+    async with world(step("curious", "a"), DONE, tools=tools([]), approver=Policy()) as w:
         played = await w.play(react=replies(answer))
     assert [s.text for s in played.settlements] == [expected]
     assert played.stop_reason == "completed"
@@ -400,13 +401,13 @@ async def test_a_tools_question_is_withdrawn_if_the_tool_stops_waiting(autojump_
             await ctx.ask(needs(args))
         return "went on without"
 
-    async with world([*call("hasty", {}, id="1"), *done("calls")], DONE, tools=[hasty], approver=AskFirst()) as w:
+    async with world([*call("hasty", {}, id="1"), *done("calls")], DONE, tools=[hasty], approver=Policy()) as w:
         played = await w.play()
     assert (answers(played), [s.text for s in played.settlements]) == (["withdrawn"], ["went on without"])
 
 
 async def test_a_tools_question_is_rejected_where_nobody_is_there(autojump_clock: MockClock) -> None:
-    async with world(step("curious", "a"), DONE, tools=tools([]), approver=AskFirst()) as w:
+    async with world(step("curious", "a"), DONE, tools=tools([]), approver=Policy()) as w:
         await w.session.run("go")
     assert said(w.requests[1].transcript[-1]) == "reject: nobody is there to answer"
 
@@ -421,7 +422,7 @@ async def test_a_question_does_not_hold_back_the_stream_nor_the_running_calls(au
             await trio.sleep(8)
             await turn.reply(event.request_id, engine.Once())
 
-    async with world(first, DONE, tools=tools(log), approver=AskFirst()) as w:
+    async with world(first, DONE, tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=late)
     assert (log, autojump_clock.current_time()) == (["a", "c", "b"], about(10))
     assert played.statuses == ["completed"] * 3
@@ -438,7 +439,7 @@ async def test_a_reply_in_the_instant_of_the_cancel_changes_nothing(autojump_clo
             except RequestNotFound:
                 return
 
-    async with world(step("write", "a"), tools=tools(log), approver=AskFirst()) as w:
+    async with world(step("write", "a"), tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=both)
         assert (played.stop_reason, log) == ("aborted", [])
         assert played.statuses == ["not_executed"]
@@ -459,7 +460,7 @@ async def test_a_question_of_a_tool_that_shields_itself_is_withdrawn_before_the_
             late.append((await ctx.ask(needs(args)))[0])
         return "late"
 
-    async with world([*call("stubborn", {}, id="1"), *done("calls")], tools=[stubborn], approver=AskFirst()) as w:
+    async with world([*call("stubborn", {}, id="1"), *done("calls")], tools=[stubborn], approver=Policy()) as w:
         async with w.session.prompt("go") as turn:
             await trio.sleep(1)
             turn.cancel()

@@ -13,7 +13,7 @@ import engine
 from engine.errors import ConfigError, EngineClosed
 from engine.events import CallJudged, CallQueued, CallSettled, CallStarted, PermissionAsked
 from engine.hooks import Hooks, ToolUse
-from engine.permission.simple import AskFirst
+from engine.permission.policy import Policy
 from engine.testing.script import Answer, Pause, call, done, text
 from engine.tools.spec import Tool
 from engine.turn import Turn
@@ -110,7 +110,7 @@ async def test_t14_a_tool_may_go_while_the_call_waits_for_its_turn_a_hook_or_an_
 
     for hooks, approver, react in (
         (Hooks(before_tool=(slow,)), None, None),
-        (None, AskFirst(), reply),
+        (None, Policy(), reply),
     ):
         work = tool("work", log, read_only=False)
         async with world(asking("work"), DONE, tools=[work], hooks=hooks, approver=approver) as w:

@@ -15,7 +15,7 @@ import trio
 import engine
 from engine.events import CallSettled, Notice, NudgeAdded
 from engine.hooks import Hooks
-from engine.permission.simple import AskFirst
+from engine.permission.policy import Policy
 from engine.settings import Settings
 from engine.testing.script import Answer, call, done, text
 from engine.tools.builtin.all import builtin_tools
@@ -315,7 +315,7 @@ async def test_a_permission_command_answers_for_the_user() -> None:
 
     for behavior, status in (("allow", "completed"), ("deny", "denied")):
         made = hooks("PermissionRequest", prints(specific("PermissionRequest", decision={"behavior": behavior})))
-        async with world(one_call(), DONE, tools=[touch], hooks=made, approver=AskFirst()) as w:
+        async with world(one_call(), DONE, tools=[touch], hooks=made, approver=Policy()) as w:
             played = await w.play()
         assert (played.statuses, played.all(engine.PermissionAsked)) == ([status], [])
 

@@ -6,7 +6,8 @@ import pytest
 
 from engine.events import PermissionAsked, Verdict
 from engine.ids import CallId, RequestId, SessionId
-from engine.permission.simple import AllowAll, AskFirst
+from engine.permission.policy import Policy
+from engine.permission.simple import AllowAll
 from engine.ports import Approver, PermissionQuery
 
 Names = tuple[str, ...]
@@ -49,7 +50,7 @@ def verdict(approver: Approver, wanted: PermissionQuery) -> Verdict:
 
 
 def test_reading_is_allowed_and_the_rest_is_asked_about() -> None:
-    ask = AskFirst()
+    ask = Policy()
     assert verdict(ask, query(read_only=True)) == "allow"
     assert verdict(ask, query(("a",), read_only=True)) == "allow"
     assert verdict(ask, query()) == "ask"
@@ -79,13 +80,13 @@ def test_reading_is_allowed_and_the_rest_is_asked_about() -> None:
     ],
 )
 def test_what_an_always_covers(always: PermissionAsked, wanted: PermissionQuery, expected: Verdict) -> None:
-    ask = AskFirst()
+    ask = Policy()
     ask.grant(always)
     assert verdict(ask, wanted) == expected
 
 
 def test_grants_add_up() -> None:
-    ask = AskFirst()
+    ask = Policy()
     ask.grant(asked(("a",)))
     ask.grant(asked(("b",)))
     assert verdict(ask, query(("a", "b"))) == "allow"
@@ -93,13 +94,13 @@ def test_grants_add_up() -> None:
 
 
 def test_two_approvers_do_not_know_each_other() -> None:
-    one, other = AskFirst(), AskFirst()
+    one, other = Policy(), Policy()
     one.grant(asked(("a",)))
     assert (verdict(one, query(("a",))), verdict(other, query(("a",)))) == ("allow", "ask")
 
 
 def test_a_judgement_names_its_source() -> None:
-    ask = AskFirst()
+    ask = Policy()
     ask.grant(asked(("a",)))
     assert [ask.judge(each).source for each in (query(read_only=True), query(("a",)), query(("b",)))] == [
         "default: reading is allowed",

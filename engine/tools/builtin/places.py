@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 
 from engine.errors import ToolError
+from engine.ports import Needed
 from engine.tools.builtin.files import check_regular, looks_binary, pattern_of, renamed_errors, resolve, visible_name
 from engine.tools.globs import GlobError, alternatives, escaped, glob_regex, is_magic
 from engine.tools.spec import Need
@@ -90,9 +91,14 @@ def _relative(cwd: str, path: Path) -> str:
 
 
 def read_need(cwd: str, path: Path) -> Need:
-    """Return the right to look into *path*: by the name that it was called, and by its real one if that is another."""
-    real = pattern_of(cwd, path)
-    return Need(permission="read", patterns=tuple(dict.fromkeys((shown_path(cwd, path), real))), offers=(real,))
+    """Return the right to look into *path*: by its real name, and a rule about the name that it was called holds as well."""
+    real, called = pattern_of(cwd, path), shown_path(cwd, path)
+    spellings = () if called == real else (called,)
+    return Need(
+        permission="read",
+        patterns=(real,),
+        rights=(Needed(permission="read", pattern=real, spellings=spellings, reads_only=True),),
+    )
 
 
 def folder_at(cwd: str, path: str) -> Place:

@@ -71,10 +71,9 @@ async def _need(args: Read, ctx: ToolContext) -> Need:
 
 def _needed(args: Read, cwd: str) -> Need:
     try:
-        need = read_need(cwd, resolve(cwd, args.path))
+        return read_need(cwd, resolve(cwd, args.path))
     except ToolError:  # it is no path, which the tool itself says better
         return Need(permission=PERMISSION, patterns=(args.path,))
-    return attrs.evolve(need, offers=need.patterns[-1:])
 
 
 READ = tool(

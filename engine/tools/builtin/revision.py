@@ -207,8 +207,6 @@ def _need(cwd: str, names: tuple[str, ...], plan: Planner, otherwise: str) -> Ne
     return Need(
         permission=PERMISSION,
         patterns=patterns or tuple(names),
-        # "Always" for several files means all of these, not the first one.
-        offers=patterns if len(patterns) == 1 else (),
         detail=detail or otherwise,
         metadata=json.dumps({"paths": patterns, "diff": detail}),
     )

@@ -46,9 +46,7 @@ def skill_tool(skills: Skills | Iterable[str | os.PathLike[str]]) -> Tool:
 
     def need(args: LoadSkill) -> Need:
         # Of one that is not there nobody needs to be asked: the call ends with the names of those that are.
-        return Need(
-            permission=PERMISSION, patterns=(args.name,), offers=(args.name,), is_own=table.get(args.name) is None
-        )
+        return Need(permission=PERMISSION, patterns=(args.name,), is_own=table.get(args.name) is None)
 
     return tool(name="skill", description=description("skill", skills=_listed(table)), read_only=True, need=need)(load)
 

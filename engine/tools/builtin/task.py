@@ -129,7 +129,6 @@ def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = ())
         return Need(
             permission=PERMISSION,
             patterns=(args.agent,),
-            offers=(args.agent,),
             detail=args.prompt,
             is_own=table.get(args.agent) is None,
         )

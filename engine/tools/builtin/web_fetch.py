@@ -88,7 +88,7 @@ def web_fetch_tool(*, allow_private: Sequence[str] = ()) -> Tool:
 
 def _need(args: WebFetch) -> Need:
     host = parse_url(args.url).host
-    return Need(permission=PERMISSION, patterns=(host,), offers=(host,), detail=args.url)
+    return Need(permission=PERMISSION, patterns=(host,), detail=args.url)
 
 
 async def _output(asked: str, reply: Reply, ctx: ToolContext) -> ToolOutput:

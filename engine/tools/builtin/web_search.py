@@ -55,7 +55,7 @@ def web_search_tool(provider: SearchProvider) -> Tool:
         )
 
     def need(args: WebSearch) -> Need:
-        return Need(permission=PERMISSION, patterns=(provider.host,), offers=(provider.host,), detail=args.query)
+        return Need(permission=PERMISSION, patterns=(provider.host,), detail=args.query)
 
     return tool(
         name="web_search",

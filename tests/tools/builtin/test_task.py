@@ -14,7 +14,7 @@ import engine
 from engine.errors import ConfigError, InvalidArguments, Overloaded, ToolError, UnknownModel
 from engine.events import CallSettled, EventBase, PermissionAsked, SessionCreated, TurnEnded, TurnResult
 from engine.messages import Usage
-from engine.permission.simple import AskFirst
+from engine.permission.policy import Policy
 from engine.settings import RetryPolicy, Settings
 from engine.testing.cancel import cancel_everywhere
 from engine.testing.script import Answer, Fail, Pause, call, done, text
@@ -221,7 +221,7 @@ async def test_whether_it_may_is_asked_and_of_one_that_is_not_there_not(autojump
             await turn.reply(event.request_id, engine.Once())
 
     wrong: Answer = [*call("task", {"agent": "nobody", "prompt": "x"}, id="1"), *done("calls")]
-    async with world(wrong, tasks("x"), DONE, DONE, tools=[TOOL], approver=AskFirst()) as w:
+    async with world(wrong, tasks("x"), DONE, DONE, tools=[TOOL], approver=Policy()) as w:
         played = await w.play(react=react)
     assert asked == [("task", "look", "x")]
     assert [s.status for s in played.settlements] == ["error", "completed"]
