@@ -1,7 +1,7 @@
 """The pipeline of one call, in the order of C5: one function to read from top to bottom.
 
 lookup → abort check → validation → hooks before → validate and judge again what they
-changed → rules, hooks on permissions, question → record → body → cut → hooks after.
+changed → rules, hooks on permissions, question → record → body → cut → hooks after → cut what they changed.
 
 A hook's "allow" answers only a question that nobody but the default would ask; its
 "deny" is final, its "ask" a floor. Whoever has a say is in the record, with its source.
@@ -10,6 +10,7 @@ A hook's "allow" answers only a question that nobody but the default would ask; 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Literal, Protocol, cast
 
 import attrs
@@ -157,9 +158,10 @@ async def run_call(site: CallSite) -> Outcome:
     refused = site.stale(permitted) or await site.start(permitted)
     if refused is not None:
         return Outcome(settlement=refused)
-    outcome = await _cut(site, permitted.tool.direction, await _run_body(site, permitted))
+    direction = permitted.tool.direction
+    outcome = await _cut(site, direction, await _run_body(site, permitted), partial(_reach, site))
     _reach(site, outcome)
-    return await _ask_hooks_after(site, outcome)
+    return await _cut(site, direction, await _ask_hooks_after(site, outcome), site.reached)
 
 
 def _look_up(site: CallSite) -> Prepared | Settlement:
@@ -431,21 +433,21 @@ def _outcome_of(returned: object) -> Outcome:
 _HEADS: dict[Direction, float] = {"head": 1.0, "tail": 0.0, "both": 0.5}
 
 
-async def _cut(site: CallSite, direction: Direction, outcome: Outcome) -> Outcome:
+async def _cut(site: CallSite, direction: Direction, outcome: Outcome, reach: Callable[[Outcome], None]) -> Outcome:
     """Cut a text that is too long, and keep all of it in the spill. A checkpoint if it is.
 
-    If cancelled, the result stands, but what is not shown of it is lost.
+    If cancelled, the result stands (*reach* is given it), but what is not shown of it is lost.
     """
     if outcome.is_cut or fits(outcome.settlement.text):
         return outcome
     data = encoded(outcome.settlement.text)
-    _reach(site, _with_text(outcome, cut(data, _HEADS[direction], Rest(trouble="the turn ended"))))
+    reach(_with_text(outcome, cut(data, _HEADS[direction], Rest(trouble="the turn ended"))))
     rest = Rest() if site.spills is None else await site.spills.keep(data)
     return _with_text(outcome, cut(data, _HEADS[direction], rest))
 
 
-def _with_text(outcome: Outcome, text: str) -> Outcome:
-    return attrs.evolve(outcome, settlement=attrs.evolve(outcome.settlement, text=text))
+def _with_text(outcome: Outcome, text: str, *, is_cut: bool = True) -> Outcome:
+    return attrs.evolve(outcome, settlement=attrs.evolve(outcome.settlement, text=text), is_cut=is_cut)
 
 
 def _wrong_field(output: ToolOutput) -> str | None:
@@ -491,14 +493,13 @@ def _withheld(outcome: Outcome) -> Outcome:
 
 
 async def _ask_hooks_after(site: CallSite, outcome: Outcome) -> Outcome:
-    settlement = outcome.settlement
-    for hook in _hooks_after(site.hooks, settlement):
+    for hook in _hooks_after(site.hooks, outcome.settlement):
         source = f"the hook {name_of(hook)}"
-        decision = await site.desk.ask(hook, attrs.evolve(site.use, settlement=settlement), ToolDecision())
+        decision = await site.desk.ask(hook, attrs.evolve(site.use, settlement=outcome.settlement), ToolDecision())
         if decision is None:
             continue
-        if decision.text is not None and decision.text != settlement.text:
-            site.replaced(settlement.text, source)
-            settlement = attrs.evolve(settlement, text=decision.text)
+        if decision.text is not None and decision.text != outcome.settlement.text:
+            site.replaced(outcome.settlement.text, source)
+            outcome = _with_text(outcome, decision.text, is_cut=False)
         _pass_on(site, decision, source)
-    return attrs.evolve(outcome, settlement=settlement)
+    return outcome
