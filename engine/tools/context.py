@@ -67,6 +67,8 @@ class ToolContext:
         turn_id: the turn.
         call_id: this call.
         shared: the context as it was when the call's batch began (C4).
+        judged: the `paths` of the right that was judged, and given: the body touches no file but these. None:
+            nobody has judged it, as where a host calls a tool itself.
     """
 
     session_id: SessionId
@@ -74,6 +76,7 @@ class ToolContext:
     call_id: CallId
     shared: SharedContext
     _host: CallHost = attrs.field(alias="host")
+    judged: frozenset[str] | None = None
 
     @property
     def cwd(self) -> str:

@@ -155,11 +155,13 @@ async def run_call(site: CallSite) -> Outcome:
     permitted = await _permit(site, prepared, said)
     if isinstance(permitted, Settlement):
         return Outcome(settlement=permitted)
-    refused = site.stale(permitted) or await site.start(permitted)
+    prepared = permitted.prepared
+    refused = site.stale(prepared) or await site.start(prepared)
     if refused is not None:
         return Outcome(settlement=refused)
-    direction = permitted.tool.direction
-    outcome = await _cut(site, direction, await _run_body(site, permitted), partial(_reach, site))
+    direction = prepared.tool.direction
+    context = attrs.evolve(site.context, judged=frozenset(permitted.need.paths))
+    outcome = await _cut(site, direction, await _run_body(site, prepared, context), partial(_reach, site))
     _reach(site, outcome)
     return await _cut(site, direction, await _ask_hooks_after(site, outcome), site.reached)
 
@@ -245,7 +247,15 @@ class _Right:
         return said.verdict == "ask" or (self.judgement.verdict == "ask" and not is_answered)
 
 
-async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> Prepared | Settlement:
+@attrs.frozen
+class _Permitted:
+    """A call that may run, with the right that it was given."""
+
+    prepared: Prepared
+    need: Need
+
+
+async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> _Permitted | Settlement:
     """Return the call as it may run, or the settlement that says who refused. The last say in the record counts."""
     if said.verdict == "deny":
         return _denied_by_hook(said)
@@ -265,10 +275,10 @@ async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> Prepared |
     if not right.is_asked(said):
         if right.judgement.verdict == "ask":
             site.judged("allow", said.source if said.verdict == "allow" else "what it touches is the session's own")
-        return prepared
+        return _Permitted(prepared, right.need)
     if right.judgement.verdict == "allow":
         site.judged("ask", said.source)
-    return await _ask_somebody(site, right) or prepared
+    return await _ask_somebody(site, right) or _Permitted(prepared, right.need)
 
 
 async def _right_of(site: CallSite, prepared: Prepared) -> _Right | Settlement:
@@ -350,7 +360,7 @@ def check_need(need: object) -> Need:
     if not isinstance(need, Need):
         raise ConfigError(f"a right that is needed is told as a Need, not as {type(need).__name__}")
     texts: tuple[object, ...] = (need.permission, need.detail, need.metadata)
-    several: tuple[object, ...] = (need.patterns, need.offers)
+    several: tuple[object, ...] = (need.patterns, need.offers, need.paths)
     if not all(_is_a(str, text) for text in texts) or not all(_is_texts(value) for value in several):
         raise ConfigError(f"a Need holds str, and tuples of str: not {need!r}")
     if not _is_a(bool, need.is_own):
@@ -374,12 +384,12 @@ def _refusal(answer: AnswerKind, feedback: str) -> Settlement | None:
             return Settlement(status="aborted", reason="not_executed", text="Not executed: the question was withdrawn.")
 
 
-async def _run_body(site: CallSite, prepared: Prepared) -> Outcome:
+async def _run_body(site: CallSite, prepared: Prepared, context: ToolContext) -> Outcome:
     tool = prepared.tool
     returned: object = None
     with trio.move_on_after(float("inf") if tool.timeout is None else tool.timeout):  # noqa: ASYNC912  # the caller's code in it is the cancel point
         try:
-            returned = await _unprotected(tool.body, prepared.arguments, site.context)
+            returned = await _unprotected(tool.body, prepared.arguments, context)
         except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
             passing, ordinary = split(error)
             if passing is error:

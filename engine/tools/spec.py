@@ -60,6 +60,7 @@ class Need:
         offers: what "always" may cover, the narrowest first.
         detail: what a person reads: the command, the change.
         metadata: the same for clients, as JSON text.
+        paths: the real paths of the files and folders that it is for: `ToolContext.judged` tells the body of them.
         is_own: it is for what the session itself has made: a rule may deny it, but nobody is asked.
     """
 
@@ -68,6 +69,7 @@ class Need:
     offers: tuple[str, ...] = ()
     detail: str = ""
     metadata: str = ""
+    paths: tuple[str, ...] = ()
     is_own: bool = False
 
 
