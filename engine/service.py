@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import typing
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
@@ -385,12 +385,14 @@ class Engine:
         """Return the models of a chain, those of a name resolved once. Raises `ConfigError`. Not a checkpoint."""
         return tuple(self._model(choice) for choice in choices)
 
-    def create_child(self, parent: Session, call_id: CallId, *, model: str | None) -> Session:
-        """Return a new child session of *parent*. Not a checkpoint."""
+    def create_child(
+        self, parent: Session, call_id: CallId, *, model: str | None, tools: Collection[str] | None
+    ) -> Session:
+        """Return a new child session of *parent*, with those of its tools that *tools* names; None: all. Not a checkpoint."""
         return self._create(
             cwd=parent.state.context.cwd,
             settings=self._settings,
-            registry=parent.registry,
+            registry=parent.registry if tools is None else parent.registry.only(tools),
             choices=parent.choices if model is None else self._config.chain(model),
             parent=parent,
             call_id=call_id,

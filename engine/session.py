@@ -46,6 +46,7 @@ from engine.turn import Turn
 if TYPE_CHECKING:
     from engine.nursery.ledger import Entry
     from engine.service import Engine
+    from engine.tools.context import Errand
     from engine.tools.jobs import Jobs
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
@@ -438,22 +439,20 @@ class Session:
             text = f"the next queued input could not be begun: {describe(error)}"
             self._notice("warning", "internal_error", text)
 
-    async def run_agent(
-        self, run: TurnRun, entry: Entry, prompt: str, *, model: str | None, system: str | None, steps: int | None
-    ) -> TurnResult:
+    async def run_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> TurnResult:
         """Run a turn of a child session inside the calling task (see `ToolContext.run_agent`)."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if _is_ending(run):
             # Only a tool that shields itself gets here; what it starts would outlive the turn's end.
             raise TurnOver("the turn is ending: it starts no sub-agent any more")
-        text = worded(prompt, "a sub-agent's prompt")
+        text = worded(errand.prompt, "a sub-agent's prompt")
         settings = attrs.evolve(
             run.settings,
-            system=run.settings.system if system is None else system,
-            limits=Limits(steps=steps),
+            system=run.settings.system if errand.system is None else errand.system,
+            limits=Limits(steps=errand.steps),
             token_target=None,
         )
-        child = self._engine.create_child(self, entry.call_id, model=model)
+        child = self._engine.create_child(self, entry.call_id, model=errand.model, tools=errand.tools)
         child_run = child._begin(text, settings=settings, parent=(run, entry))
         run.children.append(child_run)
         try:

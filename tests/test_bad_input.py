@@ -623,6 +623,21 @@ async def agent_with_a_wrong_system(ctx: engine.ToolContext) -> None:
     await ctx.run_agent("go", system=5)  # type: ignore[arg-type]
 
 
+@misuse
+async def agent_with_one_tool_that_is_no_collection(ctx: engine.ToolContext) -> None:
+    await ctx.run_agent("go", tools="read")
+
+
+@misuse
+async def agent_with_wrong_tools(ctx: engine.ToolContext) -> None:
+    await ctx.run_agent("go", tools=[5])  # type: ignore[list-item]
+
+
+@misuse
+async def agent_with_a_number_of_tools(ctx: engine.ToolContext) -> None:
+    await ctx.run_agent("go", tools=5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", MISUSES)
 async def test_a_tool_that_uses_its_context_badly_gets_an_error_of_its_own(
     autojump_clock: MockClock, name: str

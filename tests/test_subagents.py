@@ -388,6 +388,36 @@ async def test_what_a_cancelled_child_had_said_is_in_its_parents_result(autojump
         assert "I found a " in settled.text
 
 
+async def test_a_sub_agent_has_the_tools_that_it_is_given_and_never_more_than_who_asks(
+    autojump_clock: MockClock,
+) -> None:
+    @engine.tool(name="task", read_only=True)
+    async def delegate(args: Task, ctx: engine.ToolContext) -> str:
+        """Hand on."""
+        return (
+            await ctx.run_agent(
+                args.prompt, tools=("read", "task") if args.prompt == "look" else ("write", "no", "task")
+            )
+        ).text
+
+    bench = Bench()
+    script: Script = {
+        "go": [[*task("look"), *done("calls")], DONE],
+        "look": [[*call("write", {"name": "a"}, id="1"), *task("deeper", id="2"), *done("calls")], DONE],
+        "deeper": [[*call("read", {"name": "a"}, id="1"), *done("calls")], DONE],
+    }
+    async with world(by_prompt(script), repeat=True, tools=[delegate, *bench.tools()]) as w:
+        played = await w.play()
+        offered = {said(r.transcript[0]): [tool.name for tool in r.tools] for r in w.requests}
+    assert set(offered["go"]) == {"write", "read", "task"}
+    assert (offered["look"], offered["deeper"]) == (["read", "task"], ["task"])
+    texts = [e.settlement.text for e in played.events if isinstance(e, CallSettled)]
+    assert [text_ for text_ in texts if "no tool" in text_] == [
+        "There is no tool named 'write'. There are: read, task.",
+        "There is no tool named 'read'. There are: task.",
+    ]
+
+
 async def test_a_tool_may_give_its_sub_agent_a_time(autojump_clock: MockClock) -> None:
     @engine.tool(name="task", read_only=True)
     async def limited(args: Task, ctx: engine.ToolContext) -> str:

@@ -28,6 +28,7 @@ from engine.tools.spill import Spills
 if TYPE_CHECKING:
     from engine.nursery.ledger import Entry
     from engine.nursery.step import Step
+    from engine.tools.context import Errand
     from engine.tools.jobs import Jobs
 
 CauseKind = Literal["finished", "user", "left", "host", "limit", "rejected", "doom", "crashed"]
@@ -51,9 +52,7 @@ class AgentRunner(Protocol):
         """The background jobs of the turn's session."""
         ...
 
-    async def run_agent(
-        self, run: TurnRun, entry: Entry, prompt: str, *, model: str | None, system: str | None, steps: int | None
-    ) -> TurnResult:
+    async def run_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> TurnResult:
         """Run a turn of a child session inside the calling task, for the call *entry* of *run*."""
         ...
 

@@ -94,7 +94,7 @@ class Passage:
             if self._prefix is not None:
                 await self._wait_for_leader(self._prefix)
             await self._take_place(self._traffic.places(self._info))
-        except BaseException:
+        except BaseException:  # a cancel above all: nobody calls `__aexit__` then, and a place would stay taken
             self._leave()
             raise
         return self

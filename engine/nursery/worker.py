@@ -39,7 +39,7 @@ from engine.nursery.questions import Given
 from engine.nursery.run import Cause
 from engine.ports import Judgement, Opinion, PermissionQuery
 from engine.settings import Settings
-from engine.tools.context import ToolContext, Words
+from engine.tools.context import Errand, ToolContext, Words
 from engine.tools.hooking import Desk
 from engine.tools.pipeline import Outcome, check_need, run_call
 from engine.tools.registry import Prepared
@@ -367,9 +367,8 @@ class _Call:
         ask = partial(run.questions.ask_words, asked, run.journal, timeout=self.settings.question_timeout)
         return await while_notifying(run, "question", question, asked.request_id, ask)
 
-    async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
-        run = self.step.run
-        return await run.agents.run_agent(run, self.entry, prompt, model=model, system=system, steps=steps)
+    async def run_agent(self, errand: Errand) -> TurnResult:
+        return await self.step.run.agents.run_agent(self.step.run, self.entry, errand)
 
     # -- both -----------------------------------------------------------------------------
 

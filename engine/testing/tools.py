@@ -109,7 +109,7 @@ class FakeTools:
         except trio.Cancelled:
             trail.cancelled = True
             raise
-        except BaseException:
+        except BaseException:  # it is noted, whatever it is, and goes on
             trail.raised = True
             raise
         else:

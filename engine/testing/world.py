@@ -19,7 +19,7 @@ import trio.testing
 
 from engine.answers import Answer, Once, Recovery
 from engine.errors import EngineError
-from engine.events import CallSettled, CallStarted, PermissionAsked, RecoveryAsked, TurnEnded, TurnResult
+from engine.events import CallSettled, CallStarted, PermissionAsked, QuestionAsked, RecoveryAsked, TurnEnded, TurnResult
 from engine.exceptions import describe
 from engine.hooks import Hooks
 from engine.journal import Cursor
@@ -57,6 +57,7 @@ class Scenario:
         hooks: of the host.
         asks: questions are asked (and answered with `reply`), else everything is allowed.
         reply: how a question is answered.
+        say: what the user says to a question of a tool, in words or by labels; empty: declined; None: nothing at all.
         recover: what is said when the model has failed for good; None: nothing.
         steers: messages sent to the turn when so many calls have started.
         keeper: makes the context keeper.
@@ -75,6 +76,7 @@ class Scenario:
     hooks: Hooks = attrs.field(factory=Hooks)
     asks: bool = False
     reply: Callable[[PermissionAsked], Answer | None] = lambda _: Once()
+    say: Callable[[QuestionAsked], Sequence[str] | None] = lambda asked: [c.label for c in asked.choices[:1]] or ["yes"]
     recover: Callable[[RecoveryAsked], Recovery | None] = lambda _: "stop"
     steers: tuple[tuple[int, str], ...] = ()
     keeper: Callable[[], ScriptedKeeper] = ScriptedKeeper
@@ -215,6 +217,10 @@ async def _watch(scenario: Scenario, run: Run, turn: Turn) -> None:
             answer = scenario.reply(event)
             if answer is not None:
                 await _reply(turn, event, answer)
+        if isinstance(event, QuestionAsked):
+            said = scenario.say(event)
+            if said is not None:
+                await _say(turn, event, said)
         if isinstance(event, RecoveryAsked):
             await _recover(turn, event, scenario.recover(event), run.model)
         started += isinstance(event, CallStarted)
@@ -232,6 +238,14 @@ async def _watch(scenario: Scenario, run: Run, turn: Turn) -> None:
 async def _reply(turn: Turn, event: PermissionAsked, answer: Answer) -> None:
     try:
         await turn.reply(event.request_id, answer)
+    except EngineError:
+        # It was withdrawn while this watcher was on its way.
+        await trio.lowlevel.checkpoint()
+
+
+async def _say(turn: Turn, event: QuestionAsked, said: Sequence[str]) -> None:
+    try:
+        await turn.answer(event.request_id, *said)
     except EngineError:
         # It was withdrawn while this watcher was on its way.
         await trio.lowlevel.checkpoint()

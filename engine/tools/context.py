@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple, Unpack
 
 import attrs
@@ -21,6 +21,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Words = tuple[QuestionOutcome, tuple[str, ...]]
+
+
+@attrs.frozen(kw_only=True)
+class Errand:
+    """A piece of work for a sub-agent.
+
+    Attributes:
+        prompt: what it is told.
+        model: its model; None: the one of who asks.
+        system: its system prompt; None: the one of who asks.
+        steps: provider requests it may use up; None: as many as who asks.
+        tools: names of those it has, of the ones that who asks has; None: all.
+    """
+
+    prompt: str
+    model: str | None = None
+    system: str | None = None
+    steps: int | None = None
+    tools: Collection[str] | None = None
 
 
 class CallHost(Protocol):
@@ -53,7 +72,7 @@ class CallHost(Protocol):
         """Ask the user something; return what was said."""
         ...
 
-    async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
+    async def run_agent(self, errand: Errand) -> TurnResult:
         """Run a sub-agent to its end inside this call."""
         ...
 
@@ -67,6 +86,8 @@ class ToolContext:
         turn_id: the turn.
         call_id: this call.
         shared: the context as it was when the call's batch began (C4).
+        judged: the `paths` of the right that was judged, and given: the body touches no file but these. None:
+            nobody has judged it, as where a host calls a tool itself.
     """
 
     session_id: SessionId
@@ -74,6 +95,7 @@ class ToolContext:
     call_id: CallId
     shared: SharedContext
     _host: CallHost = attrs.field(alias="host")
+    judged: frozenset[str] | None = None
 
     @property
     def cwd(self) -> str:
@@ -129,11 +151,18 @@ class ToolContext:
         return await self._host.ask_user(question, tuple(choices), several=several)
 
     async def run_agent(
-        self, prompt: str, *, model: str | None = None, system: str | None = None, steps: int | None = None
+        self,
+        prompt: str,
+        *,
+        model: str | None = None,
+        system: str | None = None,
+        steps: int | None = None,
+        tools: Collection[str] | None = None,
     ) -> TurnResult:
         """Run a sub-agent, a turn of a child session, inside this call; return how it ended.
 
-        It shares this turn's budgets. If this call is cancelled, the child's turn is
-        settled and saved first, within this call's grace.
+        It shares this turn's budgets, and has this session's tools: all, or those that
+        *tools* names. If this call is cancelled, the child's turn is settled and saved
+        first, within this call's grace.
         """
-        return await self._host.run_agent(prompt, model, system, steps)
+        return await self._host.run_agent(Errand(prompt=prompt, model=model, system=system, steps=steps, tools=tools))

@@ -1,7 +1,7 @@
 """The pipeline of one call, in the order of C5: one function to read from top to bottom.
 
 lookup → abort check → validation → hooks before → validate and judge again what they
-changed → rules, hooks on permissions, question → record → body → cut → hooks after.
+changed → rules, hooks on permissions, question → record → body → cut → hooks after → cut what they changed.
 
 A hook's "allow" answers only a question that nobody but the default would ask; its
 "deny" is final, its "ask" a floor. Whoever has a say is in the record, with its source.
@@ -10,6 +10,7 @@ A hook's "allow" answers only a question that nobody but the default would ask; 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Literal, Protocol, cast
 
 import attrs
@@ -157,12 +158,15 @@ async def run_call(site: CallSite) -> Outcome:
     permitted = await _permit(site, prepared, said)
     if isinstance(permitted, Settlement):
         return Outcome(settlement=permitted)
-    refused = site.stale(permitted) or await site.start(permitted)
+    prepared = permitted.prepared
+    refused = site.stale(prepared) or await site.start(prepared)
     if refused is not None:
         return Outcome(settlement=refused)
-    outcome = await _cut(site, permitted.tool.direction, await _run_body(site, permitted))
+    direction = prepared.tool.direction
+    context = attrs.evolve(site.context, judged=frozenset(permitted.need.paths))
+    outcome = await _cut(site, direction, await _run_body(site, prepared, context), partial(_reach, site))
     _reach(site, outcome)
-    return await _ask_hooks_after(site, outcome)
+    return await _cut(site, direction, await _ask_hooks_after(site, outcome), site.reached)
 
 
 def _look_up(site: CallSite) -> Prepared | Settlement:
@@ -246,7 +250,15 @@ class _Right:
         return said.verdict == "ask" or (self.judgement.verdict == "ask" and not is_answered)
 
 
-async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> Prepared | Settlement:
+@attrs.frozen
+class _Permitted:
+    """A call that may run, with the right that it was given."""
+
+    prepared: Prepared
+    need: Need
+
+
+async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> _Permitted | Settlement:
     """Return the call as it may run, or the settlement that says who refused. The last say in the record counts."""
     if said.verdict == "deny":
         return _denied_by_hook(said)
@@ -263,16 +275,17 @@ async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> Prepared |
         said = heard
     if isinstance(right, Settlement):
         return right
+    permitted = _Permitted(prepared, right.need)
     if right.is_asked(said):
         if right.judgement.verdict == "allow":
             site.judged("ask", said.source)
-        return await _ask_somebody(site, right, said) or prepared
+        return await _ask_somebody(site, right, said) or permitted
     if right.judgement.verdict == "ask":
         site.judged("allow", said.source if said.verdict == "allow" else "what it touches is the session's own")
     elif right.judgement.is_default and site.settings.headless == "rules" and said.verdict != "allow":
         site.judged("deny", "no rule allows it, and nobody is there to ask")
         return _denied(f"Denied: no rule allows {right.need.permission!r} here, and nobody is there to ask.")
-    return prepared
+    return permitted
 
 
 async def _right_of(site: CallSite, prepared: Prepared) -> _Right | Settlement:
@@ -377,7 +390,7 @@ def check_need(need: object) -> Need:
     if not isinstance(need, Need):
         raise ConfigError(f"a right that is needed is told as a Need, not as {type(need).__name__}")
     texts: tuple[object, ...] = (need.permission, need.detail, need.metadata, need.opaque)
-    if not all(_is_a(str, text) for text in texts) or not _is_texts(need.patterns):
+    if not all(_is_a(str, text) for text in texts) or not all(map(_is_texts, (need.patterns, need.paths))):
         raise ConfigError(f"a Need holds str, and tuples of str: not {need!r}")
     if need.offers is not None and not _are(need.offers, str, Offer):
         raise ConfigError(f"the offers of a Need are a tuple of str and Offer, or None: not {need!r}")
@@ -408,12 +421,12 @@ def _refusal(answer: AnswerKind, feedback: str) -> Settlement | None:
             return Settlement(status="aborted", reason="not_executed", text="Not executed: the question was withdrawn.")
 
 
-async def _run_body(site: CallSite, prepared: Prepared) -> Outcome:
+async def _run_body(site: CallSite, prepared: Prepared, context: ToolContext) -> Outcome:
     tool = prepared.tool
     returned: object = None
     with trio.move_on_after(float("inf") if tool.timeout is None else tool.timeout):  # noqa: ASYNC912  # the caller's code in it is the cancel point
         try:
-            returned = await _unprotected(tool.body, prepared.arguments, site.context)
+            returned = await _unprotected(tool.body, prepared.arguments, context)
         except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
             passing, ordinary = split(error)
             if passing is error:
@@ -467,21 +480,21 @@ def _outcome_of(returned: object) -> Outcome:
 _HEADS: dict[Direction, float] = {"head": 1.0, "tail": 0.0, "both": 0.5}
 
 
-async def _cut(site: CallSite, direction: Direction, outcome: Outcome) -> Outcome:
+async def _cut(site: CallSite, direction: Direction, outcome: Outcome, reach: Callable[[Outcome], None]) -> Outcome:
     """Cut a text that is too long, and keep all of it in the spill. A checkpoint if it is.
 
-    If cancelled, the result stands, but what is not shown of it is lost.
+    If cancelled, the result stands (*reach* is given it), but what is not shown of it is lost.
     """
     if outcome.is_cut or fits(outcome.settlement.text):
         return outcome
     data = encoded(outcome.settlement.text)
-    _reach(site, _with_text(outcome, cut(data, _HEADS[direction], Rest(trouble="the turn ended"))))
+    reach(_with_text(outcome, cut(data, _HEADS[direction], Rest(trouble="the turn ended"))))
     rest = Rest() if site.spills is None else await site.spills.keep(data)
     return _with_text(outcome, cut(data, _HEADS[direction], rest))
 
 
-def _with_text(outcome: Outcome, text: str) -> Outcome:
-    return attrs.evolve(outcome, settlement=attrs.evolve(outcome.settlement, text=text))
+def _with_text(outcome: Outcome, text: str, *, is_cut: bool = True) -> Outcome:
+    return attrs.evolve(outcome, settlement=attrs.evolve(outcome.settlement, text=text), is_cut=is_cut)
 
 
 def _wrong_field(output: ToolOutput) -> str | None:
@@ -527,14 +540,13 @@ def _withheld(outcome: Outcome) -> Outcome:
 
 
 async def _ask_hooks_after(site: CallSite, outcome: Outcome) -> Outcome:
-    settlement = outcome.settlement
-    for hook in _hooks_after(site.hooks, settlement):
+    for hook in _hooks_after(site.hooks, outcome.settlement):
         source = f"the hook {name_of(hook)}"
-        decision = await site.desk.ask(hook, attrs.evolve(site.use, settlement=settlement), ToolDecision())
+        decision = await site.desk.ask(hook, attrs.evolve(site.use, settlement=outcome.settlement), ToolDecision())
         if decision is None:
             continue
-        if decision.text is not None and decision.text != settlement.text:
-            site.replaced(settlement.text, source)
-            settlement = attrs.evolve(settlement, text=decision.text)
+        if decision.text is not None and decision.text != outcome.settlement.text:
+            site.replaced(outcome.settlement.text, source)
+            outcome = _with_text(outcome, decision.text, is_cut=False)
         _pass_on(site, decision, source)
-    return attrs.evolve(outcome, settlement=settlement)
+    return outcome

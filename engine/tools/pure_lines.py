@@ -12,6 +12,8 @@ from typing import BinaryIO, Final
 
 import attrs
 
+from engine.tools.rust_classes import seen_by_rust
+
 MAX_LINE_BYTES: Final = 16_777_216
 MAX_WHOLE_BYTES: Final = 134_217_728
 
@@ -79,8 +81,8 @@ def matches_by_line(regex: re.Pattern[str], file: BinaryIO) -> Iterator[Line | N
         if nul >= 0:
             yield NulFound(offset + nul)
             return
-        text = line.decode("utf-8", "surrogateescape")
-        match = regex.search(text)
+        text, seen = _decoded(line)
+        match = regex.search(seen)
         if match and match.start() == len(text) and text.endswith("\n"):
             match = None  # that is where the next line begins
         column = len(_encoded(text[: match.start()])) + 1 if match else 0
@@ -101,7 +103,7 @@ def matches_in_whole(regex: re.Pattern[str], file: BinaryIO) -> Iterator[Line | 
     if starts[-1] == len(data):
         starts.pop()
     columns: dict[int, int] = {}
-    for low, high in _spans(regex, data.decode("utf-8", "surrogateescape")):
+    for low, high in _spans(regex, *_decoded(data)):
         first, last = bisect_right(starts, low) - 1, bisect_right(starts, max(low, high - 1)) - 1
         if low >= len(data) and low > 0 and data.endswith(b"\n"):
             continue  # behind the last line end there is no line
@@ -114,13 +116,23 @@ def matches_in_whole(regex: re.Pattern[str], file: BinaryIO) -> Iterator[Line | 
         yield Line(index + 1, begin, columns.get(index, 0), text)
 
 
-def _spans(regex: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+def _decoded(data: bytes) -> tuple[str, str]:
+    """Return a text, and what takes its place when a pattern is searched for in it."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode(errors="surrogateescape")
+        return text, seen_by_rust(text)
+    return text, text
+
+
+def _spans(regex: re.Pattern[str], text: str, seen: str) -> Iterator[tuple[int, int]]:
     """Yield where the matches are, in bytes."""
     chars = position = 0
-    for match in regex.finditer(text):
+    for match in regex.finditer(seen):
         position += len(_encoded(text[chars : match.start()]))
         chars = match.start()
-        yield position, position + len(_encoded(match[0]))
+        yield position, position + len(_encoded(text[match.start() : match.end()]))
 
 
 def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import cast
 
 import attrs
 
@@ -67,6 +68,14 @@ class Registry:
             own_name = model.partition("/")[2] or model
             self._schemas[model] = tuple(tool.schema for tool in self._tools.values() if tool.offered(own_name))
         return self._schemas[model]
+
+    def only(self, names: Collection[str]) -> Registry:
+        """Return those of these names. Raises `ConfigError` for what is no collection of names."""
+        given = cast("object", names)
+        several = cast("Collection[object]", given) if isinstance(given, Collection) else (None,)
+        if isinstance(given, str) or not all(isinstance(name, str) for name in several):
+            raise ConfigError(f"the tools of a sub-agent are a collection of names, not {given!r}")
+        return Registry({name: tool for name, tool in self._tools.items() if name in names})
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@ r"""Classes of characters: Rust's, written for Python. A part of `engine.tools.r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,9 +11,13 @@ import attrs
 Ranges = list[tuple[int, int]]
 
 LAST: Final = 0x10FFFF
-# Bytes that are no text, as `surrogateescape` decodes them.
+# What stands for a byte that is no text: as `surrogateescape` decodes it, or a sign of our own (`seen_by_rust`).
 NOT_TEXT: Final = r"\ud800-\udfff"
+BYTES: Final = r"\udc80-\udcff"
+AFTER_WORD: Final = r"\ud880-\ud8bf"
 
+_STRAY: Final = re.compile(r"([^\ud800-\udfff])([\udc80-\udcbf]{1,3})")
+_ENCODED_BYTES: Final = 4
 _SURROGATES: Final = (0xD800, 0xDFFF)
 _LINE_ENDS: Final = ((10, 10), (13, 13))
 _UPPER: Final = (65, 90)
@@ -76,6 +81,25 @@ class CharClass:
         if self.shorthands or any(low <= code <= high for low, high in ranges for code in (0x130, 0x131)):
             return f"(?i:{regex})"
         return rf"(?:[\u0130\u0131]|(?i:{regex}))" if negated else rf"(?![\u0130\u0131])(?i:{regex})"
+
+
+def seen_by_rust(text: str) -> str:
+    r"""Return *text*, which was decoded with `surrogateescape`, as Rust sees it when it looks back for a boundary of a word.
+
+    It goes back over as many as three bytes that go on with a character, to one that
+    begins a character; and takes that for the last one, whether all of them belong to it
+    or not. So stray bytes hide no character before them: here they become other
+    surrogates, which tell whether that is one of a word. (At the beginning of a line
+    ripgrep may or may not see the line end before, according to what it has found so far.)
+    """
+    return _STRAY.sub(_marked, text)
+
+
+def _marked(match: re.Match[str]) -> str:
+    char, stray = match[1], match[2]
+    hidden = _ENCODED_BYTES - len(char.encode())
+    step = 0x400 if re.match(r"\w", char) else 0x300
+    return char + "".join(chr(ord(byte) - step) for byte in stray[:hidden]) + stray[hidden:]
 
 
 def complement(ranges: Sequence[tuple[int, int]]) -> Ranges:

@@ -4,10 +4,10 @@ The syntax is that of Rust's `regex`, matching by lines, `\r\n` as a line end to
 means the same is passed on, what is written differently is rewritten, and what Python
 can't say is refused with a text that names it: an answer is ripgrep's or none.
 
-The text to match was decoded with `surrogateescape`: a byte that is no UTF-8 is a lone
-surrogate, and nothing but the byte itself matches it, as in Rust. `\w`, `\d` and `\b` go
-by Python's tables of Unicode, which differ from Rust's in combining marks and in a few
-numerals.
+The text to match was decoded with `surrogateescape`, and went through `seen_by_rust`: a
+byte that is no UTF-8 is a lone surrogate, and nothing matches it, as in Rust. `\w`, `\d`
+and `\b` go by Python's tables of Unicode, which differ from Rust's in combining marks and
+in a few numerals.
 
 Rejected: trusting to what both have in common. `a++`, `[[a]]`, `\Z`, `$` before a final
 newline are valid in both and mean different things.
@@ -20,17 +20,24 @@ from typing import Final
 
 import attrs
 
-from engine.tools.rust_classes import NOT_TEXT, CharClass
+from engine.tools.rust_classes import AFTER_WORD, BYTES, NOT_TEXT, CharClass
 from engine.tools.rust_reader import NEEDS_RIPGREP, PatternReader
 
 MAX_DEPTH: Final = 100
 MAX_REPEATS: Final = 100_000
 
+_BEHIND: Final = rf"(?<=[\w{AFTER_WORD}])"
+_NOT_BEHIND: Final = rf"(?<![\w{AFTER_WORD}])"
+# Beside what is no text there is neither a half of an edge nor no edge.
+_NEITHER_BEHIND: Final = rf"(?<![\w{AFTER_WORD}{BYTES}])"
+_NEITHER_AHEAD: Final = rf"(?![\w{NOT_TEXT}])"
+_EDGE: Final = rf"(?:{_BEHIND}(?!\w)|{_NOT_BEHIND}(?=\w))"
+_NO_EDGE: Final = rf"(?:{_BEHIND}(?=\w)|{_NEITHER_BEHIND}{_NEITHER_AHEAD})"
 _WORD_EDGES: Final = {
-    "start": r"\b(?=\w)",
-    "end": r"\b(?<=\w)",
-    "start-half": r"(?<!\w)",
-    "end-half": r"(?!\w)",
+    "start": rf"{_NOT_BEHIND}(?=\w)",
+    "end": rf"{_BEHIND}(?!\w)",
+    "start-half": _NEITHER_BEHIND,
+    "end-half": _NEITHER_AHEAD,
 }
 _NOT_BOTH: Final = "look-ahead and look-behind are not supported"
 
@@ -238,10 +245,10 @@ class _Parser(PatternReader):
         if char in "<>":
             return _WORD_EDGES["start" if char == "<" else "end"]
         if char == "B":
-            return rf"(?!\b)(?<![{NOT_TEXT}])(?![{NOT_TEXT}])"  # in Rust it is nowhere beside what is no text
+            return _NO_EDGE
         match = re.compile(r"\{([a-z-]+)\}").match(self.text, self.at)
         if match is None:
-            return r"\b"
+            return _EDGE
         if match[1] not in _WORD_EDGES:
             raise self.error("unrecognized word boundary")
         self.at = match.end()

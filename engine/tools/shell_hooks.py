@@ -27,7 +27,7 @@ from engine.tools.arguments import structure
 from engine.tools.shell_command import ShellHook
 from engine.tools.shell_reply import Point
 
-TIMEOUT: Final = 60.0
+TIMEOUT: Final = 600.0
 # What Claude Code has and this engine has no such point for: loading says so, and goes on.
 ABSENT: Final = frozenset(
     {"ConfigChange", "CwdChanged", "DirectoryAdded", "Elicitation", "ElicitationResult", "FileChanged"}

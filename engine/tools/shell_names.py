@@ -7,11 +7,14 @@ A hook that was written for it looks for `Bash` and `tool_input.file_path`; ours
 from __future__ import annotations
 
 import json
-import posixpath
+import os
 from collections.abc import Mapping
 from typing import Final, cast
 
 import attrs
+
+from engine.errors import ToolError
+from engine.tools.builtin.files import resolve
 
 Json = dict[str, object]
 
@@ -24,19 +27,21 @@ class _Names:
         name: its name.
         also: further names under which a matcher finds it, so that what guards edits guards all of them.
         paths: arguments that name a file, and what they are called; they are sent absolute.
+        others: further arguments that are called otherwise.
         milliseconds: arguments that we count in seconds.
     """
 
     name: str
     also: tuple[str, ...] = ()
     paths: Mapping[str, str] = {}
+    others: Mapping[str, str] = {}
     milliseconds: tuple[str, ...] = ()
 
 
 _FILE: Final = {"path": "file_path"}
 _FOLDER: Final = {"path": "path"}
 _TOOLS: Final[Mapping[str, _Names]] = {
-    "bash": _Names(name="Bash", milliseconds=("timeout",)),
+    "bash": _Names(name="Bash", others={"background": "run_in_background"}, milliseconds=("timeout",)),
     "read": _Names(name="Read", paths=_FILE),
     "write": _Names(name="Write", paths=_FILE),
     "edit": _Names(name="Edit", paths=_FILE),
@@ -45,14 +50,14 @@ _TOOLS: Final[Mapping[str, _Names]] = {
     "list": _Names(name="LS", paths=_FOLDER),
     "glob": _Names(name="Glob", paths=_FOLDER),
     "grep": _Names(name="Grep", paths=_FOLDER),
-    "task": _Names(name="Task", also=("Agent",)),
+    "task": _Names(name="Task", also=("Agent",), others={"agent": "subagent_type"}),
     "web_fetch": _Names(name="WebFetch"),
     "web_search": _Names(name="WebSearch"),
     "todo_write": _Names(name="TodoWrite"),
     "todo_read": _Names(name="TodoRead"),
-    "bash_output": _Names(name="BashOutput"),
-    "bash_stop": _Names(name="KillShell", also=("KillBash",)),
-    "skill": _Names(name="Skill"),
+    "bash_output": _Names(name="BashOutput", others={"name": "bash_id"}),
+    "bash_stop": _Names(name="KillShell", also=("KillBash",), others={"name": "shell_id"}),
+    "skill": _Names(name="Skill", others={"name": "skill"}),
     "question": _Names(name="AskUserQuestion"),
     "plan_exit": _Names(name="ExitPlanMode"),
 }
@@ -71,7 +76,10 @@ def input_of(tool: str, arguments: str, cwd: str) -> Json:
         return told
     for ours, theirs in known.paths.items():
         if isinstance(path := told.pop(ours, None), str):
-            told[theirs] = posixpath.normpath(posixpath.join(cwd, path))
+            told[theirs] = _absolute(cwd, path)
+    for ours, theirs in known.others.items():
+        if ours in told:
+            told[theirs] = told.pop(ours)
     for name in known.milliseconds:
         if isinstance(seconds := told.get(name), (int, float)):
             told[name] = round(seconds * 1_000)
@@ -87,10 +95,26 @@ def arguments_of(tool: str, changed: Json, arguments: str, cwd: str) -> str:
             if theirs in given:
                 path = given.pop(theirs)
                 given[ours] = before.get(ours) if path == sent.get(theirs) else path
+        for ours, theirs in known.others.items():
+            if theirs in given:
+                given[ours] = given.pop(theirs)
         for name in known.milliseconds:
             if isinstance(value := given.get(name), (int, float)):
                 given[name] = before.get(name) if value == sent.get(name) else value / 1_000
     return json.dumps(given, ensure_ascii=False)
+
+
+def _absolute(cwd: str, path: str) -> str:
+    """Return where a tool finds *path*: whoever guards a file must not look at another one."""
+    try:
+        found = resolve(cwd, path)
+    except ToolError:  # no path at all; the call will say so
+        return path
+    plain = os.path.normpath(found)
+    if ".." not in found.parts:
+        return plain
+    real = os.path.realpath(found)  # what is above a link is not what stands before it
+    return plain if os.path.realpath(plain) == real else real
 
 
 def _object(arguments: str) -> Json:

@@ -94,7 +94,6 @@ class Point(Generic[S, D]):
         """Return what a command reads."""
         common: Json = {
             "session_id": subject.session_id,
-            "transcript_path": "",
             "cwd": subject.cwd,
             "permission_mode": "default",
             "hook_event_name": self.event,

@@ -168,7 +168,7 @@ class Spills:
             file.put(whole[start : start + _CHUNK])
         try:
             rest = await to_thread(file.finish)
-        except BaseException:
+        except BaseException:  # a cancel above all: nobody would know of the file that a thread goes on to write
             file.discard()
             raise
         self._store.note_kept()

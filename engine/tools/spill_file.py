@@ -188,7 +188,7 @@ def open_folder(directory: Path, name: str, *, create: bool) -> int:
             raise PermissionError(errno.EACCES, "the folder of kept outputs is somebody else's")
         if create and stat.S_IMODE(state.st_mode) != 0o700:
             os.fchmod(found, 0o700)
-    except BaseException:
+    except BaseException:  # whatever it is, the descriptor is nobody's yet
         os.close(found)
         raise
     return found

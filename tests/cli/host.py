@@ -19,6 +19,13 @@ USAGE = Usage(input=1_000, output=50)
 # Processes of every kind; the token is what tests find them by. {t} comes from the prompt.
 TREE = "trap '' TERM; setsid sleep {t} & nohup sleep {t} >/dev/null 2>&1 & echo ready; sleep {t}; wait"
 
+QUESTIONS = [
+    {"question": "Which colour?", "choices": [{"label": "red", "description": "like a rose"}, {"label": "blue"}]},
+    {"question": "Which ones?\x1b[2J", "choices": [{"label": "a"}, {"label": "b"}, {"label": "c"}], "several": True},
+    {"question": "Which way?", "choices": [{"label": "left"}, {"label": "right"}]},
+    {"question": "Why?"},
+]
+
 Answers = Sequence[Answer | Callable[[ReceivedRequest], Answer]]
 
 
@@ -33,9 +40,8 @@ def scenario(words: list[str]) -> Answers:
                 [*text("I'll run it."), *call("bash", {"command": argument}, id="c1"), *done("calls", usage=USAGE)],
                 end,
             ]
-        case "tree" | "job":
-            answers = _tree(argument) if name == "tree" else _job(argument)
-            return [*answers, end]
+        case "tree" | "job" | "ask":
+            return [*{"tree": _tree, "job": _job, "ask": _ask}[name](argument), end]
         case "write" | "rewrite":
             content = {"path": "a.txt", "content": "one\nTWO\n"}
             read: Answer = [*call("read", {"path": "a.txt"}, id="c0"), *done("calls", usage=USAGE)]
@@ -68,7 +74,7 @@ def scenario(words: list[str]) -> Answers:
             return [[*text(f"no such scenario: {name}"), *done()]]
 
 
-def _tree(sleep: str) -> list[Answer]:
+def _tree(sleep: str) -> Answers:
     return [
         [
             *text("I'll run two."),
@@ -79,7 +85,7 @@ def _tree(sleep: str) -> list[Answer]:
     ]
 
 
-def _job(sleep: str) -> list[Answer]:
+def _job(sleep: str) -> Answers:
     job = {"command": TREE.format(t=sleep), "background": True, "name": "web"}
     return [
         [*call("bash", job, id="c1"), *done("calls", usage=USAGE)],
@@ -87,8 +93,21 @@ def _job(sleep: str) -> list[Answer]:
     ]
 
 
+def _ask(_: str) -> Answers:
+    return [
+        [*call("question", {"questions": QUESTIONS}, id="c1"), *done("calls", usage=USAGE)],
+        lambda request: [*text(_told(request)), *done(usage=USAGE)],
+    ]
+
+
 def _echo(request: ReceivedRequest) -> str:
     return f"{request.json['model']} {request.system}\n{json.dumps(request.json)}"
+
+
+def _told(request: ReceivedRequest) -> str:
+    """What the model was told by the result of its last call."""
+    messages = cast("list[dict[str, Any]]", request.json["messages"])
+    return f"I was told:\n{messages[-1]['content'][0]['content']}"
 
 
 def _unless(word: str, request: ReceivedRequest) -> Answer:

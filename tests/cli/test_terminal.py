@@ -83,6 +83,50 @@ def test_what_was_typed_before_a_question_does_not_answer_it(engine: Start, tmp_
     assert command.wait() == 1
 
 
+WORDS = "your own words, or an empty line for none: "
+
+
+def test_a_tools_questions_are_answered_by_numbers_words_or_not_at_all(engine: Start) -> None:
+    command = engine("run", "ask", terminal=True)
+    command.read_until(f"  a number, {WORDS}")
+    assert "● Which colour?\r\n    1  red: like a rose\r\n    2  blue\r\n" in command.output
+    command.type("2\n")
+    command.read_until(f"  a number or several, {WORDS}")
+    assert "● Which ones?^[[2J\r\n    1  a\r\n" in command.output
+    command.type("3, 1\n")
+    command.read_until("● Which way?")
+    command.read_until(f"  a number, {WORDS}")
+    command.type("neither of them\n")
+    command.read_until("● Why?\r\n  your answer, or an empty line for none: ")
+    command.type("\n")
+    assert command.wait() == 0
+    told = command.output.replace("\r\n", "\n").partition("I was told:\n")[2]
+    assert told.startswith(
+        "Question: Which colour?\nAnswer: blue\n\nQuestion: Which ones?^[[2J\nAnswer: c; a\n\n"
+        "Question: Which way?\nAnswer: neither of them\n\n"
+        "Question: Why?\nAnswer: (no answer: the user declined, or nobody is there to answer)\n"
+    )
+    assert "permission" not in command.output
+
+
+def test_ctrl_c_at_a_tools_question_withdraws_it(engine: Start) -> None:
+    command = engine("run", "ask", terminal=True)
+    command.read_until(WORDS)
+    command.type("\x03")
+    assert command.wait() == 130
+    assert "\r\n  (settled: withdrawn)\r\n" in command.output
+    assert "1 call settled (1 aborted), nothing left running" in command.output
+
+
+def test_ctrl_d_at_a_tools_question_declines_it_and_the_next(engine: Start) -> None:
+    command = engine("run", "ask", terminal=True)
+    command.read_until(WORDS)
+    command.type("\x04")
+    assert command.wait() == 0
+    assert command.output.count("(no answer: the user declined, or nobody is there to answer)") == 4
+    assert command.output.count(WORDS) == 1
+
+
 def test_a_typed_line_steers(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "--yes", "bash until [ -e go ]; do sleep 0.05; done", terminal=True)
     command.read_until("running 0 s")

@@ -230,6 +230,22 @@ async def test_hooks_see_what_the_model_would(spill: Path) -> None:
     assert SPILL.search(text_)
 
 
+@pytest.mark.parametrize("what", ["text", "own", "error"])
+async def test_what_a_hook_puts_in_its_place_is_cut_and_kept_too(spill: Path, what: str) -> None:
+    other = "".join(f"other {n}\n" for n in range(1, 10_001))
+
+    async def put(use: ToolUse) -> ToolDecision:
+        await trio.lowlevel.checkpoint()
+        return ToolDecision(text=other)
+
+    (result,) = await results(
+        spill, ("talk", {"what": what}), tools=[writer("tail"), READ], hooks=Hooks(after_tool=(put,))
+    )
+    assert result.text == cut(other.encode(), 0.0, Rest(spill_id=spill_id(result)))
+    assert fits(result.text)
+    assert other.encode() in kept(spill)
+
+
 # ---- reading it back -------------------------------------------------------------------------------------------------
 
 
@@ -394,5 +410,10 @@ def test_cancelled_at_any_instant() -> None:
         await trio.lowlevel.checkpoint()
         return LONG
 
-    report = cancel_everywhere(tool_scenario(long, {}))
-    assert report.runs > 50
+    async def put(use: ToolUse) -> ToolDecision:
+        await trio.lowlevel.checkpoint()
+        return ToolDecision(text=LONG + LONG)
+
+    for hooks in (Hooks(), Hooks(after_tool=(put,))):
+        report = cancel_everywhere(attrs.evolve(tool_scenario(long, {}), hooks=hooks))
+        assert report.runs > 50

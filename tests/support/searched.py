@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -110,17 +111,22 @@ def read(job: Job, output: bytes) -> tuple[Hit, ...]:
 _names = st.sampled_from(["a", "b", "c.py", "d.txt", ".h", "e e", "é", "f.py.txt", "[x]", "A", "x{y", "n\nn"])
 _line = st.text(st.sampled_from("aab bxA.é1_\r"), max_size=6)
 _lines = st.lists(_line, max_size=5)
+_STRAY = re.compile(rb"(?<=\n)[\x80-\xbf]+")
 _bits = (b"a", b"\xff", b"b\n", b"\xc3", b"\xa9", b"ab\n", b"\0", b"\r", b"\n", b"\xe2\x82", b"\xed\xa0\x80")
 
 
 def contents() -> st.SearchStrategy[bytes]:
-    """Files: with and without a last line end, CRLF, lone CRs, bytes that are no UTF-8, NULs, byte order marks, UTF-16."""
+    """Files: with and without a last line end, CRLF, lone CRs, bytes that are no UTF-8, NULs, byte order marks, UTF-16.
+
+    No line but the first begins with a byte that goes on with a character. Whether there is an edge of a word behind
+    it depends, for ripgrep, on where it has found something before.
+    """
     text = st.text(st.sampled_from("ab\n\r é"), max_size=6)
     return st.one_of(
         _lines.map(lambda lines: "\n".join(lines).encode()),
         _lines.map(lambda lines: "".join(f"{line}\n" for line in lines).encode()),
         _lines.map(lambda lines: "".join(f"{line}\r\n" for line in lines).encode()),
-        st.lists(st.sampled_from(_bits), max_size=8).map(b"".join),
+        st.lists(st.sampled_from(_bits), max_size=8).map(lambda bits: _STRAY.sub(b"", b"".join(bits))),
         text.map(lambda text: b"\xff\xfe" + text.encode("utf-16-le")),
         text.map(lambda text: b"\xfe\xff" + text.encode("utf-16-be")),
         text.map(lambda text: b"\xef\xbb\xbf" + text.encode()),
@@ -236,6 +242,8 @@ _atoms = [
         "[^\\W]",
         "[\\W]",
         "\\b{start}",
+        "\\b{start-half}",
+        "\\B",
         "\\b{end-half}",
         "[]a]",
         "[^]a]",
@@ -273,8 +281,8 @@ def _composed(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 def patterns(*, multiline: bool = False) -> st.SearchStrategy[str]:
-    r"""Regular expressions, most of them right. Of `\B` only those of one line: at the end of a text Rust is of two minds."""
-    more = ["\\n", "\\r?\\n", "\n", "[\\n]", "[^\\n]", "\\s+", "\\r"] if multiline else ["\\B"]
+    """Regular expressions, most of them right."""
+    more = ["\\n", "\\r?\\n", "\n", "[\\n]", "[^\\n]", "\\s+", "\\r"] if multiline else []
     return st.recursive(st.sampled_from([*_atoms, *more]), _composed, max_leaves=6)
 
 

@@ -59,7 +59,7 @@ def test_each_event_is_heard_at_its_points() -> None:
 
 def test_a_command_and_its_options() -> None:
     (hook,) = loaded(one(command="check.sh --quick", timeout=5), "before_tool")
-    assert (hook.argv, hook.timeout, hook.is_heard) == ((SHELL, "-c", "check.sh --quick"), 5, True)
+    assert (hook.argv, hook.timeout, hook.is_heard) == ((SHELL, "-c", "--", "check.sh --quick"), 5, True)
     (hook,) = loaded(one(command="/bin/check", args=["a b", "c"], statusMessage="…", once=True), "before_tool")
     assert (hook.argv, hook.timeout) == (("/bin/check", "a b", "c"), TIMEOUT)
     (hook,) = loaded({"Stop": [{"hooks": [handler() | {"async": True}]}]}, "stop")

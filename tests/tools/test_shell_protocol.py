@@ -144,7 +144,7 @@ TOLD: list[tuple[Point[Any, Any], Any, dict[str, object]]] = [
 
 @pytest.mark.parametrize(("point", "subject", "told"), TOLD, ids=lambda value: getattr(value, "event", ""))
 def test_what_a_command_is_told(point: Point[Any, Any], subject: Any, told: dict[str, object]) -> None:
-    common = {"session_id": "ses", "transcript_path": "", "cwd": "/project", "permission_mode": "default"}
+    common = {"session_id": "ses", "cwd": "/project", "permission_mode": "default"}
     assert json.loads(point.payload(subject)) == common | {"hook_event_name": point.event} | told
 
 

@@ -32,6 +32,8 @@ class Agent:
         system: its system prompt; None: the one of who calls it.
         model: its model; None: the one of who calls it.
         steps: provider requests it may use up; None: as many as who calls it.
+        tools: names of those it has, of the ones that who calls it has; None: all of them, so that it may call others
+            like itself in turn.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Agent:
     system: str | None = None
     model: str | None = None
     steps: int | None = None
+    tools: tuple[str, ...] | None = None
 
     def __attrs_post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -119,7 +122,9 @@ def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = ())
             close = difflib.get_close_matches(args.agent, table.names, n=3, cutoff=0.6) or table.names
             raise ToolError(f"There is no sub-agent named {args.agent[:64]!r}. There is: {', '.join(close) or 'none'}.")
         try:
-            result = await ctx.run_agent(args.prompt, model=agent.model, system=agent.system, steps=agent.steps)
+            result = await ctx.run_agent(
+                args.prompt, model=agent.model, system=agent.system, steps=agent.steps, tools=agent.tools
+            )
         except EngineError as error:
             raise ToolError(f"The sub-agent {agent.name} could not be started: {error}") from error
         return _output(agent, result)

@@ -11,7 +11,7 @@ import trio
 from engine.events import AnswerKind, Choice, SharedContext, TurnResult
 from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
-from engine.tools.context import ToolContext, Words
+from engine.tools.context import Errand, ToolContext, Words
 from engine.tools.jobs import Jobs, TaskFunction
 from engine.tools.spec import Need
 from engine.tools.spill import Spills, SpillStore
@@ -41,7 +41,7 @@ class Listener:
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
         raise AssertionError("no built-in asks in words unless it is its work")
 
-    async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
+    async def run_agent(self, errand: Errand) -> TurnResult:
         raise AssertionError("no built-in runs an agent")
 
 

@@ -14,7 +14,7 @@ from engine.events import Choice, QuestionAnswered, QuestionAsked
 from engine.settings import Settings
 from engine.testing.cancel import cancel_everywhere
 from engine.testing.script import call, done, text
-from engine.testing.world import Scenario
+from engine.testing.world import Scenario, play
 from engine.tools.arguments import parse
 from engine.tools.builtin.plan_exit import MAX_CHARS, PLAN_EXIT, PlanExit, plan_exit
 from engine.tools.builtin.question import MAX_CHARS as MAX_QUESTION_CHARS
@@ -211,8 +211,22 @@ async def test_where_nobody_is_there(autojump_clock: MockClock, tool: Tool, argu
     assert "nobody is there" in settled.settlements[0].text
 
 
+@pytest.mark.parametrize("said", [("red",), (), None], ids=["answered", "declined", "not answered"])
 @pytest.mark.parametrize(("tool", "arguments"), CALLS, ids=["question", "plan_exit"])
-def test_a_cancel_anywhere(tool: Tool, arguments: dict[str, object]) -> None:
+def test_a_cancel_anywhere(tool: Tool, arguments: dict[str, object], said: Sequence[str] | None) -> None:
     script = [[*call(tool.name, arguments, id="1"), *done("calls")]]
-    scenario = Scenario(script=script, tools=(tool,), settings=Settings(question_timeout=3), must_stop=True)
-    assert cancel_everywhere(scenario, ways=("user", "host")).runs > 50
+    scenario = Scenario(
+        script=script, tools=(tool,), settings=Settings(question_timeout=3), say=lambda _: said, must_stop=True
+    )
+    outcomes = [event.outcome for event in play(scenario).seen if isinstance(event, QuestionAnswered)]
+    assert set(outcomes) == {"expired" if said is None else "answered" if said else "declined"}
+    assert cancel_everywhere(scenario, ways=("user", "host", "user_then_host")).runs > 50
+
+
+@pytest.mark.parametrize(
+    ("choices", "answer"), [([{"label": "red"}, {"label": "blue"}], "red"), ([], "yes")], ids=["choices", "words"]
+)
+def test_the_kit_answers_for_the_user(choices: list[object], answer: str) -> None:
+    arguments = {"questions": [{"question": "Which?", "choices": choices}]}
+    scenario = Scenario(script=[[*call("question", arguments, id="1"), *done("calls")]], tools=(QUESTION,))
+    assert [event.answers for event in play(scenario).seen if isinstance(event, QuestionAnswered)] == [(answer,)]

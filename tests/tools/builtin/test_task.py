@@ -21,14 +21,14 @@ from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.testing.world import Scenario
 from engine.tools.arguments import parse
 from engine.tools.builtin.task import MAX_PROMPT_CHARS, Agent, Agents, Task, task_tool
-from engine.tools.context import ToolContext
+from engine.tools.context import Errand, ToolContext
 from engine.tools.spec import Need, Tool, ToolOutput
 from engine.turn import Turn
 from tests.support.needs import need_of
 from tests.support.world import Seen, about, world
 from tests.tools.builtin.conftest import Listener
 
-LOOK = Agent(name="look", description="Looks  for\nthings.", system="You look.", steps=3)
+LOOK = Agent(name="look", description="Looks  for\nthings.", system="You look.", steps=3, tools=("read", "task"))
 WORK = Agent(name="work", model="scripted/model")
 TOOL = task_tool([WORK, LOOK])
 DONE: Answer = [*text("Done."), *done()]
@@ -39,12 +39,10 @@ class Runner(Listener):
     """Runs agents by ending at once, as it is told."""
 
     result: TurnResult | Exception = TurnResult(stop_reason="completed")
-    ran: list[tuple[str, str | None, str | None, int | None]] = attrs.field(
-        factory=list[tuple[str, str | None, str | None, int | None]]
-    )
+    ran: list[Errand] = attrs.field(factory=list[Errand])
 
-    async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
-        self.ran.append((prompt, model, system, steps))
+    async def run_agent(self, errand: Errand) -> TurnResult:
+        self.ran.append(errand)
         if isinstance(self.result, Exception):
             raise self.result
         return self.result
@@ -62,7 +60,7 @@ async def run(
 async def test_what_it_is_told_and_what_it_says(ctx: ToolContext) -> None:
     result = TurnResult(stop_reason="completed", text="Found. \n", steps=2, usage=Usage(input=3, output=4), cost=0.5)
     runner, output = await run(ctx, Task("look", "look there"), result)
-    assert runner.ran == [("look there", None, "You look.", 3)]
+    assert runner.ran == [Errand(prompt="look there", system="You look.", steps=3, tools=("read", "task"))]
     assert (output.text, output.failed) == ("Found.", False)
     assert json.loads(output.metadata) == {
         "summary": "look: completed, 2 steps",
@@ -73,7 +71,7 @@ async def test_what_it_is_told_and_what_it_says(ctx: ToolContext) -> None:
         "cost": 0.5,
     }
     runner, _ = await run(ctx, Task("work", "x"), result)
-    assert runner.ran == [("x", "scripted/model", None, None)]
+    assert runner.ran == [Errand(prompt="x", model="scripted/model")]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""Opening the very file that was judged: by its real path, one folder after the other, following no link.
+
+A real path has no link in it when it is judged. If one is there by the time it is used,
+somebody has put it there meanwhile, and what lies behind it was judged by nobody: so it is
+refused. A folder once opened stays the folder that it is, whatever its name leads to later:
+what is done in it is done through its descriptor.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Final, Self
+
+import attrs
+
+# A folder that may only be passed through need not be readable. (macOS has no such thing, and wants the right to read.)
+_PASS: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Swapped(OSError):
+    """A part of a path has become a link since it was judged."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(errno.ELOOP, f"{name} has become a symbolic link meanwhile, so nothing was done")
+
+
+def open_real(path: str | os.PathLike[str], flags: int) -> int:
+    """Return a descriptor of the file at a real path. It blocks. Raises `OSError`, of it `Swapped` if a link is in the way."""
+    with open_folder(path) as (folder, name):
+        return folder.open(name, flags)
+
+
+@contextmanager
+def open_folder(path: str | os.PathLike[str]) -> Generator[tuple[RealFolder, str]]:
+    """Open the folder that a real path lies in; yield it and the name in it. It blocks. Raises `OSError`."""
+    folder = RealFolder.above(path)
+    try:
+        yield folder, os.path.basename(path) or "."  # noqa: PTH119 - of a str as well
+    finally:
+        folder.close()
+
+
+@attrs.define(eq=False)
+class RealFolder:
+    """An open folder. What is done in it follows no link."""
+
+    _descriptor: int
+    _made: list[tuple[int, str]] = attrs.field(factory=list[tuple[int, str]], init=False)
+
+    @classmethod
+    def above(cls, path: str | os.PathLike[str], *, make: bool = False) -> Self:
+        """Open the folder that a real path lies in, and *make* it, and those above it, where they are missing.
+
+        Raises `OSError`; then none was made.
+        """
+        whole = os.path.abspath(path)  # noqa: PTH100 - it is real: there is nothing that this could get wrong
+        folder = cls(os.open("/", _PASS))
+        try:
+            for name in filter(None, whole.split("/")[:-1]):
+                folder._enter(name, make=make)
+        except BaseException:
+            folder.remove_made()
+            folder.close()
+            raise
+        return folder
+
+    def open(self, name: str, flags: int, mode: int = 0o666) -> int:
+        """Return a descriptor of what has that *name* in it; with `O_CREAT`, the umask counts."""
+        try:
+            return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=self._descriptor)
+        except OSError as error:
+            if error.errno in {errno.ELOOP, errno.ENOTDIR} and self._is_link(name):
+                raise Swapped(name) from error
+            raise
+
+    def state(self, name: str) -> os.stat_result:
+        """Return the state of what has that *name*. Raises `Swapped` for a link."""
+        state = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        if stat.S_ISLNK(state.st_mode):
+            raise Swapped(name)
+        return state
+
+    def has(self, name: str) -> bool:
+        """Tell whether something has that *name*, be it a link."""
+        try:
+            os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def may_write(self, name: str) -> bool:
+        """Tell whether the file of that *name* may be written to."""
+        return os.access(name, os.W_OK, dir_fd=self._descriptor, effective_ids=os.access in os.supports_effective_ids)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file the name *new*, in place of what has it."""
+        os.replace(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def link(self, old: str, new: str) -> None:
+        """Give a file a second name, which nothing has yet."""
+        os.link(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor, follow_symlinks=False)
+
+    def remove(self, name: str) -> None:
+        """Remove the file of that *name*."""
+        os.unlink(name, dir_fd=self._descriptor)
+
+    def remove_made(self) -> None:
+        """Remove the folders that were made on the way to it, as far as they are empty."""
+        for above, name in reversed(self._made):
+            with suppress(OSError):
+                os.rmdir(name, dir_fd=above)
+
+    def close(self) -> None:
+        """Let go of it."""
+        for descriptor in {self._descriptor, *(above for above, _ in self._made)}:
+            os.close(descriptor)
+        self._made.clear()
+
+    def _enter(self, name: str, *, make: bool) -> None:
+        above = self._descriptor
+        try:
+            self._descriptor = self.open(name, _PASS)
+        except FileNotFoundError:
+            if not make:
+                raise
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=above)
+                self._made.append((above, name))
+            self._descriptor = self.open(name, _PASS)
+        if not self._made or self._made[-1][0] != above:
+            os.close(above)
+
+    def _is_link(self, name: str) -> bool:
+        with suppress(OSError):
+            return stat.S_ISLNK(os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_mode)
+        return False

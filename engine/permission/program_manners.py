@@ -1,0 +1,177 @@
+"""The programs whose words a row of the tables can't explain: one function each, by the row's `manner`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from engine.permission.program import Begun, Unknown
+from engine.permission.program_find import follow_fd, follow_find
+from engine.permission.program_options import Used
+from engine.permission.program_record import Program
+from engine.permission.program_study import Study, known, split_assignment
+from engine.permission.scanned import Word
+
+# A name of a file, of which is known only that it is no option.
+NAME: Final = Begun("./")
+_MAX_INPUT: Final = 4_000
+
+
+def follow_shell(study: Study, program: Program) -> None:
+    """Read the words of a shell: a text, a file, or what comes in."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    operands = list(arguments.operands)
+    if operands and known(operands[0]) == "-":
+        operands = operands[1:]
+    names = {used.name for used in arguments.used}
+    shell = study.name
+    if "-c" in names:
+        if operands:
+            study.run_text(operands[0], shell, operands[1:])
+    elif operands and "-s" not in names:
+        study.run_file(operands[0])
+    elif isinstance(study.given.stdin, Unknown):
+        study.give_up("reads commands from standard input")
+    elif study.given.stdin is not None:
+        study.run_text(study.given.stdin, shell, operands)
+
+
+def follow_interpreter(study: Study, program: Program) -> None:
+    """Read the words of an interpreter: inline code, a file, or what comes in."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    roles = {used.option.role for used in arguments.used}
+    if roles & {"code", "stops", "runs", "reading"}:
+        return
+    operands = arguments.operands
+    if operands and known(operands[0]) != "-":
+        study.run_file(operands[0])
+    elif study.given.stdin is not None:
+        study.give_up("reads program text from standard input")
+
+
+def follow_env(study: Study, program: Program) -> None:
+    """Read the words of `env`, `sudo` and their like: options, settings, a command."""
+    words: Sequence[Word] = study.words
+    is_shell = False
+    while True:
+        arguments = study.read_words(program, words)
+        split = next((used for used in arguments.used if used.option.role == "split"), None)
+        study.judge(program, arguments.without("split"))
+        is_shell = is_shell or any(used.name in _SHELL_OPTIONS for used in arguments.used)
+        words = _set_all(study, arguments.operands)
+        if split is None:
+            break
+        inserted = study.split_words(split.value)
+        if inserted is None:
+            return
+        words = [*inserted, *words]
+    if words:
+        study.start(words)
+    elif is_shell and study.name != "env":
+        study.start(["sh"])
+    else:
+        study.reads_only = study.name == "env" and not arguments.used
+
+
+_SHELL_OPTIONS: Final = frozenset({"-s", "--shell", "-i", "--login"})
+
+
+def _set_all(study: Study, words: Sequence[Word]) -> Sequence[Word]:
+    at = 0
+    for at, word in enumerate(words):  # noqa: B007  # read behind the loop
+        text = known(word)
+        if text == "-" and study.name == "env":
+            continue
+        if text is None and isinstance(word, Begun) and "=" in word:
+            study.give_up("sets a variable that is not known")
+        elif text is None or split_assignment(text) is None:
+            break
+        else:
+            study.set_variable(text)
+    else:
+        return ()
+    return words[at:]
+
+
+def follow_xargs(study: Study, program: Program) -> None:
+    """Read the words of `xargs`: a command, to which it adds what it reads."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    own = study.given.stdin
+    reads_file = any(used.name in {"-a", "--arg-file"} for used in arguments.used)
+    added = _added([Unknown()] if reads_file else [own], arguments.used)
+    sign = _replaced(arguments.used)
+    command = list(arguments.operands)
+    if not command:
+        study.reads_only = True
+        return
+    if sign is None:
+        command += added
+    else:
+        whole = NAME if added == [NAME] else None
+        command = [_with_place(word, sign, whole) for word in command]
+    study.start(command, stdin=own if reads_file else None, takes_stdin=False)
+
+
+def _replaced(used: Sequence[Used]) -> str | None:
+    for option in used:
+        if option.name in {"-I", "--replace", "-i", "-J"}:
+            return known(option.value) or "{}"
+    return None
+
+
+def _with_place(word: Word, sign: str, whole: Word) -> Word:
+    if word is None or sign not in word:
+        return word
+    return whole if word == sign else None
+
+
+def _added(sources: Sequence[str | Unknown | None], used: Sequence[Used]) -> list[Word]:
+    """Return the words that xargs reads, as far as they are known."""
+    [source] = sources
+    if source is None:
+        return []
+    if isinstance(source, Unknown):
+        return [NAME] if source.names else [None]
+    if used or len(source) > _MAX_INPUT or any(sign in source for sign in "'\"\\"):
+        return [None]
+    return list(source.split())
+
+
+def follow_ssh(study: Study, program: Program) -> None:
+    """Read the words of `ssh`: options on both sides of a host, then a text for a shell there."""
+    words = study.words
+    host: Word = ""
+    has_host = False
+    while True:
+        arguments = study.read_words(program, words)
+        study.judge(program, arguments)
+        words = arguments.operands
+        if has_host or not words:
+            break
+        host, words, has_host = words[0], words[1:], True
+        if not words or known(words[0]) == "--":
+            words = words[1:]
+            break
+    if has_host and known(host) is None:
+        study.give_up("the host is not known")
+    study.remote = True
+    if words:
+        study.run_joined(words)
+    elif has_host and isinstance(study.given.stdin, Unknown):
+        study.give_up("reads commands from standard input")
+    elif has_host and study.given.stdin is not None:
+        study.run_text(study.given.stdin)
+
+
+MANNERS: Final[Mapping[str, Callable[[Study, Program], None]]] = {
+    "env": follow_env,
+    "fd": follow_fd,
+    "find": follow_find,
+    "interpreter": follow_interpreter,
+    "shell": follow_shell,
+    "ssh": follow_ssh,
+    "xargs": follow_xargs,
+}

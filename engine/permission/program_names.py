@@ -1,0 +1,49 @@
+"""By which names a program may be known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+# Where only the system's administrator puts programs.
+_SYSTEM: Final = frozenset(
+    {
+        "/bin",
+        "/sbin",
+        "/usr/bin",
+        "/usr/sbin",
+        "/usr/local/bin",
+        "/usr/local/sbin",
+        "/opt/homebrew/bin",
+        "/usr/lib/git-core",
+    }
+)
+_VERSION: Final = re.compile(r"[-.]?\d+(?:\.\d+)*[a-z]?$")
+_LOADER: Final = re.compile(r"ld(?:-linux|-musl|64)?[\w.-]*\.so(?:\.\d+)*")
+
+
+def base_name(path: str) -> str:
+    """Return the last part of a program's path."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def is_trusted_place(path: str) -> bool:
+    """Tell whether what is called so is what the name says: it is searched for in PATH, or is the system's own."""
+    folder, slash, _ = path.rpartition("/")
+    return not slash or folder in _SYSTEM
+
+
+def names_for(name: str) -> Iterator[str]:
+    """Yield the names under which to look for a program: its own, without `.exe`, without a version."""
+    yield name
+    plain = name.lower().removesuffix(".exe")
+    if plain != name:
+        yield plain
+    if _LOADER.fullmatch(plain):
+        yield "ld.so"
+    short = _VERSION.sub("", plain)
+    if short not in {plain, ""}:
+        yield short
+    if plain.startswith("git-"):
+        yield "git-"

@@ -1,0 +1,250 @@
+"""How programs write their options, and what each of these does: the notation of the tables, and its reader.
+
+A table names options in a notation of its own, separated by blanks:
+
+    -abc            three options of one letter, without a value
+    -v|--verbose    two spellings of one option
+    -o|--output=writes      it takes a value, which has a role; `=` alone: the value does nothing
+    --color?        it may have a value, which is written to it: `--color=auto`, `-i.bak`
+    --delete!changes        it takes no value, and has a role itself
+
+Single-dash options of several letters (`-name`, of programs that have those) are written as
+they are, in programs whose `dashes` is "single".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, get_args
+
+import attrs
+
+from engine.permission.program import Begun
+from engine.permission.scanned import Word
+
+# What a value, or an operand, is to the program:
+#   plain     nothing that matters
+#   reads, writes, edits    a path that is read, written, or read and then written
+#   folder    where it works from now on, and what it starts
+#   shell     a text for a shell
+#   command   a command, its words parted by blanks, without a shell
+#   program   the name of a program
+#   runs      a file whose text it runs
+#   code      program text, or anything else that makes it impossible to tell what it does
+#   sets      NAME=VALUE, for the environment
+#   split     words to be put in its place, as `env -S` does
+#   changes   harmless, but no longer just reading
+#   reading   what makes reading of a program that otherwise may change something
+#   stops     its value does nothing, and all words behind it are operands, as of `python -m NAME`
+Role = Literal[
+    "plain",
+    "reads",
+    "writes",
+    "edits",
+    "folder",
+    "shell",
+    "command",
+    "program",
+    "runs",
+    "code",
+    "sets",
+    "split",
+    "changes",
+    "reading",
+    "stops",
+]
+ROLES: Final[frozenset[str]] = frozenset(get_args(Role))
+# Of these an unknown word must not be one.
+EXECUTING: Final[frozenset[Role]] = frozenset({"shell", "command", "program", "runs", "code", "sets", "split"})
+
+Takes = Literal["nothing", "value", "attached"]
+_ENTRY: Final = re.compile(r"(?P<names>[^=?!\s]+?)(?:(?P<sign>[=?!])(?P<role>[a-z]*))?")
+_SIGNS: Final[Mapping[str, Takes]] = {"=": "value", "?": "attached", "!": "nothing"}
+
+
+@attrs.frozen
+class Option:
+    """An option: whether it takes a value, and what that, or the option itself, does."""
+
+    takes: Takes = "nothing"
+    role: Role = "plain"
+
+
+def read_options(notation: str, *, single: bool = False) -> dict[str, Option]:
+    """Return the options of a notation by their spellings.
+
+    Raises:
+        ValueError: it is written wrongly.
+    """
+    found: dict[str, Option] = {}
+    for entry in notation.split():
+        parts = _ENTRY.fullmatch(entry)
+        role = (parts["role"] if parts is not None else None) or "plain"
+        if parts is None or role not in ROLES:
+            raise ValueError(f"an option is written `-x`, `-x|--long=role` or the like, not {entry!r}")
+        option = Option(_SIGNS.get(parts["sign"] or "!", "nothing"), _role(role))
+        for spelling in _spellings(parts["names"], single=single):
+            if found.setdefault(spelling, option) != option:
+                raise ValueError(f"the option {spelling} has two meanings")
+    return found
+
+
+def _role(text: str) -> Role:
+    for role in get_args(Role):
+        if role == text:
+            return role  # type: ignore[no-any-return]  # get_args does not know what it is of
+    raise ValueError(text)
+
+
+def _spellings(names: str, *, single: bool) -> Iterator[str]:
+    for name in names.split("|"):
+        if name in {"", "-", "--"} or name[0] not in "-+":
+            raise ValueError(f"an option begins with a dash, unlike {name!r}")
+        if single or name.startswith(("--", "+")):
+            yield name
+        else:
+            yield from (f"-{letter}" for letter in name[1:])
+
+
+@attrs.frozen
+class Used:
+    """An option as it was used: its spelling, what it is, and its value (None where that is not known)."""
+
+    name: str
+    option: Option
+    value: Word = None
+
+
+@attrs.frozen(kw_only=True)
+class Arguments:
+    """The words behind a program's name, understood.
+
+    Attributes:
+        used: its options.
+        operands: its other words.
+        is_uncertain: among those that were taken for operands is an unknown one that may be an option.
+        unknown: an option that the table doesn't have.
+    """
+
+    used: Sequence[Used]
+    operands: Sequence[Word]
+    is_uncertain: bool
+    unknown: str
+
+    def without(self, role: Role) -> Arguments:
+        """Return all of it but the options of a role."""
+        return attrs.evolve(self, used=[used for used in self.used if used.option.role != role])
+
+
+@attrs.define(eq=False)
+class Reader:
+    """Reads words as options and operands, one after the other.
+
+    Attributes:
+        options: those there are.
+        permutes: options may stand behind operands.
+        single: one dash begins names of several letters, and there are no clusters.
+    """
+
+    options: Mapping[str, Option]
+    permutes: bool
+    single: bool
+    used: list[Used] = attrs.field(factory=list[Used], init=False)
+    operands: list[Word] = attrs.field(factory=list[Word], init=False)
+    is_uncertain: bool = attrs.field(default=False, init=False)
+    unknown: str = attrs.field(default="", init=False)
+    _words: Sequence[Word] = attrs.field(default=(), init=False)
+    _at: int = attrs.field(default=0, init=False)
+
+    def read(self, words: Sequence[Word]) -> Arguments:
+        """Return what the words are."""
+        self._words = words
+        while self._at < len(words):
+            word = words[self._at]
+            self._at += 1
+            before = self.unknown
+            if word == "--" and not isinstance(word, Begun):
+                # Behind an option that is not known, this may as well be its value.
+                self.operands += words[self._at :]
+                self.is_uncertain = self.is_uncertain or bool(before)
+                break
+            if _may_be_option(word):
+                self.is_uncertain = True
+            elif word is not None and len(word) > 1 and word[0] in "-+" and self._take(word):
+                if self.used and self.used[-1].option.role == "stops":
+                    self.operands += words[self._at :]
+                    break
+                continue
+            self.operands.append(word)
+            if not self.permutes:
+                self.operands += words[self._at :]
+                break
+        return Arguments(used=self.used, operands=self.operands, is_uncertain=self.is_uncertain, unknown=self.unknown)
+
+    def _take(self, word: str) -> bool:
+        """Read an option; return whether it is one."""
+        if word[0] == "+":
+            return self._take_long(word) if any(name[0] == "+" for name in self.options) else False
+        if word.startswith("--") or self.single:
+            return self._take_long(word)
+        self._take_cluster(word)
+        return True
+
+    def _take_long(self, word: str) -> bool:
+        name, sign, value = word.partition("=")
+        option = self.options.get(name) or self._abbreviated(name)
+        if option is None and self.single and word in self.options:
+            name, sign, option = word, "", self.options[word]
+        if option is None:
+            if word[0] == "+":
+                return False
+            self.unknown = self.unknown or name
+        elif sign:
+            self.used.append(Used(name, option, value))
+        elif option.takes == "value":
+            self.used.append(Used(name, option, self._next()))
+        else:
+            self.used.append(Used(name, option, ""))
+        return True
+
+    def _abbreviated(self, name: str) -> Option | None:
+        """Return the option that a name shortens; of several the worst."""
+        if self.single:
+            return self.options.get(name[1:]) if name.startswith("--") else None
+        if len(name) < 3 or name[0] == "+":
+            return None
+        found = [option for spelling, option in self.options.items() if spelling.startswith(name)]
+        return max(found, key=_badness, default=None)
+
+    def _take_cluster(self, word: str) -> None:
+        for at, letter in enumerate(word[1:], start=1):
+            option = self.options.get(f"-{letter}")
+            if option is None:
+                if not letter.isdigit() or "-0" not in self.options:
+                    self.unknown = self.unknown or f"-{letter}"
+                continue
+            rest = word[at + 1 :]
+            if option.takes == "nothing":
+                self.used.append(Used(f"-{letter}", option, ""))
+                continue
+            value: Word = rest
+            if option.takes == "value" and not rest:
+                value = self._next()
+            self.used.append(Used(f"-{letter}", option, value))
+            return
+
+    def _next(self) -> Word:
+        """Return the next word as a value."""
+        if self._at >= len(self._words):
+            return ""
+        self._at += 1
+        return self._words[self._at - 1]
+
+
+def _may_be_option(word: Word) -> bool:
+    return word is None or (isinstance(word, Begun) and (word == "" or word[0] in "-+"))
+
+
+def _badness(option: Option) -> tuple[bool, bool, bool]:
+    return option.role in EXECUTING, option.role in {"writes", "edits", "changes"}, option.takes == "value"

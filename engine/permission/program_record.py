@@ -1,0 +1,118 @@
+"""What is known of a program, as a value: a row of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, get_args
+
+import attrs
+
+from engine.permission.program_options import EXECUTING, ROLES, Option, Role, read_options
+
+# How a program reads its words where the table's notation is not enough: see `programs`.
+Manner = Literal[
+    "",
+    "awk",
+    "busybox",
+    "dd",
+    "env",
+    "exec_in",
+    "find",
+    "fd",
+    "git",
+    "interpreter",
+    "make",
+    "parallel",
+    "sed",
+    "shell",
+    "sqlite",
+    "ssh",
+    "tar",
+    "xargs",
+]
+MANNERS: Final[frozenset[str]] = frozenset(get_args(Manner))
+# What the words behind the operands are: nothing special, a command to start, a text for a shell,
+# or `-c TEXT` else a command.
+Tail = Literal["", "command", "shell", "either"]
+TAILS: Final[frozenset[str]] = frozenset(get_args(Tail))
+# With which words a program only reads: never; with any, but for options and operands that do more; only
+# with options that the table has.
+Reading = Literal["never", "free", "known", "asked"]
+READINGS: Final[frozenset[str]] = frozenset(get_args(Reading))
+
+
+def _no_commands() -> dict[str, Program]:
+    return {}
+
+
+@attrs.frozen(kw_only=True)
+class Program:
+    """A program, or a command of one.
+
+    Attributes:
+        options: in the notation of `program_options`.
+        operands: the roles of its operands, parted by blanks; one with a `*` stands for any number, one with a
+            `?` may be missing; those left over are plain.
+        without_first: options beside which the first operand is missing, as the pattern beside `grep -e`.
+        strict: an option that the table doesn't have makes it opaque.
+        permutes: options may stand behind operands.
+        dashes: "single" where one dash begins an option of several letters.
+        tail: what the words behind the operands are.
+        shell: the shell that reads a text of its.
+        remote: what it starts runs on another machine or in a container.
+        reading: whether it only reads.
+        commands: its sub-commands.
+        manner: which code reads its words, where this table can't say it all.
+        prints_names: whether all that it prints is names of files.
+        opaque: why nobody can tell what it does, whatever its words are.
+    """
+
+    options: str = ""
+    operands: str = ""
+    without_first: str = ""
+    strict: bool = False
+    permutes: bool = True
+    dashes: Literal["double", "single"] = "double"
+    tail: Tail = ""
+    shell: str = "sh"
+    remote: bool = False
+    reading: Reading = "never"
+    commands: Mapping[str, Program] = attrs.field(factory=_no_commands)
+    manner: Manner = ""
+    prints_names: bool = False
+    opaque: str = ""
+    table: Mapping[str, Option] = attrs.field(init=False, eq=False, repr=False)
+    is_guarded: bool = attrs.field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        table = read_options(self.options, single=self.dashes == "single")
+        object.__setattr__(self, "table", table)
+        object.__setattr__(self, "is_guarded", any(option.role in EXECUTING for option in table.values()))
+        for word in self.operands.split():
+            if word.rstrip("*?") not in ROLES:
+                raise ValueError(f"{word!r} is no role of an operand")
+        for name in self.without_first.split():
+            if name not in table:
+                raise ValueError(f"the option {name} is not among the options")
+
+    def roles_of(self, count: int) -> list[Role]:
+        """Return the roles of that many operands."""
+        return list(_shared_out(self.operands.split(), count))
+
+
+def _shared_out(roles: list[str], count: int) -> list[Role]:
+    fixed = [role for role in roles if role[-1] not in "*?"]
+    spare = max(count - len(fixed), 0)
+    found: list[Role] = []
+    for role in roles:
+        name: Role = role.rstrip("*?")  # type: ignore[assignment]  # checked when the row was made
+        if role.endswith("*"):
+            found += [name] * spare
+            spare = 0
+        elif role.endswith("?"):
+            if spare:
+                found.append(name)
+                spare -= 1
+        else:
+            found.append(name)
+    return (found + ["plain"] * spare)[:count]

@@ -1,0 +1,312 @@
+"""What becomes known of a program while its words are read, and the reading by a row of the tables."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from engine.permission.program import Begun, Given, Meaning, ShellText, Started, Stdin, Touched, Unknown
+from engine.permission.program_options import EXECUTING, Arguments, Reader, Role, Used
+from engine.permission.program_record import Program
+from engine.permission.program_variables import is_dangerous_setting
+from engine.permission.scanned import Access, Word
+
+_ASSIGNMENT: Final = re.compile(r"(?P<name>[^=]*)=(?P<value>.*)", re.DOTALL)
+# A command whose words are parted by blanks, without anything that a program, or a shell, might read otherwise.
+_PLAIN_WORDS: Final = re.compile(r"[\w ./:=,@%+~-]*", re.ASCII)
+
+
+def known(word: Word) -> str | None:
+    """Return a word if all of it is known."""
+    return None if word is None or isinstance(word, Begun) else word
+
+
+def split_assignment(text: str) -> tuple[str, str] | None:
+    """Return the parts of NAME=VALUE."""
+    found = _ASSIGNMENT.fullmatch(text)
+    return (found["name"], found["value"]) if found is not None else None
+
+
+@attrs.define(eq=False)
+class Study:
+    """What is found out about a program that is about to be started.
+
+    Attributes:
+        given: how it is started.
+        name: the name that it is known by, with its sub-commands.
+        words: its words behind the name, or those of its sub-command.
+    """
+
+    given: Given
+    name: str
+    words: Sequence[Word]
+    remote: bool = False
+    cwd: str | None = attrs.field(init=False)
+    folder: Word = attrs.field(default="", init=False)
+    starts: list[Started | ShellText] = attrs.field(factory=list[Started | ShellText], init=False)
+    touches: list[Touched] = attrs.field(factory=list[Touched], init=False)
+    runs: list[Word] = attrs.field(factory=list[Word], init=False)
+    reason: str = attrs.field(default="", init=False)
+    changes: bool = attrs.field(default=False, init=False)
+    reads_only: bool = attrs.field(default=False, init=False)
+    prints_names: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.cwd = self.given.cwd
+
+    # ---- what is found out ----
+
+    def meaning(self) -> Meaning:
+        """Return what was found out."""
+        reads_only = self.reads_only and not (self.changes or self.reason or self.starts or self.runs)
+        writes = any(touched.access == "write" for touched in self.touches)
+        return Meaning(
+            starts=tuple(self.starts),
+            touches=tuple(self.touches),
+            opaque=self.reason,
+            reads_only=reads_only and not writes,
+            runs=tuple(self.runs),
+            prints_names=self.prints_names,
+        )
+
+    def give_up(self, why: str) -> None:
+        """Remember why nobody can tell what it does; the first reason stays."""
+        self.reason = self.reason or f"{self.name}: {why}"
+
+    def touch(self, path: Word, access: Access) -> None:
+        """Remember a file."""
+        if self.remote:
+            return
+        self.touches.append(Touched(path=self._inside(path), access=access))
+
+    def _inside(self, path: Word) -> Word:
+        path = known(path)
+        if path is None or path.startswith("/") or self.folder == "":
+            return path
+        return None if self.folder is None else f"{self.folder.rstrip('/') or '/'}/{path}"
+
+    def enter(self, folder: Word) -> None:
+        """Work in another folder from now on."""
+        folder = known(folder)
+        self.folder = self._inside(folder)
+        if folder is None or (self.cwd is None and not folder.startswith("/")):
+            self.cwd = None
+        elif folder.startswith("/"):
+            self.cwd = folder
+        elif folder:
+            self.cwd = f"{(self.cwd or '').rstrip('/')}/{folder}"
+
+    def set_variable(self, setting: Word) -> None:
+        """Set a variable for what is started."""
+        text = known(setting)
+        parts = split_assignment(text) if text is not None else None
+        if parts is None:
+            if text is not None and isinstance(text, str) and text and "=" not in text:
+                return  # Only named: passed on, or removed.
+            self.give_up("sets a variable that is not known")
+        elif is_dangerous_setting(*parts):
+            self.give_up(f"sets {parts[0]}, which may make programs run other code")
+
+    def start(self, words: Sequence[Word], *, stdin: Stdin = None, takes_stdin: bool = True) -> None:
+        """Start a command."""
+        if not words:
+            return
+        if known(words[0]) is None:
+            self.give_up("starts a command that is not known")
+            return
+        fed = self.given.stdin if takes_stdin else stdin
+        self.starts.append(Started(argv=tuple(words), cwd=self._start_cwd(), remote=self.remote, stdin=fed))
+
+    def _start_cwd(self) -> str | None:
+        return None if self.remote else self.cwd
+
+    def run_text(self, text: Word, shell: str = "sh", arguments: Sequence[Word] = ()) -> None:
+        """Have a shell read a text."""
+        text = known(text)
+        if text is None:
+            self.give_up("a shell reads a text that is not known")
+            return
+        whole = tuple(known(argument) for argument in arguments)
+        self.starts.append(
+            ShellText(text=text, shell=shell, arguments=whole, cwd=self._start_cwd(), remote=self.remote)
+        )
+
+    def run_joined(self, words: Sequence[Word], shell: str = "sh") -> None:
+        """Have a shell read words joined by blanks."""
+        texts = [known(word) for word in words]
+        whole = [text for text in texts if text is not None]
+        if not texts:
+            return
+        self.run_text(" ".join(whole) if len(whole) == len(texts) else None, shell)
+
+    def run_words(self, value: Word) -> None:
+        """Start a command whose words are parted by blanks."""
+        text = known(value)
+        if text is None or not _PLAIN_WORDS.fullmatch(text):
+            self.give_up("starts a command that is not plainly written")
+        elif text.strip():
+            self.start(text.split())
+
+    def split_words(self, value: Word) -> list[Word] | None:
+        """Return the words that a text is split into; None where that is not certain."""
+        text = known(value)
+        if text is None or any(sign in text for sign in "\\$#`"):
+            self.give_up("splits a text into words that are not known")
+            return None
+        try:
+            return list(shlex.split(text))
+        except ValueError:
+            self.give_up("splits a text with an open quote")
+            return None
+
+    # ---- reading by a row ----
+
+    def follow(self, program: Program, manners: Mapping[str, Callable[[Study, Program], None]]) -> None:
+        """Read the words by a row of the tables."""
+        while True:
+            if program.opaque:
+                self.give_up(program.opaque)
+            if program.manner:
+                manners[program.manner](self, program)
+                return
+            if not program.commands:
+                break
+            arguments = self.read(program, permutes=False)
+            self.judge(program, arguments)
+            below = self.descend(program, arguments)
+            if below is None:
+                return
+            program = below
+        arguments = self.read(program)
+        self.judge(program, arguments)
+        self.finish(program, arguments.operands)
+
+    def descend(self, program: Program, arguments: Arguments) -> Program | None:
+        """Return the row of the sub-command that the operands begin with, and go on with its words."""
+        if not arguments.operands:
+            self.reads_only = self.reads_only or program.reading == "free"
+            return None
+        name = known(arguments.operands[0])
+        self.words = arguments.operands[1:]
+        if name is None:
+            if any(_is_dangerous(below) for below in program.commands.values()):
+                self.give_up("its sub-command is not known")
+            return None
+        below = program.commands.get(name)
+        if below is not None:
+            self.name = f"{self.name} {name}"
+        return below
+
+    def read(self, program: Program, *, permutes: bool | None = None) -> Arguments:
+        """Part the words into options and operands."""
+        return self.read_words(program, self.words, permutes=permutes)
+
+    def read_words(self, program: Program, words: Sequence[Word], *, permutes: bool | None = None) -> Arguments:
+        """Part words into options and operands."""
+        moves = program.permutes if permutes is None else permutes
+        return Reader(program.table, moves, program.dashes == "single").read(words)
+
+    def judge(self, program: Program, arguments: Arguments) -> None:
+        """Remember what the options do."""
+        if arguments.unknown and program.strict:
+            self.give_up(f"its option {arguments.unknown} is not known")
+        if arguments.is_uncertain and (program.is_guarded or program.strict):
+            self.give_up("one of its words is not known, and may be an option that executes something")
+        for used in arguments.used:
+            self.apply(used, program)
+        if program.reading == "asked":
+            self.reads_only = any(used.option.role == "reading" for used in arguments.used) and not arguments.operands
+        else:
+            self.reads_only = program.reading == "free" or (program.reading == "known" and not arguments.unknown)
+        if arguments.is_uncertain and any(
+            option.role in {"writes", "edits", "changes"} for option in program.table.values()
+        ):
+            self.changes = True
+        self.prints_names = program.prints_names
+
+    def apply(self, used: Used, program: Program) -> None:
+        """Remember what an option does."""
+        if used.option.takes == "attached" and used.value == "" and used.option.role not in {"changes", "code"}:
+            return
+        self.play(used.option.role, used.value, program, f"its option {used.name}")
+
+    def play(self, role: Role, value: Word, program: Program, what: str) -> None:
+        """Remember what a value, or an operand, does."""
+        match role:
+            case "plain" | "reading" | "stops":
+                pass
+            case "reads":
+                if value != "-":
+                    self.touch(value, "read")
+            case "writes":
+                if value != "-":
+                    self.touch(value, "write")
+            case "edits":
+                self.touch(value, "read")
+                self.touch(value, "write")
+            case "folder":
+                self.enter(value)
+            case "shell":
+                self.run_text(value, program.shell)
+            case "command":
+                self.run_words(value)
+            case "program":
+                self.start([value])
+            case "runs":
+                self.run_file(value)
+            case "code":
+                self.give_up(f"{what} may execute anything")
+            case "sets":
+                self.set_variable(value)
+            case "split":
+                self.give_up(f"{what} is not understood")
+            case "changes":
+                self.changes = True
+
+    def run_file(self, path: Word) -> None:
+        """Run the text of a file."""
+        text = known(path)
+        if text is None or text.startswith(("/dev/", "/proc/")):
+            self.give_up("runs a program text that is not known")
+            return
+        self.runs.append(self._inside(text))
+        self.touch(text, "read")
+
+    def finish(self, program: Program, operands: Sequence[Word]) -> None:
+        """Remember what the operands do, and start what stands behind them."""
+        roles = program.operands.split()
+        if program.tail:
+            count = len(roles)
+            for role, operand in zip(program.roles_of(count), operands, strict=False):
+                self.play(role, operand, program, "its operand")
+            self._start_tail(program, operands[count:])
+            return
+        for role, operand in zip(program.roles_of(len(operands)), operands, strict=True):
+            self.play(role, operand, program, "its operand")
+
+    def _start_tail(self, program: Program, words: Sequence[Word]) -> None:
+        self.remote = self.remote or program.remote
+        if program.tail == "shell":
+            self.run_joined(words, program.shell)
+        elif program.tail == "either" and words and known(words[0]) in {"-c", "--command"}:
+            self.run_text(words[1] if len(words) > 1 else "", program.shell)
+        else:
+            self.start(words)
+
+
+def _is_dangerous(program: Program) -> bool:
+    return bool(program.is_guarded or program.tail or program.manner or program.opaque)
+
+
+def reads_unknown(stdin: Stdin) -> bool:
+    """Tell whether something is read from standard input that nobody knows."""
+    return isinstance(stdin, Unknown)
+
+
+def executes(role: Role) -> bool:
+    """Tell whether a value with this role executes something."""
+    return role in EXECUTING
