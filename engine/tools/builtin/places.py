@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from engine.errors import ToolError
-from engine.tools.builtin.files import check_regular, looks_binary, pattern_of, renamed_errors, resolve, visible_name
+from engine.tools.builtin.files import check_regular, looks_binary, pattern_of_real, renamed_errors, resolve, visible_name
 from engine.tools.globs import GlobError, alternatives, escaped, glob_regex, is_magic
 from engine.tools.spec import Need
 from engine.tools.walk import is_in_repository
@@ -91,8 +91,14 @@ def _relative(cwd: str, path: Path) -> str:
 
 def read_need(cwd: str, path: Path) -> Need:
     """Return the right to look into *path*: by the name that it was called, and by its real one if that is another."""
-    real = pattern_of(cwd, path)
-    return Need(permission="read", patterns=tuple(dict.fromkeys((shown_path(cwd, path), real))), offers=(real,))
+    whole = os.path.realpath(path)  # once: what is judged is what may be read
+    real = pattern_of_real(cwd, whole)
+    return Need(
+        permission="read",
+        patterns=tuple(dict.fromkeys((shown_path(cwd, path), real))),
+        offers=(real,),
+        paths=(whole,),
+    )
 
 
 def folder_at(cwd: str, path: str) -> Place:
