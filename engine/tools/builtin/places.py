@@ -14,7 +14,14 @@ from typing import Final
 import attrs
 
 from engine.errors import ToolError
-from engine.tools.builtin.files import check_regular, looks_binary, pattern_of_real, renamed_errors, resolve, visible_name
+from engine.tools.builtin.files import (
+    check_regular,
+    looks_binary,
+    pattern_of_real,
+    renamed_errors,
+    resolve,
+    visible_name,
+)
 from engine.tools.globs import GlobError, alternatives, escaped, glob_regex, is_magic
 from engine.tools.spec import Need
 from engine.tools.walk import is_in_repository
