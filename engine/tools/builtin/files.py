@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from engine.errors import ToolError
-from engine.permission.opening import open_folder
+from engine.permission.opening import RealFolder, open_folder
 
 MAX_TEXT_BYTES: Final = 20_000_000
 BOM: Final = b"\xef\xbb\xbf"
@@ -132,15 +132,20 @@ def read_text(shown: str, path: Path) -> TextFile:
     return decoded(shown, read_data(shown, path))
 
 
-def read_data(shown: str, path: Path) -> bytes:
-    """Return the whole file at a real path, if it is of a reasonable size. Raises `ToolError`."""
+def read_data(shown: str, path: Path, *, most: int | None = MAX_TEXT_BYTES) -> bytes:
+    """Return the whole file at a real path, if it has at *most* so many bytes. Raises `ToolError`."""
     with renamed_errors(shown, path), open_folder(path) as (folder, name):
-        regular(shown, folder.state(name))
-        with os.fdopen(folder.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
-            size = regular(shown, os.fstat(file.fileno())).st_size
-            if size > MAX_TEXT_BYTES:
-                raise ToolError(f"{shown} has {size:,} bytes; the limit of this tool is {MAX_TEXT_BYTES:,}. Use bash.")
-            return file.read()
+        return read_in(shown, folder, name, most=most)
+
+
+def read_in(shown: str, folder: RealFolder, name: str, *, most: int | None = None) -> bytes:
+    """Return the whole file of that *name* in *folder*. Raises `OSError`, and `ToolError` for one that is too large."""
+    regular(shown, folder.state(name))
+    with os.fdopen(folder.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
+        size = regular(shown, os.fstat(file.fileno())).st_size
+        if most is not None and size > most:
+            raise ToolError(f"{shown} has {size:,} bytes; the limit of this tool is {most:,}. Use bash.")
+        return file.read()
 
 
 def decoded(shown: str, data: bytes) -> TextFile:
