@@ -1,7 +1,6 @@
 """The rules of one ignore file. That a walk asks them as ripgrep does is for test_pure_search.py to say."""
 
 import time
-import tracemalloc
 
 import pytest
 
@@ -79,14 +78,8 @@ def test_a_hostile_file_is_bounded() -> None:
     """Ten bytes in braces stand for a thousand patterns; and rules may be many: those that are too much don't count."""
     rules = b"\n".join([b"a", b"{" + b"," * 999 + b"}" + b"?" * 2_900, b"*b", *(b"*c%d" % n for n in range(200_000))])
     began = time.process_time()
-    tracemalloc.start()
-    try:
-        parsed = Rules.parse(rules)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    parsed = Rules.parse(rules)
     assert parsed is not None
-    assert time.process_time() - began < 15
-    assert peak < 100_000_000
+    assert time.process_time() - began < 10
     names = (b"a", b"ab", b"xc0", b"xc199999", b"z")
     assert [parsed.verdict(name, name, is_folder=False) for name in names] == [True, True, True, None, None]
