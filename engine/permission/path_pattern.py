@@ -35,7 +35,7 @@ _FOLDERS: Final = "**"
 _PIECE: Final = re.compile(r"\[[!^]?+.[^\]]*\]|\\?.", re.DOTALL)
 _CLASS_WITH_SLASH: Final = re.compile(r"(?:\\.|[^\[\\]|\[[!^]?+[^/][^\]/]*\])*+\[[^\]]*/", re.DOTALL)
 # What a path that was resolved does not have.
-_UNRESOLVED: Final = re.compile(rf"{UNKNOWN}|//|(?:^|/)\.\.(?:/|\Z)|/\.(?:/|\Z)|^\./|\A\Z", re.DOTALL)
+_UNRESOLVED: Final = re.compile(rf"{UNKNOWN}|//|(?:^|/)\.\.(?:/|\Z)|/\.(?:/|\Z)|^\./|./\Z|\A\Z", re.DOTALL)
 
 # Where a pattern holds: for every path, for a name at any depth, for a path of the machine.
 Reach = Literal["every", "name", "path"]

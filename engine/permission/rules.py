@@ -300,15 +300,17 @@ class Ruleset:
         return found
 
     def _made(self, permission: str) -> _Book:
-        holding: list[tuple[LayerName, Rule]]
-        holding = [(layer, rule) for layer, rule in self._entries if holds_for(rule.permission, permission)]
-        if base_of(permission) not in PATH_PERMISSIONS:
-            wildcards = [self._wildcard(rule.pattern) for _, rule in holding]
-            entries = [_Entry(rule, layer, own) for (layer, rule), own in zip(holding, wildcards, strict=True)]
-            return _Book(entries, CommandIndex(wildcards))
-        paths = [(layer, rule, own) for layer, rule in holding if (own := self._path(rule.pattern)) is not None]
-        entries = [_Entry(rule, layer, own) for layer, rule, own in paths]
-        return _Book(entries, PathIndex([own for _, _, own in paths], self.project))
+        is_path = base_of(permission) in PATH_PERMISSIONS
+        entries: list[_Entry] = []
+        for layer, rule in self._entries:
+            if holds_for(rule.permission, permission):
+                pattern = self._path(rule.pattern) if is_path else self._wildcard(rule.pattern)
+                if pattern is not None:
+                    entries.append(_Entry(rule, layer, pattern))
+        if is_path:
+            paths = [entry.pattern for entry in entries if isinstance(entry.pattern, PathPattern)]
+            return _Book(entries, PathIndex(paths, self.project))
+        return _Book(entries, CommandIndex([entry.pattern for entry in entries if isinstance(entry.pattern, Wildcard)]))
 
     def _wildcard(self, pattern: str) -> Wildcard:
         if pattern not in self._wildcards:
