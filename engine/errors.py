@@ -171,5 +171,41 @@ class JournalCorrupt(SessionError):
     """Stored events don't follow one another."""
 
 
+class SessionElsewhere(SessionError):
+    """Another engine has the session open: watch it here, or prompt it there; once that engine is gone, open it again.
+
+    Attributes:
+        session_id: which session.
+        host: the name of the machine on which that engine runs.
+        pid: the number of its process there.
+        until: when its hold expires unless it is renewed, in seconds since the epoch.
+    """
+
+    def __init__(self, session_id: str, *, host: str, pid: int, until: float) -> None:
+        super().__init__(
+            f"session {session_id} is open in another engine (process {pid} on {host}): watch it here, or prompt it there"
+        )
+        self.session_id = session_id
+        self.host = host
+        self.pid = pid
+        self.until = until
+
+
 class StoreError(EngineError):
     """The store could not write or read."""
+
+
+class StoreCorrupt(StoreError):
+    """The store's file is damaged: what can be read of it can be exported into a new one."""
+
+
+class StoreMismatch(StoreError):
+    """The file is no store that this engine can use, and was left as it is: it is somebody else's, or a newer engine's.
+
+    Attributes:
+        is_newer: a newer engine has made it: use that one.
+    """
+
+    def __init__(self, message: str, *, is_newer: bool = False) -> None:
+        super().__init__(message)
+        self.is_newer = is_newer

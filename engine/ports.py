@@ -112,14 +112,15 @@ class Needed:
         pattern: what for: a path, a command; "*" for the permission as a whole.
         spellings: other names of the same thing: a rule that forbids one of them, or asks, holds as well.
         reads_only: it changes nothing.
-        follows: a consequence of what the right before says: where a rule allows that one, nothing but a rule asks about this one.
+        follows: the rights, by their patterns, that this one is a consequence of: where rules allow all of them,
+            nothing but a rule asks about this one.
     """
 
     permission: str
     pattern: str
     spellings: tuple[str, ...] = ()
     reads_only: bool = False
-    follows: bool = False
+    follows: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from engine.attachments import attach
 from engine.cli.dialogue import Dialogue, detail_of
 from engine.cli.keyboard import Keyboard
 from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
+from engine.cli.offered import offered_tools
 from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
 from engine.cli.output import Output, complain
 from engine.cli.screen import Screen
@@ -41,7 +42,7 @@ from engine.service import open_engine
 from engine.session import Session
 from engine.settings import Limits, Settings
 from engine.state import Resync
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.spec import Tool
 from engine.tools.strays import find_marked
 from engine.turn import Turn
 
@@ -76,7 +77,7 @@ def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
     try:
         options = parse(arguments)
-        return trio.run(_run, options)
+        return trio.run(_run, options, offered_tools())
     except SystemExit as error:  # argparse has said what is wrong, or has helped
         return error.code if isinstance(error.code, int) else USAGE_ERROR
     except ConfigError as error:
@@ -141,7 +142,7 @@ def _read_task() -> str:
     return "" if sys.stdin is None else sys.stdin.read()  # None if closed
 
 
-async def _run(options: Options) -> int:
+async def _run(options: Options, tools: Sequence[Tool]) -> int:
     """Run the task to its end. Always a checkpoint. Raises `ConfigError` for what can't work."""
     # Before signals are caught: a pipe that nobody writes to must not keep who presses Ctrl-C.
     attachments = [await attach(path) for path in options.attachments]
@@ -159,7 +160,7 @@ async def _run(options: Options) -> int:
             async with open_engine(
                 model=options.model.models,
                 config=options.model.config,
-                tools=builtin_tools(),
+                tools=tools,
                 settings=settings,
                 approver=AllowAll() if options.allow_all else None,
             ) as eng:

@@ -12,8 +12,9 @@ from difflib import get_close_matches
 from typing import Final
 
 from engine.cli import say
+from engine.cli.offered import offered_tools
 from engine.cli.output import complain
-from engine.tools.builtin.all import builtin_tools
+from engine.errors import ConfigError
 from engine.tools.spec import Tool
 
 USAGE_ERROR: Final = 2
@@ -33,14 +34,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="as JSON")
     try:
         given = parser.parse_args(arguments)
+        offered = offered_tools()
     except SystemExit as error:  # argparse has said what is wrong, or has helped
         return error.code if isinstance(error.code, int) else USAGE_ERROR
+    except ConfigError as error:
+        complain(f"engine tools: {error}")
+        return USAGE_ERROR
     own_name = (given.model or "").partition("/")[2] or given.model
-    tools = [tool for tool in builtin_tools() if own_name is None or tool.offered(own_name)]
+    tools = [tool for tool in offered if own_name is None or tool.offered(own_name)]
     if given.name is not None:
         tools = [tool for tool in tools if given.name in {tool.name, *tool.aliases}]
         if not tools:
-            close = get_close_matches(given.name, [tool.name for tool in builtin_tools()], n=3)
+            close = get_close_matches(given.name, [tool.name for tool in offered], n=3)
             complain(f"engine tools: there is no tool {given.name!r}{f': did you mean {close[0]}?' if close else ''}")
             return USAGE_ERROR
     if given.json:

@@ -20,8 +20,8 @@ from typing import Final, Literal
 import attrs
 
 from engine.errors import ConfigError
-from engine.permission import wildcard
 from engine.permission.wildcard import UNKNOWN, Wildcard
+from engine.permission.wildcard import exact as exact_text
 from engine.tools.globs import GlobError, alternatives, escaped, glob_regex
 
 MAX_PATTERN_CHARS: Final = 4_096
@@ -35,7 +35,7 @@ _FOLDERS: Final = "**"
 _PIECE: Final = re.compile(r"\[[!^]?+.[^\]]*\]|\\?.", re.DOTALL)
 _CLASS_WITH_SLASH: Final = re.compile(r"(?:\\.|[^\[\\]|\[[!^]?+[^/][^\]/]*\])*+\[[^\]]*/", re.DOTALL)
 # What a path that was resolved does not have.
-_UNRESOLVED: Final = re.compile(rf"{UNKNOWN}|//|(?:^|/)\.\.(?:/|\Z)|/\.(?:/|\Z)|^\./|\A\Z", re.DOTALL)
+_UNRESOLVED: Final = re.compile(rf"{UNKNOWN}|//|(?:^|/)\.\.(?:/|\Z)|/\.(?:/|\Z)|^\./|./\Z|\A\Z", re.DOTALL)
 
 # Where a pattern holds: for every path, for a name at any depth, for a path of the machine.
 Reach = Literal["every", "name", "path"]
@@ -234,12 +234,12 @@ def _name(glob: str) -> tuple[Wildcard, bool]:
     is_same = True
     for piece in _PIECE.findall(glob):
         if len(piece) == 3 and piece[0] == "[":
-            parts.append(wildcard.exact(piece[1]))
+            parts.append(exact_text(piece[1]))
         elif len(piece) > 2:
             parts.append("?")
             is_same = False
         else:
-            parts.append(piece if piece in {"*", "?"} else wildcard.exact(piece[-1]))
+            parts.append(piece if piece in {"*", "?"} else exact_text(piece[-1]))
     # The slash, because of what a " *" at the end of a wildcard means.
     return Wildcard("".join(parts) + "/"), is_same
 

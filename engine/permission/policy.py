@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from engine.errors import ConfigError
 from engine.events import Right
 from engine.permission.grants import Grant, Grants, Origin
 from engine.permission.profiles import DEFAULT, defaults
 from engine.permission.project import project_of
 from engine.permission.real_path import is_within
-from engine.permission.rules import PATH_PERMISSIONS, READING, Decision, Layer, Rule, Ruleset, strictest
-from engine.permission.rules import Right as Judged
+from engine.permission.rules import PATH_PERMISSIONS, READING, Decision, Layer, Rule, Ruleset, holds_for, strictest
 from engine.ports import Allowance, Judgement, Link, Needed, PermissionQuery
 
 # The right to do what nobody can tell before it is done.
@@ -111,15 +109,16 @@ class Policy:
         """Remember what was allowed, for the whole tree of sessions. Not a checkpoint."""
         root = query.chain[0]
         now = self.now()
-        for right in allowed.rights:
+        project = self.prepare(query.cwd)
+        for permission, pattern in _granted_rights(allowed.rights, query.cwd, project.root):
             self.grants.add(
                 Grant(
-                    permission=right.permission,
-                    pattern=right.pattern,
+                    permission=permission,
+                    pattern=pattern,
                     scope=allowed.scope,
                     session_id=root.session_id,
                     turn_id=root.turn_id,
-                    project=self.prepare(query.cwd).root,
+                    project=project.root,
                     until=None if allowed.seconds is None else now + allowed.seconds,
                     origin=Origin(session_id=query.session_id, call_id=query.call_id, tool=query.tool, time=now),
                 )
@@ -138,15 +137,15 @@ class Policy:
 
     def _decisions(self, query: PermissionQuery, project: Project, link: Link) -> Iterator[_Decided]:
         ruleset = self._compiled(project, link.rules)
-        before: Decision | None = None
+        ruled: dict[str, Decision] = {}
         for needed in query.rights:
             for right, spellings in self._rights(needed, query, project):
                 decision = ruleset.judge(right.permission, right.pattern, spellings)
-                if needed.follows and before is not None and _is_ruled_out(before, decision):
-                    decision = attrs.evolve(before, right=decision.right)
-                yield self._with_grants(_Decided(right, decision), query, project)
-                if not needed.follows:
-                    before = decision
+                decided = self._with_grants(_Decided(right, decision), query, project)
+                if decision.is_default and needed.follows and all(_allows(ruled.get(one)) for one in needed.follows):
+                    decided = _Decided(right, ruled[needed.follows[0]])
+                ruled.setdefault(needed.pattern, decided.decision)
+                yield decided
         if query.opaque:
             yield self._opaque(query, ruleset)
 
@@ -181,9 +180,9 @@ class Policy:
     def _opaque(self, query: PermissionQuery, ruleset: Ruleset) -> _Decided:
         text = query.detail or query.opaque
         decision = ruleset.judge(OPAQUE, text)
-        if decision.action == "allow" and any(ruleset.forbids_some(name) for name in _DONE_BY_SCRIPTS):
-            # It may do what a rule forbids.
-            decision = attrs.evolve(decision, action="ask")
+        if decision.action == "allow" and (rule := _restriction(ruleset)) is not None:
+            # It may do what that rule forbids, or asks about.
+            decision = attrs.evolve(decision, action="ask", rule=rule)
         return _Decided(Right(permission=OPAQUE, pattern=text), decision)
 
     # -- all rules ------------------------------------------------------------------------
@@ -211,6 +210,43 @@ class _Decided:
     decision: Decision
 
 
-def _is_ruled_out(before: Decision, decision: Decision) -> bool:
-    """Tell whether a rule allows what comes before, and none asks about what follows from it."""
-    return before.action == "allow" and not before.is_default and decision.action == "ask" and decision.is_default
+def _allows(decision: Decision | None) -> bool:
+    """Tell whether a rule, or somebody, has said yes."""
+    return decision is not None and decision.action == "allow" and not decision.is_default
+
+
+def _restriction(ruleset: Ruleset) -> Rule | None:
+    """Return a rule of somebody's own that forbids something which a script may do, or asks about it."""
+    for layer in ruleset.layers:
+        for rule in () if layer.name == "defaults" else layer.rules:
+            if rule.action != "allow" and any(holds_for(rule.permission, name) for name in _DONE_BY_SCRIPTS):
+                return rule
+    return None
+
+
+def _granted(grant: Grant) -> Decision:
+    rule = Rule(permission=grant.permission, pattern=grant.pattern, action="allow", origin=f"for the {grant.scope}")
+    return Decision(action="allow", rule=rule, layer="grants")
+
+
+def _seen(path: str, project: str) -> str:
+    """Return an absolute path as it is seen from the project: relative if it lies in there."""
+    if not is_within(path, project):
+        return path
+    return path[len(project.rstrip("/")) + 1 :] or "."
+
+
+def _granted_rights(rights: Sequence[Right], cwd: str, project: str) -> Iterator[tuple[str, str]]:
+    """Yield what is granted, in patterns as rules have them: paths from the project, and the right to be outside of it."""
+    for right in rights:
+        pattern = right.pattern
+        if right.permission in PATH_PERMISSIONS:
+            if "/" in pattern and not pattern.startswith(("/", "~/", "$HOME/")):
+                pattern = _from_project(os.path.normpath(f"{cwd}/{pattern}"), project)
+            if right.permission != OUTSIDE and pattern.startswith(("/", "~/", "$HOME/")):
+                yield OUTSIDE, pattern
+        yield right.permission, pattern
+
+
+def _from_project(pattern: str, project: str) -> str:
+    return f"./{_seen(pattern, project)}" if is_within(pattern, project) else pattern

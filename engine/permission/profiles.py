@@ -12,7 +12,7 @@ program runs by itself later on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal, get_args
 
 from engine.config import known
 from engine.errors import ConfigError
@@ -85,7 +85,7 @@ RUN_LATER: Final = (
     ".envrc",
     ".husky",
     ".githooks",
-    ".pre-commit-config.y{,a}ml",
+    ".pre-commit-config.yaml",
     "lefthook.y{,a}ml",
     ".vscode",
     ".idea",
@@ -121,10 +121,9 @@ def defaults(profile: str = DEFAULT) -> Layer:
     """Return the lowest layer: the rules of a profile. Raises `ConfigError` if there is none of that name."""
     if profile not in PROFILES:
         raise ConfigError(f"there is no profile {profile!r}: {known(profile, PROFILES)}")
-    name = cast("ProfileName", profile)
     rules = [
-        Rule(action=action, permission=permission, pattern=pattern, origin=f"profile {name}")
-        for action, permission, pattern in _OF_PROFILE[name]
+        Rule(action=action, permission=permission, pattern=pattern, origin=f"profile {profile}")
+        for action, permission, pattern in _OF_PROFILE[profile]
     ]
     return Layer("defaults", tuple(rules))
 

@@ -43,7 +43,7 @@ class CommandIndex:
 
     def candidates(self, text: str) -> list[int]:
         """Return the numbers of all patterns that may match *text*, and of few others, the highest first."""
-        known, unknown, rest = text.partition(UNKNOWN)
+        known, unknown, _ = text.partition(UNKNOWN)
         if unknown:
             found = self._possible(known)
         else:

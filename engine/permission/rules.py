@@ -145,7 +145,8 @@ class Decision:
         return f"the rule '{self.rule}' of the layer {self.layer}{self.rule.place}"
 
     @property
-    def _weight(self) -> tuple[int, bool]:
+    def weight(self) -> tuple[int, bool]:
+        """How strict it is."""
         # A hook may answer what is asked by default: a rule that asks is stricter.
         return ACTIONS.index(self.action), not self.is_default
 
@@ -156,7 +157,7 @@ def strictest(decisions: Iterable[Decision]) -> Decision:
     It is what several rights together get, and what a sub-agent gets: the meet of what its own rules and those of
     its parents say.
     """
-    return max(decisions, key=lambda decision: decision._weight, default=Decision(action="ask"))
+    return max(decisions, key=lambda decision: decision.weight, default=Decision(action="ask"))
 
 
 @attrs.frozen(eq=False)
@@ -299,14 +300,17 @@ class Ruleset:
         return found
 
     def _made(self, permission: str) -> _Book:
-        holding = [(name, rule) for name, rule in self._entries if holds_for(rule.permission, permission)]
-        if base_of(permission) not in PATH_PERMISSIONS:
-            wildcards = [self._wildcard(rule.pattern) for _, rule in holding]
-            entries = [_Entry(rule, name, own) for (name, rule), own in zip(holding, wildcards, strict=True)]
-            return _Book(entries, CommandIndex(wildcards))
-        paths = [(name, rule, own) for name, rule in holding if (own := self._path(rule.pattern)) is not None]
-        entries = [_Entry(rule, name, own) for name, rule, own in paths]
-        return _Book(entries, PathIndex([own for _, _, own in paths], self.project))
+        is_path = base_of(permission) in PATH_PERMISSIONS
+        entries: list[_Entry] = []
+        for layer, rule in self._entries:
+            if holds_for(rule.permission, permission):
+                pattern = self._path(rule.pattern) if is_path else self._wildcard(rule.pattern)
+                if pattern is not None:
+                    entries.append(_Entry(rule, layer, pattern))
+        if is_path:
+            paths = [entry.pattern for entry in entries if isinstance(entry.pattern, PathPattern)]
+            return _Book(entries, PathIndex(paths, self.project))
+        return _Book(entries, CommandIndex([entry.pattern for entry in entries if isinstance(entry.pattern, Wildcard)]))
 
     def _wildcard(self, pattern: str) -> Wildcard:
         if pattern not in self._wildcards:

@@ -16,6 +16,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Final, Literal, NoReturn, TypeVar, Union
 
 import attrs
@@ -29,6 +30,8 @@ from engine.tools.coerce import coerce
 MAX_ISSUES = 5
 MAX_ISSUE_CHARS = 100
 SHOWN_CHARS = 200
+# Of an array of which so many items are wrong, the rest is not looked at: each takes time.
+_MOST_WRONG: Final = 100
 
 A = TypeVar("A", bound=attrs.AttrsInstance)
 Hook = Callable[[object, object], object]
@@ -70,10 +73,10 @@ def structure(cls: type[A], value: dict[str, object]) -> A:
         return _converter.structure(value, cls)
     except Exception as error:  # noqa: BLE001  # validators and converters are the tool author's
         issues = list(_issues(error, ""))
-        told = [issue.text[:MAX_ISSUE_CHARS] for issue in issues]
-        more = f"\n(and {len(told) - MAX_ISSUES} more)" if len(told) > MAX_ISSUES else ""
+        told = [f"{issue.text}{issue.hint()}"[:MAX_ISSUE_CHARS] for issue in issues[:MAX_ISSUES]]
+        more = f"\n(and {len(issues) - MAX_ISSUES} more)" if len(issues) > MAX_ISSUES else ""
         cause = next((issue.cause for issue in issues if issue.cause is not None), None)
-        raise InvalidArguments("\n".join(told[:MAX_ISSUES]) + more) from cause
+        raise InvalidArguments("\n".join(told) + more) from cause
 
 
 def _loaded(arguments: str) -> dict[str, object]:
@@ -97,10 +100,14 @@ def _no_constant(name: str) -> NoReturn:
 
 @attrs.frozen
 class _Issue:
-    """Something that is wrong: a text for the model, and the exception of the class, if it was that."""
+    """Something that is wrong: a text for the model, and the exception of the class, if it was that.
+
+    A *hint* takes time, and thousands of things may be wrong: it is made for those that are told.
+    """
 
     text: str
     cause: BaseException | None = None
+    hint: Callable[[], str] = str
 
 
 class _Mismatch(Exception):  # it never leaves this module
@@ -128,7 +135,8 @@ def _issues(error: BaseException, path: str) -> Iterator[_Issue]:
         case ForbiddenExtraKeysError():
             fields = [field.alias or field.name for field in attrs.fields(error.cl) if field.init]
             for name in sorted(error.extra_fields, key=str):
-                yield _Issue(f"{_joined(path, str(name))}: no such field; {_hint(str(name), fields)}")
+                text = f"{_joined(path, str(name)[:MAX_ISSUE_CHARS])}: no such field; "
+                yield _Issue(text, hint=partial(_hint, str(name)[:MAX_ISSUE_CHARS], fields))
         case _Mismatch():
             yield _Issue(f"{path}: {error}")
         case KeyError() if _field_of(error) is not None:
@@ -280,6 +288,8 @@ def _read_all(items: Iterable[tuple[str, object]], hook: Hook, hint: object) -> 
             found.append(hook(item, hint))
         except Exception as error:  # noqa: BLE001  # validators are the tool author's; each is told with its place
             wrong.append((place, error))
+            if len(wrong) == _MOST_WRONG:
+                break
     if wrong:
         raise _Several(wrong)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Final, Literal
 
 import attrs
@@ -30,7 +29,11 @@ SIMILARITY: Final = 0.65
 EQUAL_SHARE: Final = 0.5
 # More places than these are not told apart: it is certain by then that there is not one.
 MOST_PLACES: Final = 1_000
+# Blocks between anchors, or lines of them, that are compared. Among more of them none is certain to be the only one.
 _MOST_ALIGNED: Final = 200
+_MOST_ALIGNED_LINES: Final = 20_000
+# Lines that are looked at for the last one of a block.
+_MOST_SEEN: Final = 1_000_000
 # How much longer or shorter than the request a block between anchors may be, as a part of the request.
 _SLACK: Final = 0.25
 
@@ -84,7 +87,7 @@ class Search:
     def richer_block(self) -> tuple[int, int] | None:
         """Return a block between the request's anchors that has lines which the request has not."""
         asked, stripped = self._asked, self.source.stripped
-        blocks = islice(self._between_anchors(_SLACK), _MOST_ALIGNED)
+        blocks = self._between_anchors(_SLACK)[:_MOST_ALIGNED]
         return next((block for block in blocks if align(asked[1:-1], stripped[block[0] + 1 : block[1]]) is None), None)
 
     @property
@@ -107,7 +110,7 @@ class Search:
     def _anchored(self) -> Iterator[Place]:
         """Yield blocks whose lines between the anchors are similar enough in the mean, and all known to the request."""
         asked, stripped = self._asked, self.source.stripped
-        for first, last in islice(self._between_anchors(_SLACK), _MOST_ALIGNED):
+        for first, last in self._comparable(_SLACK):
             aligned = align(asked[1:-1], stripped[first + 1 : last])
             if aligned is not None and aligned.mean >= SIMILARITY:
                 middle = (None if pair is None else first + 1 + pair for pair in aligned.pairs)
@@ -117,7 +120,7 @@ class Search:
         """Yield blocks of the same length, of whose lines between the anchors enough are equal."""
         asked, stripped = self._asked, self.source.stripped
         wanted = EQUAL_SHARE * max(1, sum(bool(line) for line in asked[1:-1]))
-        for first, last in islice(self._between_anchors(0), _MOST_ALIGNED):
+        for first, last in self._comparable(0):
             pairs = list(zip(asked[1:-1], stripped[first + 1 : last], strict=True))
             # A line of the file where the request has a blank one is none that it knows of.
             if all(one for one, other in pairs if other) and sum(one == other for one, other in pairs if one) >= wanted:
@@ -127,21 +130,34 @@ class Search:
         found = (first for scope in self.scopes for first in runs(lines, wanted, scope))
         return list(found) if len(self.scopes) == 1 else sorted(set(found))
 
-    def _between_anchors(self, slack: float) -> Iterator[tuple[int, int]]:
-        """Yield the first and last lines of blocks that begin and end like the request, and are about as long."""
+    def _comparable(self, slack: float) -> list[tuple[int, int]]:
+        """Return the blocks between anchors, if they are not too many to compare all of them."""
+        blocks = self._between_anchors(slack)
+        return blocks if len(blocks) <= max(_MOST_ALIGNED, _MOST_ALIGNED_LINES // len(self.request.old)) else []
+
+    def _between_anchors(self, slack: float) -> list[tuple[int, int]]:
+        """Return the first and last lines of blocks that begin and end like the request, and are about as long.
+
+        None of them, if looking for them would take too long.
+        """
         asked, stripped = self._asked, self.source.stripped
         size, filled = len(asked), sum(map(bool, asked))
         if size < 3 or not asked[0] or not asked[-1]:
-            return
+            return []
+        firsts = sorted({index for scope in self.scopes for index in scope if stripped[index] == asked[0]})
+        if len(firsts) * 2 * size > _MOST_SEEN:
+            return []
         some = max(1, int(filled * slack)) if slack else 0
-        for first in self._runs(stripped, asked[:1]):
+        blocks: list[tuple[int, int]] = []
+        for first in firsts:
             found = 1
             # Blank lines don't count, but for a limit to them.
             for last in range(first + 1, min(first + 2 * size, len(stripped))):
                 found += bool(stripped[last])
                 is_end = stripped[last] == asked[-1] and (not self.at_end or last + 1 == len(stripped))
                 if is_end and abs(found - filled) <= some and (slack or last - first + 1 == size):
-                    yield first, last
+                    blocks.append((first, last))
+        return blocks
 
 
 def runs(lines: Sequence[str], wanted: Sequence[str], starts: range | None = None) -> list[int]:

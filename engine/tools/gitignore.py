@@ -15,6 +15,8 @@ import attrs
 from engine.tools.globs import GlobError, glob_regex, is_magic
 
 MAX_RULE_BYTES: Final = 4_096
+# Of the expressions of one file: a repository's file must not cost seconds and gigabytes. Rules behind them don't count.
+MAX_EXPRESSION_BYTES: Final = 400_000
 _BOM: Final = "\ufeff"
 
 
@@ -63,7 +65,7 @@ class Rules:
     @classmethod
     def parse(cls, data: bytes) -> Rules | None:
         """Return the rules of a file; None if there are none. A line that makes no sense is skipped."""
-        rules = list(_rules(data))
+        rules = list(_affordable(_rules(data)))
         if not rules:
             return None
         return cls(
@@ -88,7 +90,7 @@ def _rules(data: bytes) -> Iterator[_Rule]:
         if len(raw) > MAX_RULE_BYTES:
             continue
         rule = _rule(line.lstrip(_BOM) if number == 0 else line)
-        if rule is not None and _is_sound(rule):
+        if rule is not None:
             yield rule
 
 
@@ -115,12 +117,18 @@ def _rule(line: str) -> _Rule | None:
     return _Rule(f"{line}/*" if line.endswith("/**") else line, ignores, folders_only, by_name)
 
 
-def _is_sound(rule: _Rule) -> bool:
-    try:
-        _regex(rule.pattern)
-    except GlobError:
-        return False
-    return True
+def _affordable(rules: Iterator[_Rule]) -> Iterator[_Rule]:
+    """Yield the rules that make sense, as long as their expressions are not too much."""
+    room = MAX_EXPRESSION_BYTES
+    for rule in rules:
+        if is_magic(rule.pattern):
+            try:
+                room -= len(_regex(rule.pattern))
+            except GlobError:
+                continue
+            if room < 0:
+                return
+        yield rule
 
 
 def _regex(pattern: str) -> bytes:

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 MAX_ALTERNATIVES: Final = 1_000
+# Of all alternatives together: ten bytes in braces can make a thousand of a long pattern.
+MAX_CHARS: Final = 50_000
 MAGIC: Final = frozenset("*?[]{}\\")
 
 _STAR: Final = "*"
@@ -71,6 +73,8 @@ def escaped(text: str) -> str:
 def _extend(texts: list[str], options: Sequence[str]) -> None:
     if len(texts) * len(options) > MAX_ALTERNATIVES:
         raise GlobError(f"its braces stand for more than {MAX_ALTERNATIVES:,} patterns")
+    if len(options) * sum(map(len, texts)) + len(texts) * sum(map(len, options)) > MAX_CHARS:
+        raise GlobError(f"its braces stand for patterns of more than {MAX_CHARS:,} characters")
     texts[:] = [text + option for text in texts for option in options]
 
 

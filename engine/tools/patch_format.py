@@ -41,7 +41,8 @@ _MOVE: Final = "*** Move to:"
 _END_OF_FILE: Final = "*** End of File"
 # Line numbers of a unified diff, which count for nothing.
 _NUMBERS: Final = re.compile(r"-\d+(,\d+)? \+\d+(,\d+)? @@")
-_AROUND: Final = re.compile(r"\s*(```\w*|(apply_patch\s*)?<<-?\s*['\"]?\w+['\"]?|[A-Z_]+)?\s*")
+# Possessive: a line of blanks without end must not take a time that grows with its square.
+_AROUND: Final = re.compile(r"\s*+(```\w*|(apply_patch\s*)?<<-?\s*['\"]?\w+['\"]?|[A-Z_]+)?\s*+")
 _SHOWN_CHARS: Final = 80
 
 
@@ -159,17 +160,19 @@ class _Reader:
 
     def _add(self, path: str) -> AddFile:
         lines: list[str] = []
-        while self.line is not None and (self.line.startswith("+") or self._is_blank_inside()):
-            lines.append(self.line[1:])
-            self.at += 1
+        while self.line is not None and (count := self._blank_inside() or self.line.startswith("+")):
+            lines += (line[1:] for line in self.lines[self.at : self.at + count])
+            self.at += count
         if self.line is not None and self.line.strip() and not self.line.lstrip().startswith("***"):
             raise self._error("each line of a new file begins with '+'")
         return AddFile(path, "".join(f"{line}\n" for line in lines))
 
-    def _is_blank_inside(self) -> bool:
-        """Tell whether this is a blank line whose sign was forgotten: more of the file follows."""
-        rest = (line for line in self.lines[self.at :] if line.strip())
-        return self.line == "" and next(rest, "").startswith("+")
+    def _blank_inside(self) -> int:
+        """Return how many blank lines stand here whose signs were forgotten: more of the file follows."""
+        end = self.at
+        while end < len(self.lines) and not self.lines[end]:
+            end += 1
+        return end - self.at if end < len(self.lines) and self.lines[end].startswith("+") else 0
 
     def _update(self, path: str) -> UpdateFile:
         moved = self._argument(_MOVE)

@@ -99,25 +99,28 @@ def _inserted(source: Source, chunk: Chunk, scopes: Sequence[range]) -> Placed |
 
 
 def _scopes(source: Source, headers: Sequence[str], everywhere: range) -> tuple[range, ...] | str:
-    """Return the lines that belong to the innermost header, itself included; or a header that is not there."""
+    """Return the lines that belong to the innermost header, itself included; or a header that tells nothing."""
     scopes: tuple[range, ...] = (everywhere,)
     for header in headers:
         inner = [_scope(source, index, within) for within in scopes for index in _lines_of(source, header, within)]
-        if not inner:
+        if not inner or len(inner) > _MOST_LINES:
             return header
         scopes = tuple(dict.fromkeys(inner))
     return scopes
 
 
 def _lines_of(source: Source, header: str, within: range) -> list[int]:
-    """Return the lines that a header names: equal to it, else but for blanks around it, else those that begin with it."""
+    """Return the lines that a header names: equal to it, else but for blanks around it, else those that begin with it.
+
+    Of too many, one more than is allowed.
+    """
     tests: tuple[Callable[[int], bool], ...] = (
         lambda index: source.lines[index] == header,
         lambda index: source.stripped[index] == header.strip(),
         lambda index: source.stripped[index].startswith(header.strip()),
     )
     for test in tests:
-        if found := list(islice(filter(test, within), _MOST_LINES)):
+        if found := list(islice(filter(test, within), _MOST_LINES + 1)):
             return found
     return []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable
-from typing import cast
+from typing import Final, cast
 
 import attrs
 
@@ -13,6 +13,9 @@ from engine.messages import Settlement
 from engine.model import ToolSchema
 from engine.tools.arguments import parse_kindly
 from engine.tools.spec import Tool
+
+# A name has 64 characters at most; what the model writes for one may have any number.
+_SHOWN_CHARS: Final = 80
 
 
 @attrs.frozen(kw_only=True)
@@ -93,6 +96,7 @@ class Registry:
         """Return the call ready to run, or the settlement that tells the model what is wrong. No side effect."""
         tool = self.get(name)
         if tool is None:
+            name = name[:_SHOWN_CHARS]
             close = difflib.get_close_matches(name, self._tools, n=3, cutoff=0.5)
             hint = (
                 f" Did you mean {' or '.join(close)}?" if close else f" There are: {', '.join(self._tools) or 'none'}."

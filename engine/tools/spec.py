@@ -16,6 +16,8 @@ from engine.errors import ConfigError
 from engine.events import Offer, Right, SharedContext
 from engine.messages import FilePart, ImagePart
 from engine.model import ToolSchema
+from engine.permission import path_pattern, wildcard
+from engine.permission.rules import PATH_PERMISSIONS
 from engine.ports import Needed
 from engine.tools.schema import schema_of
 
@@ -88,10 +90,18 @@ class Need:
         """What "always" may cover."""
         if self.offers is not None:
             return tuple(self._offer(one) if isinstance(one, str) else one for one in self.offers)
-        return (Offer(rights=tuple(Right(permission=w.permission, pattern=w.pattern) for w in self.needed)),)
+        return (Offer(rights=tuple(Right(permission=w.permission, pattern=exactly(w)) for w in self.needed)),)
 
     def _offer(self, pattern: str) -> Offer:
         return Offer(rights=(Right(permission=self.permission, pattern=pattern),))
+
+
+def exactly(needed: Needed) -> str:
+    """Return the pattern that matches what is needed, and nothing else."""
+    if needed.pattern == "*":
+        return "*"
+    is_path = needed.permission in PATH_PERMISSIONS
+    return path_pattern.exact(needed.pattern) if is_path else wildcard.exact(needed.pattern)
 
 
 # Which part of a result that is too long is kept: its beginning, its end, or both.

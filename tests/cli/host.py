@@ -40,8 +40,9 @@ def scenario(words: list[str]) -> Answers:
                 [*text("I'll run it."), *call("bash", {"command": argument}, id="c1"), *done("calls", usage=USAGE)],
                 end,
             ]
-        case "tree" | "job" | "ask":
-            return [*{"tree": _tree, "job": _job, "ask": _ask}[name](argument), end]
+        case "tree" | "job" | "ask" | "delegate" | "skill":
+            known = {"tree": _tree, "job": _job, "ask": _ask, "delegate": _delegate, "skill": _skill}
+            return [*known[name](argument), end]
         case "write" | "rewrite":
             content = {"path": "a.txt", "content": "one\nTWO\n"}
             read: Answer = [*call("read", {"path": "a.txt"}, id="c0"), *done("calls", usage=USAGE)]
@@ -96,6 +97,18 @@ def _job(sleep: str) -> Answers:
 def _ask(_: str) -> Answers:
     return [
         [*call("question", {"questions": QUESTIONS}, id="c1"), *done("calls", usage=USAGE)],
+        lambda request: [*text(_told(request)), *done(usage=USAGE)],
+    ]
+
+
+def _delegate(argument: str) -> Answers:
+    agent, _, prompt = argument.partition(" ")
+    return [[*call("task", {"agent": agent, "prompt": prompt or "echo"}, id="c1"), *done("calls", usage=USAGE)]]
+
+
+def _skill(name: str) -> Answers:
+    return [
+        [*call("skill", {"name": name}, id="c1"), *done("calls", usage=USAGE)],
         lambda request: [*text(_told(request)), *done(usage=USAGE)],
     ]
 

@@ -56,6 +56,37 @@ def test_a_slow_call_is_told_while_it_runs(engine: Start) -> None:
     assert "✓ bash  until" in command.output
 
 
+@pytest.mark.parametrize(
+    ("agent", "has", "lacks"),
+    [
+        ("general", {"bash", "edit", "read"}, {"task", "question"}),
+        ("explore", {"read", "grep"}, {"bash", "edit", "task"}),
+    ],
+)
+def test_a_sub_agent_has_tools_of_its_own(engine: Start, agent: str, has: set[str], lacks: set[str]) -> None:
+    command = engine("run", "--yes", "--json", f"delegate {agent}")
+    assert command.wait() == 0
+    events = [decode_event(line) for line in command.output.splitlines() if line.startswith("{")]
+    (child,) = [event.result for event in events if isinstance(event, TurnEnded) and len(event.path) == 2]
+    names = {tool["name"] for tool in json.loads(child.text[child.text.index("{") :])["tools"]}
+    assert (has <= names, names & lacks) == (True, set())
+    assert ("You look things up for another agent." in child.text) == (agent == "explore")
+
+
+def test_a_users_skills_are_offered_and_those_of_a_project_are_not(engine: Start, tmp_path: Path) -> None:
+    home = tmp_path / "home" / "engine" / "skills"
+    for folder, name in ((home, "bake-bread"), (home, "Bad"), (tmp_path / ".engine" / "skills", "theirs")):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: How to {name}.\n---\nKnead.\n")
+    command = engine("run", "skill bake-bread", XDG_CONFIG_HOME=str(tmp_path / "home"))
+    assert command.wait() == 0
+    assert f"I was told:\n(The skill bake-bread, from {home.resolve()}/bake-bread.)\n\nKnead.\n" in command.output
+    assert f"the skill {home}/Bad can't be used: its name must be" in command.output
+    command = engine("run", "skill theirs", XDG_CONFIG_HOME=str(tmp_path / "home"))
+    assert command.wait() == 0
+    assert "There is no skill named 'theirs'. There is: bake-bread." in command.output
+
+
 def test_signs_fit_the_encoding(engine: Start) -> None:
     command = engine("run", "--yes", "bash true", PYTHONIOENCODING="ascii")
     assert command.wait() == 0

@@ -3,26 +3,54 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from engine.tools.builtin.all import builtin_tools
+from engine.cli.offered import offered_tools
 from tests.cli.processes import REPOSITORY
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "engine", "tools", *arguments]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "XDG_CONFIG_HOME": "/nowhere", **env}
+    return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(autouse=True)
+def no_skills(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the skills of whoever runs these tests nothing is seen."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
 
 
 def test_every_tool_is_in_the_list() -> None:
     ran = run()
     assert ran.returncode == 0
     told = [line.split()[0] for line in ran.stdout.splitlines() if line[:2] == "  " and line[2:3] != " "]
-    assert told == sorted(tool.name for tool in builtin_tools())
+    assert told == sorted(tool.name for tool in offered_tools())
     assert all(len(line) <= 100 for line in ran.stdout.splitlines())
+
+
+def test_the_list_is_what_a_run_offers(tmp_path: Path) -> None:
+    """(A session of `engine run` gets what this function returns.)"""
+    folder = tmp_path / "engine" / "skills" / "bake-bread"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: bake-bread\ndescription: How to bake.\n---\nKnead.\n")
+    names = {document["name"] for document in json.loads(run("--json").stdout)}
+    assert {"task", "read"} <= names
+    assert "skill" not in names
+    ran = run("skill", XDG_CONFIG_HOME=str(tmp_path))
+    assert "- bake-bread: How to bake." in ran.stdout
+    assert "- explore: for finding something" in run("task").stdout
+
+
+def test_a_service_that_is_none_is_told() -> None:
+    ran = run(ENGINE_WEB_SEARCH="nope")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "engine tools: ENGINE_WEB_SEARCH must be one of brave, tavily, exa, searxng, not 'nope'\n"
 
 
 def test_one_whole() -> None:
@@ -35,7 +63,7 @@ def test_one_whole() -> None:
 def test_as_json_it_is_what_the_model_gets() -> None:
     documents = json.loads(run("--json").stdout)
     assert {d["name"]: (d["description"], d["schema"], d["read_only"]) for d in documents} == {
-        tool.name: (tool.description, json.loads(tool.schema.schema), tool.read_only) for tool in builtin_tools()
+        tool.name: (tool.description, json.loads(tool.schema.schema), tool.read_only) for tool in offered_tools()
     }
 
 
@@ -43,7 +71,7 @@ def test_those_that_are_offered_to_a_model() -> None:
     for model in ("openai/gpt-5", "anthropic/claude-sonnet-4-5"):
         own_name = model.partition("/")[2]
         documents = json.loads(run("--json", "--model", model).stdout)
-        assert [d["name"] for d in documents] == [tool.name for tool in builtin_tools() if tool.offered(own_name)]
+        assert [d["name"] for d in documents] == [tool.name for tool in offered_tools() if tool.offered(own_name)]
 
 
 @pytest.mark.parametrize(

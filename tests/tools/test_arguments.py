@@ -125,6 +125,16 @@ def test_forty_issues_are_less_than_a_kilobyte() -> None:
     assert len(text) < 1_000
 
 
+def test_of_a_long_array_no_more_is_looked_at_than_is_needed() -> None:
+    @attrs.frozen
+    class Numbers:
+        numbers: list[int]
+
+    issues = told(Numbers, json.dumps({"numbers": ["x"] * 1_000})).split("\n")
+    assert issues[0] == "numbers[0]: expected integer, got string"
+    assert issues[-1] == "(and 95 more)"
+
+
 # -- every type that a schema can have ---------------------------------------------------------------
 
 WRONG = object()

@@ -427,6 +427,34 @@ def test_in_a_very_long_file_only_what_is_exact_is_found() -> None:
     assert answer.lines == ((500_002, 500_002),)
 
 
+@pytest.mark.parametrize("between", [0, 100, 300, 3_000])
+@pytest.mark.parametrize("changed", [" = 2", "nothing at all like it"], ids=["block-anchor", "context-aware"])
+def test_of_many_blocks_none_is_taken_for_the_only_one(between: int, changed: str) -> None:
+    """However many others stand between two that are alike, and are not worth comparing."""
+    block = "begin\n  a = 1\n  b = 1\n  c = 1\nend\n"
+    text = block + "begin\n  xxxxx\n  yyyyy\n  zzzzz\nend\n" * between + block
+    old = block.replace("b = 1", f"b{changed}")
+    answer = find(Source(text), old, old.replace("c = 1", "c = 2"))
+    assert not isinstance(answer, Found)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "after"),
+    [
+        ("x\n\ta  =\t b + c\n", "a = b  +", "x\n\tNEW c\n"),
+        ("é  a\r\n  b ü  c d\r\n", "ü c", "é  a\r\n  b NEW d\r\n"),
+        ("a b ab  a", "b  ab a", "a NEW"),
+        ("ab  c\n", "b c", None),
+        ("a  bc\n", "a b", None),
+        ("a\nb\n", "a  b", None),
+    ],
+)
+def test_words_with_other_blanks_between_them(text: str, old: str, after: str | None) -> None:
+    source = Source(text)
+    answer = find(source, old, "NEW")
+    assert (source.spliced(answer.splices) if isinstance(answer, Found) else None) == after
+
+
 # -- time ---------------------------------------------------------------------------------------
 
 
@@ -438,6 +466,8 @@ def test_bad_input_takes_no_long() -> None:
         (same, "x = 1 \n" * 500, "y"),
         ("}\n{\n" * 10_000, "}\n" + "a\n" * 300 + "}\n", "y"),
         ("a " * 500_000, "a  b", "y"),
+        ("a " * 100_000, "a  " * 5_000 + "b", "y"),
+        ("- a " * 100_000, " " + "- a " * 5_000 + "b", "y"),
         (("a" + " " * 999) * 500, "a b", "y"),
         ("begin\n" + "y" * 1_000_000 + "\nend\n", "begin\n" + "x" * 1_000_000 + "\nend", "z"),
     ]

@@ -72,3 +72,14 @@ def test_many_rules_and_a_hostile_one_take_no_long_time() -> None:
     for _ in range(20):
         assert parsed.verdict(b"a/" * 50 + b"a" * 255, b"a" * 255, is_folder=False) is None
     assert time.process_time() - began < 5
+
+
+def test_a_hostile_file_is_bounded() -> None:
+    """Ten bytes in braces stand for a thousand patterns; and rules may be many: those that are too much don't count."""
+    rules = b"\n".join([b"a", b"{" + b"," * 999 + b"}" + b"?" * 2_900, b"*b", *(b"*c%d" % n for n in range(200_000))])
+    began = time.process_time()
+    parsed = Rules.parse(rules)
+    assert parsed is not None
+    assert time.process_time() - began < 10
+    names = (b"a", b"ab", b"xc0", b"xc199999", b"z")
+    assert [parsed.verdict(name, name, is_folder=False) for name in names] == [True, True, True, None, None]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tools.globs import MAX_ALTERNATIVES, GlobError, alternatives, escaped, glob_regex, is_magic
+from engine.tools.globs import MAX_ALTERNATIVES, MAX_CHARS, GlobError, alternatives, escaped, glob_regex, is_magic
 
 
 def matches(pattern: str, path: str) -> bool:
@@ -73,6 +73,8 @@ def test_names_may_hold_line_ends() -> None:
         ("[c-a]", "c-a is no range"),
         ("{a,b}" * 10, f"its braces stand for more than {MAX_ALTERNATIVES:,} patterns"),
         ("{" * 1_000, "there is a { without a } after it"),
+        ("{" + "," * 999 + "}" + "?" * 2_900, f"its braces stand for patterns of more than {MAX_CHARS:,} characters"),
+        ("{a," + "b" * 30_000 + "}{c,d}", f"its braces stand for patterns of more than {MAX_CHARS:,} characters"),
     ],
 )
 def test_what_is_no_pattern(pattern: str, error: str) -> None:

@@ -1,5 +1,7 @@
 """Patches: read as they are meant, refused where nobody can tell."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -178,3 +180,23 @@ def test_anything_is_read_or_refused(text: str) -> None:
     for operation in found:
         if isinstance(operation, UpdateFile):
             assert all(chunk.request.old or chunk.request.new for chunk in operation.chunks)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        (f"{' ' * 100_000}!\n*** Begin Patch\n*** Delete File: a\n*** End Patch", False),
+        ("*** Begin Patch\n*** Add File: a\n+x\n" + "\n" * 100_000 + "+y\n*** End Patch", True),
+        ("*** Begin Patch\n*** Add File: a\n+x\n" + "\n" * 100_000 + "*** End Patch", True),
+    ],
+    ids=["blanks", "blank lines inside", "blank lines behind"],
+)
+def test_bad_input_takes_no_long(text: str, is_read: bool) -> None:
+    start = time.perf_counter()
+    try:
+        parse_patch(text)
+    except ToolError:
+        assert not is_read
+    else:
+        assert is_read
+    assert time.perf_counter() - start < 3

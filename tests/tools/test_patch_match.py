@@ -124,6 +124,13 @@ def test_what_is_not_certain_is_refused(text: str, body: str, answer: object, he
     assert (found.answer, found.header) == (answer, header)
 
 
+@pytest.mark.parametrize("between", [0, 300])
+@pytest.mark.parametrize("body", ["@@ def f():\n-    x = 1\n+    x = 2", "@@ def f():\n+    x = 2"])
+def test_a_header_of_many_lines_tells_nothing(between: int, body: str) -> None:
+    text = "def f():\n    x = 1\n" + "def f():\n    y = 1\n" * between + "def f():\n    x = 1\n"
+    assert isinstance(placed(text, body), Unplaced)
+
+
 def test_exactly_only() -> None:
     assert isinstance(placed("  a\n  b\n", " a\n-b", fuzzy=False), Unplaced)
 

@@ -126,6 +126,7 @@ def test_safety_is_asked_with_the_arguments_and_in_doubt_it_is_not(safe: Any, is
         ("wite_file", "{}", "There is no tool named 'wite_file'. Did you mean write_file?"),
         ("zzz", "{}", "There is no tool named 'zzz'. There are: read, write_file."),
         ("", "{}", "There is no tool named ''. There are: read, write_file."),
+        ("read" * 50_000, "{}", f"There is no tool named '{'read' * 20}'. There are: read, write_file."),
         (
             "Read",
             "{}",

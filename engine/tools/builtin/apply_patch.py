@@ -8,12 +8,11 @@ from typing import Annotated
 import attrs
 
 from engine.errors import ToolError
-from engine.events import SharedContext
 from engine.tools.builtin.edit import EXACTLY, LOOSELY
 from engine.tools.builtin.files import resolve
 from engine.tools.builtin.models import writes_patches
 from engine.tools.builtin.replace import compared, named
-from engine.tools.builtin.revision import Plan, Revision, Seen, look, need, revise
+from engine.tools.builtin.revision import Basis, Plan, Revision, Seen, look, need, revise
 from engine.tools.builtin.texts import counted, description
 from engine.tools.builtin.write import fitting
 from engine.tools.context import ToolContext
@@ -36,28 +35,28 @@ class ApplyPatch:
 def apply_patch_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool:
     """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around the change."""
 
-    def planned(args: ApplyPatch, cwd: str, shared: SharedContext | None) -> Plan:
-        return plan(args, cwd, shared, fuzzy=fuzzy)
+    def planned(args: ApplyPatch, cwd: str, basis: Basis | None) -> Plan:
+        return plan(args, cwd, basis, fuzzy=fuzzy)
 
     async def need_of(args: ApplyPatch, ctx: ToolContext) -> Need:
         try:
-            names = _names(parse_patch(args.patch))
+            names = await ctx.to_thread(_names, args.patch)
         except ToolError:  # the call will say why
             names = []
-        return await need(ctx, names, lambda shared: planned(args, ctx.cwd, shared), otherwise=args.patch)
+        return await need(ctx, names, lambda basis: planned(args, ctx.cwd, basis), otherwise=args.patch)
 
     async def apply_patch(args: ApplyPatch, ctx: ToolContext) -> ToolOutput:
-        names = _names(parse_patch(args.patch))
-        return await revise(ctx, names, lambda shared: planned(args, ctx.cwd, shared), around or Around())
+        names = await ctx.to_thread(_names, args.patch)
+        return await revise(ctx, names, lambda basis: planned(args, ctx.cwd, basis), around or Around())
 
     text = description("apply_patch", otherwise=LOOSELY if fuzzy else EXACTLY)
     return tool(name="apply_patch", description=text, need=need_of, offered=writes_patches)(apply_patch)
 
 
-def plan(args: ApplyPatch, cwd: str, shared: SharedContext | None, *, fuzzy: bool) -> Plan:
+def plan(args: ApplyPatch, cwd: str, basis: Basis | None, *, fuzzy: bool) -> Plan:
     """Return what the patch would change. It blocks. Raises `ToolError` if a part of it does not fit."""
     operations = parse_patch(args.patch)
-    tree = _Tree(cwd, shared, fuzzy)
+    tree = _Tree(cwd, basis, fuzzy)
     try:
         told = [tree.apply(operation) for operation in operations]
     except ToolError as error:
@@ -75,8 +74,9 @@ def plan(args: ApplyPatch, cwd: str, shared: SharedContext | None, *, fuzzy: boo
     )
 
 
-def _names(operations: tuple[Operation, ...]) -> list[str]:
-    """Return all paths that a patch names."""
+def _names(patch: str) -> list[str]:
+    """Return all paths that a patch names. It takes a while for a large one. Raises `ToolError`."""
+    operations = parse_patch(patch)
     moved = [operation.moved for operation in operations if isinstance(operation, UpdateFile) and operation.moved]
     return [*(operation.path for operation in operations), *moved]
 
@@ -95,7 +95,7 @@ class _Tree:
     """The files of a patch: changed one operation after the other, in memory."""
 
     cwd: str
-    shared: SharedContext | None
+    basis: Basis | None
     fuzzy: bool
     files: dict[Path, _File] = attrs.field(factory=dict[Path, _File])
     loose: int = 0
@@ -125,7 +125,7 @@ class _Tree:
         return tuple(found)
 
     def _file(self, path: str) -> _File:
-        seen = look(self.cwd, path, self.shared)
+        seen = look(self.cwd, path, self.basis)
         return self.files.setdefault(seen.path, _File(seen, seen.data))
 
     def _existing(self, path: str, verb: str) -> _File:

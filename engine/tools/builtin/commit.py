@@ -6,8 +6,9 @@ the change was made for, and at once the new one takes its place by a rename: wh
 reads it sees the old or the new, never a half. If that fails for one of several
 files, those before it get their old content back.
 
-Between the comparison and the rename another program has some microseconds to write
-to a file unseen: nothing in POSIX closes that gap.
+All of it is done in folders that were opened by their real paths, so a link that is put in
+the way meanwhile leads nothing elsewhere. Between the comparison and the rename another
+program has some microseconds to write to a file unseen: nothing in POSIX closes that gap.
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 import attrs
 
 from engine.errors import ToolError
-from engine.tools.builtin.files import check_regular, renamed_errors
+from engine.permission.opening import RealFolder, open_real
+from engine.tools.builtin.files import read_data, read_in, regular, renamed_errors
+
+# To look at a file's attributes; a pipe that has taken its place must not keep us waiting.
+_LOOK: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
 
 @attrs.frozen(kw_only=True)
@@ -67,13 +73,9 @@ def replace_file(shown: str, path: Path, data: bytes) -> bool:
     """Put *data* in place of a file, whatever it holds, or create it; return whether it was created."""
     with renamed_errors(shown, path):
         target = Path(os.path.realpath(path))
-        try:
-            check_regular(shown, target)
-        except FileNotFoundError:
-            commit([FileChange(shown=shown, path=target, before=None, after=data)])
-            return True
-        commit([FileChange(shown=shown, path=target, before=target.read_bytes(), after=data)])
-    return False
+        before = read_data(shown, target, most=None) if target.exists() else None
+        commit([FileChange(shown=shown, path=target, before=before, after=data)])
+    return before is None
 
 
 @attrs.define(eq=False)
@@ -81,22 +83,32 @@ class _Step:
     """One file on its way. It is made by `prepare`, then `make`; `undo` takes the latter back."""
 
     change: FileChange
-    _new: Path | None = None
-    _old: Path | None = None
-    _folders: list[Path] = attrs.field(factory=list[Path])
+    _folder: RealFolder | None = None
+    _new: str = ""
+    _old: str = ""
     _state: os.stat_result | None = None
     _is_made: bool = False
+
+    @property
+    def folder(self) -> RealFolder:
+        """The folder that the file is in, once it is prepared."""
+        assert self._folder is not None
+        return self._folder
+
+    @property
+    def name(self) -> str:
+        """The file's name in it."""
+        return self.change.path.name
 
     def prepare(self) -> None:
         """Find out what can be found out, and write the new text beside the file."""
         change = self.change
         with renamed_errors(change.shown, change.path):
-            if change.before is None:
-                self._make_folders()
-            else:
-                self._state = check_regular(change.shown, change.path)
+            self._folder = RealFolder.above(change.path, make=change.before is None)
+            if change.before is not None:
+                self._state = regular(change.shown, self.folder.state(self.name))
                 # A rename needs no right to the file itself, but its owner has said no.
-                if not os.access(change.path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+                if not self.folder.may_write(self.name):
                     raise ToolError(f"{change.shown} is read-only.")
             if change.after is not None:
                 self._write(change.after)
@@ -108,13 +120,13 @@ class _Step:
             self._check()
             if change.before is None:
                 self._create()
-            elif self._new is None:
-                self._old = self._beside()
-                change.path.replace(self._old)
+            elif not self._new:
+                self._old = _beside()
+                self.folder.rename(self.name, self._old)
             else:
                 if not is_only:
                     self._keep_old()
-                self._new.replace(change.path)
+                self.folder.rename(self._new, self.name)
             self._is_made = True
 
     def undo(self) -> str:
@@ -124,91 +136,96 @@ class _Step:
             if not self._is_made:
                 pass
             elif change.before is None:
-                change.path.unlink()
-            elif self._old is not None:
-                self._old.replace(change.path)
-                self._old = None
+                self.folder.remove(self.name)
+            elif self._old:
+                self.folder.rename(self._old, self.name)
+                self._old = ""
             else:
                 self._write(change.before)
-                assert self._new is not None
-                self._new.replace(change.path)
+                self.folder.rename(self._new, self.name)
         except OSError:
-            kept, self._old = self._old, None  # it is all that there is of it now
-            return f"{change.shown} (its old content is {kept})" if kept else change.shown
+            kept, self._old = self._old, ""  # it is all that there is of it now
+            return f"{change.shown} (its old content is {change.path.with_name(kept)})" if kept else change.shown
         self._is_made = False
         return ""
 
     def clean_up(self) -> None:
         """Remove what lies beside the file, and folders that were made for nothing."""
-        for path in (self._new, self._old):
-            if path is not None:
-                with suppress(OSError):
-                    path.unlink(missing_ok=True)
+        if self._folder is None:
+            return
+        for name in filter(None, (self._new, self._old)):
+            with suppress(OSError):
+                self.folder.remove(name)
         if not self._is_made:
-            for folder in reversed(self._folders):
-                with suppress(OSError):
-                    folder.rmdir()
+            self.folder.remove_made()
+        self.folder.close()
 
     def _check(self) -> None:
         change = self.change
         if change.before is None:
-            if os.path.lexists(change.path):
+            if self.folder.has(self.name):
                 raise ToolError(
                     f"{change.shown} has come into being meanwhile: another program wrote it. Read it first."
                 )
-        elif change.path.read_bytes() != change.before:
+        elif read_in(change.shown, self.folder, self.name) != change.before:
             raise ToolError(f"{change.shown} has changed meanwhile: another program wrote to it. Read it again.")
 
-    def _make_folders(self) -> None:
-        missing = [folder for folder in self.change.path.parents if not folder.exists()]
-        for folder in reversed(missing):
-            folder.mkdir(exist_ok=True)
-            self._folders.append(folder)
-
     def _write(self, data: bytes) -> None:
-        state = self._state if self.change.like is None else self.change.like.stat()
-        self._new = self._beside()
+        self._new = _beside()
         # Opened so that the umask counts for a file without a model.
-        with os.fdopen(os.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+        with os.fdopen(self.folder.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(data)
             file.flush()
-            if state is not None:
-                _copy_attributes(self.change.like or self.change.path, file.fileno())
-                with suppress(PermissionError):  # only root may give a file away
-                    os.fchown(file.fileno(), state.st_uid, state.st_gid)
-                os.fchmod(file.fileno(), stat.S_IMODE(state.st_mode))
+            self._look_alike(file.fileno())
             os.fsync(file.fileno())
+
+    def _look_alike(self, file: int) -> None:
+        """Take over the attributes of the file before, or of another one that it shall be like."""
+        if self.change.like is not None:
+            like = open_real(self.change.like, _LOOK)
+        elif self._state is not None:
+            like = self.folder.open(self.name, _LOOK)
+        else:
+            return
+        try:
+            state = os.fstat(like)
+            _copy_attributes(like, file)
+        finally:
+            os.close(like)
+        with suppress(PermissionError):  # only root may give a file away
+            os.fchown(file, state.st_uid, state.st_gid)
+        os.fchmod(file, stat.S_IMODE(state.st_mode))
 
     def _create(self) -> None:
         """Give the new file its name, unless another file has got it meanwhile."""
-        assert self._new is not None
         try:
-            self.change.path.hardlink_to(self._new)
+            self.folder.link(self._new, self.name)
         except FileExistsError:
             raise ToolError(f"{self.change.shown} has come into being meanwhile. Read it first.") from None
         except OSError:  # a file system without links
-            self._new.rename(self.change.path)
+            self.folder.rename(self._new, self.name)
 
     def _keep_old(self) -> None:
         """Keep the old file under another name, to put it back if need be. Its content is in memory, too."""
         assert self._state is not None
         if os.geteuid() not in {0, self._state.st_uid}:
             return  # in a folder like /tmp, nobody but the owner could remove that name again
-        self._old = self._beside()
+        self._old = _beside()
         try:
-            self._old.hardlink_to(self.change.path)
+            self.folder.link(self.name, self._old)
         except OSError:  # a file system without links
-            self._old = None
-
-    def _beside(self) -> Path:
-        # A name of its own, however long the file's is.
-        return self.change.path.with_name(f".{uuid4().hex}.tmp")
+            self._old = ""
 
 
-def _copy_attributes(path: Path, file: int) -> None:
+def _beside() -> str:
+    # A name of its own, however long the file's is.
+    return f".{uuid4().hex}.tmp"
+
+
+def _copy_attributes(like: int, file: int) -> None:
     """Take over the extended attributes, among them access control lists, as far as that is allowed."""
     if hasattr(os, "listxattr"):
         with suppress(OSError):
-            for name in os.listxattr(path):
+            for name in os.listxattr(like):
                 with suppress(OSError):
-                    os.setxattr(file, name, os.getxattr(path, name))
+                    os.setxattr(file, name, os.getxattr(like, name))

@@ -6,11 +6,10 @@ from typing import Annotated, Final
 
 import attrs
 
-from engine.events import SharedContext
 from engine.tools.builtin.changes import replacement
 from engine.tools.builtin.models import makes_edits
 from engine.tools.builtin.replace import replace
-from engine.tools.builtin.revision import Plan, Revision, look, need, revise
+from engine.tools.builtin.revision import Basis, Plan, Revision, look, need, revise
 from engine.tools.builtin.texts import counted, description
 from engine.tools.context import ToolContext
 from engine.tools.formatters import Around
@@ -37,23 +36,23 @@ class Edit:
 def edit_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool:
     """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around each edit."""
 
-    def planned(args: Edit, cwd: str, shared: SharedContext | None) -> Plan:
-        return plan(args, cwd, shared, fuzzy=fuzzy)
+    def planned(args: Edit, cwd: str, basis: Basis | None) -> Plan:
+        return plan(args, cwd, basis, fuzzy=fuzzy)
 
     async def need_of(args: Edit, ctx: ToolContext) -> Need:
         otherwise = replacement(args.path, args.old_string, args.new_string)
-        return await need(ctx, [args.path], lambda shared: planned(args, ctx.cwd, shared), otherwise=otherwise)
+        return await need(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), otherwise=otherwise)
 
     async def edit(args: Edit, ctx: ToolContext) -> ToolOutput:
-        return await revise(ctx, [args.path], lambda shared: planned(args, ctx.cwd, shared), around or Around())
+        return await revise(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), around or Around())
 
     text = description("edit", otherwise=LOOSELY if fuzzy else EXACTLY)
     return tool(name="edit", description=text, need=need_of, offered=makes_edits)(edit)
 
 
-def plan(args: Edit, cwd: str, shared: SharedContext | None, *, fuzzy: bool) -> Plan:
+def plan(args: Edit, cwd: str, basis: Basis | None, *, fuzzy: bool) -> Plan:
     """Return what the edit would change. It blocks. Raises `ToolError`."""
-    seen = look(cwd, args.path, shared)
+    seen = look(cwd, args.path, basis)
     before = seen.text()
     done = replace(args.path, before.text, args.old_string, args.new_string, replace_all=args.replace_all, fuzzy=fuzzy)
     count = counted(done.count, "replacement")

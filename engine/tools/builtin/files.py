@@ -6,9 +6,10 @@ What goes wrong is a `ToolError` whose text tells the model what to do about it.
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from typing import Final
 import attrs
 
 from engine.errors import ToolError
+from engine.permission.opening import RealFolder, open_folder
 
 MAX_TEXT_BYTES: Final = 20_000_000
 BOM: Final = b"\xef\xbb\xbf"
@@ -58,10 +60,35 @@ def pattern_of(cwd: str, path: Path) -> str:
 
     Links are followed: what counts is which file it is, not what it is called here.
     """
-    real = Path(os.path.realpath(path))
+    return pattern_of_real(cwd, os.path.realpath(path))
+
+
+def pattern_of_real(cwd: str, path: str | Path) -> str:
+    """Return what `pattern_of` does for a real path. It blocks."""
+    real = Path(path)
     with suppress(ValueError):
         real = real.relative_to(os.path.realpath(cwd))
     return visible_name(str(real))
+
+
+def real_file(cwd: str, path: str, judged: Collection[str] | None) -> Path:
+    """Return the real path of *path* as seen from *cwd*. It blocks.
+
+    Raises `ToolError` for what is no path, and for one that leads elsewhere than when the right to it was *judged*.
+    """
+    found = resolve(cwd, path)
+    try:
+        real = os.path.realpath(found, strict=True)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ToolError(f"{path}: {error.strerror}.") from error
+        real = os.path.realpath(found)
+    if judged is not None and real not in judged:
+        raise ToolError(
+            f"{path} leads to another file than when the right to it was given: a link on its way was changed. "
+            "Nothing was done."
+        )
+    return Path(real)
 
 
 @contextmanager
@@ -83,7 +110,11 @@ def renamed_errors(shown: str, path: Path) -> Generator[None]:
 
 def check_regular(shown: str, path: Path) -> os.stat_result:
     """Return the state of a regular file; opening a pipe or a device might never return. Raises as `open` would."""
-    state = path.stat()
+    return regular(shown, path.stat())
+
+
+def regular(shown: str, state: os.stat_result) -> os.stat_result:
+    """Return the state of a regular file. Raises `IsADirectoryError`, and `ToolError` for what can't be read through."""
     if stat.S_ISDIR(state.st_mode):
         raise IsADirectoryError
     if not stat.S_ISREG(state.st_mode):
@@ -101,13 +132,20 @@ def read_text(shown: str, path: Path) -> TextFile:
     return decoded(shown, read_data(shown, path))
 
 
-def read_data(shown: str, path: Path) -> bytes:
-    """Return a whole file of a reasonable size. Raises `ToolError`."""
-    with renamed_errors(shown, path):
-        size = check_regular(shown, path).st_size
-        if size > MAX_TEXT_BYTES:
-            raise ToolError(f"{shown} has {size:,} bytes; the limit of this tool is {MAX_TEXT_BYTES:,}. Use bash.")
-        return path.read_bytes()
+def read_data(shown: str, path: Path, *, most: int | None = MAX_TEXT_BYTES) -> bytes:
+    """Return the whole file at a real path, if it has at *most* so many bytes. Raises `ToolError`."""
+    with renamed_errors(shown, path), open_folder(path) as (folder, name):
+        return read_in(shown, folder, name, most=most)
+
+
+def read_in(shown: str, folder: RealFolder, name: str, *, most: int | None = None) -> bytes:
+    """Return the whole file of that *name* in *folder*. Raises `OSError`, and `ToolError` for one that is too large."""
+    regular(shown, folder.state(name))
+    with os.fdopen(folder.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
+        size = regular(shown, os.fstat(file.fileno())).st_size
+        if most is not None and size > most:
+            raise ToolError(f"{shown} has {size:,} bytes; the limit of this tool is {most:,}. Use bash.")
+        return file.read()
 
 
 def decoded(shown: str, data: bytes) -> TextFile:

@@ -7,12 +7,11 @@ from typing import Annotated
 import attrs
 
 from engine.errors import ToolError
-from engine.events import SharedContext
 from engine.tools.builtin.changes import replacement
 from engine.tools.builtin.edit import EXACTLY, LOOSELY
 from engine.tools.builtin.models import makes_edits
 from engine.tools.builtin.replace import Replaced, replace
-from engine.tools.builtin.revision import Plan, Revision, look, need, revise
+from engine.tools.builtin.revision import Basis, Plan, Revision, look, need, revise
 from engine.tools.builtin.texts import counted, description
 from engine.tools.context import ToolContext
 from engine.tools.formatters import Around
@@ -44,24 +43,24 @@ class MultiEdit:
 def multi_edit_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool:
     """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around the change."""
 
-    def planned(args: MultiEdit, cwd: str, shared: SharedContext | None) -> Plan:
-        return plan(args, cwd, shared, fuzzy=fuzzy)
+    def planned(args: MultiEdit, cwd: str, basis: Basis | None) -> Plan:
+        return plan(args, cwd, basis, fuzzy=fuzzy)
 
     async def need_of(args: MultiEdit, ctx: ToolContext) -> Need:
         pieces = [replacement(args.path, one.old_string, one.new_string) for one in args.edits]
-        return await need(ctx, [args.path], lambda shared: planned(args, ctx.cwd, shared), otherwise="".join(pieces))
+        return await need(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), otherwise="".join(pieces))
 
     async def multi_edit(args: MultiEdit, ctx: ToolContext) -> ToolOutput:
-        return await revise(ctx, [args.path], lambda shared: planned(args, ctx.cwd, shared), around or Around())
+        return await revise(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), around or Around())
 
     text = description("multi_edit", otherwise=LOOSELY if fuzzy else EXACTLY)
     make = tool(name="multi_edit", description=text, need=need_of, offered=makes_edits, aliases=["multiedit"])
     return make(multi_edit)
 
 
-def plan(args: MultiEdit, cwd: str, shared: SharedContext | None, *, fuzzy: bool) -> Plan:
+def plan(args: MultiEdit, cwd: str, basis: Basis | None, *, fuzzy: bool) -> Plan:
     """Return what the edits would change. It blocks. Raises `ToolError` if one of them does not fit."""
-    seen = look(cwd, args.path, shared)
+    seen = look(cwd, args.path, basis)
     before = seen.text()
     text = before.text
     done: list[Replaced] = []

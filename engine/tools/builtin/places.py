@@ -15,7 +15,14 @@ import attrs
 
 from engine.errors import ToolError
 from engine.ports import Needed
-from engine.tools.builtin.files import check_regular, looks_binary, pattern_of, renamed_errors, resolve, visible_name
+from engine.tools.builtin.files import (
+    check_regular,
+    looks_binary,
+    pattern_of_real,
+    renamed_errors,
+    resolve,
+    visible_name,
+)
 from engine.tools.globs import GlobError, alternatives, escaped, glob_regex, is_magic
 from engine.tools.spec import Need
 from engine.tools.walk import is_in_repository
@@ -92,12 +99,14 @@ def _relative(cwd: str, path: Path) -> str:
 
 def read_need(cwd: str, path: Path) -> Need:
     """Return the right to look into *path*: by its real name, and a rule about the name that it was called holds as well."""
-    real, called = pattern_of(cwd, path), shown_path(cwd, path)
+    whole = os.path.realpath(path)  # once: what is judged is what may be read
+    real, called = pattern_of_real(cwd, whole), shown_path(cwd, path)
     spellings = () if called == real else (called,)
     return Need(
         permission="read",
         patterns=(real,),
         rights=(Needed(permission="read", pattern=real, spellings=spellings, reads_only=True),),
+        paths=(whole,),
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Final
 
 import attrs
 
 from engine.errors import ToolError
-from engine.tools.builtin.files import BOM, MAX_TEXT_BYTES, looks_binary, renamed_errors, resolve
+from engine.tools.builtin.files import BOM, MAX_TEXT_BYTES, looks_binary, real_file, renamed_errors, resolve
 from engine.tools.builtin.places import read_need
 from engine.tools.builtin.read_folder import folder_output
 from engine.tools.builtin.read_image import MAX_SOURCE_BYTES, Image, image_output, picture_of
@@ -52,7 +53,7 @@ async def read(args: Read, ctx: ToolContext) -> ToolOutput:
     """
     if args.path.startswith(PREFIX):
         return await ctx.to_thread(_read_kept, args, ctx.spills)
-    found = await ctx.to_thread(_read, args, ctx.cwd)
+    found = await ctx.to_thread(_read, args, ctx.cwd, ctx.judged)
     match found:
         case Pdf():
             return await pdf_output(_part(args), found, ctx)
@@ -96,12 +97,12 @@ def _read_kept(args: Read, spills: Spills | None) -> ToolOutput:
     return ToolOutput(text=shown.text, metadata=metadata(shown.summary), is_cut=True)
 
 
-def _read(args: Read, cwd: str) -> ToolOutput | Pdf | Image:
-    path = resolve(cwd, args.path)
-    with renamed_errors(args.path, path):
-        if path.is_dir():
-            return folder_output(args.path, path)
+def _read(args: Read, cwd: str, judged: Collection[str] | None) -> ToolOutput | Pdf | Image:
+    path = real_file(cwd, args.path, judged)
+    with renamed_errors(args.path, resolve(cwd, args.path)):
         with opened(args.path, path) as source:
+            if isinstance(source, int):
+                return folder_output(args.path, source)
             found = _content(args, path, source)
             digest = source.digest()
         noted = None if digest is None else note_read(path, digest)
@@ -112,9 +113,11 @@ def _content(args: Read, path: Path, source: Source) -> ToolOutput | Pdf | Image
     beginning = source.beginning
     if beginning.startswith(b"%PDF-"):
         data = source.file.read(MAX_ATTACHED_BYTES + 1)
-        return Pdf(path=path, size=source.size, data=data if len(data) <= MAX_ATTACHED_BYTES else None)
+        attached = data if len(data) <= MAX_ATTACHED_BYTES else None
+        return Pdf(path=path, identity=source.identity, size=source.size, data=attached)
     if picture_of(beginning) is not None:
-        return Image(path=path, size=source.size, data=source.file.read(MAX_SOURCE_BYTES))
+        data = source.file.read(MAX_SOURCE_BYTES)
+        return Image(path=path, identity=source.identity, size=source.size, data=data)
     if beginning.startswith(_UTF16) and b"\0" in beginning:
         raise ToolError(f"{args.path} is a text in UTF-16, which this tool does not read. Convert it: iconv -t UTF-8.")
     if looks_binary(beginning):

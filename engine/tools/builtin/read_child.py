@@ -38,14 +38,21 @@ def has_library(*names: str) -> bool:
     return any(find_spec(name) is not None for name in names)
 
 
-async def pdf_text(path: Path, ctx: ToolContext, *, pages: int, size: int) -> Answer:
+# A file's device and number: what has its path by now may be another one, which nobody has allowed to be read.
+Identity = tuple[int, int]
+_ANY: Final = (-1, -1)
+
+
+async def pdf_text(path: Path, identity: Identity | None, ctx: ToolContext, *, pages: int, size: int) -> Answer:
     """Return the text of a PDF. A checkpoint; raises `ToolError`. If cancelled, the process is ended."""
-    return await _run(ctx, "pdf", path, pages, size, _SECONDS)
+    return await _run(ctx, "pdf", path, *(identity or _ANY), pages, size, _SECONDS)
 
 
-async def scaled_image(path: Path, ctx: ToolContext, *, side: int, size: int, pixels: int) -> Answer:
+async def scaled_image(
+    path: Path, identity: Identity | None, ctx: ToolContext, *, side: int, size: int, pixels: int
+) -> Answer:
     """Return an image scaled down. A checkpoint; raises `ToolError`. If cancelled, the process is ended."""
-    return await _run(ctx, "image", path, side, size, pixels)
+    return await _run(ctx, "image", path, *(identity or _ANY), side, size, pixels)
 
 
 async def _run(ctx: ToolContext, command: str, path: Path, *limits: int) -> Answer:

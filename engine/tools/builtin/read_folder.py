@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import os
-from pathlib import Path
 from typing import Final
 
 from engine.tools.builtin.files import visible_name
@@ -15,14 +14,14 @@ from engine.tools.spec import ToolOutput
 MAX_ENTRIES: Final = 1_000
 
 
-def folder_output(shown: str, path: Path) -> ToolOutput:
-    """Return the names in a folder. It blocks. Raises `OSError`."""
+def folder_output(shown: str, folder: int) -> ToolOutput:
+    """Return the names in a folder, of which *folder* is a descriptor. It blocks. Raises `OSError`."""
     count = 0
-    with os.scandir(path) as entries:
+    with os.scandir(folder) as entries:
         names: list[str] = []
         for entry in entries:
             count += 1
-            names.append(_name(entry))
+            names.append(_name(folder, entry))
             if len(names) > 2 * MAX_ENTRIES:  # a folder of a million files takes no more memory
                 names = heapq.nsmallest(MAX_ENTRIES, names)
     if not names:
@@ -38,11 +37,11 @@ def folder_output(shown: str, path: Path) -> ToolOutput:
     return ToolOutput(text="\n".join(lines), metadata=metadata(counted(count, "entry", "entries")), is_cut=True)
 
 
-def _name(entry: os.DirEntry[str]) -> str:
+def _name(folder: int, entry: os.DirEntry[str]) -> str:
     name = visible_name(entry.name)
     try:
         if entry.is_symlink():
-            return f"{name} -> {visible_name(str(Path(entry).readlink()))}"
+            return f"{name} -> {visible_name(os.readlink(entry.name, dir_fd=folder))}"
         return f"{name}/" if entry.is_dir() else name
     except OSError:  # it went away meanwhile
         return name

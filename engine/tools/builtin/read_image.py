@@ -17,7 +17,7 @@ import attrs
 from engine.errors import ToolError
 from engine.messages import ImagePart
 from engine.providers.jsonvalue import number, text
-from engine.tools.builtin.read_child import has_library, scaled_image
+from engine.tools.builtin.read_child import Identity, has_library, scaled_image
 from engine.tools.builtin.texts import metadata
 from engine.tools.context import ToolContext
 from engine.tools.file_state import Modifier
@@ -51,12 +51,13 @@ class Picture:
 
 @attrs.frozen(kw_only=True)
 class Image:
-    """An image that was found: where, how large, its bytes."""
+    """An image that was found: where, which file that was, how large, its bytes."""
 
     path: Path
     size: int
     data: bytes
     modify: Modifier | None = None
+    identity: Identity | None = None
 
 
 async def image_output(shown: str, image: Image, ctx: ToolContext) -> ToolOutput:
@@ -81,7 +82,9 @@ async def image_output(shown: str, image: Image, ctx: ToolContext) -> ToolOutput
 
 async def _scaled(shown: str, image: Image, picture: Picture, ctx: ToolContext) -> ToolOutput:
     try:
-        answer = await scaled_image(image.path, ctx, side=GOOD_SIDE, size=MAX_IMAGE_BYTES, pixels=_MAX_SOURCE_PIXELS)
+        answer = await scaled_image(
+            image.path, image.identity, ctx, side=GOOD_SIDE, size=MAX_IMAGE_BYTES, pixels=_MAX_SOURCE_PIXELS
+        )
     except ToolError as error:
         raise ToolError(
             f"{shown} is a {picture} in {image.size:,} bytes: too large to be looked at, and it could not be scaled down: "

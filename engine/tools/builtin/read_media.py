@@ -1,7 +1,7 @@
 """A program of its own: takes a PDF or an image apart for `read`, with libraries that must not crash or hang the engine.
 
-    python read_media.py pdf PATH PAGES BYTES SECONDS
-    python read_media.py image PATH SIDE BYTES PIXELS
+    python read_media.py pdf PATH DEVICE INODE PAGES BYTES SECONDS
+    python read_media.py image PATH DEVICE INODE SIDE BYTES PIXELS
 
 Files come from anywhere, so the work is done in a process with limits, which is ended when
 its time is up. What it writes is one line of JSON, and then the text or the image. It
@@ -29,14 +29,25 @@ class Refused(Exception):
 
 def main(arguments: list[str]) -> None:
     """Do what the command line says."""
-    command, path, *numbers = arguments
+    command, path, device, inode, *numbers = arguments
     try:
-        head, body = {"pdf": pdf, "image": image}[command](path, *map(int, numbers))
+        with opened(path, int(device), int(inode)) as file:
+            head, body = {"pdf": pdf, "image": image}[command](file, *map(int, numbers))
     except Refused as error:
         head, body = {"error": str(error)}, b""
     except Exception as error:  # noqa: BLE001  # what libraries raise for hostile files is in no documentation
         head, body = {"error": f"{type(error).__name__}: {error}"[:300]}, b""
     sys.stdout.buffer.write(json.dumps(head).encode() + b"\n" + body)
+
+
+def opened(path: str, device: int, inode: int) -> io.BufferedReader:
+    """Open that very file, and no other that has come to its path meanwhile; with -1 for both numbers, whatever is there."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
+    state = os.fstat(file.fileno())
+    if (device, inode) not in {(-1, -1), (state.st_dev, state.st_ino)}:
+        file.close()
+        raise Refused("another file has taken its place meanwhile")
+    return file
 
 
 def limit(seconds: int) -> None:
@@ -56,10 +67,10 @@ def limit(seconds: int) -> None:
 Pages = tuple[int, Callable[[int], str]]
 
 
-def pdf(path: str, pages: int, size: int, seconds: int) -> tuple[dict[str, object], bytes]:
+def pdf(file: io.BufferedReader, pages: int, size: int, seconds: int) -> tuple[dict[str, object], bytes]:
     """Return the text of a PDF: of so many pages, so many bytes, and as far as it gets in so many seconds."""
     until = time.monotonic() + seconds
-    count, text_of = _with_pdfium(path) or _with_pypdf(path) or _no_library()
+    count, text_of = _with_pdfium(file) or _with_pypdf(file) or _no_library()
     body = io.BytesIO()
     read = 0
     while read < min(count, pages) and body.tell() < size and time.monotonic() < until:
@@ -98,13 +109,13 @@ class _PypdfReader(Protocol):
     def decrypt(self, password: str) -> int: ...
 
 
-def _with_pdfium(path: str) -> Pages | None:
+def _with_pdfium(file: io.BufferedReader) -> Pages | None:
     try:
         library = importlib.import_module("pypdfium2")
     except ImportError:
         return None
     try:
-        document = cast("_PdfiumDocument", library.PdfDocument(path))
+        document = cast("_PdfiumDocument", library.PdfDocument(file))
     except RuntimeError as error:
         if "password" in str(error).lower():
             raise Refused("it is locked with a password") from error
@@ -112,12 +123,12 @@ def _with_pdfium(path: str) -> Pages | None:
     return len(document), lambda index: document[index].get_textpage().get_text_range()
 
 
-def _with_pypdf(path: str) -> Pages | None:
+def _with_pypdf(file: io.BufferedReader) -> Pages | None:
     try:
         library = importlib.import_module("pypdf")
     except ImportError:
         return None
-    reader = cast("_PypdfReader", library.PdfReader(path))
+    reader = cast("_PypdfReader", library.PdfReader(file))
     if reader.is_encrypted and not reader.decrypt(""):
         raise Refused("it is locked with a password")
     pages = reader.pages
@@ -152,14 +163,14 @@ class _New(Protocol):
     def __call__(self, mode: str, size: tuple[int, int], color: str) -> _Image: ...
 
 
-def image(path: str, side: int, size: int, pixels: int) -> tuple[dict[str, object], bytes]:
+def image(file: io.BufferedReader, side: int, size: int, pixels: int) -> tuple[dict[str, object], bytes]:
     """Return an image as one of at most *side* pixels on a side, and at most *size* bytes."""
     pil = importlib.import_module("PIL.Image")
     turned = cast("Callable[[_Image], _Image]", importlib.import_module("PIL.ImageOps").exif_transpose)
     vars(pil)["MAX_IMAGE_PIXELS"] = (
         None  # its own limit is looked at too early: here, before anything is decoded, is in time
     )
-    found = cast("_Image", pil.open(path))
+    found = cast("_Image", pil.open(file))
     if found.size[0] * found.size[1] > pixels:
         raise Refused(f"it has more than {pixels:,} pixels")
     is_lossless = found.format in {"PNG", "GIF"}

@@ -12,7 +12,7 @@ import attrs
 from engine.errors import ToolError
 from engine.messages import FilePart
 from engine.providers.jsonvalue import number
-from engine.tools.builtin.read_child import has_library, pdf_text
+from engine.tools.builtin.read_child import Identity, has_library, pdf_text
 from engine.tools.builtin.read_window import Part, window
 from engine.tools.builtin.texts import counted, metadata
 from engine.tools.context import ToolContext
@@ -30,12 +30,13 @@ _LIBRARIES: Final = ("pypdfium2", "pypdf")
 
 @attrs.frozen(kw_only=True)
 class Pdf:
-    """A PDF that was found: where, how large, its bytes unless there are too many."""
+    """A PDF that was found: where, which file that was, how large, its bytes unless there are too many."""
 
     path: Path
     size: int
     data: bytes | None
     modify: Modifier | None = None
+    identity: Identity | None = None
 
 
 async def pdf_output(part: Part, pdf: Pdf, ctx: ToolContext) -> ToolOutput:
@@ -45,7 +46,7 @@ async def pdf_output(part: Part, pdf: Pdf, ctx: ToolContext) -> ToolOutput:
         why = "it is too large" if pdf.size > MAX_BYTES else "that needs the extra 'pdf' of nursery-engine"
         return _output(part, pdf, obstacle, about=f"its text could not be taken out: {why}")
     try:
-        answer = await pdf_text(pdf.path, ctx, pages=_MAX_PAGES, size=_MAX_TEXT_BYTES)
+        answer = await pdf_text(pdf.path, pdf.identity, ctx, pages=_MAX_PAGES, size=_MAX_TEXT_BYTES)
     except ToolError as error:
         return _output(part, pdf, obstacle, about=f"its text could not be taken out: {error}")
     pages, read = number(answer.facts, "pages", 0), number(answer.facts, "read", 0)

@@ -13,7 +13,8 @@ from typing import Final
 
 import attrs
 
-from engine.tools.builtin.files import check_regular
+from engine.permission.opening import open_folder
+from engine.tools.builtin.files import regular
 from engine.tools.file_state import hasher
 
 # Of a larger file nothing is noted: hashing it would take longer than anybody wants to wait for a few of its lines.
@@ -29,10 +30,12 @@ class Source:
     Attributes:
         file: its bytes, from the beginning; they can be read once.
         size: how many there are, as the file system says.
+        identity: its device and number, by which it is known again.
     """
 
     file: io.BufferedReader
     size: int
+    identity: tuple[int, int]
     _passed: _Hashed
 
     @property
@@ -52,18 +55,28 @@ class Source:
 
 
 @contextmanager
-def opened(shown: str, path: Path) -> Generator[Source]:
-    """Open a regular file. It blocks, but not for ever. Raises `OSError`, and `ToolError` for a pipe or a device."""
-    check_regular(shown, path)
-    # In between, a pipe may have taken its place: opening one waits for somebody to write, unless told not to.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+def opened(shown: str, path: Path) -> Generator[Source | int]:
+    """Open the file at a real path, or the folder: then the descriptor is yielded.
+
+    It blocks, but not for ever. Raises `OSError`, and `ToolError` for a pipe or a device.
+    """
+    with open_folder(path) as (folder, name):
+        # Opening a device may do something, opening a pipe may wait.
+        is_folder = stat.S_ISDIR(folder.state(name).st_mode)
+        if not is_folder:
+            regular(shown, folder.state(name))
+        # In between, a pipe may have taken its place: opening one waits for somebody to write, unless told not to.
+        descriptor = folder.open(name, os.O_RDONLY | (os.O_DIRECTORY if is_folder else os.O_NONBLOCK | os.O_NOCTTY))
+    if is_folder:
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+        return
     with os.fdopen(descriptor, "rb", buffering=0) as raw:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            check_regular(shown, path)
-            raise FileNotFoundError
+        state = regular(shown, os.fstat(descriptor))
         passed = _Hashed(raw, hasher())
-        yield Source(io.BufferedReader(passed, _BUFFER_BYTES), state.st_size, passed)
+        yield Source(io.BufferedReader(passed, _BUFFER_BYTES), state.st_size, (state.st_dev, state.st_ino), passed)
 
 
 class _Hashed(io.RawIOBase):

@@ -22,7 +22,16 @@ from engine.events import SharedContext
 from engine.threads import to_thread
 from engine.tools.builtin.changes import changes
 from engine.tools.builtin.commit import FileChange, commit
-from engine.tools.builtin.files import BOM, TextFile, decoded, pattern_of, read_data, renamed_errors, resolve
+from engine.tools.builtin.files import (
+    BOM,
+    TextFile,
+    decoded,
+    pattern_of_real,
+    read_data,
+    real_file,
+    renamed_errors,
+    resolve,
+)
 from engine.tools.builtin.texts import metadata
 from engine.tools.context import ToolContext
 from engine.tools.edit_text import unix
@@ -118,19 +127,31 @@ class Plan:
     has_diff: bool = True
 
 
-# Makes a plan. With a context, files must be as the session has read them; without one, they are taken as they are.
-Planner = Callable[[SharedContext | None], Plan]
+@attrs.frozen
+class Basis:
+    """What a plan must hold to.
+
+    Attributes:
+        shared: what the session knows: files must be as it has read them.
+        judged: the real paths that its right was judged for; None: nobody has judged it.
+    """
+
+    shared: SharedContext
+    judged: frozenset[str] | None = None
 
 
-def look(cwd: str, shown: str, shared: SharedContext | None) -> Seen:
-    """Return what is at a path. It blocks. Raises `ToolError`, also if *shared* knows another file or none."""
-    path = resolve(cwd, shown)
+# Makes a plan. Without a basis, files are taken as they are: for the question what would change.
+Planner = Callable[[Basis | None], Plan]
+
+
+def look(cwd: str, shown: str, basis: Basis | None) -> Seen:
+    """Return what is at a path. It blocks. Raises `ToolError`, also if it is not what *basis* knows."""
+    real = real_file(cwd, shown, None if basis is None else basis.judged)
     if shown.endswith("/"):
         raise ToolError(f"{shown} names a folder, not a file.")
-    real = Path(os.path.realpath(path))
     seen = Seen(shown=shown, path=real, data=read_data(shown, real) if os.path.lexists(real) else None)
-    if seen.data is not None and shared is not None:
-        remembered = known(shared, real)
+    if seen.data is not None and basis is not None:
+        remembered = known(basis.shared, real)
         if remembered is None:
             raise ToolError(
                 f"{shown} exists, but has not been read in this session. Read it first; nothing was changed."
@@ -147,10 +168,10 @@ async def need(ctx: ToolContext, names: Sequence[str], plan: Planner, *, otherwi
 
 async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: Around) -> ToolOutput:
     """Plan, and do what was planned. A checkpoint; if cancelled, nothing was changed, or it says what was."""
-    locks = await ctx.to_thread(_lock_names, ctx.cwd, tuple(names))
+    locks = await ctx.to_thread(_lock_names, ctx.cwd, tuple(names), ctx.judged)
     async with ctx.locks.hold(*locks):
         # Abandoned if cancelled: it only reads.
-        planned = await ctx.to_thread(plan, ctx.shared)
+        planned = await ctx.to_thread(plan, Basis(ctx.shared, ctx.judged))
         final, notes = await _formatted(planned, around, ctx)
         # Not abandoned: a file must not change after the turn's record says that the call was aborted. On a disk
         # that hangs, the turn ends at the grace all the same, and the record says that the outcome is not known.
@@ -164,8 +185,10 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
     return attrs.evolve(output, text=f"{output.text}\n{diagnostics}") if diagnostics else output
 
 
-def _lock_names(cwd: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"file:{os.path.realpath(resolve(cwd, name))}" for name in names)
+def _lock_names(cwd: str, names: tuple[str, ...], judged: frozenset[str] | None) -> tuple[str, ...]:
+    # No other file will be touched, whatever the names lead to by now.
+    paths = judged if judged is not None else {os.path.realpath(resolve(cwd, name)) for name in names}
+    return tuple(f"file:{path}" for path in paths)
 
 
 async def _formatted(plan: Plan, around: Around, ctx: ToolContext) -> tuple[Plan, tuple[str, ...]]:
@@ -199,8 +222,11 @@ def _carry_out(planned: Plan, final: Plan, notes: tuple[str, ...]) -> ToolOutput
 
 def _need(cwd: str, names: tuple[str, ...], plan: Planner, otherwise: str) -> Need:
     patterns: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
     try:
-        patterns = tuple(dict.fromkeys(pattern_of(cwd, resolve(cwd, name)) for name in names))
+        # Once: what is judged is what may be changed.
+        paths = tuple(dict.fromkeys(os.path.realpath(resolve(cwd, name)) for name in names))
+        patterns = tuple(dict.fromkeys(pattern_of_real(cwd, path) for path in paths))
         detail = "".join(revision.diff() for revision in plan(None).revisions)
     except ToolError:  # the call will say why, if it is allowed
         detail = otherwise
@@ -209,6 +235,7 @@ def _need(cwd: str, names: tuple[str, ...], plan: Planner, otherwise: str) -> Ne
         patterns=patterns or tuple(names),
         detail=detail or otherwise,
         metadata=json.dumps({"paths": patterns, "diff": detail}),
+        paths=paths,
     )
 
 

@@ -47,7 +47,7 @@ async def _pdf_output(url: str, path: Path, data: bytes, ctx: ToolContext) -> To
     text, pages, about = "", 0, "its text could not be taken out"
     if await ctx.to_thread(has_library, "pypdfium2", "pypdf"):
         try:
-            answer = await pdf_text(path, ctx, pages=_MAX_PAGES, size=_MAX_TEXT_BYTES)
+            answer = await pdf_text(path, None, ctx, pages=_MAX_PAGES, size=_MAX_TEXT_BYTES)
         except ToolError as error:
             about = f"{about}: {error}"
         else:

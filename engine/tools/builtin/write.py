@@ -6,11 +6,10 @@ from typing import Annotated
 
 import attrs
 
-from engine.events import SharedContext
 from engine.tools.builtin.changes import whole_text
 from engine.tools.builtin.files import TextFile
 from engine.tools.builtin.models import makes_edits
-from engine.tools.builtin.revision import Plan, Revision, Seen, look, need, revise
+from engine.tools.builtin.revision import Basis, Plan, Revision, Seen, look, need, revise
 from engine.tools.builtin.texts import counted, description
 from engine.tools.context import ToolContext
 from engine.tools.formatters import Around
@@ -31,17 +30,17 @@ def write_tool(*, around: Around | None = None) -> Tool:
 
     async def need_of(args: Write, ctx: ToolContext) -> Need:
         otherwise = whole_text(args.path, args.content)
-        return await need(ctx, [args.path], lambda shared: plan(args, ctx.cwd, shared), otherwise=otherwise)
+        return await need(ctx, [args.path], lambda basis: plan(args, ctx.cwd, basis), otherwise=otherwise)
 
     async def write(args: Write, ctx: ToolContext) -> ToolOutput:
-        return await revise(ctx, [args.path], lambda shared: plan(args, ctx.cwd, shared), around or Around())
+        return await revise(ctx, [args.path], lambda basis: plan(args, ctx.cwd, basis), around or Around())
 
     return tool(name="write", description=description("write"), need=need_of, offered=makes_edits)(write)
 
 
-def plan(args: Write, cwd: str, shared: SharedContext | None) -> Plan:
+def plan(args: Write, cwd: str, basis: Basis | None) -> Plan:
     """Return what would be written. It blocks. Raises `ToolError`."""
-    seen = look(cwd, args.path, shared)
+    seen = look(cwd, args.path, basis)
     after = fitting(seen, args.content).data
     lines = counted(args.content.count("\n") + (not args.content.endswith("\n") and bool(args.content)), "line")
     done = "Created" if seen.data is None else "Replaced"

@@ -244,6 +244,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
         patterns=patterns,
         detail=diff,
         metadata=json.dumps({"paths": patterns, "diff": diff}),
+        paths=(str(tmp_path / "a"), str(tmp_path / "b"), "/elsewhere/c"),
     )
     assert (await need_in(ctx, APPLY_PATCH, patch("*** Delete File: a"))).offers == ("a",)
     unfit = patch("*** Update File: a", "-x")
@@ -285,13 +286,13 @@ async def test_in_a_turn(tmp_path: Path) -> None:
     assert content(tmp_path) == {"f": "b\n"}
 
 
-def failing(which: str) -> Callable[[Path, Path], Path]:
-    replace = Path.replace
+def failing(which: str) -> Callable[..., None]:
+    replace = os.replace
 
-    def fail(self: Path, target: Path) -> Path:
-        if target.name == which:
+    def fail(old: str, new: str, **folders: int) -> None:
+        if new == which:
             raise OSError(5, "Input/output error")
-        return replace(self, target)
+        replace(old, new, **folders)
 
     return fail
 
@@ -302,7 +303,7 @@ async def test_a_failure_in_the_middle_is_undone(
     """The disk breaks between two renames."""
     put(tmp_path, a="1\n", b="b\n", c="c\n")
     reader = having_read(ctx, "a", "b", "c")
-    monkeypatch.setattr(Path, "replace", failing("b"))
+    monkeypatch.setattr(os, "replace", failing("b"))
     with pytest.raises(ToolError, match=r"^b: Input/output error\. No file was changed\.$"):
         await APPLY_PATCH.body(patch(*GOOD, "*** Update File: b", "-b", "+B", "*** Delete File: c"), reader)
     assert content(tmp_path) == {"a": "1\n", "b": "b\n", "c": "c\n"}

@@ -309,6 +309,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
         offers=("f",),
         detail=diff,
         metadata=json.dumps({"paths": ["f"], "diff": diff}),
+        paths=(str(tmp_path / "f"),),
     )
     for path in ("f", "missing"):
         need = await need_in(ctx, EDIT, Edit(path, "z", "b"))

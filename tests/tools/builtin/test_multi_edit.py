@@ -99,6 +99,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
         offers=("f",),
         detail=diff,
         metadata=json.dumps({"paths": ["f"], "diff": diff}),
+        paths=(str(tmp_path / "f"),),
     )
     need = await need_in(ctx, MULTI_EDIT, MultiEdit("f", [Replacement("z", "A"), Replacement("b", "B")]))
     assert need.detail == "--- f\n+++ f\n-z\n+A\n--- f\n+++ f\n-b\n+B\n"

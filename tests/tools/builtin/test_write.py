@@ -263,6 +263,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
         offers=("sub/a.txt",),
         detail=diff,
         metadata=json.dumps({"paths": ["sub/a.txt"], "diff": diff}),
+        paths=(str(tmp_path / "sub/a.txt"),),
     )
     (tmp_path / "sub/a.txt").write_text("one\ntwo\n")
     need = await need_in(ctx, WRITE, Write("sub/a.txt", "one\nTWO\n"))
