@@ -402,6 +402,8 @@ class CallQueued(EventBase):
 class CallJudged(EventBase):
     """Somebody had a say in whether the call may run: a hook, a rule, a person. The last say counts.
 
+    Once it runs: in whether it may do what its tool asks for in the middle of the work.
+
     Attributes:
         verdict: go on, ask a person, or no.
         source: who said it: the hook's name, the rule's own words, the answer.

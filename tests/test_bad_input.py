@@ -52,7 +52,7 @@ from engine.model import (
 )
 from engine.permission.policy import Policy
 from engine.permission.simple import AllowAll
-from engine.ports import ContextView, Judgement, PermissionQuery
+from engine.ports import Allowance, ContextView, Judgement, PermissionQuery
 from engine.session import Session
 from engine.settings import Limits, RetryPolicy, Settings, Timeouts
 from engine.testing.invariants import check_transcript
@@ -993,7 +993,7 @@ async def test_rules_that_fail_deny(autojump_clock: MockClock) -> None:
 
 
 class Forgetful(Policy):
-    def grant(self, asked: PermissionAsked) -> None:
+    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
         raise RuntimeError("can't remember")
 
 

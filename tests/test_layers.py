@@ -105,7 +105,17 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "input and output",
-        ("attachments", "config_file", "machine", "store.*", "tools.*", "permission.*", "providers.*", "prompt.*", "compaction.*"),
+        (
+            "attachments",
+            "config_file",
+            "machine",
+            "store.*",
+            "tools.*",
+            "permission.*",
+            "providers.*",
+            "prompt.*",
+            "compaction.*",
+        ),
     ),
     ("the turn", ("nursery.*",)),
     ("session and service", ("answers", "given", "turn", "session", "service")),

@@ -338,6 +338,9 @@ class _Call:
 
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
         query = self.query(check_need(need), read_only=False)
+        if self.entry.is_settled:  # a tool that outlives its call
+            await trio.lowlevel.checkpoint()
+            return "withdrawn", ""
         judgement = self.judge(query)
         self.judged(judgement.verdict, judgement.source)
         if judgement.verdict == "deny":

@@ -193,9 +193,12 @@ def _check_calls(events: Sequence[Durable | Live]) -> list[str]:
             case CallQueued() | CallStarted() | CallSettled() | CallDelivered():
                 moves[event.call_id].append(_MOVES[type(event)])
             case CallJudged() | CallChanged():
-                during = "started" if isinstance(event, CallChanged) and event.kind == "result" else "queued"
-                if moves[event.call_id][-1] != during:
-                    problems.append(f"{type(event).__name__} of call {event.call_id} came when it was not {during}")
+                during = ("queued", "started") if isinstance(event, CallJudged) else ("queued",)
+                if isinstance(event, CallChanged) and event.kind == "result":
+                    during = ("started",)
+                if moves[event.call_id][-1] not in during:
+                    told = " or ".join(during)
+                    problems.append(f"{type(event).__name__} of call {event.call_id} came when it was not {told}")
             case _:
                 pass
     announced = [event.call_id for event in events if isinstance(event, CallAnnounced)]

@@ -5,12 +5,16 @@ import pytest
 from engine.answers import Always, Answer, Once, Reject
 from engine.cli.dialogue import answer_of, choices, detail_of, question
 from engine.cli.text import UNICODE
-from engine.events import PermissionAsked
+from engine.events import Offer, PermissionAsked, Right
 from engine.ids import CallId, RequestId
 
 
+def offers(*patterns: str) -> tuple[Offer, ...]:
+    return tuple(Offer(rights=(Right(permission="bash", pattern=pattern),)) for pattern in patterns)
+
+
 def asked(**more: object) -> PermissionAsked:
-    facts = {"tool": "bash", "permission": "bash", "patterns": ("ls",), "detail": "ls", **more}
+    facts = {"tool": "bash", "permission": "bash", "patterns": ("ls",), "detail": "ls", "offers": offers("ls"), **more}
     return PermissionAsked(request_id=RequestId("r"), call_id=CallId("c"), **facts)  # type: ignore[arg-type]
 
 
@@ -23,6 +27,12 @@ def asked(**more: object) -> PermissionAsked:
         ("YES", Once()),
         ("a", Always()),
         ("always", Always()),
+        ("a1", Always()),
+        ("p", Always(scope="project")),
+        ("A2", Always(offer=1)),
+        ("p2", Always(offer=1, scope="project")),
+        ("a3", None),
+        ("p9", None),
         ("r", Reject()),
         ("No", Reject()),
         ("use head", Reject(feedback="use head")),
@@ -33,7 +43,11 @@ def asked(**more: object) -> PermissionAsked:
 )
 def test_answers(line: str, answer: Answer | None) -> None:
     """Only the exact words allow: whatever else is typed, nothing runs."""
-    assert answer_of(line) == answer
+    assert answer_of(line, asked(offers=offers("ls -l", "ls *"))) == answer
+
+
+def test_what_offers_nothing_for_always_is_not_allowed_for_always() -> None:
+    assert answer_of("a", asked(offers=())) is None
 
 
 def test_a_question_shows_all_of_the_command_and_nothing_is_hidden() -> None:
@@ -46,16 +60,28 @@ def test_a_question_without_detail_shows_the_patterns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "scope"),
+    ("offered", "told"),
     [
-        ({"offers": ("git log *", "git *")}, "git log *"),
-        ({}, "ls"),
-        ({"patterns": ()}, "every bash"),
-        ({"offers": ("one\ntwo",)}, "one"),
+        (
+            offers("git log -3", "git log *"),
+            "once (o), always in this session: git log -3 (a1), or git log * (a2), the same for the whole project (p1), ",
+        ),
+        (offers("ls"), "once (o), always in this session: ls (a), the same for the whole project (p), "),
+        (offers("one\ntwo"), "once (o), always in this session: one (a), the same for the whole project (p), "),
+        ((), "once (o), "),
     ],
 )
-def test_what_always_would_allow_is_shown(more: dict[str, object], scope: str) -> None:
-    assert f"always in this session: {scope} (a)" in choices(asked(**more))
+def test_what_always_would_allow_is_shown(offered: tuple[Offer, ...], told: str) -> None:
+    assert choices(asked(offers=offered)) == f"  {told}reject and stop (r), or type what to do instead: "
+
+
+def test_what_else_is_asked_for_and_why_it_is_not_known_is_shown() -> None:
+    rights = (Right(permission="bash", pattern="ls"), Right(permission="outside", pattern="/etc"))
+    text = question(asked(rights=rights, opaque="$x names the program"), "ls /etc", UNICODE)
+    assert text == (
+        "● bash asks for the permission: bash\n    ls /etc\n    and for: outside /etc\n"
+        "    Nobody can tell what this does before it runs: $x names the program\n"
+    )
 
 
 def test_the_detail_is_what_the_tool_tells_of_it_or_else_what_the_model_wrote() -> None:

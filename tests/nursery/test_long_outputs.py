@@ -19,7 +19,7 @@ from engine.hooks import Hooks, ToolDecision, ToolUse
 from engine.ids import SessionId
 from engine.messages import ImagePart, Settlement
 from engine.permission.simple import AllowAll
-from engine.ports import Approver, Judgement, PermissionQuery
+from engine.ports import Allowance, Approver, Judgement, PermissionQuery
 from engine.settings import Settings
 from engine.store.memory import MemoryStore
 from engine.testing import ScriptedProvider, call, cancel_everywhere, done, text, tool_scenario
@@ -76,7 +76,7 @@ class Asking:
         self.asked.append(query.patterns)
         return Judgement(verdict=self.verdict, source="a rule")
 
-    def grant(self, asked: engine.PermissionAsked) -> None:
+    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
         raise AssertionError
 
 

@@ -38,7 +38,7 @@ from engine.hooks import (
     ToolUse,
 )
 from engine.messages import ResultsMessage, TextPart, UserMessage
-from engine.ports import Judgement, PermissionQuery
+from engine.ports import Allowance, Judgement, PermissionQuery
 from engine.settings import Settings
 from engine.testing.script import Answer, call, done, text
 from engine.tools.spec import Need, Tool
@@ -88,7 +88,7 @@ class Rules:
             return Judgement(verdict="ask", source="no rule of the test", is_default=True)
         return Judgement(verdict=verdict, source=f"the rule of the test for {query.patterns}")
 
-    def grant(self, asked: PermissionAsked) -> None:
+    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
         self.asked.append("granted")
 
 
@@ -633,6 +633,7 @@ async def test_c5_a_permission_hook_is_told_what_a_person_would_be(autojump_cloc
             arguments='{"path": "a"}',
             permission="touch",
             patterns=("a",),
+            offers=("a",),
             is_ruled=True,
         )
     ]
@@ -708,7 +709,9 @@ async def test_a_questions_that_a_tool_asks_itself_is_no_permission_hooks_busine
         return answer
 
     hooks = Hooks(permission_request=(permitting(PermissionDecision(verdict="allow")),))
-    async with world([*call("wants", {}, id="1"), *done("calls")], DONE, tools=[wants], hooks=hooks) as w:
+    async with world(
+        [*call("wants", {}, id="1"), *done("calls")], DONE, tools=[wants], hooks=hooks, approver=Rules({"*": "ask"})
+    ) as w:
         played = await w.play(react=allow)
     assert (len(played.all(PermissionAsked)), played.settlements[0].text) == (1, "once")
 

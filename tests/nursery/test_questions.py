@@ -200,8 +200,8 @@ async def test_three_open_questions_one_rejected_all_resolved_and_the_turn_stops
         assert log == []
         by_request = {e.request_id: e.answer for e in played.all(PermissionAnswered)}
         assert len(played.all(PermissionAnswered)) == 3
-        assert [by_request[r] for r in asked] == ["withdrawn", "reject", "withdrawn"]  # type: ignore[index]
-        assert sorted(played.statuses) == ["denied", "not_executed", "not_executed"]
+        assert [by_request[r] for r in asked] == ["reject"] * 3  # type: ignore[index]
+        assert played.statuses == ["denied"] * 3
         assert played.order(TurnEnded) == ["TurnEnded"]
         assert played.stop_reason == "permission_rejected"
         with pytest.raises(RequestNotFound):
@@ -209,17 +209,23 @@ async def test_three_open_questions_one_rejected_all_resolved_and_the_turn_stops
         await w.goes_on()
 
 
-async def test_one_rejected_with_a_word_leaves_the_other_questions_open(autojump_clock: MockClock) -> None:
+async def test_one_rejected_with_a_word_rejects_the_others_and_the_turn_goes_on(autojump_clock: MockClock) -> None:
     log: list[str] = []
+    asked: list[str] = []
 
     async def react(turn: Turn, event: Seen) -> None:
         if isinstance(event, PermissionAsked):
-            reject = event.patterns == ("b",)
-            await turn.reply(event.request_id, engine.Reject(feedback="not b") if reject else engine.Once())
+            asked.append(event.request_id)
+            if len(asked) == 3:
+                await turn.reply(asked[1], engine.Reject(feedback="use pnpm"))
 
     async with world(step("together", "a", "b", "c"), DONE, tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=react)
-    assert (sorted(log), played.statuses) == (["a", "c"], ["completed", "denied", "completed"])
+        by_request = {e.request_id: (e.answer, e.feedback) for e in played.all(PermissionAnswered)}
+        along = ("reject", "another call of this step was rejected: use pnpm")
+        assert [by_request[r] for r in asked] == [along, ("reject", "use pnpm"), along]  # type: ignore[index]
+        assert (log, played.stop_reason, played.statuses) == ([], "completed", ["denied"] * 3)
+        assert said(w.requests[1].transcript[-1]).count("use pnpm") == 3
 
 
 async def test_a_second_reply_is_a_typed_error(autojump_clock: MockClock) -> None:
