@@ -156,12 +156,6 @@ class _Reader:
 
 
 def _kind(value: object) -> str:
-    names = {
-        dict: "a table",
-        list: "an array",
-        str: "a text",
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-    }
-    return names.get(type(value), "a date or a time")
+    names = {"dict": "a table", "list": "an array", "str": "a text", "bool": "true or false"}
+    names |= dict.fromkeys(("int", "float"), "a number")
+    return names.get(type(value).__name__, "a date or a time")
