@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, Literal
 
 import attrs
@@ -237,6 +238,7 @@ def _expression(paths: Sequence[tuple[str, ...]], before: str) -> str:
     return f"(?:{'|'.join(sources)}){_BELOW}"
 
 
+@lru_cache(maxsize=1_024)
 def _name(glob: str) -> tuple[Wildcard, bool]:
     """Return what matches all that *glob*, a name, matches, with a slash behind it; and whether it is no more than that."""
     parts: list[str] = []
