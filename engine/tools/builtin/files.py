@@ -78,7 +78,7 @@ def real_file(cwd: str, path: str, judged: Collection[str] | None) -> Path:
     """
     found = resolve(cwd, path)
     real = followed(found)
-    if Path(real).is_symlink():
+    if os.path.islink(real):  # noqa: PTH114 - Path's own raises
         with renamed_errors(path, found):
             found.stat()  # says that it is a loop, if it is one
     if judged is not None and real not in judged:
