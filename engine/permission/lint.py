@@ -83,7 +83,6 @@ RUNNERS: Final = frozenset(
         "bunx",
         "uvx",
         "pipx",
-        "make",
         "docker",
         "podman",
         "chroot",

@@ -56,9 +56,12 @@ class StateFile:
                 descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             except FileNotFoundError:
                 return []
-            with os.fdopen(descriptor, "rb") as file:
+            try:
                 self._check(os.fstat(descriptor), self.path.parent.stat())
-                data = file.read(MAX_BYTES + 1)
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    data = file.read(MAX_BYTES + 1)
+            finally:
+                os.close(descriptor)
         return self._entries(data)
 
     def update(self, change: Callable[[Entries], Entries]) -> Entries:
