@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, Literal
 
 import attrs
@@ -82,10 +83,19 @@ class Shape:
         return joined if self.reach == "name" else f"/{joined}"
 
     @property
-    def needle(self) -> str:
-        """A plain text that every path which it matches holds."""
-        needles = (_name(name)[0].needle.removesuffix("/") for name in self.names if name != _FOLDERS)
-        return max(needles, key=len, default="")
+    def needles(self) -> tuple[str, str]:
+        """Two plain texts that every path holds which it matches: what it begins with, and another."""
+        runs = [""]
+        for name in self.names:
+            if name == _FOLDERS:
+                runs.append("")
+                continue
+            own, _ = _name(name)
+            runs[-1] += own.head
+            if not own.is_plain:
+                runs += own.needle, own.tail
+        first, *others = (run.removesuffix("/") for run in runs)
+        return first, max(others, key=len, default="")
 
     def covers(self, other: Shape, project: tuple[str, ...]) -> bool:
         """Tell whether it surely matches all that *other* matches; in doubt, False."""
@@ -228,6 +238,7 @@ def _expression(paths: Sequence[tuple[str, ...]], before: str) -> str:
     return f"(?:{'|'.join(sources)}){_BELOW}"
 
 
+@lru_cache(maxsize=1_024)
 def _name(glob: str) -> tuple[Wildcard, bool]:
     """Return what matches all that *glob*, a name, matches, with a slash behind it; and whether it is no more than that."""
     parts: list[str] = []

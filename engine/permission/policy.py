@@ -7,7 +7,9 @@ could not. What somebody allowed for longer counts for all of them, and lifts no
 
 from __future__ import annotations
 
+import itertools
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,19 +17,23 @@ from typing import Final
 
 import attrs
 
-from engine.events import Right
-from engine.permission.grants import Grant, Grants, Origin
+from engine.events import Right, Verdict
+from engine.permission import rules as ruled
+from engine.permission.grants import Asker, Grant, Grants, Origin
 from engine.permission.profiles import DEFAULT, defaults
 from engine.permission.project import project_of
-from engine.permission.real_path import is_within
-from engine.permission.rules import PATH_PERMISSIONS, READING, Decision, Layer, Rule, Ruleset, holds_for, strictest
+from engine.permission.real_path import followed, is_within
+from engine.permission.rules import ACTIONS, PATH_PERMISSIONS, READING, Decision, Layer, Rule, Ruleset, holds_for
 from engine.ports import Allowance, Judgement, Link, Needed, PermissionQuery
 
-# The right to do what nobody can tell before it is done.
+# The right to do what nobody can tell before it is done, and the right to leave the project.
 OPAQUE: Final = "opaque"
 OUTSIDE: Final = "outside"
+
 # What a script that can't be seen through might do.
 _DONE_BY_SCRIPTS: Final = ("bash", "edit", "read", OUTSIDE)
+# Where there is no project, nothing lies in it.
+_NOWHERE: Final = "/\ufdd0"
 _MAX_RULESETS: Final = 100
 
 
@@ -52,29 +58,37 @@ class Policy:
         profile: what holds where no rule says otherwise.
         user: the rules of the user's own files.
         host: those of the program that runs the engine; they come after the user's.
-        grants: what was allowed.
         home: the user's home folder.
+        grants: what was allowed.
         rules_of: reads the rules of a project's own file, as far as the project is trusted. It blocks.
+        keep: told of each grant that outlives the engine.
         now: the time, in seconds since the epoch.
     """
 
     profile: str = DEFAULT
     user: tuple[Rule, ...] = ()
     host: tuple[Rule, ...] = ()
-    grants: Grants = attrs.field(factory=Grants)
-    home: str = attrs.field(factory=lambda: str(Path("~").expanduser()))
+    home: str = attrs.field(factory=lambda: followed(str(Path("~").expanduser())))
+    grants: Grants = attrs.field()
     rules_of: Callable[[str], tuple[Rule, ...]] = lambda _: ()
+    keep: Callable[[Grant], None] = lambda _: None
     now: Callable[[], float] = time.time
     _defaults: Layer = attrs.field(init=False)
     _projects: dict[str, Project] = attrs.field(factory=dict[str, Project], init=False)
     _rulesets: dict[tuple[Project, tuple[Rule, ...]], Ruleset] = attrs.field(
         factory=dict[tuple[Project, tuple[Rule, ...]], Ruleset], init=False
     )
+    _names: Iterator[str] = attrs.field(init=False)
+
+    @grants.default
+    def _no_grants(self) -> Grants:
+        return Grants(self.home)
 
     def __attrs_post_init__(self) -> None:
         self._defaults = defaults(self.profile)
+        self._names = map(f"grant_{secrets.token_hex(4)}{{}}".format, itertools.count(1))
         # A rule that can match nothing is told now, not at the first call.
-        self._compiled(Project("/"), ())
+        self.compiled(Project(""))
 
     def prepare(self, cwd: str) -> Project:
         """Look at the project that *cwd* belongs to, once. It blocks: for a thread. Raises `ConfigError` for its rules."""
@@ -82,112 +96,48 @@ class Policy:
         if known is None:
             root = project_of(cwd, home=self.home)
             known = Project(root, self.rules_of(root) if root else ())
-            self._compiled(known, ())
+            self.compiled(known)
             self._projects[cwd] = known
         return known
-
-    def forget_projects(self) -> None:
-        """Look at each project anew when it is next prepared. Not a checkpoint."""
-        self._projects.clear()
 
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return what the rules say. Quick, unless nobody has prepared the folder."""
         project = self.prepare(query.cwd)
-        decided = [one for link in query.chain for one in self._decisions(query, project, link)]
-        word = strictest(one.decision for one in decided)
-        asked = tuple(dict.fromkeys(one.right for one in decided if one.decision.action == "ask"))
-        by_default = [one.decision.is_default for one in decided if one.decision.action == word.action]
+        said = [word for link in query.chain for word in self._words(query, project, link)]
+        strictest = max(said, key=lambda word: (ACTIONS.index(word.verdict), not word.is_default))
+        by_default = [word.is_default for word in said if word.verdict == strictest.verdict]
+        asked = tuple(dict.fromkeys(word.right for word in said if word.verdict == "ask"))
         return Judgement(
-            verdict=word.action,
-            source=word.source,
-            # For a question each of the rules must be a default, for a yes one is enough.
-            is_default=any(by_default) if word.action == "allow" else all(by_default),
-            asked=asked if word.action == "ask" else (),
+            verdict=strictest.verdict,
+            source=strictest.source,
+            # A question is one by default only if each of its reasons is; a yes, if one of them is.
+            is_default=any(by_default) if strictest.verdict == "allow" else all(by_default),
+            asked=asked if strictest.verdict == "ask" else (),
         )
 
     def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
-        """Remember what was allowed, for the whole tree of sessions. Not a checkpoint."""
-        root = query.chain[0]
-        now = self.now()
-        project = self.prepare(query.cwd)
-        for permission, pattern in _granted_rights(allowed.rights, query.cwd, project.root):
-            self.grants.add(
-                Grant(
-                    permission=permission,
-                    pattern=pattern,
-                    scope=allowed.scope,
-                    session_id=root.session_id,
-                    turn_id=root.turn_id,
-                    project=project.root,
-                    until=None if allowed.seconds is None else now + allowed.seconds,
-                    origin=Origin(session_id=query.session_id, call_id=query.call_id, tool=query.tool, time=now),
-                )
+        """Remember what was allowed, for the whole tree of sessions. Not a checkpoint. Raises `ConfigError`."""
+        root, now, project = query.chain[0], self.now(), self.prepare(query.cwd).root
+        origin = Origin(session_id=query.session_id, call_id=query.call_id, tool=query.tool, granted=now, by="the user")
+        self.grants.drop_over(now)
+        for permission, pattern in _granted(allowed.rights, query.cwd, project):
+            grant = Grant(
+                id=next(self._names),
+                permission=permission,
+                pattern=pattern,
+                scope=allowed.scope,
+                project=project or _NOWHERE,
+                session_id=None if allowed.scope == "project" else root.session_id,
+                turn_id=root.turn_id if allowed.scope == "turn" else None,
+                until=None if allowed.seconds is None else now + allowed.seconds,
+                origin=origin,
             )
+            self.grants.add(grant)
+            if allowed.scope == "project":
+                self.keep(grant)
 
-    def ruleset(self, cwd: str, rules: tuple[Rule, ...] = ()) -> Ruleset:
-        """Return all rules that hold in a folder, with those of an agent. It blocks."""
-        return self._compiled(self.prepare(cwd), rules)
-
-    def hides(self, permission: str, cwd: str, rules: tuple[Rule, ...] = ()) -> bool:
-        """Tell whether every right of that name is denied there. It blocks."""
-        ruleset = self.ruleset(cwd, rules)
-        return ruleset.hides(permission) and ruleset.hides(permission + READING)
-
-    # -- one right ------------------------------------------------------------------------
-
-    def _decisions(self, query: PermissionQuery, project: Project, link: Link) -> Iterator[_Decided]:
-        ruleset = self._compiled(project, link.rules)
-        ruled: dict[str, Decision] = {}
-        for needed in query.rights:
-            for right, spellings in self._rights(needed, query, project):
-                decision = ruleset.judge(right.permission, right.pattern, spellings)
-                decided = self._with_grants(_Decided(right, decision), query, project)
-                if decision.is_default and needed.follows and all(_allows(ruled.get(one)) for one in needed.follows):
-                    decided = _Decided(right, ruled[needed.follows[0]])
-                ruled.setdefault(needed.pattern, decided.decision)
-                yield decided
-        if query.opaque:
-            yield self._opaque(query, ruleset)
-
-    def _rights(
-        self, needed: Needed, query: PermissionQuery, project: Project
-    ) -> Iterator[tuple[Right, tuple[str, ...]]]:
-        """Yield a right as rules know it: paths as seen from the project, with the right to be outside of it."""
-        if needed.permission not in PATH_PERMISSIONS:
-            reads = needed.reads_only or query.read_only
-            name = needed.permission + READING if reads else needed.permission
-            yield Right(permission=name, pattern=needed.pattern), needed.spellings
-            return
-        path = os.path.join(query.cwd, needed.pattern)  # noqa: PTH118 - Path would change it
-        spellings = tuple(_seen(os.path.join(query.cwd, other), project.root) for other in needed.spellings)  # noqa: PTH118
-        yield Right(permission=needed.permission, pattern=_seen(path, project.root)), spellings
-        if needed.permission != OUTSIDE and not is_within(path, project.root):
-            yield Right(permission=OUTSIDE, pattern=path), spellings
-
-    def _with_grants(self, decided: _Decided, query: PermissionQuery, project: Project) -> _Decided:
-        if decided.decision.action != "ask":
-            return decided
-        grant = self.grants.covers(
-            decided.right.permission,
-            decided.right.pattern,
-            chain=tuple(link.session_id for link in query.chain),
-            turn_id=query.chain[0].turn_id,
-            project=project.root,
-            now=self.now(),
-        )
-        return decided if grant is None else _Decided(decided.right, _granted(grant))
-
-    def _opaque(self, query: PermissionQuery, ruleset: Ruleset) -> _Decided:
-        text = query.detail or query.opaque
-        decision = ruleset.judge(OPAQUE, text)
-        if decision.action == "allow" and (rule := _restriction(ruleset)) is not None:
-            # It may do what that rule forbids, or asks about.
-            decision = attrs.evolve(decision, action="ask", rule=rule)
-        return _Decided(Right(permission=OPAQUE, pattern=text), decision)
-
-    # -- all rules ------------------------------------------------------------------------
-
-    def _compiled(self, project: Project, rules: tuple[Rule, ...]) -> Ruleset:
+    def compiled(self, project: Project, rules: tuple[Rule, ...] = ()) -> Ruleset:
+        """Return all rules that hold in a project, with those of an agent. Raises `ConfigError`. Not a checkpoint."""
         known = self._rulesets.get((project, rules))
         if known is None:
             layers = (
@@ -197,22 +147,84 @@ class Policy:
                 Layer("host", self.host),
                 Layer("agent", rules),
             )
-            known = Ruleset(layers, project.root or "/nowhere", self.home)
+            known = Ruleset(layers, project.root or _NOWHERE, self.home)
             if len(self._rulesets) >= _MAX_RULESETS:
                 self._rulesets.clear()
             self._rulesets[project, rules] = known
         return known
 
+    # -- one session ----------------------------------------------------------------------
+
+    def _words(self, query: PermissionQuery, project: Project, link: Link) -> Iterator[_Word]:
+        ruleset = self.compiled(project, link.rules)
+        before: dict[str, _Word] = {}
+        for needed in query.rights:
+            for right, spellings in _rights(needed, query, project.root):
+                word = self._word(right, ruleset.judge(right.permission, right.pattern, spellings), query, project)
+                if word.verdict == "ask" and word.is_default and needed.follows:
+                    word = _following(word, [before.get(pattern) for pattern in needed.follows])
+                before.setdefault(needed.pattern, word)
+                yield word
+        if query.opaque:
+            yield _opaque(query, ruleset)
+
+    def _word(self, right: Right, decision: Decision, query: PermissionQuery, project: Project) -> _Word:
+        if decision.action == "ask":
+            asker = Asker(
+                sessions=[link.session_id for link in query.chain],
+                turns=[link.turn_id for link in query.chain],
+                project=project.root or _NOWHERE,
+            )
+            grant = self.grants.covers(ruled.Right(right.permission, right.pattern), asker, self.now())
+            if grant is not None:
+                return _Word(right, "allow", f"the user, who allowed {grant}", is_default=False)
+        return _Word(right, decision.action, decision.source, is_default=decision.is_default)
+
 
 @attrs.frozen
-class _Decided:
+class _Word:
+    """What is said of a right, and by whom."""
+
     right: Right
-    decision: Decision
+    verdict: Verdict
+    source: str
+    is_default: bool
 
 
-def _allows(decision: Decision | None) -> bool:
-    """Tell whether a rule, or somebody, has said yes."""
-    return decision is not None and decision.action == "allow" and not decision.is_default
+def _rights(needed: Needed, query: PermissionQuery, project: str) -> Iterator[tuple[Right, tuple[str, ...]]]:
+    """Yield a right as rules know it: paths as seen from the project, and the right to leave the project."""
+    if needed.permission not in PATH_PERMISSIONS:
+        reads = needed.reads_only or query.read_only
+        name = needed.permission + READING if reads else needed.permission
+        yield Right(permission=name, pattern=needed.pattern), needed.spellings
+        return
+    path, *others = (os.path.join(query.cwd, one) for one in (needed.pattern, *needed.spellings))  # noqa: PTH118 - Path would change it
+    spellings = tuple(_seen(other, project) for other in others)
+    if needed.permission != OUTSIDE:
+        yield Right(permission=needed.permission, pattern=_seen(path, project)), spellings
+    if needed.permission == OUTSIDE or not is_within(path, project):
+        yield Right(permission=OUTSIDE, pattern=path), spellings
+
+
+def _seen(path: str, project: str) -> str:
+    """Return an absolute path as it is seen from the project: relative if it lies in there."""
+    return (path[len(project) + 1 :] or ".") if is_within(path, project) else path
+
+
+def _following(word: _Word, before: Sequence[_Word | None]) -> _Word:
+    """Return what is said of a consequence: where somebody has allowed what it comes of, it is allowed as well."""
+    known = [one for one in before if one is not None and one.verdict == "allow" and not one.is_default]
+    return attrs.evolve(known[0], right=word.right) if known and len(known) == len(before) else word
+
+
+def _opaque(query: PermissionQuery, ruleset: Ruleset) -> _Word:
+    right = Right(permission=OPAQUE, pattern=query.detail or query.opaque)
+    decision = ruleset.judge(right.permission, right.pattern)
+    restriction = _restriction(ruleset) if decision.action == "allow" else None
+    if restriction is not None:
+        why = f"the rule '{restriction}'{restriction.place}, which nobody can tell whether it is heeded"
+        return _Word(right, "ask", why, is_default=False)
+    return _Word(right, decision.action, decision.source, is_default=decision.is_default)
 
 
 def _restriction(ruleset: Ruleset) -> Rule | None:
@@ -224,29 +236,16 @@ def _restriction(ruleset: Ruleset) -> Rule | None:
     return None
 
 
-def _granted(grant: Grant) -> Decision:
-    rule = Rule(permission=grant.permission, pattern=grant.pattern, action="allow", origin=f"for the {grant.scope}")
-    return Decision(action="allow", rule=rule, layer="grants")
-
-
-def _seen(path: str, project: str) -> str:
-    """Return an absolute path as it is seen from the project: relative if it lies in there."""
-    if not is_within(path, project):
-        return path
-    return path[len(project.rstrip("/")) + 1 :] or "."
-
-
-def _granted_rights(rights: Sequence[Right], cwd: str, project: str) -> Iterator[tuple[str, str]]:
-    """Yield what is granted, in patterns as rules have them: paths from the project, and the right to be outside of it."""
+def _granted(rights: Sequence[Right], cwd: str, project: str) -> Iterator[tuple[str, str]]:
+    """Yield what is granted, as rules have it: paths from the project, and with those outside the right to be there."""
     for right in rights:
         pattern = right.pattern
-        if right.permission in PATH_PERMISSIONS:
-            if "/" in pattern and not pattern.startswith(("/", "~/", "$HOME/")):
-                pattern = _from_project(os.path.normpath(f"{cwd}/{pattern}"), project)
-            if right.permission != OUTSIDE and pattern.startswith(("/", "~/", "$HOME/")):
-                yield OUTSIDE, pattern
+        if right.permission not in PATH_PERMISSIONS:
+            yield right.permission, pattern
+            continue
+        if "/" in pattern and not pattern.startswith(("/", "~/", "$HOME/")):
+            whole = os.path.normpath(f"{cwd}/{pattern}")
+            pattern = f"./{_seen(whole, project)}" if is_within(whole, project) else whole
         yield right.permission, pattern
-
-
-def _from_project(pattern: str, project: str) -> str:
-    return f"./{_seen(pattern, project)}" if is_within(pattern, project) else pattern
+        if right.permission != OUTSIDE and pattern.startswith(("/", "~/", "$HOME/")):
+            yield OUTSIDE, pattern

@@ -82,7 +82,6 @@ RUN_LATER: Final = (
     ".jj",
     ".svn",
     ".engine",
-    ".envrc",
     ".husky",
     ".githooks",
     ".pre-commit-config.yaml",

@@ -14,8 +14,10 @@ import attrs
 from engine.permission.path_pattern import PathPattern, absolute, is_resolved
 from engine.permission.wildcard import UNKNOWN, Wildcard
 
-# The numbers of patterns that begin, or end, with a text; by its length, then by itself.
-_ByLength = dict[int, dict[str, list[int]]]
+# The number of a pattern, and a text that its matches hold besides.
+_Numbers = list[tuple[str, int]]
+# Patterns that begin, or end, with a text; by its length, then by itself.
+_ByLength = dict[int, dict[str, _Numbers]]
 
 
 @attrs.define(eq=False)
@@ -23,20 +25,20 @@ class CommandIndex:
     """An index of wildcards."""
 
     patterns: Sequence[Wildcard]
+    _heads: _ByLength = attrs.field(init=False, factory=dict[int, dict[str, _Numbers]])
+    _tails: _ByLength = attrs.field(init=False, factory=dict[int, dict[str, _Numbers]])
     _plain: dict[str, list[int]] = attrs.field(init=False, factory=dict[str, list[int]])
-    _heads: _ByLength = attrs.field(init=False, factory=dict[int, dict[str, list[int]]])
-    _tails: _ByLength = attrs.field(init=False, factory=dict[int, dict[str, list[int]]])
-    _loose: list[tuple[str, int]] = attrs.field(init=False, factory=list[tuple[str, int]])
-    _sorted: list[tuple[str, int]] = attrs.field(init=False)
+    _loose: _Numbers = attrs.field(init=False, factory=list[tuple[str, int]])
+    _sorted: _Numbers = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         for number, pattern in enumerate(self.patterns):
             if pattern.is_plain:
                 self._plain.setdefault(pattern.head, []).append(number)
             elif pattern.head:
-                _put(self._heads, pattern.head, number)
+                _put(self._heads, pattern.head, (pattern.needle, number))
             elif pattern.tail:
-                _put(self._tails, pattern.tail, number)
+                _put(self._tails, pattern.tail, (pattern.needle, number))
             else:
                 self._loose.append((pattern.needle, number))
         self._sorted = sorted((pattern.head, number) for number, pattern in enumerate(self.patterns) if pattern.head)
@@ -50,9 +52,13 @@ class CommandIndex:
             found = [number for needle, number in self._loose if needle in text]
             found += self._plain.get(text, ())
             for length, tails in self._tails.items():
-                found += tails.get(text[-length:], ())
+                for needle, number in tails.get(text[-length:], ()):
+                    if needle in text:
+                        found.append(number)
         for length, heads in self._heads.items():
-            found += heads.get(known[:length], ())
+            for needle, number in heads.get(known[:length], ()):
+                if unknown or needle in text:
+                    found.append(number)
         found.sort(reverse=True)
         return found
 
@@ -61,7 +67,7 @@ class CommandIndex:
         found = [number for _, number in self._loose]
         for tails in self._tails.values():
             for numbers in tails.values():
-                found += numbers
+                found += [number for _, number in numbers]
         at = bisect_left(self._sorted, (known, -1))
         while at < len(self._sorted) and self._sorted[at][0].startswith(known):
             head, number = self._sorted[at]
@@ -79,14 +85,14 @@ class PathIndex:
     project: str
     _names: dict[str, list[int]] = attrs.field(init=False, factory=dict[str, list[int]])
     _paths: dict[str, list[int]] = attrs.field(init=False, factory=dict[str, list[int]])
-    _loose: list[tuple[str, int]] = attrs.field(init=False, factory=list[tuple[str, int]])
+    _loose: list[tuple[str, str, int]] = attrs.field(init=False, factory=list[tuple[str, str, int]])
 
     def __attrs_post_init__(self) -> None:
         for number, pattern in enumerate(self.patterns):
             for shape in pattern.shapes:
                 plain = shape.plain
                 if plain is None or (shape.reach == "name" and "/" in plain):
-                    self._loose.append((shape.needle, number))
+                    self._loose.append((*shape.needles, number))
                 else:
                     by_text = self._names if shape.reach == "name" else self._paths
                     by_text.setdefault(plain, []).append(number)
@@ -96,7 +102,7 @@ class PathIndex:
         if not is_resolved(path):
             return list(range(len(self.patterns) - 1, -1, -1))
         whole = absolute(self.project, path)
-        found = {number for needle, number in self._loose if needle in whole}
+        found = {number for first, other, number in self._loose if first in whole and other in whole}
         for name in path.split("/"):
             found.update(self._names.get(name, ()))
         for folder in _folders(whole):
@@ -104,8 +110,8 @@ class PathIndex:
         return sorted(found, reverse=True)
 
 
-def _put(by_length: _ByLength, text: str, number: int) -> None:
-    by_length.setdefault(len(text), {}).setdefault(text, []).append(number)
+def _put(by_length: _ByLength, text: str, entry: tuple[str, int]) -> None:
+    by_length.setdefault(len(text), {}).setdefault(text, []).append(entry)
 
 
 def _folders(path: str) -> Iterator[str]:

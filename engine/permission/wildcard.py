@@ -48,7 +48,7 @@ class Wildcard:
         pattern: as it was written.
         head: the plain text that every match begins with.
         tail: the plain text that every match ends with.
-        needle: a plain text that every match holds.
+        needle: a plain text that every match holds behind the head.
         is_plain: it matches one text only, `head`.
         is_open: it begins and ends with what matches any text.
     """
@@ -70,7 +70,11 @@ class Wildcard:
             raise ConfigError(f"a pattern may have {MAX_STARS} stars, not {elements.count(_STAR):,}")
         required = elements[:-2] if _is_optional(elements) else elements
         runs = _runs(required)
-        self.head, self.tail, self.needle = runs[0], runs[-1] if required is elements else "", max(runs, key=len)
+        self.head, self.tail, self.needle = (
+            runs[0],
+            runs[-1] if required is elements else "",
+            max(runs[1:], key=len, default=""),
+        )
         self.is_plain = not (_STAR in elements or _ANY in elements)
         self.is_open = elements[:1] == [_STAR] == elements[-1:]
 

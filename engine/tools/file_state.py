@@ -21,6 +21,7 @@ from typing import Final
 import attrs
 
 from engine.events import SharedContext
+from engine.permission.real_path import followed
 
 Modifier = Callable[[SharedContext], SharedContext]
 
@@ -43,12 +44,12 @@ def digest(data: bytes) -> str:
 
 def note_read(path: str | os.PathLike[str], data_digest: str) -> Modifier:
     """Return what notes that the session knows the file as it was with that digest. It follows links, so it blocks."""
-    return _Note(_PREFIX + os.path.realpath(path), data_digest)
+    return _Note(_PREFIX + followed(path), data_digest)
 
 
 def note_gone(path: str | os.PathLike[str]) -> Modifier:
     """Return what notes that there is nothing to know about *path* any more. It follows links, so it blocks."""
-    return _Note(_PREFIX + os.path.realpath(path), None)
+    return _Note(_PREFIX + followed(path), None)
 
 
 def together(*modifiers: Modifier) -> Modifier:
@@ -59,7 +60,7 @@ def together(*modifiers: Modifier) -> Modifier:
 def known(shared: SharedContext, path: str | os.PathLike[str]) -> str | None:
     """Return the digest of the file as the session last saw it; None if it never did. It follows links, so it blocks."""
     # A file's name may have any bytes; a value's name goes into the journal as it is.
-    return shared.get(_encodable(_PREFIX + os.path.realpath(path)))[_ORDER_DIGITS + 2 : -1] or None
+    return shared.get(_encodable(_PREFIX + followed(path)))[_ORDER_DIGITS + 2 : -1] or None
 
 
 @attrs.frozen

@@ -20,6 +20,7 @@ import trio
 
 from engine.errors import ConfigError
 from engine.exceptions import describe
+from engine.threads import to_thread
 from engine.tools.context import ToolContext
 from engine.tools.process import Finished, run_tree
 from engine.tools.shell import marker
@@ -128,7 +129,8 @@ class Around:
 async def _run(formatter: Formatter, path: Path, data: bytes, ctx: ToolContext) -> bytes | str:
     """Return a formatted copy of *data*, or why there is none. Always a checkpoint; if cancelled, nothing is left."""
     try:
-        folder = await ctx.to_thread(_put_beside, path, data)
+        # Not abandoned: nobody would know of the folder, which lies in the user's project. It is one small file.
+        folder = await to_thread(_put_beside, path, data, abandon_on_cancel=False)
     except OSError as error:
         return f"no copy of it could be made ({error.strerror})"
     try:

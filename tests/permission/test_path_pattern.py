@@ -179,7 +179,7 @@ def test_what_its_shapes_say_holds_for_every_match(text: str, path: str) -> None
     if pattern is None or not pattern.matches(path):
         return
     whole = absolute(PROJECT, path)
-    assert any(shape.needle in whole for shape in pattern.shapes)
+    assert any(all(needle in whole for needle in shape.needles) for shape in pattern.shapes)
     plain = [shape.plain for shape in pattern.shapes]
     if None not in plain:
         assert any(f"/{text.strip('/')}/" in f"{whole}/" for text in plain if text is not None)

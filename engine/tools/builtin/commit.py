@@ -13,6 +13,7 @@ program has some microseconds to write to a file unseen: nothing in POSIX closes
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ import attrs
 
 from engine.errors import ToolError
 from engine.permission.opening import RealFolder, open_real
-from engine.tools.builtin.files import read_data, read_in, regular, renamed_errors
+from engine.tools.builtin.files import read_in, regular, renamed_errors
 
 # To look at a file's attributes; a pipe that has taken its place must not keep us waiting.
 _LOOK: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
@@ -50,8 +51,11 @@ class FileChange:
     like: Path | None = None
 
 
-def commit(changes: Sequence[FileChange]) -> None:
-    """Make all changes, of files that differ. Raises `ToolError` if that is not possible; then none was made."""
+def commit(changes: Sequence[FileChange]) -> tuple[str, ...]:
+    """Make all changes, of files that differ; return what about the files could not be kept.
+
+    Raises `ToolError` if that is not possible; then none was made.
+    """
     steps = [_Step(change) for change in sorted(changes, key=lambda change: change.after is None)]
     try:
         for step in steps:
@@ -67,15 +71,7 @@ def commit(changes: Sequence[FileChange]) -> None:
     finally:
         for step in steps:
             step.clean_up()
-
-
-def replace_file(shown: str, path: Path, data: bytes) -> bool:
-    """Put *data* in place of a file, whatever it holds, or create it; return whether it was created."""
-    with renamed_errors(shown, path):
-        target = Path(os.path.realpath(path))
-        before = read_data(shown, target, most=None) if target.exists() else None
-        commit([FileChange(shown=shown, path=target, before=before, after=data)])
-    return before is None
+    return tuple(note for step in steps for note in step.notes)
 
 
 @attrs.define(eq=False)
@@ -88,6 +84,7 @@ class _Step:
     _old: str = ""
     _state: os.stat_result | None = None
     _is_made: bool = False
+    notes: list[str] = attrs.field(factory=list[str])
 
     @property
     def folder(self) -> RealFolder:
@@ -112,6 +109,8 @@ class _Step:
                     raise ToolError(f"{change.shown} is read-only.")
             if change.after is not None:
                 self._write(change.after)
+                if self._state is not None and self._state.st_nlink > 1:
+                    self.notes.append(f"[{change.shown} had more names (hard links): under those the old text is kept]")
 
     def make(self, *, is_only: bool) -> None:
         """Put the new text in its place."""
@@ -126,7 +125,7 @@ class _Step:
             else:
                 if not is_only:
                     self._keep_old()
-                self.folder.rename(self._new, self.name)
+                self._take_place()
             self._is_made = True
 
     def undo(self) -> str:
@@ -167,13 +166,23 @@ class _Step:
                 raise ToolError(
                     f"{change.shown} has come into being meanwhile: another program wrote it. Read it first."
                 )
-        elif read_in(change.shown, self.folder, self.name) != change.before:
+        elif read_in(change.shown, self.folder, self.name, len(change.before) + 1) != change.before:
             raise ToolError(f"{change.shown} has changed meanwhile: another program wrote to it. Read it again.")
 
     def _write(self, data: bytes) -> None:
         self._new = _beside()
-        # Opened so that the umask counts for a file without a model.
-        with os.fdopen(self.folder.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+        # For a file without a model the umask counts. Of another one nobody may see more than he could see before.
+        is_like_another = self.change.like is not None or self._state is not None
+        try:
+            new = self.folder.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_like_another else 0o666)
+        except PermissionError as error:
+            if self._state is None:
+                raise
+            raise ToolError(
+                f"{self.change.shown} can't be replaced at once, because its folder may not be written to. Change it with "
+                "bash, which can write into the file itself."
+            ) from error
+        with os.fdopen(new, "wb") as file:
             file.write(data)
             file.flush()
             self._look_alike(file.fileno())
@@ -189,12 +198,25 @@ class _Step:
             return
         try:
             state = os.fstat(like)
+            mode, note = _given(file, state)
             _copy_attributes(like, file)
         finally:
             os.close(like)
-        with suppress(PermissionError):  # only root may give a file away
-            os.fchown(file, state.st_uid, state.st_gid)
-        os.fchmod(file, stat.S_IMODE(state.st_mode))
+        os.fchmod(file, mode)
+        if note and not self.notes:
+            self.notes.append(f"[{self.change.shown} {note}]")
+
+    def _take_place(self) -> None:
+        """Put the new text in the place of the old."""
+        try:
+            self.folder.rename(self._new, self.name)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            raise ToolError(
+                f"{self.change.shown} is mounted as a file of its own, so no other can take its place. Change it with bash, "
+                "which can write into the file itself."
+            ) from error
 
     def _create(self) -> None:
         """Give the new file its name, unless another file has got it meanwhile."""
@@ -220,6 +242,24 @@ class _Step:
 def _beside() -> str:
     # A name of its own, however long the file's is.
     return f".{uuid4().hex}.tmp"
+
+
+def _given(file: int, state: os.stat_result) -> tuple[int, str]:
+    """Give a file its owner and its group, as far as that is allowed; return the mode that it may have, and a note."""
+    mode = stat.S_IMODE(state.st_mode)
+    try:
+        os.fchown(file, state.st_uid, state.st_gid)
+    except PermissionError:  # only root may give a file away
+        mode &= ~stat.S_ISUID
+    else:
+        return mode, ""
+    try:
+        os.fchown(file, -1, state.st_gid)
+    except PermissionError:
+        # Another group must not get the rights that this one had.
+        mode &= ~(stat.S_ISGID | stat.S_IRWXG) | (mode & stat.S_IRWXO) << 3
+        return mode, "belongs to you and your group now: another owner can't be kept"
+    return mode, "belongs to you now: another owner can't be kept"
 
 
 def _copy_attributes(like: int, file: int) -> None:

@@ -6,7 +6,6 @@ What goes wrong is a `ToolError` whose text tells the model what to do about it.
 from __future__ import annotations
 
 import difflib
-import errno
 import os
 import stat
 from collections.abc import Collection, Generator
@@ -18,6 +17,7 @@ import attrs
 
 from engine.errors import ToolError
 from engine.permission.opening import RealFolder, open_folder
+from engine.permission.real_path import followed
 
 MAX_TEXT_BYTES: Final = 20_000_000
 BOM: Final = b"\xef\xbb\xbf"
@@ -60,14 +60,14 @@ def pattern_of(cwd: str, path: Path) -> str:
 
     Links are followed: what counts is which file it is, not what it is called here.
     """
-    return pattern_of_real(cwd, os.path.realpath(path))
+    return pattern_of_real(cwd, followed(path))
 
 
 def pattern_of_real(cwd: str, path: str | Path) -> str:
     """Return what `pattern_of` does for a real path. It blocks."""
     real = Path(path)
     with suppress(ValueError):
-        real = real.relative_to(os.path.realpath(cwd))
+        real = real.relative_to(followed(cwd))
     return visible_name(str(real))
 
 
@@ -77,12 +77,10 @@ def real_file(cwd: str, path: str, judged: Collection[str] | None) -> Path:
     Raises `ToolError` for what is no path, and for one that leads elsewhere than when the right to it was *judged*.
     """
     found = resolve(cwd, path)
-    try:
-        real = os.path.realpath(found, strict=True)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise ToolError(f"{path}: {error.strerror}.") from error
-        real = os.path.realpath(found)
+    real = followed(found)
+    if os.path.islink(real):  # noqa: PTH114 - Path's own raises
+        with renamed_errors(path, found):
+            found.stat()  # says that it is a loop, if it is one
     if judged is not None and real not in judged:
         raise ToolError(
             f"{path} leads to another file than when the right to it was given: a link on its way was changed. "
@@ -127,25 +125,22 @@ def looks_binary(data: bytes) -> bool:
     return b"\0" in data[:_SNIFFED_BYTES]
 
 
-def read_text(shown: str, path: Path) -> TextFile:
-    """Return the text of a whole file. Raises `ToolError` unless it is UTF-8 of a reasonable size."""
-    return decoded(shown, read_data(shown, path))
-
-
-def read_data(shown: str, path: Path, *, most: int | None = MAX_TEXT_BYTES) -> bytes:
-    """Return the whole file at a real path, if it has at *most* so many bytes. Raises `ToolError`."""
+def read_data(shown: str, path: Path) -> bytes:
+    """Return the whole file at a real path, if it is of a reasonable size. Raises `ToolError`."""
     with renamed_errors(shown, path), open_folder(path) as (folder, name):
-        return read_in(shown, folder, name, most=most)
+        data = read_in(shown, folder, name, MAX_TEXT_BYTES + 1)
+        if len(data) > MAX_TEXT_BYTES:
+            size = max(len(data), folder.state(name).st_size)
+            raise ToolError(f"{shown} has {size:,} bytes; the limit of this tool is {MAX_TEXT_BYTES:,}. Use bash.")
+    return data
 
 
-def read_in(shown: str, folder: RealFolder, name: str, *, most: int | None = None) -> bytes:
-    """Return the whole file of that *name* in *folder*. Raises `OSError`, and `ToolError` for one that is too large."""
+def read_in(shown: str, folder: RealFolder, name: str, most: int) -> bytes:
+    """Return the file of that *name* in *folder*, or its beginning, however it grows. Raises `OSError`, and `ToolError`."""
     regular(shown, folder.state(name))
     with os.fdopen(folder.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
-        size = regular(shown, os.fstat(file.fileno())).st_size
-        if most is not None and size > most:
-            raise ToolError(f"{shown} has {size:,} bytes; the limit of this tool is {most:,}. Use bash.")
-        return file.read()
+        regular(shown, os.fstat(file.fileno()))
+        return file.read(most) or b""  # None: there is nothing yet in a file of the system that could block
 
 
 def decoded(shown: str, data: bytes) -> TextFile:

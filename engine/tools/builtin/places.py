@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 
 from engine.errors import ToolError
+from engine.permission.real_path import followed
 from engine.ports import Needed
 from engine.tools.builtin.files import (
     check_regular,
@@ -93,13 +94,13 @@ def shown_path(cwd: str, path: Path) -> str:
 
 
 def _relative(cwd: str, path: Path) -> str:
-    whole = Path(os.path.realpath(path)) if ".." in path.parts else path
+    whole = Path(followed(path)) if ".." in path.parts else path
     return str(whole.relative_to(cwd) if whole.is_relative_to(cwd) else whole)
 
 
 def read_need(cwd: str, path: Path) -> Need:
     """Return the right to look into *path*: by its real name, and a rule about the name that it was called holds as well."""
-    whole = os.path.realpath(path)  # once: what is judged is what may be read
+    whole = followed(path)  # once: what is judged is what may be read
     real, called = pattern_of_real(cwd, whole), shown_path(cwd, path)
     spellings = () if called == real else (called,)
     return Need(
@@ -129,7 +130,7 @@ def place_at(cwd: str, path: str) -> Place:
         with found.open("rb") as file:
             if looks_binary(file.read(_SNIFFED_BYTES)):
                 raise ToolError(f"{path} is a binary file of {size:,} bytes.")
-    real = Path(os.path.realpath(found))  # a link to a file is not followed in a search, a file that was named is
+    real = Path(followed(found))  # a link to a file is not followed in a search, a file that was named is
     return attrs.evolve(_place(cwd, path, real.parent), shown=shown_path(cwd, found), only=real.name)
 
 
@@ -196,7 +197,7 @@ def _place(cwd: str, path: str, folder: Path) -> Place:
     with renamed_errors(path, folder):
         if not os.access(folder, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError
-    in_repository = is_in_repository(os.fsencode(os.path.realpath(folder)))
+    in_repository = is_in_repository(os.fsencode(followed(folder)))
     return Place(shown=shown_path(cwd, folder), folder=folder, in_repository=in_repository)
 
 

@@ -9,6 +9,7 @@ import attrs
 
 from engine.errors import ToolError
 from engine.tools.builtin.changes import comparison
+from engine.tools.builtin.files import MAX_TEXT_BYTES
 from engine.tools.edit_lines import Tier
 from engine.tools.edit_match import Ambiguous, Found, Lines, Missing, find
 from engine.tools.edit_text import Source, unix
@@ -44,6 +45,13 @@ def replace(shown: str, text: str, old: str, new: str, *, replace_all: bool = Fa
     if unix(old) == unix(new):
         raise ToolError("old_string and new_string are the same: there is nothing to change. (Line endings are kept.)")
     source = Source(text)
+    if replace_all and len(new) > len(old):
+        size = len(text) + source.text.count(unix(old)) * (len(new) - len(old))
+        if size > MAX_TEXT_BYTES:
+            raise ToolError(
+                f"{shown} would have {size:,} characters then; the limit of this tool is {MAX_TEXT_BYTES:,} bytes. Nothing "
+                "was changed."
+            )
     answer = find(source, old, new, replace_all=replace_all, fuzzy=fuzzy)
     match answer:
         case Found():

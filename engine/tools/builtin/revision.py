@@ -19,6 +19,7 @@ import attrs
 
 from engine.errors import ToolError
 from engine.events import SharedContext
+from engine.permission.real_path import followed
 from engine.threads import to_thread
 from engine.tools.builtin.changes import changes
 from engine.tools.builtin.commit import FileChange, commit
@@ -187,7 +188,7 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
 
 def _lock_names(cwd: str, names: tuple[str, ...], judged: frozenset[str] | None) -> tuple[str, ...]:
     # No other file will be touched, whatever the names lead to by now.
-    paths = judged if judged is not None else {os.path.realpath(resolve(cwd, name)) for name in names}
+    paths = judged if judged is not None else {followed(resolve(cwd, name)) for name in names}
     return tuple(f"file:{path}" for path in paths)
 
 
@@ -206,7 +207,8 @@ async def _formatted(plan: Plan, around: Around, ctx: ToolContext) -> tuple[Plan
 
 
 def _carry_out(planned: Plan, final: Plan, notes: tuple[str, ...]) -> ToolOutput:
-    commit([change for revision in final.revisions for change in revision.changes if change.before != change.after])
+    made = [change for revision in final.revisions for change in revision.changes if change.before != change.after]
+    notes = (*notes, *commit(made))
     diffs = [revision.diff() for revision in final.revisions]
     if planned.has_diff:
         shown = [revision.diff(SHOWN_LINES) for revision in final.revisions]
@@ -225,7 +227,7 @@ def _need(cwd: str, names: tuple[str, ...], plan: Planner, otherwise: str) -> Ne
     paths: tuple[str, ...] = ()
     try:
         # Once: what is judged is what may be changed.
-        paths = tuple(dict.fromkeys(os.path.realpath(resolve(cwd, name)) for name in names))
+        paths = tuple(dict.fromkeys(followed(resolve(cwd, name)) for name in names))
         patterns = tuple(dict.fromkeys(pattern_of_real(cwd, path) for path in paths))
         detail = "".join(revision.diff() for revision in plan(None).revisions)
     except ToolError:  # the call will say why, if it is allowed

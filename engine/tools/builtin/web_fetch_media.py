@@ -17,6 +17,7 @@ import attrs
 from engine.errors import ToolError
 from engine.messages import FilePart
 from engine.providers.jsonvalue import number
+from engine.threads import to_thread
 from engine.tools.builtin.read_child import has_library, pdf_text
 from engine.tools.builtin.read_image import Image, image_output
 from engine.tools.builtin.read_pdf import MAX_ATTACHED_PAGES
@@ -33,7 +34,9 @@ async def media_output(url: str, data: bytes, ctx: ToolContext, *, is_pdf: bool)
     """Return an image or a PDF. A checkpoint; raises `ToolError`. If cancelled, no process and no file is left."""
     with tempfile.TemporaryDirectory(prefix="engine-fetched-") as folder:
         path = Path(folder, _name(url))
-        await ctx.to_thread(path.write_bytes, data)
+        # Not abandoned: a few MiB are written in a moment, and a thread that goes on would put them into a folder which
+        # is being removed.
+        await to_thread(path.write_bytes, data, abandon_on_cancel=False)
         if is_pdf:
             return await _pdf_output(url, path, data, ctx)
         shown = await image_output(url, Image(path=path, size=len(data), data=data), ctx)

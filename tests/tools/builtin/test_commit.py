@@ -200,3 +200,91 @@ def test_a_full_disk_is_found_before_anything_changes(tmp_path: Path) -> None:
     said = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[3]).stdout
     assert said == "b: File too large. No file was changed.\n"
     assert content(tmp_path) == {"a": "a", "b": "b"}
+
+
+def of_two_users(folder: Path, mode: int) -> Path:
+    """Make a file of root's, in a group that nobody is in."""
+    if os.geteuid() != 0:
+        pytest.skip("needs files of two users")
+    path = folder / "f"
+    path.write_text("a")
+    os.chown(path, 0, 12_345)
+    path.chmod(mode)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("groups", "mode", "kept", "note"),
+    [
+        ([12_345], 0o4670, 0o670, "[f belongs to you now: another owner can't be kept]"),
+        ([], 0o2676, 0o666, "[f belongs to you and your group now: another owner can't be kept]"),
+    ],
+    ids=["group kept", "no group"],
+)
+def test_nobody_gets_rights_from_an_owner_who_can_not_be_kept(
+    tmp_path: Path, request: pytest.FixtureRequest, groups: list[int], mode: int, kept: int, note: str
+) -> None:
+    path = of_two_users(tmp_path, mode)
+    before = os.getgroups()
+    os.setgroups(groups)
+    os.setegid(65_534)
+    try:
+        request.getfixturevalue("not_root")
+        assert commit([change(path, "a", "a2")]) == (note,)
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(before)
+    state = path.stat()
+    assert (stat.S_IMODE(state.st_mode), state.st_gid) == (kept, 12_345 if groups else 65_534)
+
+
+def test_nobody_sees_a_secret_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "secret"
+    path.write_text("a")
+    path.chmod(0o600)
+    modes: list[int] = []
+    chown = os.fchown
+
+    def spy(file: int, user: int, group: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(file).st_mode))
+        chown(file, user, group)
+
+    monkeypatch.setattr(os, "fchown", spy)
+    commit([change(path, "a", "a2")])
+    assert modes == [0o600]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_other_names_of_a_file_are_told(tmp_path: Path) -> None:
+    put(tmp_path, {"a": "a"})
+    (tmp_path / "b").hardlink_to(tmp_path / "a")
+    assert commit([change(tmp_path / "a", "a", "a2")]) == (
+        "[a had more names (hard links): under those the old text is kept]",
+    )
+    assert content(tmp_path) == {"a": "a2", "b": "a"}
+
+
+def test_a_folder_that_may_not_be_written_to(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    (tmp_path / "sub").mkdir()
+    put(tmp_path, {"sub/f": "a"})
+    (tmp_path / "sub/f").chmod(0o666)
+    (tmp_path / "sub").chmod(0o555)
+    request.getfixturevalue("not_root")
+    with pytest.raises(ToolError, match=r"^f can't be replaced at once, because its folder may not be written to\. "):
+        commit([change(tmp_path / "sub/f", "a", "a2")])
+    assert content(tmp_path) == {"sub": "/", "sub/f": "a"}
+
+
+def test_a_file_that_is_a_mount(tmp_path: Path) -> None:
+    """As `/etc/hosts` is in a container."""
+    put(tmp_path, {"a": "a", "b": "b"})
+    mounted = subprocess.run(["mount", "--bind", "a", "b"], cwd=tmp_path, capture_output=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip("may not mount")
+    try:
+        with pytest.raises(ToolError, match=r"^b is mounted as a file of its own, "):
+            commit([change(tmp_path / "b", "a", "b2")])
+    finally:
+        subprocess.run(["umount", str(tmp_path / "b")], check=True)
+    assert content(tmp_path) == {"a": "a", "b": "b"}

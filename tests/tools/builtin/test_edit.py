@@ -87,6 +87,13 @@ def test_what_is_not_certain_is_not_done(old: str, new: str, error: str) -> None
     assert str(raised.value) == error
 
 
+def test_a_file_does_not_grow_beyond_what_can_be_edited() -> None:
+    with pytest.raises(ToolError, match=r"^f would have 1,000,002,000,000 characters then; .* Nothing was changed\.$"):
+        replace("f", "a " * 1_000_000, " ", "x" * 1_000_001, replace_all=True)
+    with pytest.raises(ToolError, match=r"^old_string was found 1,000,000 times"):
+        replace("f", "a " * 1_000_000, " ", "x" * 1_000_001)
+
+
 def test_several_places_that_are_alike() -> None:
     with pytest.raises(ToolError) as raised:
         replace("f", "  a\n  b\n-\n    a\n    b\n", "a\nb", "c")
@@ -238,7 +245,7 @@ async def test_files_of_others(ctx: ToolContext, tmp_path: Path) -> None:
         await EDIT.body(Edit("f", "a", "b"), reader)
     (tmp_path / "f").chmod(0o644)
     tmp_path.chmod(0o555)
-    with pytest.raises(ToolError, match=r"^f: permission denied\.$"):
+    with pytest.raises(ToolError, match=r"^f can't be replaced at once, because its folder may not be written to\."):
         await EDIT.body(Edit("f", "a", "b"), reader)
     tmp_path.chmod(0o755)
     assert (tmp_path / "f").read_text() == "a"

@@ -269,7 +269,7 @@ async def test_where_no_copy_can_be_made(ctx: ToolContext, tmp_path: Path, reque
     (tmp_path / "f").write_text("a\n")
     reader = having_read(ctx, "f")
     tmp_path.chmod(0o555)
-    with pytest.raises(ToolError, match="permission denied"):  # neither the copy nor the edit
+    with pytest.raises(ToolError, match="its folder may not be written to"):  # neither the copy nor the edit
         await edit_tool(around=slow()).body(Edit("f", "a", "b"), reader)
     tmp_path.chmod(0o755)
 

@@ -7,8 +7,11 @@ import gzip
 import json
 import os
 import re
+import tempfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import trio
@@ -17,6 +20,7 @@ from engine.errors import ConfigError, InvalidArguments, ToolError
 from engine.messages import FilePart
 from engine.tools.arguments import parse
 from engine.tools.builtin.web_fetch import MAX_BYTES, WebFetch, web_fetch_tool
+from engine.tools.builtin.web_fetch_media import media_output
 from engine.tools.context import ToolContext
 from engine.tools.spec import Need, ToolOutput
 from engine.tools.web import MAX_REDIRECTS
@@ -475,6 +479,26 @@ async def test_a_cancel_leaves_no_socket(ctx: ToolContext, answer: str, seconds:
         assert scope.cancelled_caught or answer == "flood"
         assert trio.current_time() - start < seconds + 1
         await left(pages)
+
+
+async def test_a_cancel_while_a_file_is_put_aside_leaves_none_and_is_not_lost(
+    ctx: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    data = PIXEL + bytes(2_000_000)
+
+    async def show() -> None:
+        with suppress(ToolError):  # a picture it is not
+            await media_output("https://example.com/a.png", data, ctx, is_pdf=False)
+
+    for number in range(400):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(show)
+            for _ in range(number % 4):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel(reason="test")
+    await trio.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240 - a folder of our own
 
 
 def test_the_right_it_needs() -> None:

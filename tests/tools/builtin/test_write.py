@@ -14,7 +14,7 @@ import trio
 
 from engine.errors import ToolError
 from engine.tools.builtin import files
-from engine.tools.builtin.commit import replace_file
+from engine.tools.builtin.commit import FileChange, commit
 from engine.tools.builtin.write import WRITE, Write
 from engine.tools.context import ToolContext
 from engine.tools.spec import Need
@@ -136,7 +136,7 @@ def test_a_full_disk_leaves_the_old_file() -> None:
 def test_a_write_that_fails_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old")
     with pytest.raises(TypeError):
-        replace_file("a.txt", tmp_path / "a.txt", "no bytes")  # type: ignore[arg-type]
+        commit([FileChange(shown="a.txt", path=tmp_path / "a.txt", before=b"old", after="no bytes")])  # type: ignore[arg-type]
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "old"
 
@@ -145,13 +145,17 @@ def test_a_write_that_fails_leaves_no_temporary_file(tmp_path: Path) -> None:
 def test_a_reader_never_sees_half(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     texts = {letter * 200_000 for letter in "ab"}
+
+    def change(before: str, after: str) -> FileChange:
+        return FileChange(shown="a.txt", path=path, before=before.encode(), after=after.encode())
+
     path.write_text("a" * 200_000)
     done = threading.Event()
 
     def write_on() -> None:
         while not done.is_set():
-            for text in texts:
-                replace_file("a.txt", path, text.encode())
+            for before, after in ("ab", "ba"):
+                commit([change(before * 200_000, after * 200_000)])
 
     writer = threading.Thread(target=write_on)
     writer.start()

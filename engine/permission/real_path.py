@@ -1,0 +1,129 @@
+"""The real path of a name: links are followed as the kernel follows them, one after the other, before any `..`.
+
+It is also told for what is not there yet: the deepest folder that is there decides, and
+a link that leads nowhere is followed to where it leads. All of it asks the file system.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from typing import Final
+
+import attrs
+
+# The kernel's own figures.
+MAX_LINKS: Final = 40
+MAX_BYTES: Final = 4_095
+_TRIES: Final = 100
+
+
+@attrs.frozen
+class Unclear:
+    """Nobody can tell which file it is; *reason* says why."""
+
+    reason: str
+
+
+@attrs.frozen
+class Real:
+    """A real path.
+
+    Attributes:
+        path: absolute, without links, `.` and `..`.
+        missing: the first part of it, from the root, that is not there; empty: all of it is.
+    """
+
+    path: str
+    missing: str = ""
+
+
+def real_path(path: str) -> Real | Unclear:
+    """Return the real path of an absolute one. It blocks, and raises nothing."""
+    if not path.startswith("/") or not is_name(path):
+        return Unclear("it is no path that a file can have")
+    real, missing, links = "", "", 0
+    pending = path.split("/")[::-1]
+    while pending:
+        name = pending.pop()
+        if name in {"", "."}:
+            continue
+        if name == "..":
+            real = real.rpartition("/")[0]
+            missing = missing if is_within(real, missing) else ""
+            continue
+        here = f"{real}/{name}"
+        match _Entry() if missing else _look(here):
+            case Unclear() as unclear:
+                return unclear
+            case _Entry(is_there=is_there, target=""):
+                real, missing = here, missing if is_there else here
+            case _Entry(target=target):
+                links += 1
+                if links > MAX_LINKS:
+                    return Unclear("its links go round in circles, or there are too many of them")
+                real = "" if target.startswith("/") else real
+                pending += target.split("/")[::-1]
+    return Real(real or "/", missing)
+
+
+def followed(path: str | os.PathLike[str]) -> str:
+    """Return what `os.path.realpath` does, also while somebody changes links. It blocks, and raises nothing."""
+    for _ in range(_TRIES):
+        with suppress(OSError):  # it was a link when it was looked at, and none when it was read
+            return os.path.realpath(path)
+    return os.path.abspath(path)  # noqa: PTH100 - as realpath
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Tell whether a real path is *folder*, a real one too, or below it. Nothing is within no folder."""
+    return bool(folder) and (path == folder or path.startswith(f"{folder.rstrip('/')}/"))
+
+
+def is_name(path: str) -> bool:
+    """Tell whether a file can have that name."""
+    try:
+        name = os.fsencode(path)
+        return b"\0" not in name and len(name) <= MAX_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+@attrs.frozen
+class _Entry:
+    """What is at a path: something or nothing, and what it says if it is a link."""
+
+    is_there: bool = True
+    target: str = ""
+
+
+def _look(here: str, tries: int = _TRIES) -> _Entry | Unclear:
+    try:
+        state = os.lstat(here)
+        if not stat.S_ISLNK(state.st_mode):
+            return _Entry()
+        target = os.readlink(here)  # noqa: PTH115 - Path would change it
+    except (FileNotFoundError, NotADirectoryError):
+        return _Entry(is_there=False)
+    except OSError as error:
+        if error.errno == errno.EINVAL and tries:  # it was a link a moment ago
+            return _look(here, tries - 1)
+        return Unclear(f"it can't be looked at ({(error.strerror or str(error)).lower()})")
+    if _is_of_proc(state) and not _is_plain(here, target):
+        return Unclear("it leads to what a process has open")
+    return _Entry(target=target)
+
+
+def _is_of_proc(state: os.stat_result) -> bool:
+    try:
+        return state.st_dev == os.stat("/proc").st_dev  # noqa: PTH116 - one number is all that is wanted
+    except OSError:  # a machine without it
+        return False
+
+
+def _is_plain(here: str, target: str) -> bool:
+    """Tell whether a link of `/proc` says where it leads: some lead to what a process holds, whatever its name is by now."""
+    is_own_root = target == "/" and here.startswith(f"/proc/{os.getpid()}/")
+    return is_own_root or (not target.startswith("/") and ":" not in target)

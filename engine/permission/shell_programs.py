@@ -1,0 +1,219 @@
+"""Programs that a script starts: what they start themselves, and which files they touch."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from engine.permission.program import Begun, Given, Meaning, ShellText, Started, Stdin
+from engine.permission.program import Unknown as UnknownInput
+from engine.permission.scanned import Access, Command, PathUse, Word
+from engine.permission.shell_findings import Findings
+from engine.permission.shell_state import Field, Folders, Kind, escaped
+
+_MAX_DEPTH: Final = 12
+_MAGIC: Final = frozenset("*?[")
+# Programs that print whole numbers and nothing else, when their first words are these; of `wc` when it reads no file.
+_COUNTERS: Final = frozenset(
+    {("nproc",), ("date", "+%s"), ("id", "-u"), ("id", "-g"), ("date", "+%Y"), ("date", "+%s%N")}
+)
+
+
+@attrs.frozen
+class Run:
+    """A program that is run.
+
+    Attributes:
+        fields: its words; the first is known.
+        folder: where; None: unknown.
+        stdin: what it reads.
+        through: the programs that start it.
+        remote: on another machine.
+    """
+
+    fields: tuple[Field, ...]
+    folder: str | None
+    stdin: Stdin
+    through: tuple[str, ...] = ()
+    remote: bool = False
+
+
+@attrs.define(eq=False)
+class Programs:
+    """Looks at programs, by what is known of them.
+
+    Attributes:
+        read_text: scans the text that a program gives to a shell.
+        meaning_of: what a program does with its words.
+        through: the programs around the whole script, where it is a text of theirs.
+        remote: the whole script runs on another machine.
+    """
+
+    findings: Findings
+    home: str
+    meaning_of: Callable[[Given], Meaning]
+    read_text: Callable[[ShellText, Run], None]
+    through: tuple[str, ...] = ()
+    remote: bool = False
+
+    def look(self, run: Run) -> Stdin | Kind:
+        """Look at a program; return what it prints, as far as it is known."""
+        if not self.findings.step():
+            return UnknownInput()
+        run = attrs.evolve(run, through=self.through + run.through, remote=self.remote or run.remote)
+        return self._look(run)
+
+    def _look(self, run: Run) -> Stdin | Kind:
+        name = run.fields[0].text or ""
+        meaning = self._meaning(run)
+        self.findings.command(
+            Command(
+                argv=tuple(_shown(field) for field in run.fields),
+                cwd=run.folder,
+                through=run.through,
+                remote=run.remote,
+                reads_only=meaning.reads_only and not meaning.opaque,
+            )
+        )
+        if meaning.opaque:
+            self.findings.doubt(f"{posixpath.basename(name)}: {meaning.opaque}")
+        self._check_written([name] if "/" in name else [], run)
+        self._check_written(meaning.runs, run)
+        if not run.remote:
+            for touched in meaning.touches:
+                self._touched(touched.path, touched.access, run)
+        if len(run.through) >= _MAX_DEPTH:
+            self.findings.doubt("programs that start each other too deeply")
+            return UnknownInput()
+        for started in meaning.starts:
+            self._start(started, run)
+        if _counts(run.fields):
+            return Kind.NUMBER
+        return UnknownInput(names=meaning.prints_names)
+
+    def _start(self, started: Started | ShellText, run: Run) -> None:
+        name = run.fields[0].text or ""
+        through = (*run.through, name)
+        remote = run.remote or started.remote
+        folder = started.cwd
+        if isinstance(started, ShellText):
+            self.read_text(started, Run(run.fields, folder, run.stdin, through, remote))
+        elif not started.argv or started.argv[0] is None or isinstance(started.argv[0], Begun):
+            self.findings.doubt(f"{posixpath.basename(name)} starts a command whose name is not known")
+        elif self.findings.step():
+            fields = tuple(_field_of(word, run.fields) for word in started.argv)
+            self._look(Run(fields, folder, started.stdin, through, remote))
+
+    # ---- what the words may mean -------------------------------------------------------------------------------------
+
+    def _meaning(self, run: Run) -> Meaning:
+        """Return what a program means with its words, whatever those of them become that aren't known."""
+        meaning = self._ask(run, [_word(field) for field in run.fields])
+        if all(field.pattern is None and not field.is_many for field in run.fields):
+            return meaning
+        others = (
+            [_unsure(field) for field in run.fields],
+            [word for field in run.fields for word in [_unsure(field)] * (2 if field.is_many else 1)],
+            [_unsure(field) for field in run.fields if not field.is_many],
+        )
+        names = _names(meaning)
+        for words in others:
+            other = self._ask(run, words)
+            if other.opaque and not meaning.opaque:
+                meaning = attrs.evolve(meaning, opaque=other.opaque)
+            if _names(other) != names:
+                meaning = attrs.evolve(meaning, opaque="what it starts depends on words that are not known")
+            if not other.reads_only:
+                meaning = attrs.evolve(meaning, reads_only=False)
+        return meaning
+
+    def _ask(self, run: Run, words: Sequence[Word]) -> Meaning:
+        return self.meaning_of(Given(argv=tuple(words), cwd=run.folder, home=self.home, stdin=run.stdin))
+
+    # ---- files -------------------------------------------------------------------------------------------------------
+
+    def _touched(self, path: Word, access: Access, run: Run) -> None:
+        name = posixpath.basename(run.fields[0].text or "")
+        folders = None if run.folder is None else (run.folder,)
+        if path is None or isinstance(path, Begun):
+            self.findings.doubt(f"{name}: a file that is not known")
+            return
+        pattern = next((field.pattern for field in run.fields if field.pattern and field.text == path), None)
+        if pattern is None and _MAGIC & set(path) and any(field.pattern for field in run.fields):
+            pattern = path
+        self.touch(pattern or path, access, name, folders, is_pattern=pattern is not None)
+
+    def touch(self, path: str, access: Access, by: str, folders: Folders, *, is_pattern: bool = False) -> None:
+        """Add a file."""
+        if self.remote:
+            return
+        if path.startswith("/"):
+            self._add(path, access, by, is_pattern=is_pattern)
+        elif folders is None:
+            self.findings.doubt(f"a file in a folder that is not known: {path[:200]}")
+        else:
+            for folder in folders:
+                begin = escaped(folder) if is_pattern else folder
+                self._add(f"{begin.rstrip('/')}/{path}", access, by, is_pattern=is_pattern)
+
+    def _add(self, path: str, access: Access, by: str, *, is_pattern: bool) -> None:
+        if access == "write" and "/.git/" in path + "/" and by == "redirection":
+            self.findings.doubt("it writes into git's own folder")
+        self.findings.path(PathUse(path=path, access=access, by=by, is_pattern=is_pattern))
+
+    def _check_written(self, files: Sequence[Word], run: Run) -> None:
+        """Look whether a file that is run may have been written by this very script."""
+        written = self.findings.written()
+        for file in files:
+            if file is None or isinstance(file, Begun):
+                self.findings.doubt("it runs a file that is not known")
+                continue
+            name = posixpath.basename(file)
+            if any(use.is_pattern or posixpath.basename(use.path) == name for use in written):
+                self.findings.doubt(f"it runs {file[:200]}, which it may have written")
+
+
+def _shown(field: Field) -> Word:
+    return field.text
+
+
+def _word(field: Field) -> Word:
+    """Return a word as a program may be asked about it; a pattern stands for itself."""
+    if field.text is not None:
+        return field.text
+    return Begun(field.begun) if field.begun and not field.is_many else None
+
+
+def _unsure(field: Field) -> Word:
+    """Return a word with nothing said of what its pattern fits."""
+    if field.known is not None:
+        return field.known
+    return Begun(field.begun) if field.begun else None
+
+
+def _field_of(word: Word, fields: Sequence[Field]) -> Field:
+    """Return what is known of a word that was among those of the program that starts it."""
+    if word is None:
+        return Field(None, is_many=True)
+    if isinstance(word, Begun):
+        return Field(None, str(word))
+    same = next((field for field in fields if field.text == word and field.pattern is not None), None)
+    return same or Field(word, word)
+
+
+def _names(meaning: Meaning) -> list[Word]:
+    return [start.text if isinstance(start, ShellText) else start.argv[0] for start in meaning.starts]
+
+
+def _counts(fields: Sequence[Field]) -> bool:
+    words = tuple(field.known for field in fields)
+    if words in _COUNTERS:
+        return True
+    if words and words[0] == "wc":
+        return len(words) == 2 and words[1] in ("-l", "-c", "-w", "-m")
+    if words and words[0] == "seq":
+        return len(words) > 1 and all(word is not None and word.lstrip("-").isdecimal() for word in words[1:])
+    return words[:3] == ("git", "rev-list", "--count")

@@ -1,0 +1,213 @@
+"""What a shell script may run and touch, or why nobody can tell.
+
+Two witnesses read the script: a parser of our own, and tree-sitter's grammar, which sometimes takes one
+command for an argument of another and reports no error. Where they disagree, where either refuses, and
+wherever bash would decide only while it runs, the scan is opaque, and says why.
+
+As a program (`python -m engine.permission.shell_scan`) it reads a script from standard input and prints
+`{"commands": …, "writes": …, "opaque": …}`; with `--serve` it answers each line with a line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from engine.permission.program import Given, Meaning, ShellText
+from engine.permission.program import Unknown as UnknownInput
+from engine.permission.programs import KNOWN, Knowledge, meaning_of
+from engine.permission.scanned import Scan
+from engine.permission.shell_findings import Findings
+from engine.permission.shell_parser import parsed
+from engine.permission.shell_programs import Programs, Run
+from engine.permission.shell_simple import SimpleCommands
+from engine.permission.shell_state import Field, State
+from engine.permission.shell_syntax import AndOr, Group, NotUnderstood, Pipeline, Script
+from engine.permission.shell_tree import disagreement
+from engine.permission.shell_walk import Walk
+
+MAX_CHARS: Final = 10_000
+_MAX_TEXTS: Final = 8
+# Control characters but tab and newline, what turns the direction of writing, what looks like nothing, half characters.
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
+# Blanks that are none for bash but look like one.
+_ODD_BLANK: Final = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800\u3164\u115f\u1160\uffa0]")
+_BASH: Final = frozenset({"bash", "rbash"})
+_POSIX: Final = frozenset({"sh", "dash", "ash"})
+
+
+def scan(script: str, *, cwd: str, home: str, knowledge: Knowledge = KNOWN) -> Scan:
+    """Return what a script for bash may run and touch. Never raises.
+
+    Args:
+        script: what `bash -c` would be given.
+        cwd: the folder it starts in, absolute.
+        home: the user's home folder, absolute.
+        knowledge: what is known of programs.
+    """
+    findings = Findings(home)
+    reader = _Reader(findings, home, knowledge)
+    try:
+        reader.read(
+            script, State({}, (cwd,), ()), Programs(findings, home, reader.meaning, reader.text), is_posix=False
+        )
+    except RecursionError:
+        findings.doubt("it is nested too deeply")
+    return findings.scan()
+
+
+def reads_only(scanned: Scan) -> bool:
+    """Tell whether all that a script does is read, as far as can be told from its text."""
+    return (
+        not scanned.opaque
+        and all(command.reads_only for command in scanned.commands)
+        and not any(use.access == "write" for use in scanned.paths)
+    )
+
+
+@attrs.define(eq=False)
+class _Reader:
+    """Scans a script, and the scripts in it."""
+
+    findings: Findings
+    home: str
+    knowledge: Knowledge
+    depth: int = 0
+
+    def meaning(self, given: Given) -> Meaning:
+        return meaning_of(given, self.knowledge)
+
+    def read(self, script: str, state: State, programs: Programs, *, is_posix: bool) -> None:
+        """Scan a script; what is wrong with it becomes a doubt."""
+        wrong = _unreadable(script)
+        if wrong:
+            self.findings.doubt(wrong)
+            return
+        try:
+            commands, parser = parsed(script, is_posix=is_posix)
+        except NotUnderstood as refusal:
+            self.findings.doubt(str(refusal))
+            return
+        Walk(self.findings, self.home, SimpleCommands(programs, self.trap)).whole(commands, state)
+        wrong = disagreement(script, parser)
+        if wrong:
+            self.findings.doubt(wrong)
+
+    def text(self, text: ShellText, run: Run) -> None:
+        """Scan a text that a program gives to a shell."""
+        shell = text.shell.rpartition("/")[2]
+        if shell not in _BASH | _POSIX:
+            self.findings.doubt(f"a text for the shell {shell[:40]}")
+        elif self.depth >= _MAX_TEXTS or len(run.through) > _MAX_TEXTS:
+            self.findings.doubt("scripts in scripts too deeply")
+        elif self.findings.step():
+            folders = None if text.cwd is None else (text.cwd,)
+            positional = tuple(
+                Field(None, is_many=True) if word is None else Field(word, word) for word in text.arguments[1:]
+            )
+            stdin = None if run.stdin is None else UnknownInput()
+            state = State({}, folders, positional, stdin=stdin)
+            programs = Programs(self.findings, self.home, self.meaning, self.text, run.through, run.remote)
+            self.depth += 1
+            self.read(text.text, state, programs, is_posix=shell in _POSIX)
+            self.depth -= 1
+
+    def trap(self, walk: Walk, text: str, state: State) -> None:
+        """Scan what is run when the script ends, or gets a signal."""
+        wrong = _unreadable(text)
+        try:
+            commands, parser = parsed(text)
+            wrong = wrong or disagreement(text, parser)
+        except NotUnderstood as refusal:
+            wrong, commands = str(refusal), []
+        if wrong:
+            self.findings.doubt(wrong)
+        elif commands:
+            walk.aside(Group(commands, is_subshell=True), state)
+            if _changes(commands):
+                self.findings.doubt("a trap that may change what the script does")
+
+
+def _changes(commands: Script) -> bool:
+    """Whether commands are more than plain ones without assignments."""
+    return any(not _is_plain(item, pipeline) for item in commands for _, pipeline in item.pipelines)
+
+
+def _is_plain(item: AndOr, pipeline: Pipeline) -> bool:
+    from engine.permission.shell_syntax import Simple, Word
+
+    return all(
+        isinstance(command, Simple)
+        and not command.assignments
+        and all(isinstance(word, Word) for word in command.words)
+        and isinstance(command.words[0], Word)
+        and command.words[0].plain in ("rm", "echo", "kill", "exit", "printf", "true", ":", "rmdir", "wait")
+        for command in pipeline.commands
+    )
+
+
+def _unreadable(script: str) -> str:
+    if len(script) > MAX_CHARS:
+        return f"it is longer than {MAX_CHARS} characters"
+    if _HIDDEN.search(script):
+        return "a control character, or one that cannot be seen"
+    if not script.isascii() and _ODD_BLANK.search(script):
+        return "a blank that is none"
+    return ""
+
+
+# ---- as a program ----------------------------------------------------------------------------------------------------
+
+
+def _answer(script: str, cwd: str, home: str) -> str:
+    scanned = scan(script, cwd=cwd, home=home)
+    writes = [use.path for use in scanned.paths if use.access == "write" and use.by == "redirection"]
+    answer = {
+        "commands": [list(command.argv) for command in scanned.commands],
+        "writes": [path.removeprefix(f"{cwd.rstrip('/')}/") for path in writes],
+        "opaque": bool(scanned.opaque),
+        "reasons": list(scanned.opaque),
+    }
+    return json.dumps(answer)
+
+
+def _serve(cwd: str, home: str) -> None:
+    for line in sys.stdin:
+        try:
+            request = json.loads(line)
+        except ValueError:
+            request = None
+        if isinstance(request, str):
+            request = {"script": request}
+        if not isinstance(request, dict) or not isinstance(request.get("script"), str):
+            answer = json.dumps({"commands": [], "writes": [], "opaque": True, "reasons": ["not a request"]})
+        else:
+            answer = _answer(request["script"], str(request.get("cwd", cwd)), str(request.get("home", home)))
+        print(answer, flush=True)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Scan standard input and print what was found."""
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="python -m engine.permission.shell_scan", description="Scan a shell script.")
+    parser.add_argument("--serve", action="store_true", help="answer each line, a JSON string or object, with a line")
+    parser.add_argument("--cwd", default="/home/dev/project", help="the folder that the script starts in")
+    parser.add_argument("--home", default="/home/dev", help="the user's home folder")
+    options = parser.parse_args(arguments)
+    if options.serve:
+        _serve(options.cwd, options.home)
+    else:
+        print(_answer(sys.stdin.buffer.read().decode("utf-8", "surrogateescape"), options.cwd, options.home))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,229 @@
+"""The parts of a shell script: what `shell_parser` makes of a text, and `shell_walk` follows."""
+
+from __future__ import annotations
+
+import attrs
+
+
+class NotUnderstood(Exception):
+    """A text that the parser refuses, be it wrong or only beyond it: the reason is its message."""
+
+
+# ---- words -----------------------------------------------------------------------------------------------------------
+
+
+@attrs.define
+class Text:
+    """Characters that mean themselves. Those not quoted may yet be a pattern, a tilde, a brace."""
+
+    text: str
+    quoted: bool
+
+
+@attrs.define
+class Parameter:
+    """`$name`, `${name…}`.
+
+    Attributes:
+        name: a variable's name, digits, or a sign such as `@`.
+        quoted: it stands in double quotes: what it becomes is one word.
+        operator: what is done with the value: `:-`, `#`, `/`, `@Q`, …; `length` for `${#x}`, `keys` for `${!x[@]}`,
+            `names` for `${!x*}`, `indirect` for `${!x}`, `slice` for `${x:a:b}`.
+        operand: what stands after the operator.
+        subscript: the text in brackets.
+    """
+
+    name: str
+    quoted: bool
+    operator: str = ""
+    operand: tuple[Part, ...] = ()
+    subscript: str | None = None
+
+
+@attrs.define
+class Substitution:
+    """`$(…)` or backticks."""
+
+    body: Script
+    quoted: bool
+
+
+@attrs.define
+class Arithmetic:
+    """`$((…))`."""
+
+    expression: tuple[Part, ...]
+    quoted: bool
+
+
+@attrs.define
+class Process:
+    """`<(…)` and `>(…)`."""
+
+    body: Script
+
+
+Part = Text | Parameter | Substitution | Arithmetic | Process
+
+
+@attrs.define
+class Word:
+    """A word as it is written.
+
+    Attributes:
+        parts: its pieces.
+        start: where it begins.
+        end: where it ends.
+        plain: what it becomes, where that is plain from the text alone.
+        has_braces: a brace expansion may be in it.
+    """
+
+    parts: tuple[Part, ...]
+    start: int
+    end: int
+    plain: str | None = None
+    has_braces: bool = False
+
+
+@attrs.define
+class Assignment:
+    """`name=value`, `name[subscript]+=value`, `name=(…)`."""
+
+    name: str
+    subscript: str | None
+    appends: bool
+    value: Word
+    elements: tuple[Word | Assignment, ...] | None
+    start: int
+
+
+@attrs.define
+class Redirect:
+    """`2> file`, `{fd}<word`, `<<END` and the like.
+
+    Attributes:
+        operator: `<`, `>`, `>>`, `>|`, `<>`, `>&`, `<&`, `&>`, `&>>`, `<<`, `<<<`.
+        fd: the number or `{name}` before it; empty: the usual one.
+        target: the word after it; of a here-document its text.
+    """
+
+    operator: str
+    fd: str
+    target: Word
+
+
+# ---- commands --------------------------------------------------------------------------------------------------------
+
+
+@attrs.define
+class Simple:
+    """A simple command: assignments, words, redirections."""
+
+    assignments: list[Assignment] = attrs.field(factory=list[Assignment])
+    words: list[Word | Assignment] = attrs.field(factory=list[Word | Assignment])
+    redirects: list[Redirect] = attrs.field(factory=list[Redirect])
+
+
+@attrs.define
+class Group:
+    """`{ …; }`, or with `is_subshell` `( … )`."""
+
+    body: Script
+    is_subshell: bool
+
+
+@attrs.define
+class If:
+    """`if`, with each `elif` as a further pair, and the `else`."""
+
+    branches: list[tuple[Script, Script]]
+    otherwise: Script
+
+
+@attrs.define
+class While:
+    """`while` and `until`."""
+
+    condition: Script
+    body: Script
+    until: bool
+
+
+@attrs.define
+class For:
+    """`for name in words`, and `select`. Without `in` it goes through the positional parameters."""
+
+    name: str
+    words: list[Word] | None
+    body: Script
+    is_select: bool
+
+
+@attrs.define
+class ArithmeticFor:
+    """`for ((a; b; c))`: the three expressions as one."""
+
+    expression: tuple[Part, ...]
+    body: Script
+
+
+@attrs.define
+class Case:
+    """`case word in …`: the patterns and the list of each branch."""
+
+    word: Word
+    branches: list[tuple[list[Word], Script]]
+
+
+@attrs.define
+class ArithmeticCommand:
+    """`((…))`."""
+
+    expression: tuple[Part, ...]
+
+
+@attrs.define
+class Conditional:
+    """`[[ … ]]`: operands and operators in a row; operators, parentheses among them, are strings."""
+
+    items: list[Word | str]
+
+
+@attrs.define
+class Function:
+    """A definition: it runs nothing before it is called."""
+
+    name: str
+    body: Command
+
+
+@attrs.define
+class Redirected:
+    """A compound command with redirections."""
+
+    command: Command
+    redirects: list[Redirect]
+
+
+Command = (
+    Simple | Group | If | While | For | ArithmeticFor | Case | ArithmeticCommand | Conditional | Function | Redirected
+)
+
+
+@attrs.define
+class Pipeline:
+    """Commands joined by `|`."""
+
+    commands: list[Command]
+    negated: bool
+
+
+@attrs.define
+class AndOr:
+    """Pipelines joined by `&&` and `||`; the operator before the first is empty."""
+
+    pipelines: list[tuple[str, Pipeline]]
+    background: bool
+
+
+Script = list[AndOr]

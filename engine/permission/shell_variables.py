@@ -1,0 +1,46 @@
+"""Variables of the shell itself, and which ones make it, or the programs it runs, do something else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from engine.permission.program_variables import is_dangerous_setting
+from engine.permission.shell_state import Kind
+
+# Variables that say something else than what was assigned to them.
+MAGIC: Final[Mapping[str, Kind]] = {
+    **dict.fromkeys(
+        ["RANDOM", "SRANDOM", "SECONDS", "LINENO", "BASHPID", "EPOCHSECONDS", "UID", "EUID", "PPID", "OPTIND"],
+        Kind.NUMBER,
+    ),
+    **dict.fromkeys(
+        [
+            "_",
+            "EPOCHREALTIME",
+            "OLDPWD",
+            "DIRSTACK",
+            "FUNCNAME",
+            "GROUPS",
+            "PIPESTATUS",
+            "COMP_WORDBREAKS",
+            "COLUMNS",
+            "LINES",
+            "REPLY",
+            "MAPFILE",
+            "OPTARG",
+            "BASH_COMMAND",
+            "COPROC",
+        ],
+        Kind.UNKNOWN,
+    ),
+}
+_OWN: Final = frozenset(["PWD", "OLDPWD", "IFS", "FUNCNEST", "histchars", "COMP_WORDBREAKS"])
+
+
+def is_dangerous(name: str, value: str | None) -> bool:
+    """Tell whether setting a variable may change what later commands do; a value of None is unknown."""
+    if MAGIC.get(name) is Kind.NUMBER:
+        # The shell evaluates what is assigned to it.
+        return value is None or not value.isdecimal()
+    return name in _OWN or is_dangerous_setting(name, value)
