@@ -15,6 +15,7 @@ import attrs
 from engine.errors import ConfigError
 from engine.model import ModelOptions
 from engine.providers.hosts import AuthKind, WireName
+from engine.tools.file_programs import FileProgram
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # Lower case is allowed to a variable, but then it might as well be a key.
@@ -163,6 +164,8 @@ class Config:
         agents: by name.
         defaults: what is used where nobody says otherwise.
         hooks: commands at fixed points, as `engine.tools.shell_hooks.load_hooks` takes them.
+        formatters: programs that put a file into shape before a tool writes it, run in their order.
+        checkers: programs that tell what is wrong in a file after a tool has changed it.
         source: the file it is from, for people; empty: none.
     """
 
@@ -171,6 +174,8 @@ class Config:
     agents: Mapping[str, AgentConfig] = attrs.field(factory=dict[str, AgentConfig])
     defaults: Defaults = Defaults()
     hooks: Mapping[str, object] = attrs.field(factory=dict[str, object])
+    formatters: Mapping[str, FileProgram] = attrs.field(factory=dict[str, FileProgram])
+    checkers: Mapping[str, FileProgram] = attrs.field(factory=dict[str, FileProgram])
     source: str = ""
 
     def __attrs_post_init__(self) -> None:

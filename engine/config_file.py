@@ -21,9 +21,10 @@ from engine.errors import ConfigError, InvalidArguments
 from engine.model import CacheLifetime, Effort, ModelOptions
 from engine.providers.host_config import host_named
 from engine.tools.arguments import structure
+from engine.tools.file_programs import PATIENCE, FileProgram
 
 VARIABLE = "ENGINE_CONFIG"
-_SECTIONS = ("hosts", "models", "agents", "defaults", "hooks")
+_SECTIONS = ("hosts", "models", "agents", "defaults", "hooks", "formatters", "checkers")
 # What people call a key: it has no place here by any name.
 _KEY_WORDS = frozenset({"api_key", "apikey", "api-key", "key_value", "token", "secret", "password"})
 
@@ -82,6 +83,13 @@ class _AgentTable(_OptionsTable):
     system: str | None = None
 
 
+@attrs.frozen(kw_only=True)
+class _ProgramTable:
+    command: tuple[str, ...]
+    patterns: tuple[str, ...]
+    timeout: float = PATIENCE
+
+
 def load_config(path: str | Path | None, env: Mapping[str, str]) -> Config:
     """Return what the user configured; an empty `Config` where there is no file. Not a checkpoint.
 
@@ -138,6 +146,8 @@ def read_config(text: bytes, source: str) -> Config:
             agents=dict(reader.tables("agents", _AgentTable, _agent)),
             defaults=reader.table("[defaults]", document.get("defaults", {}), Defaults),
             hooks=_hooks(document),
+            formatters=dict(reader.tables("formatters", _ProgramTable, _program)),
+            checkers=dict(reader.tables("checkers", _ProgramTable, _program)),
             source=source,
         ),
     )
@@ -175,6 +185,10 @@ def _model(table: _ModelTable) -> ModelConfig:
 
 def _agent(table: _AgentTable) -> AgentConfig:
     return AgentConfig(model=table.model, options=table.options, fallback=table.fallback, system=table.system)
+
+
+def _program(table: _ProgramTable) -> FileProgram:
+    return FileProgram(command=table.command, patterns=table.patterns, timeout=table.timeout)
 
 
 @attrs.frozen

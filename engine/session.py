@@ -359,6 +359,7 @@ class Session:
             traffic=self._engine.traffic,
             system=chosen.system,
             spills=self._engine.spills.of(self._journal.path[0]),
+            around=self._engine.around,
             is_child=parent is not None,
             grace_limit=None if parent is None else CHILD_SHARE * _grace_of(*parent),
             output_schema=None if output is None else schema_of(output),
