@@ -14,7 +14,9 @@ import attrs
 
 from engine.errors import ConfigError
 from engine.model import ModelOptions
+from engine.permission.rules import Rule
 from engine.providers.hosts import AuthKind, WireName
+from engine.tools.file_programs import FileProgram
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # Lower case is allowed to a variable, but then it might as well be a key.
@@ -134,12 +136,14 @@ class AgentConfig:
         options: how the model is to work; before those of the model itself.
         fallback: instead of the model's own; None: that.
         system: its system prompt; None: the usual one.
+        rules: what it may do, and may not; they come after all others.
     """
 
     model: str | None = None
     options: ModelOptions = ModelOptions()
     fallback: tuple[str, ...] | None = None
     system: str | None = None
+    rules: tuple[Rule, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -163,6 +167,10 @@ class Config:
         agents: by name.
         defaults: what is used where nobody says otherwise.
         hooks: commands at fixed points, as `engine.tools.shell_hooks.load_hooks` takes them.
+        formatters: programs that put a file into shape before a tool writes it, run in their order.
+        checkers: programs that tell what is wrong in a file after a tool has changed it.
+        profile: what may be done where no rule says otherwise; None: nobody picks one.
+        rules: what may be done, and what may not.
         source: the file it is from, for people; empty: none.
     """
 
@@ -171,6 +179,10 @@ class Config:
     agents: Mapping[str, AgentConfig] = attrs.field(factory=dict[str, AgentConfig])
     defaults: Defaults = Defaults()
     hooks: Mapping[str, object] = attrs.field(factory=dict[str, object])
+    formatters: Mapping[str, FileProgram] = attrs.field(factory=dict[str, FileProgram])
+    checkers: Mapping[str, FileProgram] = attrs.field(factory=dict[str, FileProgram])
+    profile: str | None = None
+    rules: tuple[Rule, ...] = ()
     source: str = ""
 
     def __attrs_post_init__(self) -> None:

@@ -19,11 +19,13 @@ import attrs
 from engine.config import AgentConfig, Config, Defaults, HostConfig, ModelConfig, Prices, known
 from engine.errors import ConfigError, InvalidArguments
 from engine.model import CacheLifetime, Effort, ModelOptions
+from engine.permission.rule_file import Permissions, parse_rule, read_permissions
 from engine.providers.host_config import host_named
 from engine.tools.arguments import structure
+from engine.tools.file_programs import PATIENCE, FileProgram
 
 VARIABLE = "ENGINE_CONFIG"
-_SECTIONS = ("hosts", "models", "agents", "defaults", "hooks")
+_SECTIONS = ("hosts", "models", "agents", "defaults", "hooks", "formatters", "checkers", "permissions")
 # What people call a key: it has no place here by any name.
 _KEY_WORDS = frozenset({"api_key", "apikey", "api-key", "key_value", "token", "secret", "password"})
 
@@ -80,6 +82,14 @@ class _AgentTable(_OptionsTable):
     model: str | None = None
     fallback: tuple[str, ...] | None = None
     system: str | None = None
+    rules: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class _ProgramTable:
+    command: tuple[str, ...]
+    patterns: tuple[str, ...]
+    timeout: float = PATIENCE
 
 
 def load_config(path: str | Path | None, env: Mapping[str, str]) -> Config:
@@ -130,6 +140,7 @@ def read_config(text: bytes, source: str) -> Config:
         if section not in _SECTIONS:
             raise ConfigError(f"{source}: there is no section [{section}]: {known(section, _SECTIONS)}")
     reader = _Reader(source, document)
+    permissions = _permissions(document, text.decode("utf-8"), source)
     config = reader.made(
         "",
         lambda: Config(
@@ -138,6 +149,10 @@ def read_config(text: bytes, source: str) -> Config:
             agents=dict(reader.tables("agents", _AgentTable, _agent)),
             defaults=reader.table("[defaults]", document.get("defaults", {}), Defaults),
             hooks=_hooks(document),
+            formatters=dict(reader.tables("formatters", _ProgramTable, _program)),
+            checkers=dict(reader.tables("checkers", _ProgramTable, _program)),
+            profile=permissions.profile,
+            rules=permissions.rules,
             source=source,
         ),
     )
@@ -157,6 +172,13 @@ def _hooks(document: Mapping[str, object]) -> Mapping[str, object]:
     return cast("Mapping[str, object]", document["hooks"])
 
 
+def _permissions(document: Mapping[str, object], text: str, source: str) -> Permissions:
+    """Return the section with rules. Raises `ConfigError`."""
+    if "permissions" not in document:
+        return Permissions()
+    return read_permissions(document["permissions"], text, source)
+
+
 def _host(table: _HostTable) -> HostConfig:
     values = attrs.asdict(table, recurse=False)
     return HostConfig(**values)
@@ -174,7 +196,17 @@ def _model(table: _ModelTable) -> ModelConfig:
 
 
 def _agent(table: _AgentTable) -> AgentConfig:
-    return AgentConfig(model=table.model, options=table.options, fallback=table.fallback, system=table.system)
+    return AgentConfig(
+        model=table.model,
+        options=table.options,
+        fallback=table.fallback,
+        system=table.system,
+        rules=tuple(parse_rule(rule, "the agent's own") for rule in table.rules),
+    )
+
+
+def _program(table: _ProgramTable) -> FileProgram:
+    return FileProgram(command=table.command, patterns=table.patterns, timeout=table.timeout)
 
 
 @attrs.frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from engine.config import Config
 from engine.errors import ConfigError
@@ -14,6 +14,9 @@ from engine.ports import Model
 from engine.settings import Settings
 from engine.tools.registry import Registry
 from engine.tools.spec import Tool
+
+if TYPE_CHECKING:
+    from engine.tools.formatters import Around, Diagnose
 
 ModelChoice = str | Model
 P = TypeVar("P")
@@ -65,6 +68,20 @@ def hooks_of(config: Config) -> Hooks:
     from engine.tools.shell_hooks import load_hooks
 
     return load_hooks(config.hooks)
+
+
+def around_of(config: Config, diagnostics: Diagnose | None) -> Around | None:
+    """Return what happens around each change of a file; None: nothing. Raises `ConfigError`."""
+    if diagnostics is not None and not callable(diagnostics):
+        raise ConfigError(f"diagnostics must be an async function of a path, not {diagnostics!r}")
+    if diagnostics is None and not config.formatters and not config.checkers:
+        return None
+    # Imported here: most engines have none.
+    from engine.tools.formatters import Around
+
+    return Around(
+        formatters=tuple(config.formatters.values()), checkers=tuple(config.checkers.values()), diagnose=diagnostics
+    )
 
 
 def chosen(model: ModelChoice | Sequence[ModelChoice] | None, config: Config) -> tuple[ModelChoice, ...]:

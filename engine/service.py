@@ -20,7 +20,7 @@ from engine.config import Config
 from engine.errors import ConfigError, EngineClosed, EngineError, SessionNotFound, StoreError
 from engine.events import SessionCreated, SharedContext
 from engine.exceptions import describe, leave, public
-from engine.given import ModelChoice, absolute, checked, chosen, hooks_of, port, registry_of, several
+from engine.given import ModelChoice, absolute, around_of, checked, chosen, hooks_of, port, registry_of, several
 from engine.hooks import Hooks
 from engine.ids import CallId, MessageId, SessionId
 from engine.journal import Journal
@@ -57,6 +57,7 @@ from engine.trace import NoTrace
 from engine.turn import Turn
 
 if typing.TYPE_CHECKING:
+    from engine.tools.formatters import Around, Diagnose
     from engine.tools.jobs import TaskFunction
 
 
@@ -79,6 +80,7 @@ def open_engine(
     ids: IdSource | None = None,
     trace: Trace | None = None,
     jitter: Callable[[], float] | None = None,
+    diagnostics: Diagnose | None = None,
 ) -> Engine:
     """Make an engine, which is opened by entering it with `async with`.
 
@@ -99,6 +101,8 @@ def open_engine(
         ids: makes identifiers.
         trace: sees inner points; for tests.
         jitter: random fractions for retry delays.
+        diagnostics: asked about each file that a tool has changed, once what the configuration names has checked it;
+            what it returns goes to the model with the result. A language server's word, say.
 
     Raises:
         ConfigError: if something of it can't work; `UnknownModel` for the model's name.
@@ -118,6 +122,7 @@ def open_engine(
         ids=port("ids", ids, RandomIds, "new"),
         trace=port("trace", trace, NoTrace, "point"),
         jitter=port("jitter", jitter, lambda: random.random, "__call__"),
+        around=around_of(config, diagnostics),
     )
 
 
@@ -142,6 +147,7 @@ class Engine:
     _ids: IdSource = attrs.field(alias="ids")
     _trace: Trace = attrs.field(alias="trace")
     jitter: Callable[[], float]
+    around: Around | None
     _locks: Locks = attrs.field(factory=Locks, init=False)
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
     _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)

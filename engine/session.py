@@ -367,6 +367,7 @@ class Session:
                 *(() if parent is None else parent[0].chain),
                 Link(session_id=self.id, turn_id=turn_id, rules=self._rules),
             ),
+            around=self._engine.around,
             is_child=parent is not None,
             grace_limit=None if parent is None else CHILD_SHARE * _grace_of(*parent),
             output_schema=None if output is None else schema_of(output),

@@ -19,6 +19,7 @@ from engine.hooks import Hooks, ToolUse
 from engine.model import ModelOptions
 from engine.providers.registry import resolve
 from engine.testing.scripted import ScriptedProvider
+from engine.tools.file_programs import FileProgram
 from engine.tools.hooking import name_of
 
 CANARY = "sk-canary-2718281828459045"
@@ -133,6 +134,14 @@ def test_an_empty_file_says_nothing() -> None:
         ("a = ", "config.toml is no valid TOML"),
         ("[model.x]", "config.toml: there is no section [model]: did you mean models?"),
         ("[plugins]", "there is no section [plugins]"),
+        ("[checkers.a]", "config.toml, [checkers.a]: "),
+        ('[checkers.a]\ncommand = []\npatterns = ["*"]', "[checkers.a]: command must hold texts, at least one, not ()"),
+        ('[formatters.a]\ncommand = ["x"]\npatterns = [""]', "[formatters.a]: patterns must hold texts, at least one"),
+        (
+            '[formatters.a]\ncommand = ["x"]\npatterns = ["*"]\ntimeout = 0',
+            "timeout must be a finite number of seconds",
+        ),
+        ("[[formatters]]", "config.toml: formatters must hold tables: [formatters.NAME]"),
         ("models = 3", "config.toml: models must hold tables: [models.NAME]"),
         ("[models]\nx = 3", "config.toml, [models.x]: must be a table, not int"),
         ("[models.gpt]", "config.toml: a model's name is written host/model, not 'gpt'"),
@@ -289,15 +298,21 @@ def test_an_unknown_agent_is_told_who_there_is() -> None:
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
-@pytest.mark.parametrize("name", ["config.toml", "config_azure.toml", "config_hooks.toml"])
+@pytest.mark.parametrize("name", ["config.toml", "config_azure.toml", "config_hooks.toml", "config_checks.toml"])
 def test_the_examples_of_the_documentation_can_be_read(name: str) -> None:
     config = load_config(DOCS / "examples" / name, {})
-    assert config.hosts or config.hooks
+    assert config.hosts or config.hooks or config.checkers
 
 
 @pytest.mark.parametrize(
     ("section", "kind"),
-    [("`defaults`", Defaults), ("`hosts`", HostConfig), ("`models`", ModelConfig), ("`agents`", AgentConfig)],
+    [
+        ("`defaults`", Defaults),
+        ("`hosts`", HostConfig),
+        ("`models`", ModelConfig),
+        ("`agents`", AgentConfig),
+        ("`formatters` and `checkers`", FileProgram),
+    ],
 )
 def test_the_reference_names_every_field(section: str, kind: type[attrs.AttrsInstance]) -> None:
     page = (DOCS / "reference" / "configuration.md").read_text(encoding="utf-8")

@@ -83,6 +83,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "tools.arguments",
             "tools.coerce",
             "tools.edit_*",
+            "tools.file_programs",
             "tools.filetypes",
             "tools.front_matter",
             "tools.gitignore",

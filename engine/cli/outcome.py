@@ -9,12 +9,12 @@ from typing import Final
 import attrs
 
 from engine.cli.text import duration, visible
-from engine.events import CallAnnounced, CallSettled, Durable, Live, StopReason, TurnResult
+from engine.events import CallAnnounced, CallSettled, Durable, Live, StopReason, TurnResult, TurnStarted
 from engine.ids import CallId, SessionId
 from engine.messages import Settlement, Usage
 from engine.state import Resync
 from engine.tools.builtin.texts import counted
-from engine.tools.shell import marker
+from engine.tools.shell import is_of_hook, marker
 
 COMPLETED: Final = 0
 STOPPED: Final = 1
@@ -59,7 +59,9 @@ class Tally:
 
     def feed(self, event: Durable | Live | Resync) -> None:
         """Take note of what *event* says of a call."""
-        if isinstance(event, CallAnnounced):
+        if isinstance(event, TurnStarted):
+            self._sessions.add(event.session_id)
+        elif isinstance(event, CallAnnounced):
             self._sessions.add(event.session_id)
             self.unsettled.add(event.call_id)
         elif isinstance(event, CallSettled):
@@ -71,8 +73,12 @@ class Tally:
         self._open_at_cancel = frozenset(self.unsettled)
 
     def is_ours(self, mark: str) -> bool:
-        """Tell whether a process so marked belongs to a call of one of these sessions."""
+        """Tell whether a process so marked belongs to a call, or a hook, of one of these sessions."""
         return any(mark.startswith(marker(session)) for session in self._sessions)
+
+    def is_of_call(self, mark: str) -> bool:
+        """Tell whether it belongs to a call: a hook may still be at work when the turn is over, and ends with us."""
+        return self.is_ours(mark) and not is_of_hook(mark)
 
     @property
     def states(self) -> str:

@@ -260,7 +260,7 @@ class _Watch:
         return self._exit_code(result)
 
     def _last_lines(self, result: TurnResult) -> Iterator[str]:
-        left = find_marked(self.tally.is_ours)
+        left = find_marked(self.tally.is_of_call)
         pids = ", ".join(str(stray.pid) for stray in left)
         remains = f"still running: processes {pids}" if left else "nothing left running"
         if result.stop_reason == "aborted":

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from engine.nursery.ledger import Entry
     from engine.nursery.step import Step
     from engine.tools.context import Errand
+    from engine.tools.formatters import Around
     from engine.tools.jobs import Jobs
 
 CauseKind = Literal["finished", "user", "left", "host", "limit", "rejected", "doom", "crashed"]
@@ -67,6 +68,7 @@ class TurnRun:
         is_child: it is a sub-agent's.
         grace_limit: the longest grace of any call, where a parent's grace bounds it.
         spills: what the tree of sessions has kept of long outputs; None: nothing is kept.
+        around: what happens around each change of a file; None: nothing.
         check_output: returns the JSON of a structured answer, or what is wrong with it.
         on_ended: told of the result, once the end is visible.
         unseen: what the user has said and no hook has seen.
@@ -86,6 +88,7 @@ class TurnRun:
     system: str
     spills: Spills | None
     chain: tuple[Link, ...]
+    around: Around | None = None
     is_child: bool = False
     grace_limit: float | None = None
     output_schema: str | None = None

@@ -49,6 +49,7 @@ from engine.tools.spill import READER, Spills
 if TYPE_CHECKING:
     from engine.nursery.ledger import Entry
     from engine.nursery.step import Step
+    from engine.tools.formatters import Around
     from engine.tools.jobs import Jobs
 
 DOOM_QUESTION = "doom_loop"
@@ -186,6 +187,10 @@ class _Call:
     @property
     def jobs(self) -> Jobs:
         return self.step.run.agents.jobs
+
+    @property
+    def around(self) -> Around | None:
+        return self.step.run.around
 
     @property
     def context(self) -> ToolContext:

@@ -109,7 +109,7 @@ class Shape:
         if other.reach == "every":
             return False
         # Inside of the project the names of its own folder do not count.
-        if len(other.names) > len(project) and other.names[: len(project)] == project:
+        if other.names[: len(project)] == project:
             return _covers(anywhere, other.names[len(project) :])
         return _part(project, other.names) and _covers(anywhere, other.names)
 

@@ -12,6 +12,7 @@ says `{"paths": [{"path": "/p/a.txt", "inside": true}], "opaque": false, "reason
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pwd
@@ -25,7 +26,7 @@ import attrs
 from engine.permission.expand import expanded
 from engine.permission.moved import Moves
 from engine.permission.real_path import Real, Unclear, is_name, is_within, real_path
-from engine.permission.scanned import Command, PathUse, Scan
+from engine.permission.scanned import PathUse, Scan
 
 # A tool's path may begin with `~`; in a script the shell has read that.
 Kind = Literal["file", "shell"]
@@ -48,6 +49,19 @@ class Judged:
     inside: bool
 
 
+@attrs.frozen
+class Used:
+    """What a script does with a real path.
+
+    Attributes:
+        judged: the path.
+        use: what the scanner has found of it; None: a command runs in that folder.
+    """
+
+    judged: Judged
+    use: PathUse | None
+
+
 @attrs.frozen(kw_only=True)
 class Looked:
     """Where the paths of a script lead.
@@ -55,10 +69,12 @@ class Looked:
     Attributes:
         paths: the real path of each file and folder that it touches, and of each folder that a command runs in.
         opaque: why these may not be all, or not be right; empty: they are.
+        used: the same paths, each with what is done with it.
     """
 
     paths: tuple[Judged, ...] = ()
     opaque: tuple[str, ...] = ()
+    used: tuple[Used, ...] = ()
 
 
 def judge_path(text: str, *, cwd: str, project: str, home: str, kind: Kind) -> Judged | Unclear:
@@ -109,9 +125,11 @@ def judge_scan(scan: Scan, *, cwd: str, project: str) -> Looked:
     """
     judge = _Judge(scan, cwd, project)
     answers = list(judge.answers())
+    used = dict.fromkeys(Used(one, use) for one, use in answers if isinstance(one, Judged))
     return Looked(
-        paths=tuple(dict.fromkeys(one for one in answers if isinstance(one, Judged))),
-        opaque=tuple(dict.fromkeys([*scan.opaque, *(one.reason for one in answers if isinstance(one, Unclear))])),
+        paths=tuple(dict.fromkeys(one.judged for one in used)),
+        opaque=tuple(dict.fromkeys([*scan.opaque, *(one.reason for one, _ in answers if isinstance(one, Unclear))])),
+        used=tuple(used),
     )
 
 
@@ -127,14 +145,17 @@ class _Judge:
     def __attrs_post_init__(self) -> None:
         self.moves = Moves(self.scan)
 
-    def answers(self) -> Iterator[Judged | Unclear]:
-        """Yield what is to say of each path; some more than once."""
+    def answers(self) -> Iterator[tuple[Judged | Unclear, PathUse | None]]:
+        """Yield what is to say of each path, and what is done with it; some more than once."""
         for folder in dict.fromkeys(command.cwd for command in self.scan.commands if not command.remote):
-            yield from self._folder(folder)
+            yield from zip(self._folder(folder), itertools.repeat(None), strict=False)
         for command in self.scan.commands:
-            yield from self._program(command)
+            name = command.argv[0] or ""
+            if "/" in name and not command.remote and command.cwd is not None:
+                run = PathUse(path=os.path.join(command.cwd, name), access="read", by=name)  # noqa: PTH118 - as above
+                yield from zip(self._program(name, run.path), itertools.repeat(run), strict=False)
         for use in self.scan.paths:
-            yield from self._use(use)
+            yield from zip(self._use(use), itertools.repeat(use), strict=False)
 
     def _folder(self, folder: str | None) -> Iterator[Judged | Unclear]:
         if folder is None:
@@ -145,11 +166,9 @@ class _Judge:
         if folder != self.cwd and not os.path.isdir(folder) and not self.moves.makes_folder(folder):  # noqa: PTH112
             yield Unclear(f"there is no folder {folder} to go to")
 
-    def _program(self, command: Command) -> Iterator[Judged | Unclear]:
-        name = command.argv[0] or ""
-        if "/" not in name or command.remote or command.cwd is None or name.rpartition("/")[0] in _PROGRAM_FOLDERS:
-            return
-        yield from self._both_ways(os.path.join(command.cwd, name))  # noqa: PTH118 - as above
+    def _program(self, name: str, path: str) -> Iterator[Judged | Unclear]:
+        if name.rpartition("/")[0] not in _PROGRAM_FOLDERS:
+            yield from self._both_ways(path)
 
     def _use(self, use: PathUse) -> Iterator[Judged | Unclear]:
         if use.path in _EMPTY_DEVICES or use.path in _STREAMS:

@@ -6,114 +6,25 @@ from collections.abc import Sequence
 from typing import Final
 
 from engine.permission.program import Begun, Touched
+from engine.permission.program_names import words_of
 from engine.permission.program_record import Program
-from engine.permission.program_study import Study, known
+from engine.permission.program_study import NAME, Study, known
 from engine.permission.scanned import Word
 
-NAME: Final = Begun("./")
-
 # Words of the expression without a value, and with one.
-_ALONE: Final = frozenset(
-    [
-        "(",
-        ")",
-        "!",
-        ",",
-        "-a",
-        "-and",
-        "-o",
-        "-or",
-        "-not",
-        "-true",
-        "-false",
-        "-daystart",
-        "-depth",
-        "-d",
-        "-empty",
-        "-executable",
-        "-follow",
-        "-ignore_readdir_race",
-        "-noignore_readdir_race",
-        "-ls",
-        "-mount",
-        "-noleaf",
-        "-nogroup",
-        "-nouser",
-        "-print",
-        "-print0",
-        "-prune",
-        "-quit",
-        "-readable",
-        "-warn",
-        "-nowarn",
-        "-writable",
-        "-xdev",
-        "-x",
-        "-H",
-        "-L",
-        "-P",
-        "-E",
-        "-X",
-        "-s",
-        "-help",
-        "--help",
-        "-version",
-        "--version",
-        "-O0",
-        "-O1",
-        "-O2",
-        "-O3",
-    ]
+_ALONE: Final = words_of(
+    """
+    ( ) ! , -a -and -o -or -not -true -false -daystart -depth -d -empty -executable -follow -ignore_readdir_race
+    -noignore_readdir_race -ls -mount -noleaf -nogroup -nouser -print -print0 -prune -quit -readable -warn -nowarn
+    -writable -xdev -x -H -L -P -E -X -s -help --help -version --version -O0 -O1 -O2 -O3
+    """
 )
-_VALUED: Final = frozenset(
-    [
-        "-amin",
-        "-anewer",
-        "-atime",
-        "-cmin",
-        "-cnewer",
-        "-context",
-        "-ctime",
-        "-fstype",
-        "-gid",
-        "-group",
-        "-ilname",
-        "-iname",
-        "-inum",
-        "-ipath",
-        "-iregex",
-        "-iwholename",
-        "-links",
-        "-lname",
-        "-maxdepth",
-        "-mindepth",
-        "-mmin",
-        "-mtime",
-        "-name",
-        "-newer",
-        "-path",
-        "-perm",
-        "-printf",
-        "-regex",
-        "-regextype",
-        "-samefile",
-        "-size",
-        "-type",
-        "-uid",
-        "-used",
-        "-user",
-        "-wholename",
-        "-xtype",
-        "-D",
-        "-f",
-        "-flags",
-        "-depth",
-        "-Bmin",
-        "-Bnewer",
-        "-Btime",
-        "-newerXY",
-        "-files0-from",
-    ]
+_VALUED: Final = words_of(
+    """
+    -amin -anewer -atime -cmin -cnewer -context -ctime -fstype -gid -group -ilname -iname -inum -ipath -iregex
+    -iwholename -links -lname -maxdepth -mindepth -mmin -mtime -name -newer -path -perm -printf -regex -regextype
+    -samefile -size -type -uid -used -user -wholename -xtype -D -f -flags -Bmin -Bnewer -Btime -files0-from
+    """
 )
 _STARTING: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _WRITING: Final = frozenset({"-fprint", "-fprint0", "-fls"})
@@ -191,7 +102,7 @@ def _read_command(study: Study, words: Sequence[Word], at: int, *, in_place: boo
     command: list[Word] = []
     while at < len(words):
         word = words[at]
-        if known(word) == ";" or (known(word) == "+" and command and command[-1] is NAME):
+        if known(word) == ";" or (known(word) == "+" and command and command[-1] == NAME):
             break
         if word is not None and not isinstance(word, Begun) and "{}" in word:
             word = NAME if word == "{}" else None

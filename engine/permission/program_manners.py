@@ -6,14 +6,44 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from engine.permission.program import Begun, Unknown
+from engine.permission.program_awk import follow_awk
 from engine.permission.program_find import follow_fd, follow_find
+from engine.permission.program_git import follow_dashed, follow_git
+from engine.permission.program_languages import (
+    follow_cmake,
+    follow_copy,
+    follow_crontab,
+    follow_database,
+    follow_dc,
+    follow_dd,
+    follow_debugger,
+    follow_editor,
+    follow_java,
+    follow_make,
+    follow_sqlite,
+    judge_ssh_settings,
+)
 from engine.permission.program_options import Used
-from engine.permission.program_record import Program
-from engine.permission.program_study import Study, known, split_assignment
+from engine.permission.program_record import Manner, Program
+from engine.permission.program_sed import follow_sed
+from engine.permission.program_study import NAME, Study, known, split_assignment
+from engine.permission.program_tar import follow_tar
+from engine.permission.program_wrapping import (
+    follow_bwrap,
+    follow_dotenv,
+    follow_exec_in,
+    follow_just,
+    follow_nix,
+    follow_npx,
+    follow_script,
+    follow_su,
+    follow_text,
+    follow_tmux,
+    follow_uv_run,
+    follow_watch,
+)
 from engine.permission.scanned import Word
 
-# A name of a file, of which is known only that it is no option.
-NAME: Final = Begun("./")
 _MAX_INPUT: Final = 4_000
 
 
@@ -148,6 +178,7 @@ def follow_ssh(study: Study, program: Program) -> None:
     while True:
         arguments = study.read_words(program, words)
         study.judge(program, arguments)
+        judge_ssh_settings(study, [used.value for used in arguments.used if used.name == "-o"])
         words = arguments.operands
         if has_host or not words:
             break
@@ -166,12 +197,40 @@ def follow_ssh(study: Study, program: Program) -> None:
         study.run_text(study.given.stdin)
 
 
-MANNERS: Final[Mapping[str, Callable[[Study, Program], None]]] = {
+MANNERS: Final[Mapping[Manner, Callable[[Study, Program], None]]] = {
+    "awk": follow_awk,
+    "bwrap": follow_bwrap,
+    "cmake": follow_cmake,
+    "crontab": follow_crontab,
+    "database": follow_database,
+    "dc": follow_dc,
+    "dd": follow_dd,
+    "debugger": follow_debugger,
+    "dotenv": follow_dotenv,
+    "editor": follow_editor,
     "env": follow_env,
+    "exec_in": follow_exec_in,
     "fd": follow_fd,
     "find": follow_find,
+    "git": follow_git,
+    "git_dashed": follow_dashed,
     "interpreter": follow_interpreter,
+    "java": follow_java,
+    "just": follow_just,
+    "make": follow_make,
+    "nix": follow_nix,
+    "npx": follow_npx,
+    "script": follow_script,
+    "sed": follow_sed,
     "shell": follow_shell,
+    "shell_from_stdin": follow_text,
+    "sqlite": follow_sqlite,
     "ssh": follow_ssh,
+    "ssh_options": follow_copy,
+    "su": follow_su,
+    "tar": follow_tar,
+    "tmux": follow_tmux,
+    "uv_run": follow_uv_run,
+    "watch": follow_watch,
     "xargs": follow_xargs,
 }

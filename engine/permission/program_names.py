@@ -47,3 +47,8 @@ def names_for(name: str) -> Iterator[str]:
         yield short
     if plain.startswith("git-"):
         yield "git-"
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a table that is written as a text."""
+    return frozenset(text.split())

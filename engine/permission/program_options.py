@@ -101,10 +101,10 @@ def _spellings(names: str, *, single: bool) -> Iterator[str]:
     for name in names.split("|"):
         if name in {"", "-", "--"} or name[0] not in "-+":
             raise ValueError(f"an option begins with a dash, unlike {name!r}")
-        if single or name.startswith(("--", "+")):
+        if single or name.startswith("--") or name == "+":
             yield name
         else:
-            yield from (f"-{letter}" for letter in name[1:])
+            yield from (f"{name[0]}{letter}" for letter in name[1:])
 
 
 @attrs.frozen
@@ -185,37 +185,54 @@ class Reader:
     def _take(self, word: str) -> bool:
         """Read an option; return whether it is one."""
         if word[0] == "+":
-            return self._take_long(word) if any(name[0] == "+" for name in self.options) else False
+            return self._take_plus(word)
         if word.startswith("--") or self.single:
             return self._take_long(word)
         self._take_cluster(word)
         return True
 
-    def _take_long(self, word: str) -> bool:
-        name, sign, value = word.partition("=")
-        option = self.options.get(name) or self._abbreviated(name)
-        if option is None and self.single and word in self.options:
-            name, sign, option = word, "", self.options[word]
-        if option is None:
-            if word[0] == "+":
-                return False
-            self.unknown = self.unknown or name
-        elif sign:
-            self.used.append(Used(name, option, value))
-        elif option.takes == "value":
-            self.used.append(Used(name, option, self._next()))
+    def _take_plus(self, word: str) -> bool:
+        """Read a word with a plus, which may be an option, or one with a value, or an operand."""
+        if word in self.options:
+            option = self.options[word]
+            self.used.append(Used(word, option, self._next() if option.takes == "value" else ""))
+        elif "+" in self.options:
+            self.used.append(Used("+", self.options["+"], word[1:]))
+        elif all(f"+{letter}" in self.options for letter in word[1:]):
+            self._take_signs(word)
         else:
-            self.used.append(Used(name, option, ""))
+            return False
         return True
 
-    def _abbreviated(self, name: str) -> Option | None:
+    def _take_signs(self, word: str) -> None:
+        for letter in word[1:]:
+            option = self.options[f"+{letter}"]
+            self.used.append(Used(f"+{letter}", option, self._next() if option.takes == "value" else ""))
+
+    def _take_long(self, word: str) -> bool:
+        name, sign, value = word.partition("=")
+        if self.single and word in self.options:
+            name, sign = word, ""
+        full = name if name in self.options else self._in_full(name)
+        if full is None:
+            self.unknown = self.unknown or name
+            return True
+        option = self.options[full]
+        if not sign:
+            value_word: Word = self._next() if option.takes == "value" else ""
+            self.used.append(Used(full, option, value_word))
+        else:
+            self.used.append(Used(full, option, value))
+        return True
+
+    def _in_full(self, name: str) -> str | None:
         """Return the option that a name shortens; of several the worst."""
         if self.single:
-            return self.options.get(name[1:]) if name.startswith("--") else None
-        if len(name) < 3 or name[0] == "+":
+            return name[1:] if name.startswith("--") and name[1:] in self.options else None
+        if len(name) < 3:
             return None
-        found = [option for spelling, option in self.options.items() if spelling.startswith(name)]
-        return max(found, key=_badness, default=None)
+        found = [spelling for spelling in self.options if spelling.startswith(name)]
+        return max(found, key=lambda spelling: _badness(self.options[spelling]), default=None)
 
     def _take_cluster(self, word: str) -> None:
         for at, letter in enumerate(word[1:], start=1):

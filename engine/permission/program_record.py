@@ -13,27 +13,45 @@ from engine.permission.program_options import EXECUTING, ROLES, Option, Role, re
 Manner = Literal[
     "",
     "awk",
-    "busybox",
+    "bwrap",
+    "cmake",
+    "crontab",
+    "database",
+    "dc",
     "dd",
+    "debugger",
+    "dotenv",
+    "editor",
     "env",
     "exec_in",
-    "find",
     "fd",
+    "find",
     "git",
+    "git_dashed",
     "interpreter",
+    "java",
+    "just",
     "make",
-    "parallel",
+    "nix",
+    "npx",
+    "script",
     "sed",
     "shell",
+    "shell_from_stdin",
     "sqlite",
     "ssh",
+    "ssh_options",
+    "su",
     "tar",
+    "tmux",
+    "uv_run",
+    "watch",
     "xargs",
 ]
 MANNERS: Final[frozenset[str]] = frozenset(get_args(Manner))
 # What the words behind the operands are: nothing special, a command to start, a text for a shell,
-# or `-c TEXT` else a command.
-Tail = Literal["", "command", "shell", "either"]
+# `-c TEXT` or else a command, `TEXT` or `-c TEXT`.
+Tail = Literal["", "command", "shell", "either", "text"]
 TAILS: Final[frozenset[str]] = frozenset(get_args(Tail))
 # With which words a program only reads: never; with any, but for options and operands that do more; only
 # with options that the table has.
@@ -65,6 +83,10 @@ class Program:
         manner: which code reads its words, where this table can't say it all.
         prints_names: whether all that it prints is names of files.
         opaque: why nobody can tell what it does, whatever its words are.
+        displaced: what it starts works in a folder that is not known.
+        hosts: its operands may be on other machines, as in `host:file`.
+        runs: the files that it takes its work from, of those that are there.
+        started: the program that it starts with the words of its tail.
     """
 
     options: str = ""
@@ -81,6 +103,10 @@ class Program:
     manner: Manner = ""
     prints_names: bool = False
     opaque: str = ""
+    displaced: bool = False
+    hosts: bool = False
+    runs: str = ""
+    started: str = ""
     table: Mapping[str, Option] = attrs.field(init=False, eq=False, repr=False)
     is_guarded: bool = attrs.field(init=False, eq=False, repr=False)
 

@@ -9,13 +9,18 @@ from typing import Final
 
 import attrs
 
-from engine.permission.program import Begun, Given, Meaning, ShellText, Started, Stdin, Touched, Unknown
-from engine.permission.program_options import EXECUTING, Arguments, Reader, Role, Used
-from engine.permission.program_record import Program
+from engine.permission.program import Begun, Given, Meaning, ShellText, Started, Stdin, Touched
+from engine.permission.program_options import Arguments, Reader, Role, Used
+from engine.permission.program_record import Manner, Program
 from engine.permission.program_variables import is_dangerous_setting
 from engine.permission.scanned import Access, Word
 
 _ASSIGNMENT: Final = re.compile(r"(?P<name>[^=]*)=(?P<value>.*)", re.DOTALL)
+# What is on another machine, as `rsync` and `scp` write it.
+_ELSEWHERE: Final = re.compile(r"[^/]*:|\w+://")
+# The name of a file that was found, and is therefore no option; the folder it was found in is touched by what found it.
+# (No name holds this sign, so that it is told from others.)
+NAME: Final = Begun("./\0")
 # A command whose words are parted by blanks, without anything that a program, or a shell, might read otherwise.
 _PLAIN_WORDS: Final = re.compile(r"[\w ./:=,@%+~-]*", re.ASCII)
 
@@ -79,11 +84,12 @@ class Study:
 
     def touch(self, path: Word, access: Access) -> None:
         """Remember a file."""
-        if self.remote:
+        if self.remote or path == NAME:
             return
-        self.touches.append(Touched(path=self._inside(path), access=access))
+        self.touches.append(Touched(path=self.inside(path), access=access))
 
-    def _inside(self, path: Word) -> Word:
+    def inside(self, path: Word) -> Word:
+        """Return a path of its, as seen from where it was started."""
         path = known(path)
         if path is None or path.startswith("/") or self.folder == "":
             return path
@@ -92,7 +98,7 @@ class Study:
     def enter(self, folder: Word) -> None:
         """Work in another folder from now on."""
         folder = known(folder)
-        self.folder = self._inside(folder)
+        self.folder = self.inside(folder)
         if folder is None or (self.cwd is None and not folder.startswith("/")):
             self.cwd = None
         elif folder.startswith("/"):
@@ -105,7 +111,7 @@ class Study:
         text = known(setting)
         parts = split_assignment(text) if text is not None else None
         if parts is None:
-            if text is not None and isinstance(text, str) and text and "=" not in text:
+            if text:
                 return  # Only named: passed on, or removed.
             self.give_up("sets a variable that is not known")
         elif is_dangerous_setting(*parts):
@@ -165,7 +171,7 @@ class Study:
 
     # ---- reading by a row ----
 
-    def follow(self, program: Program, manners: Mapping[str, Callable[[Study, Program], None]]) -> None:
+    def follow(self, program: Program, manners: Mapping[Manner, Callable[[Study, Program], None]]) -> None:
         """Read the words by a row of the tables."""
         while True:
             if program.opaque:
@@ -183,7 +189,14 @@ class Study:
             program = below
         arguments = self.read(program)
         self.judge(program, arguments)
-        self.finish(program, arguments.operands)
+        self.finish(program, self.without_first(program, arguments))
+
+    def without_first(self, program: Program, arguments: Arguments) -> Sequence[Word]:
+        """Return the operands, after an empty one if the first is given as an option."""
+        names = set(program.without_first.split())
+        if any(used.name in names for used in arguments.used):
+            return ["", *arguments.operands]
+        return arguments.operands
 
     def descend(self, program: Program, arguments: Arguments) -> Program | None:
         """Return the row of the sub-command that the operands begin with, and go on with its words."""
@@ -219,7 +232,7 @@ class Study:
         for used in arguments.used:
             self.apply(used, program)
         if program.reading == "asked":
-            self.reads_only = any(used.option.role == "reading" for used in arguments.used) and not arguments.operands
+            self.reads_only = any(used.option.role == "reading" for used in arguments.used)
         else:
             self.reads_only = program.reading == "free" or (program.reading == "known" and not arguments.unknown)
         if arguments.is_uncertain and any(
@@ -236,18 +249,10 @@ class Study:
 
     def play(self, role: Role, value: Word, program: Program, what: str) -> None:
         """Remember what a value, or an operand, does."""
+        if role in {"reads", "writes", "edits"}:
+            self._touch_as(role, value, program)
+            return
         match role:
-            case "plain" | "reading" | "stops":
-                pass
-            case "reads":
-                if value != "-":
-                    self.touch(value, "read")
-            case "writes":
-                if value != "-":
-                    self.touch(value, "write")
-            case "edits":
-                self.touch(value, "read")
-                self.touch(value, "write")
             case "folder":
                 self.enter(value)
             case "shell":
@@ -258,14 +263,27 @@ class Study:
                 self.start([value])
             case "runs":
                 self.run_file(value)
-            case "code":
-                self.give_up(f"{what} may execute anything")
             case "sets":
                 self.set_variable(value)
-            case "split":
-                self.give_up(f"{what} is not understood")
+            case "code" | "split":
+                self.give_up(f"{what} may execute anything")
             case "changes":
                 self.changes = True
+            case _:
+                pass
+
+    def _touch_as(self, role: Role, value: Word, program: Program) -> None:
+        text = known(value)
+        if text == "-" or (program.hosts and text is not None and _ELSEWHERE.match(text)):
+            self.changes = self.changes or role != "reads"
+            return
+        if role != "reads" and text is not None and text[:1] in {"|", "!"}:
+            # Some programs start what stands behind these.
+            self.give_up(f"writes to {text}, which may be a command")
+        if role != "writes":
+            self.touch(value, "read")
+        if role != "reads":
+            self.touch(value, "write")
 
     def run_file(self, path: Word) -> None:
         """Run the text of a file."""
@@ -273,40 +291,44 @@ class Study:
         if text is None or text.startswith(("/dev/", "/proc/")):
             self.give_up("runs a program text that is not known")
             return
-        self.runs.append(self._inside(text))
+        self.runs.append(self.inside(text))
         self.touch(text, "read")
 
     def finish(self, program: Program, operands: Sequence[Word]) -> None:
         """Remember what the operands do, and start what stands behind them."""
+        self.runs += [self.inside(name) for name in program.runs.split()]
         roles = program.operands.split()
         if program.tail:
             count = len(roles)
             for role, operand in zip(program.roles_of(count), operands, strict=False):
                 self.play(role, operand, program, "its operand")
-            self._start_tail(program, operands[count:])
+            self.start_tail(program, operands[count:])
             return
         for role, operand in zip(program.roles_of(len(operands)), operands, strict=True):
             self.play(role, operand, program, "its operand")
 
-    def _start_tail(self, program: Program, words: Sequence[Word]) -> None:
+    def start_tail(self, program: Program, words: Sequence[Word]) -> None:
+        """Start what stands behind the operands."""
         self.remote = self.remote or program.remote
+        if program.displaced:
+            self.cwd = None
         if program.tail == "shell":
             self.run_joined(words, program.shell)
         elif program.tail == "either" and words and known(words[0]) in {"-c", "--command"}:
             self.run_text(words[1] if len(words) > 1 else "", program.shell)
+        elif program.tail == "text":
+            texts = words[1:] if words and known(words[0]) == "-c" else words
+            if texts:
+                self.run_text(texts[0], program.shell)
+        elif program.started:
+            self.start([program.started, *words])
         else:
             self.start(words)
+
+    def start_shell(self) -> None:
+        """Start a shell that reads its commands from standard input."""
+        self.start(["sh"])
 
 
 def _is_dangerous(program: Program) -> bool:
     return bool(program.is_guarded or program.tail or program.manner or program.opaque)
-
-
-def reads_unknown(stdin: Stdin) -> bool:
-    """Tell whether something is read from standard input that nobody knows."""
-    return isinstance(stdin, Unknown)
-
-
-def executes(role: Role) -> bool:
-    """Tell whether a value with this role executes something."""
-    return role in EXECUTING

@@ -64,23 +64,272 @@ WRAPPERS: Final[Mapping[str, Program]] = {
         + _HELP,
     ),
     "find": Program(manner="find"),
-    "fd": Program(
-        manner="fd",
-        options="""-H|--hidden -I|--no-ignore -u|--unrestricted -s|--case-sensitive -i|--ignore-case -g|--glob
+    "gfind": Program(manner="find"),
+    **dict.fromkeys(
+        ("fd", "fdfind"),
+        Program(
+            manner="fd",
+            options="""-H|--hidden -I|--no-ignore -u|--unrestricted -s|--case-sensitive -i|--ignore-case -g|--glob
             -F|--fixed-strings -a|--absolute-path -l|--list-details -L|--follow -p|--full-path -d|--max-depth=
             --min-depth= -t|--type= -e|--extension= -S|--size= --changed-within= --changed-before= -o|--owner=
             -E|--exclude= -c|--color= -j|--threads= -0|--print0 -q|--quiet -1 --max-results= --base-directory=folder
             --search-path=reads -C= --format= --and= --exact-depth= --ignore-file=reads --batch-size= -V -h
             --regex --no-ignore-vcs --no-ignore-parent --one-file-system --prune --strip-cwd-prefix?"""
-        + _HELP,
-        reading="free",
+            + _HELP,
+            reading="free",
+        ),
     ),
-    "ssh": Program(
+    # ---- shells and commands of their own ----
+    "watch": Program(
         strict=True,
         permutes=False,
-        manner="ssh",
-        remote=True,
-        options="""-46AaCfGgKkMNnqsTtVvXxYy -B= -b= -c= -D= -E=writes -e= -F=code -I=code -i=reads -J= -L= -l= -m= -O=
-            -o= -P= -p= -Q= -R= -S= -W= -w=""",
+        manner="watch",
+        options="""-b|--beep -c|--color -C|--no-color -d? --differences? -e|--errexit -g|--chgexit -n|--interval= -p|--precise
+            -q|--equexit= -r|--no-rerun -s=writes --shotsdir=writes -t|--no-title -w|--no-wrap -x|--exec -f|--follow -hv"""
+        + _HELP,
     ),
+    "script": Program(
+        strict=True,
+        options="""-a|--append -c|--command=shell -e|--return -f|--flush --force -I|--log-in=writes -O|--log-out=writes
+            -B|--log-io=writes -T|--log-timing=writes -m|--logging-format= -E|--echo= -o|--output-limit= -q|--quiet -t?
+            --timing? -hV"""
+        + _HELP,
+        manner="script",
+    ),
+    "scriptreplay": Program(),
+    "scriptlive": Program(opaque="replays what was typed to a shell"),
+    "busybox": Program(permutes=False, strict=True, options="--help --list --list-full --install!code", tail="command"),
+    **dict.fromkeys(("toybox", "coreutils"), Program(permutes=False, strict=True, options="--help", tail="command")),
+    "ld.so": _wrapper(
+        options="""--list --verify --inhibit-cache --library-path=code --glibc-hwcaps-prepend= --glibc-hwcaps-mask= --inhibit-rpath=
+            --audit=code --preload=code --argv0= --list-tunables --list-diagnostics"""
+        + _HELP
+    ),
+    "parallel": Program(opaque="makes command lines for a shell out of what it reads"),
+    "sem": Program(opaque="makes command lines for a shell"),
+    "rush": Program(opaque="makes command lines for a shell out of what it reads"),
+    # ---- observers ----
+    "strace": _wrapper(
+        options="""-a|--columns= -b|--detach-on= -c|--summary-only -C|--summary -D -d|--debug -e= --trace= --signal= --status= --abbrev=
+            --verbose= --raw= --read= --write= --fault= --inject= --kvm= -E=sets --env=sets -f|--follow-forks -F -h -i|--instruction-pointer
+            -I= --interruptible= -k|--stack-traces -n|--syscall-number -N -o=writes --output=writes -A|--output-append-mode -p= --attach=
+            -P= --trace-path= -q|--quiet? -r|--relative-timestamps? -s= --string-limit= -S= --summary-sort-by= -t -T -tt -ttt -u= --user=
+            -U= -v --no-abbrev -V -w -x -X= -xx -y -Y -yy -z|--successful-only -Z|--failed-only --output-separately --decode-fds? --timestamps?
+            --syscall-times? --seccomp-bpf --tips? --version --help --argv0= --decode-pids="""
+    ),
+    "ltrace": _wrapper(
+        options="-a= -A= -b -c -C -d -D= -e= -F=code -f -h -i -l= -L -n= -o=writes -p= -r -s= -S -t -T -u= -V -w= -x= --output=writes"
+    ),
+    "valgrind": _wrapper(
+        options="""--tool= --leak-check= --track-origins= --show-leak-kinds= --error-exitcode= --log-file=writes --suppressions=reads -q -v
+            --quiet --verbose --num-callers= --trace-children= --xml= --xml-file=writes --gen-suppressions= --undef-value-errors=
+            --callgrind-out-file=writes --massif-out-file=writes --track-fds= --child-silent-after-fork= --errors-for-leak-kinds= --log-fd="""
+    ),
+    "perf": Program(
+        permutes=False,
+        options="--no-pager -p --paginate --debug= --exec-path?code --buildid-dir= -v --version",
+        commands={
+            "stat": _wrapper(
+                options="""-e= --event= -a -d -r= --repeat= -p= --pid= -t= --tid= -C= --cpu= -o=writes --output=writes -I= --interval-print= -x=
+                    --field-separator= -n --null -v -A -B -i -g -G= -M= --pre=shell --post=shell -D= --delay= --timeout= --append --log-fd=
+                    --per-core --per-socket --per-thread --table --summary --no-big-num"""
+            ),
+            **dict.fromkeys(
+                ("record", "trace", "mem", "kmem", "lock", "sched", "bench"),
+                _wrapper(
+                    options="""-e= --event= -a -p= --pid= -t= --tid= -C= --cpu= -o=writes --output=writes -F= --freq= -c= --count= -g --call-graph= -q
+                        -v -s -T -n -i -D= -m= -b -d --all-cpus --quiet"""
+                ),
+            ),
+            **dict.fromkeys(
+                ("report", "annotate", "script", "list", "diff", "top", "buildid-cache", "archive", "evlist"),
+                Program(
+                    options="-s=code --script=code -g= --objdump=program --addr2line=program --input=reads -i=reads"
+                ),
+            ),
+        },
+    ),
+    "hyperfine": Program(
+        strict=True,
+        options="""-w= --warmup= -m= --min-runs= -M= --max-runs= -r= --runs= -s=shell --setup=shell --reference=shell -p=shell --prepare=shell
+            -C=shell --conclude=shell -c=shell --cleanup=shell -P= --parameter-scan= -D= --parameter-step-size= -L= --parameter-list= --style=
+            -S=program --shell=program -N -i --ignore-failure? -u= --time-unit= --export-asciidoc=writes --export-csv=writes
+            --export-json=writes --export-markdown=writes --export-orgmode=writes --show-output --output= --input= -n= --command-name= --sort=
+            --reference-name= --min-benchmarking-time="""
+        + _HELP,
+        operands="shell*",
+    ),
+    "entr": _wrapper(options="-a -c -d -n -p -r -s!code -z -x"),
+    **dict.fromkeys(("inotifywait", "fswatch"), Program(options="-o=writes --outfile=writes --fromfile=reads")),
+    "watchexec": Program(opaque="starts commands when files change"),
+    "reflex": Program(opaque="starts commands when files change"),
+    "chokidar": Program(opaque="starts commands when files change"),
+    # ---- with a changed surrounding ----
+    **dict.fromkeys(
+        ("chronic", "ifne", "unbuffer", "eatmydata", "catchsegv", "ts-exec", "mispipe"), _wrapper(options="-v -e -n -p")
+    ),
+    **dict.fromkeys(
+        ("torsocks", "torify", "tsocks"), _wrapper(options="-q -i -p -d -a= -u= -P= --isolate --quiet --debug")
+    ),
+    **dict.fromkeys(("proxychains", "proxychains4"), _wrapper(options="-q -f=code")),
+    **dict.fromkeys(
+        ("tini", "dumb-init", "catatonit"),
+        _wrapper(options="-s -g -v -vv -vvv -p= -w -e= -c --single-child -r= --rewrite= --quiet-exit --verbose"),
+    ),
+    **dict.fromkeys(
+        ("fakeroot",),
+        _wrapper(options="-l=code --lib=code --faked=code -s=writes -i=reads -u -b= -h -v --unknown-is-real"),
+    ),
+    "rlwrap": _wrapper(
+        options="-a? -A? -b= -c -C= -e= -E= -f=reads -g= -H= -i -I -l=writes -m? -M= -n -N -o -O= -p? -P= -q= -r -R -s= -S= -t= -T -w= -W? -X -z=code"
+    ),
+    "prlimit": _wrapper(
+        options="-p= --pid= -o= --output= --noheadings --raw --verbose -c? --core? -d? --data? -e? --nice? -f? --fsize? -i? -l? -m? -n? --nofile? -q? -r? -s? --stack? -t? --cpu? -u? --nproc? -v? --as? -x? -y?"
+    ),
+    "cpulimit": _wrapper(
+        options="-p= --pid= -e= --exe= -P= --path= -l= --limit= -z --lazy -i --include-children -v --verbose -b --background -f --foreground -c="
+    ),
+    **dict.fromkeys(("cgexec",), _wrapper(options="-g= --sticky")),
+    "numactl": _wrapper(
+        options="-i= --interleave= -p= --preferred= -N= --cpunodebind= -C= --physcpubind= -m= --membind= -l --localalloc -b --balancing -s --show -H --hardware -a --all"
+    ),
+    "choom": _wrapper(options="-n= --adjust= -p= --pid= -hV"),
+    **dict.fromkeys(
+        ("setarch", "linux", "i386", "i686", "x86_64", "uname26", "aarch64"),
+        _wrapper(
+            options="-v --verbose -R --addr-no-randomize -F -Z -L -X -B -I -S -T -3 --4gb --uname-2.6 --list -hV --3gb --fdpic-funcptrs --32bit"
+        ),
+    ),
+    "arch": Program(reading="free", permutes=False, tail="command"),
+    "xvfb-run": _wrapper(
+        options="-a --auto-servernum -e= --error-file=writes -f=writes --auth-file=writes -h -l --listen-tcp -n= --server-num= -p= --xauth-protocol= -s= --server-args= -w= --wait="
+    ),
+    **dict.fromkeys(
+        ("dbus-run-session", "dbus-launch"),
+        _wrapper(
+            options="--config-file=code --dbus-daemon=program --exit-with-session --sh-syntax --csh-syntax --autolaunch= --close-stderr"
+        ),
+    ),
+    "caffeinate": _wrapper(options="-d -i -m -s -u -t= -w="),
+    "logsave": _wrapper(options="-a -s -v", operands="writes"),
+    "start-stop-daemon": Program(opaque="starts a program by its options"),
+    **dict.fromkeys(
+        (
+            "daemon",
+            "daemonize",
+            "cronolog",
+            "setsebool",
+            "execlineb",
+            "chpst",
+            "softlimit",
+            "envdir",
+            "envuidgid",
+            "runsv",
+            "s6-setuidgid",
+            "multilog",
+        ),
+        Program(opaque="starts commands by its words"),
+    ),
+    **dict.fromkeys(
+        (
+            "xterm",
+            "gnome-terminal",
+            "konsole",
+            "urxvt",
+            "rxvt",
+            "alacritty",
+            "kitty",
+            "wezterm",
+            "foot",
+            "st",
+            "terminator",
+            "x-terminal-emulator",
+            "tilix",
+        ),
+        Program(opaque="starts a shell, or a command by its options"),
+    ),
+    "direnv": Program(
+        permutes=False,
+        commands={
+            "exec": _wrapper(options="", operands="plain"),
+            **dict.fromkeys(("allow", "deny", "status", "reload", "version", "hook", "export", "edit"), Program()),
+        },
+    ),
+    "mise": Program(
+        permutes=False,
+        options="-C=folder --cd=folder -q -v -y",
+        commands={
+            **dict.fromkeys(
+                ("exec", "x"), Program(manner="exec_in", options="-c=shell --command=shell -j= --raw -C=folder")
+            ),
+            **dict.fromkeys(
+                [
+                    "install",
+                    "use",
+                    "run",
+                    "ls",
+                    "list",
+                    "current",
+                    "activate",
+                    "plugins",
+                    "settings",
+                    "trust",
+                    "which",
+                    "where",
+                    "prune",
+                    "upgrade",
+                    "outdated",
+                    "set",
+                    "unset",
+                    "env",
+                    "doctor",
+                    "tasks",
+                    "version",
+                    "self-update",
+                    "reshim",
+                ],
+                Program(),
+            ),
+        },
+    ),
+    "rtx": Program(permutes=False, commands={"exec": Program(manner="exec_in", options="-c=shell --command=shell")}),
+    **dict.fromkeys(
+        ("asdf", "pyenv", "rbenv", "nodenv", "goenv", "jenv", "plenv", "nodebrew"),
+        Program(permutes=False, commands={"exec": _wrapper(options="")}),
+    ),
+    **dict.fromkeys(
+        ("fnm", "volta", "nvm"),
+        Program(permutes=False, commands={**dict.fromkeys(("exec", "run"), Program(opaque="starts a command"))}),
+    ),
+    **dict.fromkeys(
+        ("aws-vault",),
+        Program(
+            permutes=False,
+            options="--backend= --debug --keychain= --prompt=",
+            commands={
+                "exec": Program(
+                    manner="exec_in",
+                    options="-n --no-session -d= --duration= -j --json -s --server --ecs-server --region= --mfa-token= -b --stdout --lazy",
+                )
+            },
+        ),
+    ),
+    **dict.fromkeys(
+        (
+            "op",
+            "doppler",
+            "infisical",
+            "chamber",
+            "teller",
+            "envconsul",
+            "vaultenv",
+            "sops",
+            "saml2aws",
+            "granted",
+            "envchain",
+            "with-contenv",
+        ),
+        Program(opaque="may start a command by its words"),
+    ),
+    "alternatives": Program(),
 }

@@ -6,7 +6,25 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.permission.program_record import Program
+from engine.permission.program_table_containers import CONTAINERS
+from engine.permission.program_table_develop import DEVELOP
+from engine.permission.program_table_editors import EDITORS
+from engine.permission.program_table_files import FILES
+from engine.permission.program_table_git import GIT, GIT_DASHED
 from engine.permission.program_table_interpreters import INTERPRETERS
+from engine.permission.program_table_network import NETWORK
+from engine.permission.program_table_text import TEXT
 from engine.permission.program_table_wrappers import WRAPPERS
 
-PROGRAMS: Final[Mapping[str, Program]] = {**WRAPPERS, **INTERPRETERS}
+TABLES: Final[tuple[Mapping[str, Program], ...]] = (
+    WRAPPERS,
+    INTERPRETERS,
+    TEXT,
+    FILES,
+    NETWORK,
+    EDITORS,
+    DEVELOP,
+    CONTAINERS,
+    {"git": GIT, "git-": GIT_DASHED},
+)
+PROGRAMS: Final[Mapping[str, Program]] = {name: program for table in TABLES for name, program in table.items()}

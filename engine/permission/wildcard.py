@@ -168,12 +168,9 @@ def _runs(elements: list[str]) -> list[str]:
 
 
 def _expression(elements: list[str]) -> str:
-    if not _is_optional(elements):
-        return _sequence(elements) + r"\Z"
-    if _STAR not in elements[:-1]:
+    if _is_optional(elements):
         return rf"{_sequence(elements[:-2])}(?: .*)?\Z"
-    # Not one sequence with an optional end: what a star has taken first would be wrong for one of the two.
-    return rf"(?:{_sequence(elements)}|{_sequence(elements[:-2])})\Z"
+    return rf"{_sequence(elements)}\Z"
 
 
 def _sequence(elements: list[str]) -> str:

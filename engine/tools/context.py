@@ -16,6 +16,7 @@ from engine.tools.spec import Need
 from engine.tools.spill import Spills
 
 if TYPE_CHECKING:
+    from engine.tools.formatters import Around
     from engine.tools.jobs import Jobs
 
 T = TypeVar("T")
@@ -58,6 +59,11 @@ class CallHost(Protocol):
     @property
     def jobs(self) -> Jobs:
         """The background jobs of the session."""
+        ...
+
+    @property
+    def around(self) -> Around | None:
+        """What happens around each change of a file; None: nothing."""
         ...
 
     def progress(self, message: str, output: str) -> None:
@@ -119,6 +125,11 @@ class ToolContext:
     def jobs(self) -> Jobs:
         """The background jobs of the session."""
         return self._host.jobs
+
+    @property
+    def around(self) -> Around | None:
+        """What happens around each change of a file: formatters, checkers, diagnostics; None: nothing."""
+        return self._host.around
 
     def progress(self, message: str = "", *, output: str = "") -> None:
         """Say how far the tool is; *output* is kept and shown if it is aborted. Not a checkpoint.

@@ -1,4 +1,4 @@
-"""What may happen around an edit: a formatter before it is written, diagnostics after. Both are bounded in time.
+"""What may happen around an edit: formatters before it is written, checkers and diagnostics after. All are bounded in time.
 
 A formatter works on a copy, in a folder beside the file, where it finds the same
 configuration. So an edit and its formatting reach the file in one step: it is never
@@ -9,19 +9,19 @@ fails is a note to the model; the edit is made without it.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Awaitable, Callable
-from fnmatch import fnmatchcase
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final, cast
+from typing import Final
 
 import attrs
 import trio
 
-from engine.errors import ConfigError
 from engine.exceptions import describe
 from engine.threads import to_thread
+from engine.tools.checkers import check
 from engine.tools.context import ToolContext
+from engine.tools.file_programs import FileProgram, is_time
 from engine.tools.process import Finished, run_tree
 from engine.tools.shell import marker
 from engine.tools.spec import GRACE
@@ -29,50 +29,9 @@ from engine.tools.spec import GRACE
 # Asked for a file that was edited; answers with what is wrong in it, as text for the model, or nothing.
 Diagnose = Callable[[str], Awaitable[str]]
 
-_PLACE: Final = "{path}"
 _SHOWN_BYTES: Final = 2_000
 _PROCESS_GRACE: Final = 0.8 * GRACE
 _DIAGNOSTICS_CHARS: Final = 8_000
-
-
-def _is_time(_: object, field: attrs.Attribute[float], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-        raise ConfigError(f"{field.name} must be a finite number of seconds above 0, not {value!r}")
-
-
-def _are_texts(_: object, field: attrs.Attribute[tuple[str, ...]], value: object) -> None:
-    items = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
-    if not items or not all(isinstance(item, str) and item for item in items):
-        raise ConfigError(f"{field.name} must be a tuple of texts, at least one, not {value!r}")
-
-
-@attrs.frozen
-class Formatter:
-    """A program that puts a file into shape, in place.
-
-    Attributes:
-        command: the program and its arguments. `{path}` stands for the file; without it, the file comes last.
-        patterns: which files it is for: wildcards for the name, like `*.py`.
-        timeout: seconds that it may take.
-    """
-
-    command: tuple[str, ...] = attrs.field(validator=_are_texts)
-    patterns: tuple[str, ...] = attrs.field(validator=_are_texts)
-    timeout: float = attrs.field(default=10.0, validator=_is_time)
-
-    @property
-    def name(self) -> str:
-        """What it is called in notes."""
-        return Path(self.command[0]).name
-
-    def is_for(self, path: Path) -> bool:
-        """Tell whether it formats files of that name."""
-        return any(fnmatchcase(path.name, pattern) for pattern in self.patterns)
-
-    def argv(self, path: str) -> list[str]:
-        """Return the command line for a file."""
-        command = [part.replace(_PLACE, path) for part in self.command]
-        return command if any(_PLACE in part for part in self.command) else [*command, path]
 
 
 @attrs.frozen(kw_only=True)
@@ -80,14 +39,16 @@ class Around:
     """What happens around an edit.
 
     Attributes:
-        formatters: run in their order on each file they are for.
-        diagnose: asked about each file that was changed.
+        formatters: run in their order on each file they are for, before it is written.
+        checkers: run in their order on each file they are for, after that; the model reads what they say.
+        diagnose: asked about each file that was changed: a language server of the host's, say.
         diagnose_timeout: seconds that it may take for all of them.
     """
 
-    formatters: tuple[Formatter, ...] = ()
+    formatters: tuple[FileProgram, ...] = ()
+    checkers: tuple[FileProgram, ...] = ()
     diagnose: Diagnose | None = None
-    diagnose_timeout: float = attrs.field(default=5.0, validator=_is_time)
+    diagnose_timeout: float = attrs.field(default=5.0, validator=is_time)
 
     async def formatted(self, path: Path, data: bytes, ctx: ToolContext) -> tuple[bytes, tuple[str, ...]]:
         """Return what formatters make of *data*, which *path* shall hold, and notes. A checkpoint if one is for it.
@@ -96,7 +57,7 @@ class Around:
         """
         notes: list[str] = []
         for formatter in self.formatters:
-            if formatter.is_for(path):
+            if formatter.is_for(path.name):
                 after = await _run(formatter, path, data, ctx)
                 if isinstance(after, str):
                     notes.append(f"[{formatter.name} has not formatted {path.name}: {after}]")
@@ -105,19 +66,21 @@ class Around:
                     data = after
         return data, tuple(notes)
 
-    async def diagnosed(self, paths: tuple[Path, ...]) -> str:
-        """Return what is wrong in files that were changed. A checkpoint if somebody is asked; raises nothing."""
+    def looks_at(self, path: Path) -> bool:
+        """Tell whether somebody is asked what is wrong in a file after it was changed."""
+        return self.diagnose is not None or any(checker.is_for(path.name) for checker in self.checkers)
+
+    async def diagnosed(self, paths: Sequence[Path], ctx: ToolContext) -> str:
+        """Return what is wrong in files that were changed. A checkpoint if somebody is asked.
+
+        Raises nothing ordinary; if cancelled, no process is left behind.
+        """
         found: list[str] = []
-        if self.diagnose is None:
-            return ""
-        with trio.move_on_after(self.diagnose_timeout) as scope:  # noqa: ASYNC912  # the host's code is the cancel point
-            try:
-                for path in paths:
-                    found.append(await self.diagnose(str(path)))  # noqa: PERF401  # what came in time is kept
-            except Exception as error:  # noqa: BLE001  # the host's own code; the edit is made and must be told
-                found.append(f"[diagnostics failed: {describe(error)}]")
-        if scope.cancelled_caught:
-            found.append(f"[diagnostics took longer than {self.diagnose_timeout:g} s]")
+        for checker in self.checkers:
+            if wanted := [path for path in paths if checker.is_for(path.name)]:
+                found += await check(checker, wanted, ctx)
+        if self.diagnose is not None:
+            found += await _asked(self.diagnose, paths, self.diagnose_timeout)
         text = "\n".join(part.strip() for part in found if part.strip())
         return (
             text
@@ -126,7 +89,21 @@ class Around:
         )
 
 
-async def _run(formatter: Formatter, path: Path, data: bytes, ctx: ToolContext) -> bytes | str:
+async def _asked(diagnose: Diagnose, paths: Sequence[Path], timeout: float) -> list[str]:
+    """Return what the host says of files, as far as it gets in its time. A checkpoint if its function is one."""
+    found: list[str] = []
+    with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the host's code is the cancel point
+        try:
+            for path in paths:
+                found.append(await diagnose(str(path)))  # noqa: PERF401  # what came in time is kept
+        except Exception as error:  # noqa: BLE001  # the host's own code; the edit is made and must be told
+            found.append(f"[diagnostics failed: {describe(error)}]")
+    if scope.cancelled_caught:
+        found.append(f"[diagnostics took longer than {timeout:g} s]")
+    return found
+
+
+async def _run(formatter: FileProgram, path: Path, data: bytes, ctx: ToolContext) -> bytes | str:
     """Return a formatted copy of *data*, or why there is none. Always a checkpoint; if cancelled, nothing is left."""
     try:
         # Not abandoned: nobody would know of the folder, which lies in the user's project. It is one small file.
@@ -140,7 +117,7 @@ async def _run(formatter: Formatter, path: Path, data: bytes, ctx: ToolContext) 
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _run_on_copy(formatter: Formatter, copy: Path, ctx: ToolContext) -> bytes | str:
+async def _run_on_copy(formatter: FileProgram, copy: Path, ctx: ToolContext) -> bytes | str:
     """Return what the formatter makes of a file, or why it failed. Always a checkpoint; a cancel ends its processes."""
     kept = bytearray()
     try:

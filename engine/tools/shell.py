@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping
 from signal import Signals
 from typing import Final
@@ -28,6 +29,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 }
 
 _MOST_NAMED: Final = 20
+_HOOK: Final = "hook-"
 
 
 def argv(command: str) -> list[str]:
@@ -47,6 +49,16 @@ def marker(session_id: str, call_id: str = "") -> str:
     is found by `reap(lambda mark: mark.startswith(marker(session_id)))`.
     """
     return f"{session_id}/{call_id}".replace(":", "_")
+
+
+def hook_marker(session_id: str) -> str:
+    """Return a new marker for a hook's processes: found with those of the session's calls, and told apart from them."""
+    return marker(session_id, f"{_HOOK}{secrets.token_hex(8)}")
+
+
+def is_of_hook(mark: str) -> bool:
+    """Tell whether a marker is a hook's."""
+    return mark.partition("/")[2].startswith(_HOOK)
 
 
 def ending_of(finished: Finished, timeout: float = 0.0) -> str:

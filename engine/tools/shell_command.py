@@ -7,7 +7,6 @@ too long, or the call is cancelled: what it leaves running goes with it.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
@@ -15,7 +14,7 @@ import attrs
 
 from engine.hooks import Remark, Subject
 from engine.tools.process import Finished, run_tree
-from engine.tools.shell import marker
+from engine.tools.shell import hook_marker
 from engine.tools.shell_reply import BadReply, Point, Reply, read
 
 MAX_BYTES: Final = 1_048_576
@@ -82,7 +81,7 @@ class ShellHook(Generic[S, D]):
                 return await run_tree(
                     self.argv,
                     cwd=folder or "/",
-                    marker=marker(subject.session_id, f"hook-{secrets.token_hex(8)}"),
+                    marker=hook_marker(subject.session_id),
                     on_output=output.take,
                     on_errors=errors.take,
                     input=self.point.payload(subject),

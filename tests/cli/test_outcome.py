@@ -7,7 +7,7 @@ from engine.cli.outcome import ADVICE, Tally, closing, exit_code, state_of
 from engine.events import STOP_REASONS, CallAnnounced, CallSettled, StopReason, TurnResult
 from engine.ids import CallId, MessageId, PartId, SessionId
 from engine.messages import Settlement, Usage
-from engine.tools.shell import marker
+from engine.tools.shell import hook_marker, marker
 
 
 def announced(name: str, session: str = "ses_1") -> CallAnnounced:
@@ -60,6 +60,9 @@ def test_the_tally_of_nothing() -> None:
     tally = Tally()
     tally.feed(announced("a"))
     assert tally.is_ours(marker("ses_1", "a"))
+    assert tally.is_of_call(marker("ses_1", "a"))
+    hook = hook_marker("ses_1")
+    assert (tally.is_ours(hook), tally.is_of_call(hook)) == (True, False)
     tally.feed(settled("a", DONE))
     tally.mark_cancel()
     assert tally.cancelled == "no call was open"

@@ -87,6 +87,19 @@ def test_a_users_skills_are_offered_and_those_of_a_project_are_not(engine: Start
     assert "There is no skill named 'theirs'. There is: bake-bread." in command.output
 
 
+def test_a_hook_that_is_still_at_work_is_nothing_that_was_left(engine: Start, tmp_path: Path) -> None:
+    sleeper = token()
+    (tmp_path / "home" / "engine").mkdir(parents=True)
+    (tmp_path / "home" / "engine" / "config.toml").write_text(
+        f'[[hooks.Notification]]\nhooks = [{{ type = "command", command = "sleep {sleeper}" }}]\n'
+    )
+    command = engine("run", "--yes", "bash echo hi", XDG_CONFIG_HOME=str(tmp_path / "home"))
+    assert command.wait() == 0
+    assert "All done.\n· completed" in command.output
+    assert "still running" not in command.output
+    assert sleepers(sleeper) == []
+
+
 def test_signs_fit_the_encoding(engine: Start) -> None:
     command = engine("run", "--yes", "bash true", PYTHONIOENCODING="ascii")
     assert command.wait() == 0

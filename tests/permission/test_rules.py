@@ -203,6 +203,23 @@ def test_what_only_may_match_hides_nothing_before_it() -> None:
     assert said(rules, "bash", f"rm {UNKNOWN}") == "ask: ask! bash rm * [user]"
 
 
+def test_a_deny_is_lifted_only_if_all_that_may_decide_lift_it() -> None:
+    rules = ruleset(defaults="deny bash rm *", user="allow! bash rm *\nask bash rm -r *")
+    assert said(rules, "bash", "rm x") == "allow: allow! bash rm * [user]"
+    assert said(rules, "bash", "rm -r x") == "deny: deny bash rm * [defaults]"
+    assert said(rules, "bash", f"rm {UNKNOWN}") == "deny: deny bash rm * [defaults]"
+
+
+@pytest.mark.parametrize(
+    "pattern", ["git", "git *", "git push --force", "git * --force *", "* --force *", "*.git", "?it push", "git p*h x*"]
+)
+def test_unknown_words_are_found_by_every_kind_of_pattern(pattern: str) -> None:
+    assert said(ruleset(user=f"deny bash {pattern}"), "bash", f"git{UNKNOWN}") == f"deny: deny bash {pattern} [user]"
+    assert said(ruleset(user=f"deny bash {pattern}"), "bash", f"git p{UNKNOWN}") == (
+        "ask" if pattern == "git" else f"deny: deny bash {pattern} [user]"
+    )
+
+
 def test_another_spelling_is_denied_as_well() -> None:
     rules = ruleset(user="allow bash *\ndeny bash rm *\nallow bash /bin/*")
     assert said(rules, "bash", "/bin/rm x") == "allow: allow bash /bin/* [user]"

@@ -87,6 +87,8 @@ def test_what_it_matches(pattern: str, yes: list[str], no: list[str]) -> None:
         ("a*b", f"a{UNKNOWN}cb", True, True),
         ("a?", f"{UNKNOWN}aaa", False, False),
         (f"a{UNKNOWN}", f"a{UNKNOWN}", False, True),
+        (f"*{UNKNOWN}", f"a{UNKNOWN}", False, True),
+        ("ab", f"a{UNKNOWN}ab", False, False),
         ("* --force *", f"git push {UNKNOWN}", False, True),
     ],
 )
@@ -154,6 +156,8 @@ def test_those_that_match_the_same_text_meet(pattern: str, other: str, text: str
         ("ab", "a?", False),
         ("a*", "a?", True),
         ("a[*]", "a*", False),
+        ("a * *", "a *", False),
+        ("a\ufdd0", "a?", False),
     ],
 )
 def test_what_it_covers(pattern: str, other: str, covers: bool) -> None:

@@ -8,7 +8,8 @@ import trio
 from engine.events import SharedContext
 from engine.ids import CallId, SessionId, TurnId
 from engine.tools.context import ToolContext
-from engine.tools.formatters import Around, Formatter
+from engine.tools.file_programs import FileProgram
+from engine.tools.formatters import Around
 from tests.tools.builtin.conftest import Listener
 
 pytestmark = pytest.mark.os
@@ -22,7 +23,7 @@ async def test_a_cancel_while_the_copy_is_made_leaves_none(tmp_path: Path) -> No
         shared=SharedContext(cwd=str(tmp_path)),
         host=Listener(),
     )
-    around = Around(formatters=(Formatter(("true",), ("*.py",)),))
+    around = Around(formatters=(FileProgram(("true",), ("*.py",)),))
     for number in range(40):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(around.formatted, tmp_path / "a.py", b"x" * 1_000_000, ctx)

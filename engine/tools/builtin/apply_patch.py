@@ -47,7 +47,7 @@ def apply_patch_tool(*, fuzzy: bool = True, around: Around | None = None) -> Too
 
     async def apply_patch(args: ApplyPatch, ctx: ToolContext) -> ToolOutput:
         names = await ctx.to_thread(_names, args.patch)
-        return await revise(ctx, names, lambda basis: planned(args, ctx.cwd, basis), around or Around())
+        return await revise(ctx, names, lambda basis: planned(args, ctx.cwd, basis), around)
 
     text = description("apply_patch", otherwise=LOOSELY if fuzzy else EXACTLY)
     return tool(name="apply_patch", description=text, need=need_of, offered=writes_patches)(apply_patch)

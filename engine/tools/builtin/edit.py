@@ -44,7 +44,7 @@ def edit_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool:
         return await need(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), otherwise=otherwise)
 
     async def edit(args: Edit, ctx: ToolContext) -> ToolOutput:
-        return await revise(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), around or Around())
+        return await revise(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), around)
 
     text = description("edit", otherwise=LOOSELY if fuzzy else EXACTLY)
     return tool(name="edit", description=text, need=need_of, offered=makes_edits)(edit)

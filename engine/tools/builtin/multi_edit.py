@@ -51,7 +51,7 @@ def multi_edit_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool
         return await need(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), otherwise="".join(pieces))
 
     async def multi_edit(args: MultiEdit, ctx: ToolContext) -> ToolOutput:
-        return await revise(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), around or Around())
+        return await revise(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), around)
 
     text = description("multi_edit", otherwise=LOOSELY if fuzzy else EXACTLY)
     make = tool(name="multi_edit", description=text, need=need_of, offered=makes_edits, aliases=["multiedit"])

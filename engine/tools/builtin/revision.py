@@ -167,8 +167,12 @@ async def need(ctx: ToolContext, names: Sequence[str], plan: Planner, *, otherwi
     return await ctx.to_thread(_need, ctx.cwd, tuple(names), plan, otherwise)
 
 
-async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: Around) -> ToolOutput:
-    """Plan, and do what was planned. A checkpoint; if cancelled, nothing was changed, or it says what was."""
+async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: Around | None) -> ToolOutput:
+    """Plan, and do what was planned. A checkpoint; if cancelled, nothing was changed, or it says what was.
+
+    *around* is the tool's own, which counts instead of the engine's.
+    """
+    around = around or ctx.around or Around()
     locks = await ctx.to_thread(_lock_names, ctx.cwd, tuple(names), ctx.judged)
     async with ctx.locks.hold(*locks):
         # Abandoned if cancelled: it only reads.
@@ -177,12 +181,13 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
         # Not abandoned: a file must not change after the turn's record says that the call was aborted. On a disk
         # that hangs, the turn ends at the grace all the same, and the record says that the outcome is not known.
         output = await to_thread(_carry_out, planned, final, notes, abandon_on_cancel=False)
-    if around.diagnose is None:
+    places = [revision.place for revision in final.revisions if revision.after is not None]
+    paths = [place for place in places if around.looks_at(place)]
+    if not paths:
         return output
     # Who is cancelled while he asks for diagnostics must not forget what he has done.
     ctx.progress(output=output.text)
-    paths = tuple(revision.place for revision in final.revisions if revision.after is not None)
-    diagnostics = await around.diagnosed(paths)
+    diagnostics = await around.diagnosed(paths, ctx)
     return attrs.evolve(output, text=f"{output.text}\n{diagnostics}") if diagnostics else output
 
 
@@ -203,6 +208,8 @@ async def _formatted(plan: Plan, around: Around, ctx: ToolContext) -> tuple[Plan
             after, more = await around.formatted(revision.place, revision.after, ctx)
             revisions.append(attrs.evolve(revision, after=after))
             notes += more
+            if after == revision.before:
+                notes.append(f"[that has undone the change: {revision.shown} is as it was]")
     return attrs.evolve(plan, revisions=tuple(revisions)), tuple(notes)
 
 

@@ -33,7 +33,7 @@ def write_tool(*, around: Around | None = None) -> Tool:
         return await need(ctx, [args.path], lambda basis: plan(args, ctx.cwd, basis), otherwise=otherwise)
 
     async def write(args: Write, ctx: ToolContext) -> ToolOutput:
-        return await revise(ctx, [args.path], lambda basis: plan(args, ctx.cwd, basis), around or Around())
+        return await revise(ctx, [args.path], lambda basis: plan(args, ctx.cwd, basis), around)
 
     return tool(name="write", description=description("write"), need=need_of, offered=makes_edits)(write)
 

@@ -12,6 +12,7 @@ from engine.events import AnswerKind, Choice, SharedContext, TurnResult
 from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
 from engine.tools.context import Errand, ToolContext, Words
+from engine.tools.formatters import Around
 from engine.tools.jobs import Jobs, TaskFunction
 from engine.tools.spec import Need
 from engine.tools.spill import Spills, SpillStore
@@ -26,6 +27,7 @@ class Listener:
     shown: list[str] = attrs.field(factory=list)
     locks: Locks = attrs.field(factory=Locks)
     spills: Spills | None = None
+    around: Around | None = None
     notices: list[str] = attrs.field(factory=list)
     jobs: Jobs = attrs.field(init=False)
 

@@ -15,16 +15,19 @@ import pytest
 import trio
 
 import engine
+from engine.config_file import read_config
 from engine.errors import ConfigError, ToolError
 from engine.permission.simple import AllowAll
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted import ScriptedProvider
 from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.apply_patch import ApplyPatch, apply_patch_tool
 from engine.tools.builtin.edit import EDIT, Edit, edit_tool
 from engine.tools.builtin.multi_edit import MultiEdit, Replacement, multi_edit_tool
 from engine.tools.builtin.write import WRITE, Write, write_tool
 from engine.tools.context import ToolContext
-from engine.tools.formatters import Around, Formatter
+from engine.tools.file_programs import FileProgram
+from engine.tools.formatters import Around
 from tests.support.needs import output_of
 from tests.support.reading import having_read
 from tests.tools.builtin.conftest import Listener
@@ -145,7 +148,7 @@ async def test_an_edit_waits_for_the_lock_and_may_be_cancelled_meanwhile(ctx: To
 def slow(seconds: float = 0.0, then: str = "") -> Around:
     """A formatter that gives others time, and does something to the copy."""
     script = f"import sys, time, pathlib; p = pathlib.Path(sys.argv[1]); time.sleep({seconds}); {then}"
-    return Around(formatters=(Formatter((sys.executable, "-E", "-c", script), ("*",)),))
+    return Around(formatters=(FileProgram((sys.executable, "-E", "-c", script), ("*",)),))
 
 
 async def test_a_race_with_another_program_is_noticed(ctx: ToolContext, tmp_path: Path) -> None:
@@ -257,7 +260,7 @@ async def test_a_formatter_that_fails_is_a_note(
     ctx: ToolContext, tmp_path: Path, command: tuple[str, ...], timeout: float, why: str
 ) -> None:
     (tmp_path / "f").write_text("a\n")
-    tool = edit_tool(around=Around(formatters=(Formatter(command, ("f",), timeout),)))
+    tool = edit_tool(around=Around(formatters=(FileProgram(command, ("f",), timeout),)))
     output = await output_of(tool, Edit("f", "a", "b"), having_read(ctx, "f"))
     assert f"[{Path(command[0]).name} has not formatted f: {why}" in output.text
     assert (tmp_path / "f").read_text() == "b\n"
@@ -275,12 +278,12 @@ async def test_where_no_copy_can_be_made(ctx: ToolContext, tmp_path: Path, reque
 
 
 async def test_which_formatter_is_for_which_file(ctx: ToolContext, tmp_path: Path) -> None:
-    def adding(what: str, *patterns: str, place: str = "{path}") -> Formatter:
-        return Formatter(("sh", "-c", f"printf {what} >>$0", place), patterns)
+    def adding(what: str, *patterns: str, place: str = "{path}") -> FileProgram:
+        return FileProgram(("sh", "-c", f"printf {what} >>$0", place), patterns)
 
     around = Around(formatters=(adding("1", "*.py", "*.pyi"), adding("2", "*.c"), adding("3", "a.*", place="./{path}")))
-    assert Formatter(("fmt", "-w"), ("*",)).argv("/x/a b") == ["fmt", "-w", "/x/a b"]
-    assert Formatter(("fmt", "--in={path}", "-q"), ("*",)).argv("/x") == ["fmt", "--in=/x", "-q"]
+    assert FileProgram(("fmt", "-w"), ("*",)).argv("/x/a b") == ["fmt", "-w", "/x/a b"]
+    assert FileProgram(("fmt", "--in={path}", "-q"), ("*",)).argv("/x") == ["fmt", "--in=/x", "-q"]
     for name, after in (("a.py", "x1"), ("b.c", "x2"), ("c.txt", "x")):
         await write_tool(around=around).body(Write(name, "x"), ctx)
         assert (tmp_path / name).read_text() == after
@@ -297,17 +300,134 @@ async def test_a_formatter_finds_the_configuration_of_its_folder(ctx: ToolContex
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Formatter((), ("*",)),
-        lambda: Formatter("black", ("*",)),  # type: ignore[arg-type]
-        lambda: Formatter(("black",), "*.py"),  # type: ignore[arg-type]
-        lambda: Formatter(("black",), ("*",), 0),
-        lambda: Formatter(("black",), ("*",), float("inf")),
+        lambda: FileProgram((), ("*",)),
+        lambda: FileProgram("black", ("*",)),  # type: ignore[arg-type]
+        lambda: FileProgram(("black",), "*.py"),  # type: ignore[arg-type]
+        lambda: FileProgram(("black",), ("*",), 0),
+        lambda: FileProgram(("black",), ("*",), float("inf")),
         lambda: Around(diagnose_timeout=-1),
     ],
 )
 def test_formatters_that_can_not_work_are_refused(make: Callable[[], object]) -> None:
     with pytest.raises(ConfigError):
         make()
+
+
+async def test_a_formatter_that_undoes_the_edit_is_told(ctx: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a\n")
+    tool = edit_tool(around=slow(then="p.write_text('a\\n')"))
+    output = await output_of(tool, Edit("f", "a", "b"), having_read(ctx, "f"))
+    assert output.text.endswith(" has formatted f]\n[that has undone the change: f is as it was]")
+
+
+# -- checkers -------------------------------------------------------------------------------------
+
+
+def checking(script: str, *patterns: str, timeout: float = 10.0) -> FileProgram:
+    return FileProgram(("sh", "-c", script), patterns or ("*",), timeout)
+
+
+async def test_what_a_checker_says_follows_the_diff(ctx: ToolContext, tmp_path: Path, listener: Listener) -> None:
+    (tmp_path / "f.py").write_text("a\n")
+    around = Around(
+        checkers=(
+            checking('echo "$(basename $0):1: $(cat $0) is not defined"; pwd >&2; exit 1', "*.py"),
+            checking("echo all is well"),
+            checking("echo never asked; exit 1", "*.c"),
+        ),
+        diagnose=lambda path: one_word(f"a server on {Path(path).name}"),
+    )
+    output = await output_of(edit_tool(around=around), Edit("f.py", "a", "b"), having_read(ctx, "f.py"))
+    told = f"\n[sh on f.py: exit code 1]\nf.py:1: b is not defined\n{tmp_path}\na server on f.py"
+    assert output.text.endswith(f"\n+b{told}")
+    # Should it be cancelled meanwhile, what it has done is told all the same.
+    assert listener.shown == [output.text.removesuffix(told)]
+
+
+async def one_word(word: str) -> str:
+    await trio.lowlevel.checkpoint()
+    return word
+
+
+@pytest.mark.parametrize(
+    ("checker", "told"),
+    [
+        (FileProgram(("/nowhere/checker",), ("*",)), "[checker has not checked f: it could not be started ("),
+        (checking("echo some; sleep 30", timeout=0.2), "[sh has not checked f: it took longer than 0.2 s]"),
+        (checking("kill -9 $$"), "[sh on f: signal 9]\n(it said nothing)"),
+        (checking("printf '\\351\\0'; exit 3"), "[sh on f: exit code 3]\n\ufffd\ufffd"),
+        (checking("yes | head -c 10000000; exit 1"), "\n[more diagnostics are not shown]"),
+        (checking("sleep 30 & echo x; exit 1"), "[sh on f: exit code 1]\nx"),
+        (checking("rm $0; exit 0"), "\n+b"),
+    ],
+    ids=["missing", "hangs", "killed", "no text", "long", "leaves something behind", "removes"],
+)
+async def test_a_checker_never_loses_the_edit(
+    ctx: ToolContext, tmp_path: Path, checker: FileProgram, told: str
+) -> None:
+    (tmp_path / "f").write_text("a\n")
+    output = await output_of(edit_tool(around=Around(checkers=(checker,))), Edit("f", "a", "b"), having_read(ctx, "f"))
+    assert output.text.startswith("Edited f: 1 replacement at line 1.")
+    assert told in output.text
+    assert len(output.text) < 9_000
+
+
+async def test_a_checker_has_its_time_for_all_files(ctx: ToolContext, tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).write_text("x\n")
+    around = Around(checkers=(checking("case $0 in */a) exit 1;; *) sleep 30;; esac", timeout=0.5),))
+    patch = "".join(f"*** Update File: {name}\n@@\n-x\n+y\n" for name in "abc")
+    output = await output_of(
+        apply_patch_tool(around=around),
+        ApplyPatch(f"*** Begin Patch\n{patch}*** End Patch"),
+        having_read(having_read(having_read(ctx, "a"), "b"), "c"),
+    )
+    assert output.text.endswith(
+        "[sh on a: exit code 1]\n(it said nothing)\n[sh has not checked b: it took longer than 0.5 s]"
+    )
+
+
+async def test_a_cancel_ends_a_checker(ctx: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a\n")
+    tool = edit_tool(around=Around(checkers=(checking("echo $$ >$0.pid; sleep 1000"),)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tool.body, Edit("f", "a", "b"), having_read(ctx, "f"))
+        while not (tmp_path / "f.pid").exists() or not (tmp_path / "f.pid").read_text():
+            await trio.sleep(0.01)
+        nursery.cancel_scope.cancel(reason="test")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "f.pid").read_text()), 0)
+    assert (tmp_path / "f").read_text() == "b\n"
+
+
+async def test_what_the_configuration_names_and_the_host_gives_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a\n")
+    config = read_config(
+        b"""
+        [formatters.loud]
+        command = ["sh", "-c", "tr a-z A-Z <$0 >$0.x && mv $0.x $0"]
+        patterns = ["f"]
+        [checkers.strict]
+        command = ["sh", "-c", "grep -n B $0 && exit 1"]
+        patterns = ["*"]
+        timeout = 5
+        """,
+        "config.toml",
+    )
+    script = model(READ_F, [*edit_call("a", "b", "c"), *done("calls")])
+    async with engine.open_engine(
+        model=script, config=config, tools=builtin_tools(), approver=AllowAll(), diagnostics=lambda _: one_word("ok?")
+    ) as eng:
+        _, told = await results(await eng.create_session(cwd=str(tmp_path)))
+    assert (tmp_path / "f").read_text() == "B\n"
+    assert told.endswith(
+        "\n[sh has formatted f]\n--- f\n+++ f\n@@ -1,1 +1,1 @@\n-a\n+B\n[sh on f: exit code 1]\n1:B\nok?"
+    )
+
+
+def test_diagnostics_that_can_not_work_are_refused() -> None:
+    with pytest.raises(ConfigError, match="diagnostics must be an async function of a path"):
+        engine.open_engine(model=model(), diagnostics="ruff")  # type: ignore[arg-type]
 
 
 # -- diagnostics ----------------------------------------------------------------------------------

@@ -1,0 +1,374 @@
+"""How programs that start others read their words, where a row of the tables can't say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from engine.permission.program import Unknown
+from engine.permission.program_options import Used
+from engine.permission.program_record import Program
+from engine.permission.program_study import Study, known, split_assignment
+from engine.permission.scanned import Word
+
+
+def follow_watch(study: Study, program: Program) -> None:
+    """Read the words of `watch`: a text for a shell, or a command."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    if any(used.name in {"-x", "--exec"} for used in arguments.used):
+        study.start(arguments.operands)
+    else:
+        study.run_joined(arguments.operands)
+
+
+def follow_script(study: Study, program: Program) -> None:
+    """Read the words of `script`: it records a shell, or a command."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    operands = arguments.operands
+    if operands:
+        study.touch(operands[0], "write")
+    else:
+        study.touch("typescript", "write")
+    if len(operands) > 1:
+        study.start(operands[1:])
+    elif not any(used.name in {"-c", "--command"} for used in arguments.used):
+        study.start_shell()
+
+
+def follow_su(study: Study, program: Program) -> None:
+    """Read the words of `su` and `runuser`: a user, and what his shell gets."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    names = {used.name for used in arguments.used}
+    operands = list(arguments.operands)
+    if names & {"-u", "--user"}:
+        study.start(operands)
+        return
+    if operands and known(operands[0]) == "-":
+        del operands[0]
+    if len(operands) > 1:
+        study.start(["sh", *operands[1:]])
+    elif not names & {"-c", "--command", "--session-command"}:
+        study.start_shell()
+
+
+def follow_exec_in(study: Study, program: Program) -> None:
+    """Read words such as those of `kubectl exec`: the command stands behind `--`, or behind the first operand."""
+    words = study.words
+    border = next((at for at, word in enumerate(words) if known(word) == "--"), None)
+    arguments = study.read_words(program, words if border is None else words[:border])
+    study.judge(program, arguments)
+    study.remote = study.remote or program.remote
+    study.start(arguments.operands[1:] if border is None else words[border + 1 :])
+
+
+def follow_npx(study: Study, program: Program) -> None:
+    """Read the words of `npx` and its like: they run a package, or what else is called so beside a package.
+
+    A package's own program is not a command of this machine: that it runs is said by the command itself. With
+    a package named as an option, anything that is on the PATH may be started.
+    """
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    names = {used.name for used in arguments.used}
+    operands = arguments.operands
+    if names & {"-p", "--package", "--from", "--spec"} and operands:
+        study.start(operands)
+    elif operands and known(operands[0]) is None:
+        study.give_up("the package to run is not known")
+
+
+def follow_uv_run(study: Study, program: Program) -> None:
+    """Read the words of `uv run`: a command, a script of Python, or a module."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    names = {used.name for used in arguments.used}
+    operands = list(arguments.operands)
+    first = known(operands[0]) if operands else ""
+    if names & {"-m", "--module"}:
+        study.start(["python", "-m", *operands])
+    elif first is None:
+        study.give_up("the command to run is not known")
+    elif (
+        names & {"-s", "--script", "--gui-script"}
+        or first.endswith((".py", ".pyw", ".pyz"))
+        or first == "-"
+        or "://" in first
+    ):
+        if "://" in first:
+            study.give_up("runs a program text from elsewhere")
+        study.start(["python", *operands])
+    elif operands:
+        study.start(operands)
+
+
+def follow_dotenv(study: Study, program: Program) -> None:
+    """Read the words of `dotenv`: it sets variables and starts a command."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    operands = list(arguments.operands)
+    if operands and known(operands[0]) in {"list", "get", "set", "unset"}:
+        return
+    if operands and known(operands[0]) == "run":
+        operands = [word for word in operands[1:2] if known(word) not in {"--", "--override"}] + operands[2:]
+    if operands and known(operands[0]) == "--":
+        del operands[0]
+    study.start(operands)
+
+
+_TAKES: Final = {
+    **dict.fromkeys(
+        [
+            "--unshare-all",
+            "--share-net",
+            "--unshare-user",
+            "--unshare-user-try",
+            "--unshare-ipc",
+            "--unshare-pid",
+            "--unshare-net",
+            "--unshare-uts",
+            "--unshare-cgroup",
+            "--unshare-cgroup-try",
+            "--disable-userns",
+            "--assert-userns-disabled",
+            "--clearenv",
+            "--new-session",
+            "--die-with-parent",
+            "--as-pid-1",
+            "--help",
+            "--version",
+        ],
+        0,
+    ),
+    **dict.fromkeys(
+        [
+            "--userns",
+            "--userns2",
+            "--pidns",
+            "--uid",
+            "--gid",
+            "--hostname",
+            "--chdir",
+            "--unsetenv",
+            "--lock-file",
+            "--sync-fd",
+            "--remount-ro",
+            "--exec-label",
+            "--file-label",
+            "--proc",
+            "--dev",
+            "--tmpfs",
+            "--mqueue",
+            "--dir",
+            "--seccomp",
+            "--add-seccomp-fd",
+            "--block-fd",
+            "--userns-block-fd",
+            "--info-fd",
+            "--json-status-fd",
+            "--cap-add",
+            "--cap-drop",
+            "--perms",
+            "--size",
+            "--level-prefix",
+            "--tmp-overlay",
+            "--ro-overlay",
+            "--overlay-src",
+            "--argv0",
+        ],
+        1,
+    ),
+    **dict.fromkeys(
+        [
+            "--setenv",
+            "--bind",
+            "--bind-try",
+            "--dev-bind",
+            "--dev-bind-try",
+            "--ro-bind",
+            "--ro-bind-try",
+            "--bind-fd",
+            "--ro-bind-fd",
+            "--file",
+            "--bind-data",
+            "--ro-bind-data",
+            "--symlink",
+            "--chmod",
+        ],
+        2,
+    ),
+    "--overlay": 3,
+}
+
+
+def follow_bwrap(study: Study, program: Program) -> None:
+    """Read the words of `bwrap`, whose options take up to three values."""
+    words = study.words
+    at = 0
+    while at < len(words):
+        text = known(words[at])
+        if text is None:
+            study.give_up("one of its words is not known")
+            return
+        if text == "--" or not text.startswith("-"):
+            at += text == "--"
+            break
+        if text not in _TAKES:
+            study.give_up(f"its option {text} is not known")
+            return
+        if text == "--setenv":
+            name, value = [*words[at + 1 : at + 3], "", ""][:2]
+            study.set_variable(None if name is None or value is None else f"{name}={value}")
+        at += 1 + _TAKES[text]
+    study.start_tail(program, words[at:])
+
+
+def follow_nix(study: Study, program: Program) -> None:
+    """Read the words of `nix` and `nix-shell`."""
+    words = study.words
+    if study.name != "nix":
+        arguments = study.read(program)
+        study.judge(program, arguments)
+        return
+    for at, word in enumerate(words):
+        text = known(word)
+        if text is None or text in {"--expr", "-f", "--file", "repl"}:
+            study.give_up("evaluates what is not known")
+        if text in {"-c", "--command"}:
+            study.start(words[at + 1 :])
+            return
+
+
+def follow_just(study: Study, program: Program) -> None:
+    """Read the words of `just`."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    if any(used.name in {"-c", "--command"} for used in arguments.used):
+        study.start(arguments.operands)
+    study.runs += [study.inside(name) for name in program.runs.split()]
+
+
+_TMUX_HARMLESS: Final = frozenset(
+    [
+        "ls",
+        "list-sessions",
+        "list-windows",
+        "lsw",
+        "list-panes",
+        "lsp",
+        "list-clients",
+        "lsc",
+        "list-commands",
+        "lscm",
+        "has-session",
+        "has",
+        "kill-session",
+        "kill-server",
+        "kill-window",
+        "killw",
+        "kill-pane",
+        "killp",
+        "attach-session",
+        "attach",
+        "a",
+        "at",
+        "detach-client",
+        "detach",
+        "capture-pane",
+        "capturep",
+        "select-window",
+        "selectw",
+        "select-pane",
+        "selectp",
+        "select-layout",
+        "selectl",
+        "rename-session",
+        "rename",
+        "rename-window",
+        "renamew",
+        "resize-pane",
+        "resizep",
+        "swap-pane",
+        "swapp",
+        "swap-window",
+        "swapw",
+        "switch-client",
+        "switchc",
+        "next-window",
+        "next",
+        "previous-window",
+        "prev",
+        "last-window",
+        "last",
+        "info",
+        "start-server",
+        "start",
+        "show-options",
+        "show",
+        "wait-for",
+        "wait",
+        "clear-history",
+        "clearhist",
+        "list-buffers",
+        "lsb",
+        "show-buffer",
+        "showb",
+        "save-buffer",
+        "list-keys",
+        "lsk",
+        "show-messages",
+    ]
+)
+_TMUX_STARTING: Final = frozenset(
+    ["new-session", "new", "new-window", "neww", "split-window", "splitw", "respawn-pane", "respawn-window"]
+)
+_TMUX_OPTIONS: Final = Program(
+    strict=True,
+    permutes=False,
+    options="-n= -s= -c=folder -t= -x= -y= -F= -e=sets -l= -p= -f= -AdDEPXabkSZhvIfi".replace(" -f=", ""),
+)
+
+
+def follow_tmux(study: Study, program: Program) -> None:
+    """Read the words of `tmux`: few of its commands are harmless."""
+    words = list(study.words)
+    while words and known(words[0]) in {"-L", "-S"}:
+        words = words[2:]
+    texts = [known(word) or "" for word in words]
+    name = texts[0] if texts else ""
+    if None in words or any("#(" in text or text.endswith(";") for text in texts):
+        study.give_up("its words may execute commands")
+    elif name in _TMUX_STARTING:
+        arguments = study.read_words(_TMUX_OPTIONS, words[1:])
+        study.judge(_TMUX_OPTIONS, arguments)
+        if len(arguments.operands) == 1:
+            study.run_text(arguments.operands[0])
+        else:
+            study.start(arguments.operands, takes_stdin=False)
+    elif name not in _TMUX_HARMLESS and name not in {"", "-V"}:
+        study.give_up(f"{name} may execute commands")
+
+
+def follow_text(study: Study, program: Program) -> None:
+    """Read the words of `at` and its like: commands come in."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    if any(used.option.role in {"reading", "changes"} for used in arguments.used):
+        return
+    if isinstance(study.given.stdin, Unknown):
+        study.give_up("reads commands from standard input")
+    elif study.given.stdin is not None:
+        study.run_text(study.given.stdin)
+
+
+def uses(used: Sequence[Used], *names: str) -> bool:
+    """Tell whether one of these options is there."""
+    return any(option.name in names for option in used)
+
+
+def assigned(word: Word) -> tuple[str, str] | None:
+    """Return the parts of an operand NAME=VALUE."""
+    text = known(word)
+    return split_assignment(text) if text is not None else None

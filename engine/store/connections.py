@@ -1,0 +1,245 @@
+"""The connections to one file: the writer's own, and a pool of others for reading.
+
+A read runs in a thread and may be abandoned by a cancel. Its connection is then told
+to stop, and goes back into the pool from that thread, when it really has: nobody ever
+shares a connection with a thread that is still at work.
+
+A database in memory has one connection, which writer and readers take in turns.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+from urllib.parse import quote
+
+import attrs
+import trio
+
+from engine.errors import StoreError
+from engine.store.place import MEMORY, Identity, JournalMode, check_same
+from engine.store.reasons import primary, renamed
+from engine.threads import to_thread
+
+T = TypeVar("T")
+
+READERS = 8
+# Pages of a new file: larger than SQLite's own choice, since events are.
+_PAGE_BYTES = 8_192
+_CACHE_KIB = 8_192
+_WAL_KEPT_BYTES = 64 << 20
+_LOCK_SECONDS = 0.02
+
+
+@attrs.define(eq=False, kw_only=True)
+class Connections:
+    """All connections of one store to its file.
+
+    Attributes:
+        path: of the file, or `:memory:`.
+        mode: how SQLite journals there.
+        patience: seconds to wait for another process's lock.
+    """
+
+    path: str
+    mode: JournalMode
+    patience: float
+    _idle: list[sqlite3.Connection] = attrs.field(factory=list[sqlite3.Connection], init=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _only: sqlite3.Connection | None = attrs.field(default=None, init=False)
+    _turn: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
+    _known: Identity | None = attrs.field(default=None, init=False)
+    _pid: int = attrs.field(factory=os.getpid, init=False)
+    _limiter: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(READERS), init=False)
+
+    # -- in any thread ------------------------------------------------------------------
+
+    def open(self, check: Callable[[sqlite3.Connection], object] | None = None) -> sqlite3.Connection:
+        """Return a new connection to the file, which must be there. It blocks. Raises `sqlite3.Error`.
+
+        *check* looks at the file before anything is written to it.
+        """
+        if self.path == MEMORY:
+            with self._lock:
+                if self._only is None:
+                    self._only = _connect(MEMORY, self.patience)
+                return self._only
+        connection = _connect(uri_of(self.path, "rw"), self.patience)
+        try:
+            if check is not None:
+                check(connection)
+            self._set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # of a file that is still empty
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        found: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        if self.mode == "delete" and found == "wal":
+            # Without this, the very WAL that is to be left would be read through shared memory.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        if found != self.mode:
+            self._change_mode(connection)
+        if self.mode == "delete" and found == "wal":
+            connection.execute("PRAGMA locking_mode = NORMAL")
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        # A flush promises that a power cut takes nothing back.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_BYTES}")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+
+    def _change_mode(self, connection: sqlite3.Connection) -> None:
+        """Change the journal mode. SQLite does not wait for a lock here, so this does."""
+        until = time.monotonic() + self.patience
+        while True:
+            try:
+                connection.execute(f"PRAGMA journal_mode = {self.mode}").fetchone()
+            except sqlite3.OperationalError as error:
+                if primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(_LOCK_SECONDS)
+            else:
+                return
+
+    @contextmanager
+    def writing(self, connection: sqlite3.Connection) -> Generator[None]:
+        """Be the one who uses *connection*, which is the writer's, as long as the block lasts. It may wait for a reader."""
+        if connection is not self._only:
+            yield
+            return
+        with self._turn:
+            yield
+
+    def recognise(self) -> None:
+        """Take the files that are at the path now for the ones that are open. It blocks."""
+        if self.path != MEMORY:
+            self._known = Identity.of(self.path)
+
+    def check(self) -> None:
+        """Raise `StoreError` if those files are not at the path any more. It blocks, for some microseconds."""
+        if self._known is not None:
+            check_same(self.path, self._known)
+
+    def close_writer(self, connection: sqlite3.Connection) -> None:
+        """Close the writer's connection; in memory, when the last reader is done."""
+        with self.writing(connection):
+            connection.close()
+
+    def close(self) -> None:
+        """Close the readers' connections; those at work are closed when they are back."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    # -- in the trio thread -------------------------------------------------------------
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run *work* with a connection in a thread, and return what it returns. A checkpoint.
+
+        If cancelled, the thread is abandoned, and what it asks of SQLite is stopped.
+        Raises `StoreError` for what SQLite raises.
+        """
+        if os.getpid() != self._pid:
+            raise StoreError(f"this process was forked; the store {self.path} works only in the one that opened it")
+        job = _Read(self, work)
+        try:
+            # Its own limiter: tools that hang must not keep a session from being opened.
+            return await to_thread(job.run, limiter=self._limiter)
+        except trio.Cancelled:
+            job.stop()
+            raise
+
+    # -- for `_Read` --------------------------------------------------------------------
+
+    @contextmanager
+    def lent(self) -> Generator[sqlite3.Connection]:
+        """Lend a connection to a reader's thread."""
+        if self.path == MEMORY:
+            with self._turn:
+                if self._is_closed:
+                    raise StoreError(f"the store {self.path} is closed")
+                yield self.open()
+            return
+        connection = self._take()
+        try:
+            yield connection
+        except BaseException:
+            # Who knows in which state it is.
+            connection.close()
+            raise
+        self._give_back(connection)
+
+    def _take(self) -> sqlite3.Connection:
+        with self._lock:
+            if self._is_closed:
+                raise StoreError(f"the store {self.path} is closed")
+            if self._idle:
+                return self._idle.pop()
+        connection = self.open()
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+@attrs.define(eq=False)
+class _Read(Generic[T]):
+    """One piece of work of a reader."""
+
+    _connections: Connections
+    _work: Callable[[sqlite3.Connection], T]
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _at: sqlite3.Connection | None = attrs.field(default=None, init=False)
+    _is_stopped: bool = attrs.field(default=False, init=False)
+
+    def run(self) -> T:
+        """Do it, in a thread."""
+        with renamed(self._connections.path), self._connections.lent() as connection:
+            self._connections.check()
+            with self._lock:
+                if self._is_stopped:
+                    raise sqlite3.OperationalError("interrupted")
+                self._at = connection
+            try:
+                return self._work(connection)
+            finally:
+                with self._lock:
+                    self._at = None
+
+    def stop(self) -> None:
+        """Interrupt it, if it is at work: in the trio thread. Never blocks longer than an assignment takes."""
+        with self._lock:
+            self._is_stopped = True
+            if self._at is not None:
+                self._at.interrupt()
+
+
+def uri_of(path: str, mode: Literal["ro", "rw"]) -> str:
+    """Return the address of a file for SQLite, which makes none with it."""
+    return f"file:{quote(str(Path(path).absolute()))}?mode={mode}"
+
+
+def _connect(database: str, patience: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        database, timeout=patience, isolation_level=None, check_same_thread=False, uri=database.startswith("file:")
+    )
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection

@@ -1,0 +1,135 @@
+"""Writes what a projection found into the tables of the lists and of the search; in the writer's transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from engine.store.projection import Change, Said, Unsaid, storable, title_of
+from engine.store.words import indexed, shown
+
+# Of one text: what is found is found in its beginning.
+INDEXED_CHARS: Final = 65_536
+
+_UPSERT: Final = """
+INSERT INTO sessions (id, parent_id, root_id, title, cwd, model, created, updated, seq, messages, turns, is_busy, asked,
+    stop_reason, input, output, cache_read, cache_write, reasoning, cost)
+VALUES (:id, :parent, :root, :title, :cwd, :model, :created, :updated, :seq, :messages, :turns, coalesce(:is_busy, 0),
+    :asked, :stop_reason, :input, :output, :cache_read, :cache_write, :reasoning, :cost)
+ON CONFLICT (id) DO UPDATE SET
+    title = CASE title WHEN '' THEN excluded.title ELSE title END,
+    cwd = CASE :cwd WHEN '' THEN cwd ELSE :cwd END,
+    model = CASE :model WHEN '' THEN model ELSE :model END,
+    updated = max(updated, excluded.updated),
+    seq = excluded.seq,
+    messages = messages + excluded.messages,
+    turns = turns + excluded.turns,
+    is_busy = coalesce(:is_busy, is_busy),
+    asked = CASE :asked_anew WHEN 1 THEN 0 ELSE asked END + :asked,
+    stop_reason = coalesce(:stop_reason, stop_reason),
+    input = input + excluded.input,
+    output = output + excluded.output,
+    cache_read = cache_read + excluded.cache_read,
+    cache_write = cache_write + excluded.cache_write,
+    reasoning = reasoning + excluded.reasoning,
+    cost = cost + excluded.cost
+"""
+
+
+def apply(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
+    """Write *changes*."""
+    connection.executemany(_UPSERT, [_row(change) for change in changes])
+    _write_texts(connection, changes)
+    for change in changes:
+        if change.is_title_lost:
+            _title_anew(connection, change.session_id)
+
+
+def remove(connection: sqlite3.Connection, session_id: str) -> None:
+    """Remove a session from the lists and the search."""
+    rows: list[tuple[int]] = connection.execute("SELECT id FROM texts WHERE session_id = ?", (session_id,)).fetchall()
+    _remove_texts(connection, rows)
+    connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+
+def _row(change: Change) -> dict[str, str | float | None]:
+    usage = change.usage
+    return {
+        "id": change.session_id,
+        "parent": change.parent,
+        "root": storable(change.root),
+        "title": change.title,
+        "cwd": storable(change.cwd),
+        "model": storable(change.model),
+        "created": change.created,
+        "updated": change.updated,
+        "seq": change.last,
+        "messages": change.messages,
+        "turns": change.turns,
+        "is_busy": change.is_busy,
+        "asked": change.asked,
+        "asked_anew": change.asked_anew,
+        "stop_reason": change.stop_reason,
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "reasoning": usage.reasoning,
+        "cost": change.cost,
+    }
+
+
+def _write_texts(connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
+    """Add and remove texts in their order, those that are added in a row at once."""
+    said: list[tuple[str, Said]] = []
+    for change in changes:
+        for text in change.texts:
+            if isinstance(text, Said):
+                said.append((change.session_id, text))
+            else:
+                _add_texts(connection, said)
+                said = []
+                _take_back(connection, change.session_id, text)
+    _add_texts(connection, said)
+
+
+def _add_texts(connection: sqlite3.Connection, said: Sequence[tuple[str, Said]]) -> None:
+    if not said:
+        return
+    after: int = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()[0]
+    connection.executemany(
+        "INSERT INTO texts (id, session_id, seq, message_id, part_id, role, time) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (number, session_id, text.seq, storable(text.message_id), storable(text.part_id), text.role, text.time)
+            for number, (session_id, text) in enumerate(said, after + 1)
+        ],
+    )
+    connection.executemany(
+        "INSERT INTO words (rowid, text) VALUES (?, ?)",
+        [(number, indexed(text.text[:INDEXED_CHARS])) for number, (_, text) in enumerate(said, after + 1)],
+    )
+
+
+def _take_back(connection: sqlite3.Connection, session_id: str, what: Unsaid) -> None:
+    rows: list[tuple[int]] = connection.execute(
+        "SELECT id FROM texts WHERE session_id = ? AND message_id = ? AND (?3 = '' OR part_id = ?3)",
+        (session_id, storable(what.message_id), storable(what.part_id)),
+    ).fetchall()
+    _remove_texts(connection, rows)
+
+
+def _remove_texts(connection: sqlite3.Connection, rows: Sequence[tuple[int]]) -> None:
+    connection.executemany("DELETE FROM words WHERE rowid = ?", rows)
+    connection.executemany("DELETE FROM texts WHERE id = ?", rows)
+
+
+def _title_anew(connection: sqlite3.Connection, session_id: str) -> None:
+    """Make the title again, of what the user said that still stands."""
+    texts = connection.execute(
+        "SELECT text FROM texts JOIN words ON words.rowid = texts.id WHERE session_id = ? AND role = 'user' ORDER BY seq",
+        (session_id,),
+    )
+    titles = (title_of(shown(text)) for (text,) in texts)
+    title = next((title for title in titles if title), "")
+    connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (title, session_id))

@@ -1,0 +1,51 @@
+"""Which kind of file system a path is on, as Linux tells it; other systems do not tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+MOUNTS: Final = Path("/proc/self/mountinfo")
+# Other machines may have the same file open, or a file is not memory that two processes share. SQLite's WAL needs that.
+_SHARED: Final = frozenset(
+    {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs"}
+    | {"nfs", "nfs4", "ocfs2", "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
+)
+# What a program serves may be anything; these are known to be on a disk of this machine.
+_LOCAL_FUSE: Final = frozenset(
+    {"fuse.ntfs-3g", "fuse.ntfs", "fuse.exfat", "fuse.encfs", "fuse.fuse-overlayfs"} | {"fuse.gocryptfs", "fuseblk"}
+)
+
+
+def kind_of(path: Path, mounts: Path = MOUNTS) -> str:
+    """Return the name of the file system that *path* is on; empty if that can't be told. It blocks."""
+    try:
+        told = mounts.read_text(encoding="utf-8", errors="surrogateescape")
+        real = path.resolve()
+    except OSError:
+        return ""
+    kinds = _mounted(told)
+    return next((kinds[parent] for parent in (str(real), *map(str, real.parents)) if parent in kinds), "")
+
+
+def is_shared(kind: str) -> bool:
+    """Tell whether a file system of that name is, or may be, another machine's."""
+    return kind in _SHARED or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
+
+
+def _mounted(mountinfo: str) -> Mapping[str, str]:
+    """Return the kind of each mounted folder. A later line lies over an earlier one."""
+    kinds: dict[str, str] = {}
+    for line in mountinfo.splitlines():
+        before, found, after = line.partition(" - ")
+        fields, rest = before.split(" "), after.split(" ")
+        if found and len(fields) > 4:
+            kinds[str(PurePosixPath(_unescaped(fields[4])))] = rest[0]
+    return kinds
+
+
+def _unescaped(text: str) -> str:
+    """Put back the blanks and others that are written as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -1,0 +1,73 @@
+"""Opens a store's file: made if need be, known to be ours, lifted to the present version, looked at."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from engine.ids import SessionId
+from engine.store.check import check, is_due, note_checked
+from engine.store.connections import Connections
+from engine.store.leases import Owner
+from engine.store.migrate import look, migrate
+from engine.store.place import MEMORY, journal_mode, make
+from engine.store.reasons import renamed
+from engine.threads import in_background
+
+
+@attrs.define(eq=False)
+class Opening:
+    """Opens the file in a thread, and closes it again if nobody waits for that any more."""
+
+    _path: Path
+    _patience: float
+    _mounts: Path
+    owner: Owner
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _opened: tuple[Connections, sqlite3.Connection] | None = attrs.field(default=None, init=False)
+    _is_abandoned: bool = attrs.field(default=False, init=False)
+
+    def run(self) -> tuple[Connections, sqlite3.Connection, Sequence[SessionId]]:
+        """Open it: in the thread."""
+        is_file = str(self._path) != MEMORY
+        if is_file:
+            make(self._path)
+        connections = Connections(
+            path=str(self._path.absolute()) if is_file else MEMORY,
+            mode=journal_mode(self._path, self._mounts) if is_file else "memory",
+            patience=self._patience,
+        )
+        with renamed(connections.path):
+            connection = connections.open(look)
+            try:
+                damaged = self._prepare(connections, connection)
+            except BaseException:
+                connection.close()
+                raise
+        with self._lock:
+            self._opened = connections, connection
+            if self._is_abandoned:
+                connection.close()
+        return connections, connection, damaged
+
+    def _prepare(self, connections: Connections, connection: sqlite3.Connection) -> Sequence[SessionId]:
+        migrate(connection)
+        damaged: Sequence[SessionId] = ()
+        if is_due(connection, self.owner):
+            damaged = check(connection, connections.path)
+            if not damaged:
+                note_checked(connection)
+        connections.recognise()
+        return damaged
+
+    def abandon(self) -> None:
+        """Nobody waits any more. In the trio thread; not a checkpoint."""
+        with self._lock:
+            self._is_abandoned = True
+            if self._opened is not None:
+                # Closing writes.
+                in_background(self._opened[1].close)

@@ -1,0 +1,183 @@
+"""What a store may do beyond the port of the turn: hold, watch, list, search, remove, and remember a state.
+
+Each is a Protocol of its own, so that a host's store may have some of them only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+import attrs
+
+from engine.events import Durable, StopReason
+from engine.ids import SessionId
+from engine.messages import Usage
+from engine.ports import Store
+from engine.state import SessionState
+from engine.store.stored import Stored
+
+# Whether an engine has a session open: this one, or another that is alive.
+Holder = Literal["nobody", "here", "elsewhere"]
+# "interrupted": a turn is open, and no engine has the session.
+RowStatus = Literal["idle", "busy", "waiting", "interrupted"]
+
+
+@attrs.frozen(kw_only=True)
+class SessionRow:
+    """A session in a list.
+
+    Attributes:
+        parent_id: the session whose call made it.
+        root_id: the first one of its tree, itself perhaps.
+        title: the beginning of the first thing that was asked.
+        created: in seconds since the epoch, as all times.
+        updated: when its last event happened.
+        seq: the number of that event.
+        messages: inputs that got their place, and steps that were kept.
+        stop_reason: how its last turn ended; None: none has.
+    """
+
+    id: SessionId
+    parent_id: SessionId | None
+    root_id: SessionId
+    title: str
+    cwd: str
+    model: str
+    created: float
+    updated: float
+    seq: int
+    messages: int
+    turns: int
+    status: RowStatus
+    stop_reason: StopReason | None
+    usage: Usage
+    cost: float
+    holder: Holder
+
+
+@attrs.frozen(kw_only=True)
+class SessionQuery:
+    """Which sessions to list: the newest first.
+
+    Attributes:
+        limit: how many at most.
+        cwd: only those of this working directory.
+        parent_id: only the children of this one; None: only sessions that have no parent.
+        before: only those that come after this row in the list, to go on where a page ended.
+    """
+
+    limit: int = 100
+    cwd: str | None = None
+    parent_id: SessionId | None = None
+    before: SessionRow | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Hit:
+    """A session in which the words were found.
+
+    Attributes:
+        seq: the event that holds them, the newest such of the session.
+        role: who said it.
+        snippet: the text around them, each found word between U+E000 and U+E001.
+        time: when it was said.
+    """
+
+    session: SessionRow
+    seq: int
+    role: Literal["user", "assistant"]
+    snippet: str
+    time: float
+
+
+@runtime_checkable
+class Catalogue(Protocol):
+    """Lists and searches what is stored, without reading any journal."""
+
+    async def list_sessions(self, query: SessionQuery) -> Sequence[SessionRow]:
+        """Return sessions, newest first. A checkpoint. Raises `StoreError`."""
+        ...
+
+    async def search(self, words: str, *, limit: int = 20, cwd: str | None = None) -> Sequence[Hit]:
+        """Return sessions in which one text holds all *words*, those said last first. A checkpoint.
+
+        The last word may be the beginning of one. Raises `StoreError`.
+        """
+        ...
+
+
+@runtime_checkable
+class Retention(Protocol):
+    """Removes sessions for good."""
+
+    async def delete(self, session_id: SessionId) -> Sequence[SessionId]:
+        """Remove a session and its descendants, and return their ids; none if it is not known.
+
+        A checkpoint. Raises `SessionElsewhere` if an engine, this one too, has one of them open; `StoreError`.
+        """
+        ...
+
+    async def prune(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
+        """Remove trees of sessions in which nothing has happened since *older_than*, and return the ids of all.
+
+        The *keep* newest trees stay, and those that are open anywhere. A
+        checkpoint. If cancelled, what was removed by then is removed. Raises `StoreError`.
+        """
+        ...
+
+
+@runtime_checkable
+class Leasing(Protocol):
+    """Lets one engine at a time write a session.
+
+    A session that is put to without a claim is claimed by it, if nobody has it. A
+    hold is renewed while the engine lives, and free once it has died or was silent
+    for a time.
+    """
+
+    async def claim(self, session_id: SessionId) -> None:
+        """Hold a session: to be called before it is loaded to be prompted. A checkpoint.
+
+        If cancelled, it is not held. Raises `SessionElsewhere`, `StoreError`.
+        """
+        ...
+
+    def release(self, session_id: SessionId) -> None:
+        """Let go of a session, after what was put. Never blocks, not a checkpoint, no error if it is not held."""
+        ...
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """Shows what another engine appends."""
+
+    async def later(self, session_id: SessionId, after: int) -> Sequence[Durable]:
+        """Wait until the session has events after that number, and return them. A checkpoint.
+
+        If cancelled, nothing is lost: ask again with the same number. Raises `JournalCorrupt`, `StoreError`.
+        """
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """Keeps the folded state of long sessions, so that they open without being folded anew."""
+
+    async def open(self, session_id: SessionId) -> Stored | None:
+        """Return a session's events and their fold; None if it is not known. A checkpoint.
+
+        Raises `JournalCorrupt`, `StoreError`.
+        """
+        ...
+
+    def remember(self, state: SessionState) -> None:
+        """Keep *state*, the fold of what was put, if that is worth it now. Never blocks, not a checkpoint.
+
+        To be called at the end of a turn.
+        """
+        ...
+
+
+class FullStore(Store, Catalogue, Retention, Leasing, Watching, Remembering, Protocol):
+    """A store that can do all of it."""
