@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.hooks import Hooks
-from engine.ports import Model
+from engine.permission.policy import Policy
+from engine.permission.profiles import DEFAULT
+from engine.permission.rule_file import parse_rule
+from engine.permission.rules import Rule
+from engine.ports import Approver, Model, Opinion
 from engine.settings import Settings
 from engine.tools.registry import Registry
 from engine.tools.spec import Tool
@@ -102,3 +106,23 @@ def several(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ..
         if not isinstance(choice, str) and not (hasattr(choice, "open") and hasattr(choice, "info")):
             raise ConfigError(f"a model is a name like 'anthropic/claude-sonnet-4-5' or a Model, not {choice!r}")
     return cast("tuple[ModelChoice, ...]", choices)
+
+
+def rules_given(rules: Iterable[str]) -> tuple[Rule, ...]:
+    """Return rules that a host has written."""
+    given = tuple(cast("Iterable[object]", rules)) if not isinstance(rules, str) else (rules,)
+    if isinstance(rules, str) or not all(isinstance(rule, str) for rule in given):
+        raise ConfigError(f"rules are a sequence of texts such as 'deny bash git push *', not {rules!r}")
+    return tuple(parse_rule(rule, "the host's own") for rule in cast("tuple[str, ...]", given))
+
+
+def policy_of(config: Config, profile: str | None, rules: Iterable[str]) -> Approver:
+    """Return the rules of a configuration and of a host."""
+    return Policy(profile=profile or config.profile or DEFAULT, user=config.rules, host=rules_given(rules))
+
+
+def opinion_of(opinion: Opinion | None) -> Opinion | None:
+    """Return who may answer in the user's place."""
+    if opinion is not None and not callable(opinion):
+        raise ConfigError(f"opinion must be an async function of a query and a judgement, not {opinion!r}")
+    return opinion

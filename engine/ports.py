@@ -223,6 +223,19 @@ class Approver(Protocol):
         ...
 
 
+@runtime_checkable
+class Standing(Approver, Protocol):
+    """An approver with something to read before a session begins, and to write when somebody has allowed something."""
+
+    async def prepare(self, cwd: str) -> None:
+        """Get ready for sessions that work in *cwd*. A checkpoint. Raises `EngineError`."""
+        ...
+
+    async def save(self) -> None:
+        """Write what is to outlive the engine. Raises `EngineError`; what was allowed holds all the same."""
+        ...
+
+
 class Opinion(Protocol):
     """A second opinion on what the rules would ask a person about: a model, a program."""
 

@@ -20,7 +20,20 @@ from engine.config import Config
 from engine.errors import ConfigError, EngineClosed, EngineError, SessionNotFound, StoreError
 from engine.events import SessionCreated, SharedContext
 from engine.exceptions import describe, leave, public
-from engine.given import ModelChoice, absolute, around_of, checked, chosen, hooks_of, port, registry_of, several
+from engine.given import (
+    ModelChoice,
+    absolute,
+    around_of,
+    checked,
+    chosen,
+    hooks_of,
+    opinion_of,
+    policy_of,
+    port,
+    registry_of,
+    rules_given,
+    several,
+)
 from engine.hooks import Hooks
 from engine.ids import CallId, MessageId, SessionId
 from engine.journal import Journal
@@ -33,7 +46,7 @@ from engine.nursery.questions import Questions
 from engine.nursery.recover import recovery
 from engine.nursery.run import Cause
 from engine.nursery.traffic import Traffic
-from engine.permission.policy import Policy
+from engine.permission.rules import Rule
 from engine.ports import (
     Approver,
     Closeable,
@@ -42,7 +55,9 @@ from engine.ports import (
     IdSource,
     Learning,
     Model,
+    Opinion,
     Served,
+    Standing,
     Store,
     Trace,
     WallClock,
@@ -73,6 +88,9 @@ def open_engine(
     settings: Settings | None = None,
     hooks: Hooks | None = None,
     approver: Approver | None = None,
+    profile: str | None = None,
+    rules: Iterable[str] = (),
+    opinion: Opinion | None = None,
     store: Store | None = None,
     spill: str | os.PathLike[str] | None = None,
     keeper: ContextKeeper | None = None,
@@ -92,7 +110,11 @@ def open_engine(
         tools: what the model may call.
         settings: for all sessions, unless a prompt brings its own.
         hooks: the host's own functions at fixed points; they come after those of the configuration.
-        approver: the rules; by default reading is allowed and everything else is asked about.
+        approver: who judges instead of the rules below.
+        profile: what may be done where no rule says otherwise: `"ask"` (reading the project is free, all else is asked
+            about), `"auto-edit"`, `"read-only"` or `"full"`. None: the one that the configuration picks.
+        rules: of the host's own, such as `"deny bash git push *"`; they come after those of the configuration.
+        opinion: asked before the user is: it may answer in the user's place, and overrules no rule.
         store: where the journal is kept; by default in memory.
         spill: the folder for outputs that are too long to be shown; by default one in the user's cache.
             `os.devnull`: they are not kept.
@@ -114,7 +136,8 @@ def open_engine(
         registry=registry_of(tools),
         settings=checked(settings, Settings),
         hooks=hooks_of(config).then(checked(hooks, Hooks)),
-        approver=port("approver", approver, Policy, "judge", "grant"),
+        approver=port("approver", approver, lambda: policy_of(config, profile, rules), "judge", "grant"),
+        opinion=opinion_of(opinion),
         store=port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose"),
         spills=SpillStore(None if spill is None else Path(absolute(spill, "spill"))),
         keeper=port("keeper", keeper, NoKeeper, "prune", "collapse", "wants_compaction", "compact", "is_blocked"),
@@ -140,6 +163,7 @@ class Engine:
     _settings: Settings = attrs.field(alias="settings")
     _hooks: Hooks = attrs.field(alias="hooks")
     _approver: Approver = attrs.field(alias="approver")
+    _opinion: Opinion | None = attrs.field(alias="opinion")
     _store: Store = attrs.field(alias="store")
     spills: SpillStore
     _keeper: ContextKeeper = attrs.field(alias="keeper")
@@ -249,6 +273,7 @@ class Engine:
         tools: Iterable[Tool] | None = None,
         model: ModelChoice | Sequence[ModelChoice] | None = None,
         agent: str | None = None,
+        rules: Iterable[str] = (),
     ) -> Session:
         """Return a new session. Always a checkpoint.
 
@@ -260,16 +285,21 @@ class Engine:
             tools: instead of the engine's.
             model: instead of the engine's.
             agent: a way of working that the configuration names: its model and options stand where
-                nothing else is given, its system prompt instead of the settings'.
+                nothing else is given, its system prompt instead of the settings', its rules after all others.
+            rules: of this session alone, such as `"deny bash *"`; after the agent's.
         """
         work = self._config.agent(agent)
         settings = self._settings if settings is None else checked(settings, Settings)
         system = settings.system if work.system is None else work.system
+        given_rules = (*work.rules, *rules_given(rules))
+        folder = absolute(cwd)
+        await self._prepare(folder)
         session = self._create(
-            cwd=absolute(cwd),
+            cwd=folder,
             settings=attrs.evolve(settings, system=system, options=settings.options.over(work.options)),
             registry=self._registry if tools is None else registry_of(tools),
             choices=self._choices_for(model, agent),
+            rules=given_rules,
         )
         await self.learn(session.models)
         await session.greet("new")
@@ -310,6 +340,7 @@ class Engine:
         open_turn = journal.state.turn
         for event in recovery(journal.state, MessageId(self._ids.new("msg"))):
             journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
+        await self._prepare(journal.state.context.cwd)
         session = self._adopt(journal, self._settings, self._registry, self._choices)
         await session.greet("resumed")
         return session
@@ -413,13 +444,14 @@ class Engine:
         choices: tuple[ModelChoice, ...],
         parent: Session | None = None,
         call_id: CallId | None = None,
+        rules: tuple[Rule, ...] = (),
     ) -> Session:
         self._check_open()
         session_id = SessionId(self._ids.new("ses"))
         path = (session_id,) if parent is None else (*parent.journal.path, session_id)
         journal = self._journal(session_id, path, None if parent is None else parent.journal)
         session = self._adopt(
-            journal, settings, registry, choices, questions=None if parent is None else parent.questions
+            journal, settings, registry, choices, questions=None if parent is None else parent.questions, rules=rules
         )
         journal.append(
             SessionCreated(
@@ -447,7 +479,9 @@ class Engine:
         settings: Settings,
         registry: Registry,
         choices: tuple[ModelChoice, ...],
+        *,
         questions: Questions | None = None,
+        rules: tuple[Rule, ...] = (),
     ) -> Session:
         deps = Deps(
             models=self.models_of(choices),
@@ -458,6 +492,7 @@ class Engine:
             ids=self._ids,
             trace=self._trace,
             locks=self._locks,
+            opinion=self._opinion,
         )
         session = Session(
             engine=self,
@@ -466,11 +501,30 @@ class Engine:
             registry=registry,
             hooks=self._hooks,
             settings=settings,
-            questions=Questions(self._approver) if questions is None else questions,
+            questions=Questions(self._approver, self._all_questions) if questions is None else questions,
             choices=choices,
+            rules=rules,
         )
         self._sessions[session.id] = session
         return session
+
+    def _all_questions(self) -> Iterable[Questions]:
+        return dict.fromkeys(session.questions for session in self._sessions.values())
+
+    async def _prepare(self, cwd: str) -> None:
+        """Let the rules get ready for a folder. A checkpoint if there is something to read. Raises `EngineError`."""
+        if isinstance(self._approver, Standing):
+            await self._approver.prepare(cwd)
+        self._check_open()
+
+    async def save_grants(self) -> EngineError | None:
+        """Let the rules write what was allowed; return why they could not. A checkpoint if there is something to write."""
+        try:
+            if isinstance(self._approver, Standing):
+                await self._approver.save()
+        except EngineError as error:
+            return error
+        return None
 
     def _model(self, choice: ModelChoice) -> Model:
         if not isinstance(choice, str):

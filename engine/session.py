@@ -188,6 +188,9 @@ class Session:
         if not isinstance(cast("object", request_id), str):
             raise ConfigError(f"a request id is the str of a PermissionAsked event, not {request_id!r}")
         self._questions.reply(RequestId(request_id), given(answer))
+        failed = await self._engine.save_grants()
+        if failed is not None:
+            self._notice("warning", "grant_not_saved", f"what was allowed ends with this engine: {failed}")
         await trio.lowlevel.checkpoint()
 
     async def answer(self, request_id: str, *answers: str) -> None:

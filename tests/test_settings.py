@@ -70,8 +70,8 @@ def test_what_is_good(kind: type[Settings], given: dict[str, Any]) -> None:
         (Settings, {"hook_timeout": 0}, "hook_timeout must be a number of at least 0.001, not 0"),
         (Settings, {"question_timeout": 0}, "question_timeout must be a number of at least 0.001, or None, not 0"),
         (Settings, {"durable_within": None}, "durable_within must be a number of at least 0.001, not None"),
-        (Settings, {"headless": "ask"}, "headless must be 'wait' or 'deny', not 'ask'"),
-        (Settings, {"headless": ["deny"]}, r"headless must be 'wait' or 'deny', not \['deny'\]"),
+        (Settings, {"headless": "ask"}, "headless must be 'wait', 'deny' or 'rules', not 'ask'"),
+        (Settings, {"headless": ["deny"]}, r"headless must be 'wait', 'deny' or 'rules', not \['deny'\]"),
     ],
 )
 def test_what_is_refused(kind: type[Settings], given: dict[str, Any], told: str) -> None:

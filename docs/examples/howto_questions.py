@@ -56,7 +56,7 @@ async def watch(turn: engine.Turn, answers: dict[str, engine.Once | engine.Alway
     async for event in turn:
         match event:
             case engine.PermissionAsked():
-                print("may I", event.detail, "- always would allow", event.offers[0])
+                print("may I", event.detail, "- always would allow", event.offers[0].text)
                 answer = answers.get(event.patterns[0])
                 if answer is not None:
                     await turn.reply(event.request_id, answer)

@@ -19,12 +19,15 @@ import attrs
 
 from engine.events import Right, Verdict
 from engine.permission import rules as ruled
+from engine.permission.grant_file import GrantFile
 from engine.permission.grants import Asker, Grant, Grants, Origin
 from engine.permission.profiles import DEFAULT, defaults
 from engine.permission.project import project_of
+from engine.permission.project_file import rules_of
 from engine.permission.real_path import followed, is_within
 from engine.permission.rules import ACTIONS, PATH_PERMISSIONS, READING, Decision, Layer, Rule, Ruleset, holds_for
 from engine.ports import Allowance, Judgement, Link, Needed, PermissionQuery
+from engine.threads import to_thread
 
 # The right to do what nobody can tell before it is done, and the right to leave the project.
 OPAQUE: Final = "opaque"
@@ -61,7 +64,7 @@ class Policy:
         home: the user's home folder.
         grants: what was allowed.
         rules_of: reads the rules of a project's own file, as far as the project is trusted. It blocks.
-        keep: told of each grant that outlives the engine.
+        file: where grants for projects are kept; None: they end with the engine.
         now: the time, in seconds since the epoch.
     """
 
@@ -70,8 +73,8 @@ class Policy:
     host: tuple[Rule, ...] = ()
     home: str = attrs.field(factory=lambda: followed(str(Path("~").expanduser())))
     grants: Grants = attrs.field()
-    rules_of: Callable[[str], tuple[Rule, ...]] = lambda _: ()
-    keep: Callable[[Grant], None] = lambda _: None
+    rules_of: Callable[[str], tuple[Rule, ...]] = rules_of
+    file: GrantFile | None = None
     now: Callable[[], float] = time.time
     _defaults: Layer = attrs.field(init=False)
     _projects: dict[str, Project] = attrs.field(factory=dict[str, Project], init=False)
@@ -79,6 +82,7 @@ class Policy:
         factory=dict[tuple[Project, tuple[Rule, ...]], Ruleset], init=False
     )
     _names: Iterator[str] = attrs.field(init=False)
+    _unsaved: list[Grant] = attrs.field(factory=list[Grant], init=False)
 
     @grants.default
     def _no_grants(self) -> Grants:
@@ -90,19 +94,25 @@ class Policy:
         # A rule that can match nothing is told now, not at the first call.
         self.compiled(Project(""))
 
-    def prepare(self, cwd: str) -> Project:
-        """Look at the project that *cwd* belongs to, once. It blocks: for a thread. Raises `ConfigError` for its rules."""
-        known = self._projects.get(cwd)
-        if known is None:
-            root = project_of(cwd, home=self.home)
-            known = Project(root, self.rules_of(root) if root else ())
-            self.compiled(known)
-            self._projects[cwd] = known
-        return known
+    async def prepare(self, cwd: str) -> None:
+        """Look at the project that *cwd* belongs to, and read the grants that are kept. A checkpoint. Raises `ConfigError`."""
+        project, kept = await to_thread(self._look, cwd)
+        self.compiled(project)
+        self._projects[cwd] = project
+        if kept is not None:
+            self.grants.keep(kept)
+
+    async def save(self) -> None:
+        """Write the grants that are to be kept. A checkpoint if there are any. Raises `EngineError`; they hold all the same.
+
+        If cancelled, what is being written is written.
+        """
+        while self._unsaved and self.file is not None:
+            await to_thread(self.file.add, self._unsaved.pop(0), self.now(), abandon_on_cancel=False)
 
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return what the rules say. Quick, unless nobody has prepared the folder."""
-        project = self.prepare(query.cwd)
+        project = self._project(query.cwd)
         said = [word for link in query.chain for word in self._words(query, project, link)]
         strictest = max(said, key=lambda word: (ACTIONS.index(word.verdict), not word.is_default))
         by_default = [word.is_default for word in said if word.verdict == strictest.verdict]
@@ -117,7 +127,7 @@ class Policy:
 
     def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
         """Remember what was allowed, for the whole tree of sessions. Not a checkpoint. Raises `ConfigError`."""
-        root, now, project = query.chain[0], self.now(), self.prepare(query.cwd).root
+        root, now, project = query.chain[0], self.now(), self._project(query.cwd).root
         origin = Origin(session_id=query.session_id, call_id=query.call_id, tool=query.tool, granted=now, by="the user")
         self.grants.drop_over(now)
         for permission, pattern in _granted(allowed.rights, query.cwd, project):
@@ -133,8 +143,8 @@ class Policy:
                 origin=origin,
             )
             self.grants.add(grant)
-            if allowed.scope == "project":
-                self.keep(grant)
+            if allowed.scope == "project" and self.file is not None:
+                self._unsaved.append(grant)
 
     def compiled(self, project: Project, rules: tuple[Rule, ...] = ()) -> Ruleset:
         """Return all rules that hold in a project, with those of an agent. Raises `ConfigError`. Not a checkpoint."""
@@ -152,6 +162,17 @@ class Policy:
                 self._rulesets.clear()
             self._rulesets[project, rules] = known
         return known
+
+    def _project(self, cwd: str) -> Project:
+        """Return what was prepared; what was not, a folder that a session has moved to, is looked at now, and that blocks."""
+        known = self._projects.get(cwd)
+        if known is None:
+            known = self._projects[cwd] = self._look(cwd)[0]
+        return known
+
+    def _look(self, cwd: str) -> tuple[Project, tuple[Grant, ...] | None]:
+        root = project_of(cwd, home=self.home)
+        return Project(root, self.rules_of(root) if root else ()), None if self.file is None else self.file.load()
 
     # -- one session ----------------------------------------------------------------------
 

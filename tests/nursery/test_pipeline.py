@@ -705,12 +705,12 @@ async def test_a_questions_that_a_tool_asks_itself_is_no_permission_hooks_busine
 
     @engine.tool(read_only=True)
     async def wants(args: Path, ctx: engine.ToolContext) -> str:
-        answer, _ = await ctx.ask(Need(permission="more"))
+        answer, _ = await ctx.ask(Need(permission="more", patterns=("x",)))
         return answer
 
     hooks = Hooks(permission_request=(permitting(PermissionDecision(verdict="allow")),))
     async with world(
-        [*call("wants", {}, id="1"), *done("calls")], DONE, tools=[wants], hooks=hooks, approver=Rules({"*": "ask"})
+        [*call("wants", {}, id="1"), *done("calls")], DONE, tools=[wants], hooks=hooks, approver=Rules({"x": "ask"})
     ) as w:
         played = await w.play(react=allow)
     assert (len(played.all(PermissionAsked)), played.settlements[0].text) == (1, "once")

@@ -29,8 +29,9 @@ from engine.model import (
     ToolCallDone,
     ToolCallStarted,
 )
+from engine.permission.policy import Policy
 from engine.permission.simple import AllowAll
-from engine.ports import Model, ModelStream
+from engine.ports import Approver, Model, ModelStream
 from engine.session import Session
 from engine.testing.ports import SlowStore
 from engine.testing.script import Pause, call, done, text
@@ -48,12 +49,16 @@ class Nothing:
 
 
 def opened(
-    *script: ScriptedAnswer, tools: tuple[Tool, ...] = (), store: SlowStore | None = None, model: Model | None = None
+    *script: ScriptedAnswer,
+    tools: tuple[Tool, ...] = (),
+    store: SlowStore | None = None,
+    model: Model | None = None,
+    approver: Approver | None = None,
 ) -> engine.Engine:
     return engine.open_engine(
         model=model or ScriptedProvider([*script, LAST, LAST, LAST]),
         tools=(*FakeTools().tools(), *tools),
-        approver=AllowAll(),
+        approver=approver or AllowAll(),
         store=store or SlowStore(),
     )
 
@@ -191,7 +196,7 @@ async def test_a_question_of_a_tool_that_shields_itself_was_left_open(autojump_c
                 answers.append((await ctx.ask(Need(permission="tidy")))[0])
                 answers.append((await ctx.ask(Need(permission="tidy")))[0])
 
-    async with opened([*call("asks", id="a"), *done("calls")], tools=(asks,)) as eng:
+    async with opened([*call("asks", id="a"), *done("calls")], tools=(asks,), approver=Policy()) as eng:
         session = await eng.create_session()
         async with session.prompt("go") as turn:
             await trio.sleep(1)

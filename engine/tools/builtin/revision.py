@@ -20,6 +20,7 @@ import attrs
 from engine.errors import ToolError
 from engine.events import SharedContext
 from engine.permission.real_path import followed
+from engine.ports import Needed
 from engine.threads import to_thread
 from engine.tools.builtin.changes import changes
 from engine.tools.builtin.commit import FileChange, commit
@@ -33,6 +34,7 @@ from engine.tools.builtin.files import (
     renamed_errors,
     resolve,
 )
+from engine.tools.builtin.places import shown_path
 from engine.tools.builtin.texts import metadata
 from engine.tools.context import ToolContext
 from engine.tools.edit_text import unix
@@ -230,20 +232,25 @@ def _carry_out(planned: Plan, final: Plan, notes: tuple[str, ...]) -> ToolOutput
 
 
 def _need(cwd: str, names: tuple[str, ...], plan: Planner, otherwise: str) -> Need:
-    patterns: tuple[str, ...] = ()
+    called: dict[str, tuple[str, ...]] = {}
     paths: tuple[str, ...] = ()
     try:
         # Once: what is judged is what may be changed.
-        paths = tuple(dict.fromkeys(followed(resolve(cwd, name)) for name in names))
-        patterns = tuple(dict.fromkeys(pattern_of_real(cwd, path) for path in paths))
+        found = [(followed(path), shown_path(cwd, path)) for path in (resolve(cwd, name) for name in names)]
+        paths = tuple(dict.fromkeys(real for real, _ in found))
+        for real, name in found:
+            pattern = pattern_of_real(cwd, real)
+            # A rule about the link to a file holds as well.
+            called[pattern] = (*called.get(pattern, ()), *(() if name == pattern else (name,)))
         detail = "".join(revision.diff() for revision in plan(None).revisions)
     except ToolError:  # the call will say why, if it is allowed
         detail = otherwise
     return Need(
         permission=PERMISSION,
-        patterns=patterns or tuple(names),
+        patterns=tuple(called) or tuple(names),
         detail=detail or otherwise,
-        metadata=json.dumps({"paths": patterns, "diff": detail}),
+        metadata=json.dumps({"paths": tuple(called), "diff": detail}),
+        rights=tuple(Needed(permission=PERMISSION, pattern=p, spellings=others) for p, others in called.items()),
         paths=paths,
     )
 

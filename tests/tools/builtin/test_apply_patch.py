@@ -15,6 +15,7 @@ import pytest
 import engine
 from engine.errors import ToolError
 from engine.permission.simple import AllowAll
+from engine.ports import Needed
 from engine.testing.script import call, done, text
 from engine.testing.scripted import ScriptedProvider
 from engine.tools.builtin.all import builtin_tools
@@ -245,9 +246,10 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
         patterns=patterns,
         detail=diff,
         metadata=json.dumps({"paths": patterns, "diff": diff}),
+        rights=tuple(Needed(permission="edit", pattern=pattern) for pattern in patterns),
         paths=(str(tmp_path / "a"), str(tmp_path / "b"), "/elsewhere/c"),
     )
-    assert (await need_in(ctx, APPLY_PATCH, patch("*** Delete File: a"))).offers == ("a",)
+    assert (await need_in(ctx, APPLY_PATCH, patch("*** Delete File: a"))).patterns == ("a",)
     unfit = patch("*** Update File: a", "-x")
     need = await need_in(ctx, APPLY_PATCH, unfit)
     assert (need.patterns, need.detail) == (("a",), unfit.patch)

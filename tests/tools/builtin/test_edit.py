@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import ToolError
+from engine.ports import Needed
 from engine.tools.builtin.edit import EDIT, Edit, edit_tool
 from engine.tools.builtin.files import MAX_TEXT_BYTES
 from engine.tools.builtin.replace import Replaced, named, replace
@@ -313,7 +314,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
     assert await need_in(ctx, EDIT, Edit("./f", "a", "b")) == Need(
         permission="edit",
         patterns=("f",),
-        offers=("f",),
+        rights=(Needed(permission="edit", pattern="f"),),
         detail=diff,
         metadata=json.dumps({"paths": ["f"], "diff": diff}),
         paths=(str(tmp_path / "f"),),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidArguments, ToolError
+from engine.ports import Needed
 from engine.tools.arguments import parse
 from engine.tools.builtin.multi_edit import MULTI_EDIT, MultiEdit, Replacement, multi_edit_tool
 from engine.tools.context import ToolContext
@@ -96,7 +97,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
     assert await need_in(ctx, MULTI_EDIT, MultiEdit("f", [Replacement("a", "A"), Replacement("b", "B")])) == Need(
         permission="edit",
         patterns=("f",),
-        offers=("f",),
+        rights=(Needed(permission="edit", pattern="f"),),
         detail=diff,
         metadata=json.dumps({"paths": ["f"], "diff": diff}),
         paths=(str(tmp_path / "f"),),

@@ -200,6 +200,6 @@ def test_arguments_that_do_not_fit(arguments: str) -> None:
 def test_the_right_it_needs(root: Path) -> None:
     make(root, "x")
     tool = skill_tool([root])
-    assert need_of(tool, LoadSkill("x")) == Need(permission="skill", patterns=("x",), offers=("x",))
+    assert need_of(tool, LoadSkill("x")) == Need(permission="skill", patterns=("x",))
     assert need_of(tool, LoadSkill("y")).is_own
     assert tool.read_only

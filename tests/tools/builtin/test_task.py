@@ -157,7 +157,7 @@ def test_arguments_that_do_not_fit(arguments: object) -> None:
 
 
 def test_the_right_it_needs() -> None:
-    need = Need(permission="task", patterns=("look",), offers=("look",), detail="x")
+    need = Need(permission="task", patterns=("look",), detail="x")
     assert need_of(TOOL, Task("look", "x")) == need
     assert need_of(TOOL, Task("nobody", "x")).is_own
     assert not TOOL.read_only

@@ -502,11 +502,9 @@ async def test_a_cancel_while_a_file_is_put_aside_leaves_none_and_is_not_lost(
 
 
 def test_the_right_it_needs() -> None:
-    need = Need(permission="web", patterns=("xn--bcher-kva.example",), offers=("xn--bcher-kva.example",))
+    need = Need(permission="web", patterns=("xn--bcher-kva.example",))
     url = "HTTPS://Bücher.Example.:8443/x"
-    assert need_of(TOOL, WebFetch(url)) == Need(
-        permission=need.permission, patterns=need.patterns, offers=need.offers, detail=url
-    )
+    assert need_of(TOOL, WebFetch(url)) == Need(permission=need.permission, patterns=need.patterns, detail=url)
     assert need_of(TOOL, WebFetch("http://0x8.8.8.8/")).patterns == ("8.8.8.8",)
     assert not TOOL.read_only
     assert TOOL.safe(WebFetch(url))

@@ -280,7 +280,7 @@ def test_what_the_environment_names(environment: dict[str, str], host: str | Non
         assert found is None
     else:
         assert found is not None
-        need = Need(permission="web", patterns=(host,), offers=(host,), detail="x")
+        need = Need(permission="web", patterns=(host,), detail="x")
         assert need_of(found, WebSearch("x")) == need
         assert not found.read_only
         assert found.safe(WebSearch("x"))

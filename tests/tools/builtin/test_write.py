@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from engine.errors import ToolError
+from engine.ports import Needed
 from engine.tools.builtin import files
 from engine.tools.builtin.commit import FileChange, commit
 from engine.tools.builtin.write import WRITE, Write
@@ -264,7 +265,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
     assert await need_in(ctx, WRITE, Write("link/a.txt", "x\n")) == Need(
         permission="edit",
         patterns=("sub/a.txt",),
-        offers=("sub/a.txt",),
+        rights=(Needed(permission="edit", pattern="sub/a.txt", spellings=("link/a.txt",)),),
         detail=diff,
         metadata=json.dumps({"paths": ["sub/a.txt"], "diff": diff}),
         paths=(str(tmp_path / "sub/a.txt"),),
