@@ -257,14 +257,11 @@ def _unset(walk: Walk, call: Call) -> Outcome:
     _set_unknown(walk, call, operands)
     for field in operands:
         name = field.known or ""
-        if name in call.state.functions:
-            call.state.functions[name] = tuple(dict.fromkeys((*_ids(call.state, name), None)))
+        choices = call.state.functions.get(name, (None,))
+        if None not in choices:
+            call.state.functions[name] = (*choices, None)
         call.state.maps -= {name}
     return call.stays
-
-
-def _ids(state: State, name: str) -> list[object]:
-    return list(state.functions[name])
 
 
 def _let(walk: Walk, call: Call) -> Outcome:

@@ -141,9 +141,11 @@ class Expander:
     def _fields(self, parts: Sequence[Part], state: State) -> list[Field]:
         fields: list[Field] = []
         growing = _Growing()
+        # A bracket that is not closed means itself.
+        closes = any(not isinstance(part, Text) or (part.text == "]" and not part.quoted) for part in parts)
         for part in self._without_tilde(parts, state, is_assigned=False):
             if isinstance(part, Text):
-                if not part.quoted and part.text in ("*", "?", "["):
+                if not part.quoted and (part.text in ("*", "?") or (part.text == "[" and closes)):
                     growing.magic(part.text, part.text, is_many=True)
                 else:
                     growing.literal(part.text)

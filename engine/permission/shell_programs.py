@@ -90,6 +90,8 @@ class Programs:
             return UnknownInput()
         for started in meaning.starts:
             self._start(started, run)
+        if [field.known for field in run.fields] == ["cat"] and isinstance(run.stdin, str):
+            return run.stdin
         if _counts(run.fields):
             return Kind.NUMBER
         return UnknownInput(names=meaning.prints_names)

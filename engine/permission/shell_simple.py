@@ -101,7 +101,7 @@ class SimpleCommands:
         for folder in call.state.folders or (None,):
             run = Run(tuple(call.fields), folder, call.stdin)
             walk.printed = self.programs.look(run)
-        if call.command.redirects:
+        if any(not redirect.operator.startswith("<<") for redirect in call.command.redirects):
             walk.printed = UnknownInput()
         return (call.state, call.state)
 

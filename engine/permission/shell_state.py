@@ -83,6 +83,7 @@ class State:
         functions: the definitions that a name may have; None among them: it may be no function.
         folders: where it may be.
         stack: the folders that `popd` goes back to; None: unknown.
+        previous: where `cd -` goes back to.
         positional: `$1` and so on; None: unknown.
         stdin: what a command that is started here reads.
     """
@@ -94,6 +95,7 @@ class State:
     maps: frozenset[str] = frozenset()
     functions: dict[str, tuple[Function | None, ...]] = attrs.field(factory=dict[str, tuple[Function | None, ...]])
     stack: tuple[Folders, ...] | None = ()
+    previous: Folders = None
     stdin: Stdin = None
 
     def copy(self) -> State:
@@ -106,6 +108,7 @@ class State:
             self.maps,
             self.functions.copy(),
             self.stack,
+            self.previous,
             self.stdin,
         )
 
@@ -119,6 +122,7 @@ class State:
         self.folders = None
         self.positional = None
         self.stack = None
+        self.previous = None
         self.stdin = UnknownInput()
 
 
@@ -147,6 +151,7 @@ def joined(one: State | None, other: State | None) -> State | None:
         result.positional = None
     if one.stack != other.stack:
         result.stack = None
+    result.previous = joined_folders(one.previous, other.previous)
     if one.stdin != other.stdin:
         result.stdin = UnknownInput()
     return result
