@@ -278,6 +278,8 @@ async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> _Permitted
         return _Permitted(prepared, right.need)
     if right.judgement.verdict == "allow":
         site.judged("ask", said.source)
+    if said.verdict == "ask" and said.reason:
+        site.desk.notice("info", "hook_message", f"{said.source} wants it asked: {said.reason}")
     return await _ask_somebody(site, right) or _Permitted(prepared, right.need)
 
 
