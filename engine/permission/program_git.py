@@ -108,6 +108,9 @@ def follow_git(study: Study, program: Program) -> None:
     arguments = study.read(program, permutes=False)
     study.judge(program, arguments)
     study.reads_only = bool(arguments.used) and not arguments.operands
+    for used in arguments.used:
+        if used.name == "--git-dir" and not (known(used.value) or "").endswith(".git"):
+            study.give_up("its repository may be any folder, with settings that execute something")
     _set(study, arguments.used)
     operands = arguments.operands
     if not operands:
@@ -138,6 +141,8 @@ def follow_command(study: Study, program: Program, name: str, words: Sequence[Wo
     if name not in _HOOKLESS:
         study.runs.append(study.inside(".git"))
     _refuse_helpers(study, words)
+    if below.opaque:
+        study.give_up(below.opaque)
     while below.commands:
         outer = study.read(below, permutes=False)
         inner = known(outer.operands[0]) if outer.operands else ""

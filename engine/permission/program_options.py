@@ -166,8 +166,9 @@ class Reader:
             before = self.unknown
             if word == "--" and not isinstance(word, Begun):
                 # Behind an option that is not known, this may as well be its value.
-                self.operands += words[self._at :]
-                self.is_uncertain = self.is_uncertain or bool(before)
+                rest = words[self._at :]
+                self.operands += rest
+                self.is_uncertain = self.is_uncertain or (bool(before) and any(map(self._executes, rest)))
                 break
             if _may_be_option(word):
                 self.is_uncertain = True
@@ -181,6 +182,21 @@ class Reader:
                 self.operands += words[self._at :]
                 break
         return Arguments(used=self.used, operands=self.operands, is_uncertain=self.is_uncertain, unknown=self.unknown)
+
+    def _executes(self, word: Word) -> bool:
+        """Tell whether a word may be an option that executes something."""
+        if _may_be_option(word):
+            return True
+        if word is None or word[:1] != "-":
+            return False
+        name = word.partition("=")[0]
+        return any(
+            option.role in EXECUTING
+            and (
+                spelling.startswith(name) if name.startswith("--") else spelling[:2] == name[:2] or spelling[1:] in name
+            )
+            for spelling, option in self.options.items()
+        )
 
     def _take(self, word: str) -> bool:
         """Read an option; return whether it is one."""

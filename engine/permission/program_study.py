@@ -21,6 +21,8 @@ _ELSEWHERE: Final = re.compile(r"[^/]*:|\w+://")
 # The name of a file that was found, and is therefore no option; the folder it was found in is touched by what found it.
 # (No name holds this sign, so that it is told from others.)
 NAME: Final = Begun("./\0")
+# Programs that write no text of their own.
+_REMOVING: Final = frozenset({"rm", "rmdir", "unlink", "trash", "chmod", "chown", "mkdir", "touch", "truncate"})
 # A command whose words are parted by blanks, without anything that a program, or a shell, might read otherwise.
 _PLAIN_WORDS: Final = re.compile(r"[\w ./:=,@%+~-]*", re.ASCII)
 
@@ -86,7 +88,10 @@ class Study:
         """Remember a file."""
         if self.remote or path == NAME:
             return
-        self.touches.append(Touched(path=self.inside(path), access=access))
+        whole = self.inside(path)
+        self.touches.append(Touched(path=whole, access=access))
+        if access == "write" and whole is not None and "/.git/" in f"/{whole}/" and self.name not in _REMOVING:
+            self.give_up("writes into git's own folder, where its hooks and settings are")
 
     def inside(self, path: Word) -> Word:
         """Return a path of its, as seen from where it was started."""
