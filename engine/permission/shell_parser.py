@@ -281,6 +281,8 @@ class Parser(WordReader):
             if word == "time" and re.compile(r"-p(?=[ \t\n])").match(self.source, self.at):
                 self.at += 2
                 self._blanks()
+            if word == "time" and self.source.startswith("-", self.at):
+                raise self.refuse("an option of `time`")
             self.masked.append((start, self.at))
         while True:
             found.commands.append(self._command())
@@ -549,6 +551,8 @@ class Parser(WordReader):
             if self._assigns(found):
                 continue
             word = self._some_word()
+            if source[self.at - 1] == "}" and source[self.at : self.at + 1] in ("<", ">") and source[word.start] == "{":
+                raise self.refuse("a redirection whose number goes to an element of an array")
             if not found.words:
                 self._check_first(word)
                 self.starts.append(word.start)

@@ -11,6 +11,7 @@ import attrs
 from engine.permission.program import Stdin
 from engine.permission.program import Unknown as UnknownInput
 from engine.permission.shell_builtins import BUILTINS, Call
+from engine.permission.shell_expand import OPEN_FILES
 from engine.permission.shell_programs import Programs, Run
 from engine.permission.shell_state import Field, Kind, State, Value, joined
 from engine.permission.shell_syntax import Assignment, Redirect, Simple, Word
@@ -116,7 +117,10 @@ class SimpleCommands:
         old = state.variables.get(name, Kind.UNKNOWN)
         if assignment.subscript is not None or (isinstance(old, tuple) and assignment.elements is None):
             value = Kind.UNKNOWN
-        elif assignment.appends and not is_new:
+            state.add_array(name)
+        elif assignment.elements is not None:
+            state.add_array(name)
+        if assignment.appends and not is_new and value is not Kind.UNKNOWN:
             value = _appended(old, value)
         elif assignment.appends:
             value = Kind.UNKNOWN
@@ -161,6 +165,8 @@ class SimpleCommands:
 
     def _file(self, walk: Walk, redirect: Redirect, state: State) -> Stdin:
         fields = walk.expander.fields([redirect.target], state)
+        if len(fields) == 1 and fields[0].pattern == f"{OPEN_FILES}*":
+            return UnknownInput()
         name = fields[0].known if len(fields) == 1 else None
         if name is None:
             walk.findings.doubt("a redirection whose file is not known")

@@ -128,6 +128,9 @@ class WordReader:
             following = source[self.at + 1 : self.at + 2]
             if not following:
                 raise self.refuse("the script ends with a backslash")
+            if following == "\n" and parts and source[self.at + 2 : self.at + 3] not in ("", " ", "\t", "\n"):
+                # It may be the name of an assignment, or the number of a redirection.
+                raise self.refuse("a word in two lines")
             if following != "\n":
                 parts.append(Text(following, quoted=True))
             self.at += 2
