@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _WRITES: Final = frozenset({">", ">>", ">|", "<>", "&>", "&>>", ">&"})
 _DUPLICATED: Final = re.compile(r"\d+-?|-")
+_PLAIN: Final = re.compile(r"[\w./+:=@%,\-]+", re.ASCII)
 _HARMLESS: Final = re.compile(r"/dev/(?:null|zero|full|stdin|stdout|stderr|fd/\d+)")
 _NETWORK: Final = ("/dev/tcp/", "/dev/udp/")
 # Variables that a builtin reads and that mean nothing to anybody else while it runs.
@@ -173,7 +174,8 @@ class SimpleCommands:
             return UnknownInput()
         if redirect.operator in (">&", "<&") and _DUPLICATED.fullmatch(name):
             return UnknownInput()
-        if redirect.operator == "<&":
+        if redirect.operator == "<&" or (redirect.operator == ">&" and not _PLAIN.fullmatch(name)):
+            # What `>&` is given, bash expands twice: `>&'$(rm x)'` runs rm.
             walk.findings.doubt("a redirection that is not understood")
             return UnknownInput()
         if _HARMLESS.fullmatch(name):

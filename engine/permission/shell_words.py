@@ -108,6 +108,8 @@ class WordReader:
                 break
             self._piece(sign, parts)
         word = _word(parts, start, self.at)
+        if word.has_braces and self.is_posix and re.search(r",|\.\.", source[start : self.at]):
+            raise self.refuse("braces in a shell that may not expand them")
         if word.has_braces or source.startswith("$'", start):
             self.filled.append((start, self.at))
         return word
