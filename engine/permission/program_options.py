@@ -54,7 +54,7 @@ Role = Literal[
     "reading",
     "stops",
 ]
-ROLES: Final[frozenset[str]] = frozenset(get_args(Role))
+_BY_NAME: Final[Mapping[str, Role]] = {role: role for role in get_args(Role)}
 # Of these an unknown word must not be one.
 EXECUTING: Final[frozenset[Role]] = frozenset({"shell", "command", "program", "runs", "code", "sets", "split"})
 
@@ -81,20 +81,20 @@ def read_options(notation: str, *, single: bool = False) -> dict[str, Option]:
     for entry in notation.split():
         parts = _ENTRY.fullmatch(entry)
         role = (parts["role"] if parts is not None else None) or "plain"
-        if parts is None or role not in ROLES:
+        if parts is None or role not in _BY_NAME:
             raise ValueError(f"an option is written `-x`, `-x|--long=role` or the like, not {entry!r}")
-        option = Option(_SIGNS.get(parts["sign"] or "!", "nothing"), _role(role))
+        option = Option(_SIGNS.get(parts["sign"] or "!", "nothing"), role_of(role))
         for spelling in _spellings(parts["names"], single=single):
             if found.setdefault(spelling, option) != option:
                 raise ValueError(f"the option {spelling} has two meanings")
     return found
 
 
-def _role(text: str) -> Role:
-    for role in get_args(Role):
-        if role == text:
-            return role  # type: ignore[no-any-return]  # get_args does not know what it is of
-    raise ValueError(text)
+def role_of(text: str) -> Role:
+    """Return the role of that name. Raises `ValueError` if there is none."""
+    if text not in _BY_NAME:
+        raise ValueError(f"{text!r} is no role")
+    return _BY_NAME[text]
 
 
 def _spellings(names: str, *, single: bool) -> Iterator[str]:
@@ -148,8 +148,8 @@ class Reader:
     """
 
     options: Mapping[str, Option]
-    permutes: bool
-    single: bool
+    permutes: bool = attrs.field(kw_only=True)
+    single: bool = attrs.field(kw_only=True)
     used: list[Used] = attrs.field(factory=list[Used], init=False)
     operands: list[Word] = attrs.field(factory=list[Word], init=False)
     is_uncertain: bool = attrs.field(default=False, init=False)

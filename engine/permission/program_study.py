@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from engine.permission.program import Begun, Given, Meaning, ShellText, Started, Stdin, Touched
+from engine.permission.program import Begun, Given, Meaning, ShellText, Started, Stdin, Touched, Unknown
 from engine.permission.program_options import Arguments, Reader, Role, Used
 from engine.permission.program_record import Manner, Program
 from engine.permission.program_variables import is_dangerous_setting
@@ -102,6 +102,7 @@ class Study:
 
     def enter(self, folder: Word) -> None:
         """Work in another folder from now on."""
+        self.touch(folder, "read")
         folder = known(folder)
         self.folder = self.inside(folder)
         if folder is None or (self.cwd is None and not folder.startswith("/")):
@@ -145,6 +146,14 @@ class Study:
         self.starts.append(
             ShellText(text=text, shell=shell, arguments=whole, cwd=self._start_cwd(), remote=self.remote)
         )
+
+    def run_input(self, shell: str = "sh", arguments: Sequence[Word] = ()) -> None:
+        """Have a shell read what comes in."""
+        stdin = self.given.stdin
+        if isinstance(stdin, Unknown):
+            self.give_up("reads commands from standard input")
+        elif stdin is not None:
+            self.run_text(stdin, shell, arguments)
 
     def run_joined(self, words: Sequence[Word], shell: str = "sh") -> None:
         """Have a shell read words joined by blanks."""
@@ -226,7 +235,7 @@ class Study:
     def read_words(self, program: Program, words: Sequence[Word], *, permutes: bool | None = None) -> Arguments:
         """Part words into options and operands."""
         moves = program.permutes if permutes is None else permutes
-        return Reader(program.table, moves, program.dashes == "single").read(words)
+        return Reader(program.table, permutes=moves, single=program.dashes == "single").read(words)
 
     def judge(self, program: Program, arguments: Arguments) -> None:
         """Remember what the options do."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.program_record import Program
+from engine.permission.program_record import Program, rows
 
 _shell: Final = partial(Program, strict=True, permutes=False, manner="shell")
 _interpreter: Final = partial(Program, permutes=False, manner="interpreter", reading="asked")
@@ -31,13 +31,11 @@ _LUA: Final = _interpreter(options="-e=code -l=runs -i -v!reading -E -W")
 _DENO: Final = "-A --allow-all --allow-read? --allow-write? --allow-net? --allow-env? --allow-run? --allow-sys? --allow-ffi? -c=reads --config=reads --import-map=reads -r? --watch --check? --no-check? --unstable --env-file? --preload=runs -q -I= --lock? --v8-flags? --cached-only --no-lock --inspect?"
 
 INTERPRETERS: Final[Mapping[str, Program]] = {
-    **dict.fromkeys(("sh", "dash", "ash"), _shell(options=_BASH)),
-    **dict.fromkeys(("bash", "rbash"), _shell(options=_BASH)),
-    **dict.fromkeys(
-        ("ksh", "ksh93", "mksh", "zsh", "yash"), _shell(options=_POSIX + " -dfgkwyNZFXY --version --emulate=")
-    ),
-    **dict.fromkeys(
-        ("csh", "tcsh", "fish", "nu", "elvish"),
+    **rows("sh dash ash", _shell(options=_BASH)),
+    **rows("bash rbash", _shell(options=_BASH)),
+    **rows("ksh ksh93 mksh zsh yash", _shell(options=_POSIX + " -dfgkwyNZFXY --version --emulate=")),
+    **rows(
+        "csh tcsh fish nu elvish",
         _shell(options="-befinsVvXx -c -dlmqt --login --no-config --norc"),
     ),
     "python": _PYTHON,
@@ -54,7 +52,7 @@ INTERPRETERS: Final[Mapping[str, Program]] = {
     "lua": _LUA,
     "osascript": _interpreter(options="-e=code -l= -i -s="),
     "pythonw": _PYTHON,
-    **dict.fromkeys(("pypy", "graalpy", "micropython", "ipython", "bpython"), _PYTHON),
+    **rows("pypy graalpy micropython ipython bpython", _PYTHON),
     "nodejs": _NODE,
     "luajit": _LUA,
     "deno": Program(
@@ -65,13 +63,14 @@ INTERPRETERS: Final[Mapping[str, Program]] = {
             "run": Program(manner="interpreter", permutes=False, options=_DENO),
             "serve": Program(manner="interpreter", permutes=False, options=_DENO),
             "repl": Program(manner="interpreter", options="--eval=code --eval-file=runs"),
-            **dict.fromkeys(
-                "test fmt lint check cache install compile task add remove info doc types bench".split(), Program()
+            **rows(
+                "test fmt lint check cache install compile task add remove info doc types bench",
+                Program(),
             ),
         },
     ),
-    **dict.fromkeys(
-        ("Rscript", "R", "r", "littler"),
+    **rows(
+        "Rscript R r littler",
         _interpreter(
             options="-e=code --eval=code -f=runs --file=runs -g= --args --vanilla --slave --no-save --quiet -q --version!reading "
         ),
@@ -79,16 +78,16 @@ INTERPRETERS: Final[Mapping[str, Program]] = {
     "julia": _interpreter(
         options="-e=code --eval=code -E=code --print=code -L=code --load=code -m=stops -J=code --sysimage=code -H= -t= -p= --project? --threads= -q -i -v!reading --version!reading --startup-file= -O?"
     ),
-    **dict.fromkeys(
-        ("ghc", "runghc", "runhaskell", "ghci", "stack", "cabal"),
+    **rows(
+        "ghc runghc runhaskell ghci stack cabal",
         _interpreter(dashes="single", options="-e=code -F=code -pgmF=code -o=writes"),
     ),
-    **dict.fromkeys(
-        ("scala", "groovy", "kotlin", "kotlinc-jvm", "bsh"),
+    **rows(
+        "scala groovy kotlin kotlinc-jvm bsh",
         _interpreter(options="-e=code -cp= -classpath= -D= -i=runs -v!reading --version!reading"),
     ),
-    **dict.fromkeys(
-        ("elixir", "iex"),
+    **rows(
+        "elixir iex",
         _interpreter(
             options="-e=code --eval=code -r=runs -S= --rpc-eval=code --erl=code --dot-iex=code -pa= -v!reading --version!reading"
         ),
@@ -97,60 +96,58 @@ INTERPRETERS: Final[Mapping[str, Program]] = {
         dashes="single",
         options="-eval=code -s=code -run=code -noshell -noinput -pa= -name= -sname= -config=code -args_file=code -boot=code -version",
     ),
-    **dict.fromkeys(
-        ("pwsh", "powershell"),
+    **rows(
+        "pwsh powershell",
         _interpreter(
             dashes="single",
             options="-c=code -Command=code -command=code -e=code -ec=code -EncodedCommand=code -encodedcommand=code -f=runs -File=runs -file=runs -NoProfile -NonInteractive -ExecutionPolicy= -v!reading -Version!reading",
         ),
     ),
-    **dict.fromkeys(
-        ("guile", "racket", "gsi", "chez", "scheme", "petite", "csi", "mzscheme"),
+    **rows(
+        "guile racket gsi chez scheme petite csi mzscheme",
         _interpreter(
             options="-c=code -e=code -l=runs -s=runs -f=runs -t=runs -r=runs -i -q -L= -x= --eval=code --script=runs"
         ),
     ),
-    **dict.fromkeys(
-        ("sbcl", "clisp", "ecl", "ccl", "abcl"),
+    **rows(
+        "sbcl clisp ecl ccl abcl",
         _interpreter(
             options="--eval=code --load=runs --script=runs -x=code -e=code --non-interactive --quit --noinform -i=runs --userinit=code --sysinit=code"
         ),
     ),
-    **dict.fromkeys(
-        ("clojure", "clj", "bb", "joker", "lumo", "planck", "nbb"),
+    **rows(
+        "clojure clj bb joker lumo planck nbb",
         _interpreter(
             options="-e=code --eval=code -f=runs -M? -X? -A? -i=runs -m=stops --main=stops -Sdeps=code --classpath="
         ),
     ),
-    **dict.fromkeys(
-        ("ocaml", "ocamlrun", "utop"), _interpreter(dashes="single", options="-e=code -I= -init=code -stdin!code")
-    ),
-    **dict.fromkeys(
-        ("octave", "octave-cli", "matlab", "scilab", "maxima", "gp", "sage", "idl"),
+    **rows("ocaml ocamlrun utop", _interpreter(dashes="single", options="-e=code -I= -init=code -stdin!code")),
+    **rows(
+        "octave octave-cli matlab scilab maxima gp sage idl",
         _interpreter(
             options="--eval=code -e=code -r=code --batch=code --quiet -q --no-gui --path= --batch-string=code"
         ),
     ),
-    **dict.fromkeys(("raku", "perl6", "rakudo"), _interpreter(options="-e=code -n=code -p=code -I= -M= -v!reading")),
-    **dict.fromkeys(
-        ("jshell", "irb", "pry", "gore", "ipdb3", "evcxr"),
+    **rows("raku perl6 rakudo", _interpreter(options="-e=code -n=code -p=code -I= -M= -v!reading")),
+    **rows(
+        "jshell irb pry gore ipdb3 evcxr",
         _interpreter(options="-e=code -r=runs -R=code -J=code --startup=code"),
     ),
-    **dict.fromkeys(("swipl", "gprolog", "yap"), _interpreter(options="-g=code -t=code -s=runs -f=runs -q")),
-    **dict.fromkeys(
-        ("crystal", "nim", "zig", "v", "dart", "flutter", "vlang", "odin", "gleam", "rebar3", "dub", "dmd", "rdmd"),
+    **rows("swipl gprolog yap", _interpreter(options="-g=code -t=code -s=runs -f=runs -q")),
+    **rows(
+        "crystal nim zig v dart flutter vlang odin gleam rebar3 dub dmd rdmd",
         Program(
             permutes=False,
             options="--eval=code",
             commands={"eval": Program(opaque="runs inline code"), "e": Program(opaque="runs inline code")},
         ),
     ),
-    **dict.fromkeys(
-        ("js", "d8", "qjs", "jsc", "rhino", "hermes", "njs", "duk", "mujs", "gjs", "phantomjs", "casperjs", "electron"),
+    **rows(
+        "js d8 qjs jsc rhino hermes njs duk mujs gjs phantomjs casperjs electron",
         _interpreter(options="-e=code --eval=code -c=code -f=runs -m --module -I=runs --include=runs --std -i"),
     ),
-    **dict.fromkeys(
-        ("icon", "rexx", "regina", "snobol4", "spitbol", "gforth", "gst", "io", "wren"),
+    **rows(
+        "icon rexx regina snobol4 spitbol gforth gst io wren",
         _interpreter(options="-e=code --evaluate=code"),
     ),
     "xonsh": _interpreter(options="-c=code -i -l --rc=code --no-rc -D=sets"),
