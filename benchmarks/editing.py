@@ -48,6 +48,7 @@ class _Host:
     """All that an edit asks of the turn."""
 
     locks: Locks = attrs.field(factory=Locks)
+    around: None = None
 
 
 def measure() -> list[Row]:

@@ -17,10 +17,10 @@ from engine.events import AnswerKind, Choice, SharedContext, TurnResult
 from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
 from engine.tools.builtin.bash import Bash, bash
+from engine.tools.builtin.bash_need import only_reads
 from engine.tools.context import ToolContext, Words
 from engine.tools.jobs import Jobs, TaskFunction
 from engine.tools.shell import argv
-from engine.tools.shell_read_only import is_read_only
 from engine.tools.spec import Need
 from engine.tools.spill import Spills, SpillStore
 
@@ -114,10 +114,10 @@ def measure() -> list[Row]:
 
 
 def _telling() -> float:
-    is_read_only(PIPELINE)
+    only_reads(PIPELINE)
     began = time.perf_counter()
     for _ in range(200):
-        is_read_only(PIPELINE)
+        only_reads(PIPELINE)
     return (time.perf_counter() - began) / 200
 
 

@@ -193,7 +193,7 @@ class ToolDecision(Context):
     Attributes:
         verdict: before the tool: `"deny"` is final; `"ask"` makes it a question; `"allow"`
             answers the question that nobody but the default would ask, and overrules no rule.
-        reason: for the model, if denied; for the user, if the turn is to stop.
+        reason: for the model, if denied; for the user, if it is asked or the turn is to stop.
         arguments: before the tool: other arguments, as JSON text; they are checked like the first.
         text: after the tool: what the model reads instead of the result.
         stop: let the calls settle, then end the turn (C11).

@@ -132,12 +132,14 @@ class Judgement:
         source: the rule, for people.
         is_default: no rule said it, it is what holds where there is none: a hook's "allow" may answer it.
         asked: the rights that somebody has to allow, where the verdict is "ask".
+        offers: those of the query's offers that would have answered it; None: all of them.
     """
 
     verdict: Verdict
     source: str
     is_default: bool = False
     asked: tuple[Right, ...] = ()
+    offers: tuple[Offer, ...] | None = None
 
 
 @attrs.frozen(kw_only=True)

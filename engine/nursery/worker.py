@@ -390,7 +390,7 @@ class _Call:
             permission=query.permission,
             patterns=query.patterns,
             rights=judgement.asked or tuple(Right(permission=w.permission, pattern=w.pattern) for w in query.rights),
-            offers=query.offers,
+            offers=query.offers if judgement.offers is None else judgement.offers,
             detail=query.detail,
             metadata=query.metadata,
             opaque=query.opaque,

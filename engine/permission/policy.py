@@ -17,15 +17,28 @@ from typing import Final
 
 import attrs
 
-from engine.events import Right, Verdict
+from engine.errors import ConfigError
+from engine.events import Offer, Right, Verdict
 from engine.permission import rules as ruled
 from engine.permission.grant_file import GrantFile
 from engine.permission.grants import Asker, Grant, Grants, Origin
+from engine.permission.path_pattern import PathPattern
 from engine.permission.profiles import DEFAULT, defaults
 from engine.permission.project import project_of
 from engine.permission.project_file import rules_of
 from engine.permission.real_path import followed, is_within
-from engine.permission.rules import ACTIONS, PATH_PERMISSIONS, READING, Decision, Layer, Rule, Ruleset, holds_for
+from engine.permission.rules import (
+    ACTIONS,
+    PATH_PERMISSIONS,
+    READING,
+    Decision,
+    Layer,
+    Rule,
+    Ruleset,
+    base_of,
+    holds_for,
+)
+from engine.permission.wildcard import Wildcard
 from engine.ports import Allowance, Judgement, Link, Needed, PermissionQuery
 from engine.threads import to_thread
 
@@ -123,6 +136,7 @@ class Policy:
             # A question is one by default only if each of its reasons is; a yes, if one of them is.
             is_default=any(by_default) if strictest.verdict == "allow" else all(by_default),
             asked=asked if strictest.verdict == "ask" else (),
+            offers=tuple(self._fitting(query, asked, project.root)) if strictest.verdict == "ask" else None,
         )
 
     def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
@@ -162,6 +176,30 @@ class Policy:
                 self._rulesets.clear()
             self._rulesets[project, rules] = known
         return known
+
+    def _fitting(self, query: PermissionQuery, asked: Sequence[Right], project: str) -> Iterator[Offer]:
+        """Yield the offers that would allow all that is *asked*, and nothing that need not be."""
+        found: dict[Offer, None] = {}
+        for offer in query.offers:
+            rights: list[Right] = []
+            open_rights = list(asked)
+            for right in offer.rights:
+                granted = [self._pattern(name, text, project) for name, text in _granted([right], query.cwd, project)]
+                fits = [one for one in asked if any(_gives(name, pattern, one) for name, pattern in granted)]
+                if fits:
+                    rights.append(right)
+                    open_rights = [one for one in open_rights if one not in fits]
+            if not open_rights:
+                found[Offer(rights=tuple(dict.fromkeys(rights)))] = None
+        yield from found
+
+    def _pattern(self, permission: str, pattern: str, project: str) -> tuple[str, Wildcard | PathPattern | None]:
+        try:
+            if permission in PATH_PERMISSIONS:
+                return permission, PathPattern(pattern, project or _NOWHERE, self.home)
+            return permission, Wildcard(pattern)
+        except ConfigError:  # it can match nothing
+            return permission, None
 
     def _project(self, cwd: str) -> Project:
         """Return what was prepared; what was not, a folder that a session has moved to, is looked at now, and that blocks."""
@@ -225,6 +263,15 @@ def _rights(needed: Needed, query: PermissionQuery, project: str) -> Iterator[tu
         yield Right(permission=needed.permission, pattern=_seen(path, project)), spellings
     if needed.permission == OUTSIDE or not is_within(path, project):
         yield Right(permission=OUTSIDE, pattern=path), spellings
+
+
+def _gives(permission: str, pattern: Wildcard | PathPattern | None, right: Right) -> bool:
+    """Tell whether a grant would give a right."""
+    return (
+        pattern is not None
+        and permission in {right.permission, base_of(right.permission)}
+        and pattern.matches(right.pattern)
+    )
 
 
 def _seen(path: str, project: str) -> str:

@@ -11,7 +11,7 @@ import attrs
 from engine.permission.program_record import Program
 from engine.permission.program_study import Study, known
 
-_SUSPICIOUS: Final = re.compile(r"[|>@]|system|getline|\bclose\b.*\|")
+_SUSPICIOUS: Final = re.compile(r"(?<!\|)\|(?!\|)|>(?!=)|@|system|getline")
 # Whatever the rest is read as, these make it impossible to tell.
 _NEVER: Final = re.compile(r"\bsystem\b|@")
 _TOKEN: Final = re.compile(
@@ -84,7 +84,7 @@ def _tokens(program: str) -> Iterator[str]:
     while at < len(program):
         if program[at] == "/":
             is_pattern = before in _BEFORE_PATTERN or before in _WORDS
-            if not is_pattern and (kind == "step" or before == ")") and _SUSPICIOUS.search(program, at):
+            if not is_pattern and (kind == "step" or before == ")"):
                 raise _NotUnderstood("its program has a slash that may be two things")
             found = _PATTERN.match(program, at) if is_pattern else None
             if is_pattern and found is None:
@@ -118,22 +118,23 @@ class _Printing:
     def targets(self) -> Iterator[str]:
         """Yield the files that are written."""
         depth = 0
+        has_less = "<" in self.tokens
         printing: int | None = None
-        for at, token in enumerate(self.tokens):
-            if token in {"(", "["}:
+        for at, sign in enumerate(self.tokens):
+            if sign in {"(", "["}:
                 depth += 1
-            elif token in {")", "]"}:
+            elif sign in {")", "]"}:
                 depth -= 1
-            elif token in {"print", "printf"}:
+            elif sign in {"print", "printf"}:
                 printing = depth
-            elif token in {";", "{", "}", "\n"}:
+            elif sign in {";", "{", "}", "\n"}:
                 printing = None
-            elif token in {"|", "|&"}:
+            elif sign in {"|", "|&"}:
                 raise _NotUnderstood("its program may execute commands")
-            elif token == "getline":
-                if "<" in self.tokens:
+            elif sign == "getline":
+                if has_less:
                     raise _NotUnderstood("its program reads other files")
-            elif token == ">>" or (token == ">" and printing is not None and depth <= printing):
+            elif sign == ">>" or (sign == ">" and printing is not None and depth <= printing):
                 yield from self._target(at + 1)
 
     def _target(self, at: int) -> Iterator[str]:

@@ -30,7 +30,7 @@ _STARTING: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _WRITING: Final = frozenset({"-fprint", "-fprint0", "-fls"})
 
 
-def follow_find(study: Study, program: Program) -> None:
+def follow_find(study: Study, _: Program) -> None:
     """Read the words of `find`."""
     words = study.words
     at = _roots(study, words)
@@ -72,8 +72,8 @@ def _read_part(study: Study, words: Sequence[Word], at: int, text: str) -> int:
     if text in _STARTING:
         return _read_command(study, words, at + 1, in_place=text.endswith("dir"))
     if text == "-delete":
+        _touch_roots(study)
         study.changes = True
-        _touch_roots(study, words)
         return at + 1
     if text in _WRITING:
         study.touch(value, "write")
@@ -90,11 +90,11 @@ def _read_part(study: Study, words: Sequence[Word], at: int, text: str) -> int:
     return at + 1
 
 
-def _touch_roots(study: Study, words: Sequence[Word]) -> None:
+def _touch_roots(study: Study) -> None:
     """Remember that what was read is written as well."""
-    study.touches += [
-        Touched(path=touched.path, access="write") for touched in study.touches if touched.access == "read"
-    ]
+    if not study.changes:
+        for touched in [touched for touched in study.touches if touched.access == "read"]:
+            study.touches.append(Touched(path=touched.path, access="write"))
 
 
 def _read_command(study: Study, words: Sequence[Word], at: int, *, in_place: bool) -> int:
@@ -113,7 +113,7 @@ def _read_command(study: Study, words: Sequence[Word], at: int, *, in_place: boo
     cwd = study.cwd
     if in_place:
         study.cwd = None
-    study.changes = True
+    study.reads_only = False
     study.prints_names = False
     study.start(command, takes_stdin=True)
     study.cwd = cwd

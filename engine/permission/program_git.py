@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from engine.permission.program_names import words_of
 from engine.permission.program_options import Used
 from engine.permission.program_record import Program
 from engine.permission.program_study import Study, known, split_assignment
@@ -68,27 +69,12 @@ _VALUES: Final = (
 )
 _HELPER: Final = re.compile(r"[A-Za-z0-9+.-]*::.*", re.DOTALL)
 _STRATEGIES: Final = frozenset({"ours", "recursive", "resolve", "octopus", "ort", "subtree", "theirs"})
-_FLAGS_READING: Final = frozenset(
-    {"-l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool"}
+_FLAGS_READING: Final = words_of(
+    """
+    -l --list --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool
+"""
 )
 _FLAGS_REMOVING: Final = frozenset({"--unset", "--unset-all", "--remove-section", "--rename-section"})
-# Commands that change nothing in the repository's own configuration or hooks, nor run any.
-_HOOKLESS: Final = frozenset(
-    {
-        "status",
-        "diff",
-        "log",
-        "show",
-        "rev-parse",
-        "ls-files",
-        "ls-tree",
-        "cat-file",
-        "config",
-        "grep",
-        "blame",
-        "describe",
-    }
-)
 
 
 def is_dangerous_key(key: str, value: str | None) -> bool:
@@ -108,6 +94,9 @@ def follow_git(study: Study, program: Program) -> None:
     arguments = study.read(program, permutes=False)
     study.judge(program, arguments)
     study.reads_only = bool(arguments.used) and not arguments.operands
+    for used in arguments.used:
+        if used.name == "--git-dir" and not (known(used.value) or "").endswith(".git"):
+            study.give_up("its repository may be any folder, with settings that execute something")
     _set(study, arguments.used)
     operands = arguments.operands
     if not operands:
@@ -135,9 +124,9 @@ def follow_command(study: Study, program: Program, name: str, words: Sequence[Wo
         study.give_up(f"{name} is no command that is known, and may be an alias")
         return
     study.name = f"git {name}"
-    if name not in _HOOKLESS:
-        study.runs.append(study.inside(".git"))
     _refuse_helpers(study, words)
+    if below.opaque:
+        study.give_up(below.opaque)
     while below.commands:
         outer = study.read(below, permutes=False)
         inner = known(outer.operands[0]) if outer.operands else ""
@@ -159,8 +148,14 @@ def follow_command(study: Study, program: Program, name: str, words: Sequence[Wo
         _configure(study, arguments.used, arguments.operands)
         return
     study.finish(below, arguments.operands)
+    if any(used.name == "--no-index" for used in arguments.used):
+        for operand in arguments.operands:
+            study.touch(operand, "read")
     if any(known(word) is not None and _signs(known(word) or "") for word in words):
         study.changes = True
+    if study.changes or not study.reads_only:
+        # Its hooks and settings.
+        study.runs.append(study.inside(".git"))
 
 
 def _signs(text: str) -> bool:
@@ -191,9 +186,9 @@ def _refuse_helpers(study: Study, words: Sequence[Word]) -> None:
 
 def _check_strategy(study: Study, used: Sequence[Used]) -> None:
     for option in used:
-        if option.name == "--strategy" or (option.name == "-s" and option.option.takes == "value"):
-            if known(option.value) not in _STRATEGIES:
-                study.give_up("its strategy is another program")
+        is_strategy = option.name == "--strategy" or (option.name == "-s" and option.option.takes == "value")
+        if is_strategy and known(option.value) not in _STRATEGIES:
+            study.give_up("its strategy is another program")
 
 
 def _configure(study: Study, used: Sequence[Used], operands: Sequence[Word]) -> None:

@@ -115,7 +115,7 @@ def _use_tool(study: Study, words: Sequence[Word]) -> None:
         study.give_up("its tool is not known")
 
 
-def follow_dd(study: Study, program: Program) -> None:
+def follow_dd(study: Study, _: Program) -> None:
     """Read the words of `dd`."""
     for word in study.words:
         text = known(word)

@@ -61,10 +61,8 @@ def follow_shell(study: Study, program: Program) -> None:
             study.run_text(operands[0], shell, operands[1:])
     elif operands and "-s" not in names:
         study.run_file(operands[0])
-    elif isinstance(study.given.stdin, Unknown):
-        study.give_up("reads commands from standard input")
-    elif study.given.stdin is not None:
-        study.run_text(study.given.stdin, shell, operands)
+    else:
+        study.run_input(shell, operands)
 
 
 def follow_interpreter(study: Study, program: Program) -> None:
@@ -191,10 +189,8 @@ def follow_ssh(study: Study, program: Program) -> None:
     study.remote = True
     if words:
         study.run_joined(words)
-    elif has_host and isinstance(study.given.stdin, Unknown):
-        study.give_up("reads commands from standard input")
-    elif has_host and study.given.stdin is not None:
-        study.run_text(study.given.stdin)
+    elif has_host:
+        study.run_input()
 
 
 MANNERS: Final[Mapping[Manner, Callable[[Study, Program], None]]] = {

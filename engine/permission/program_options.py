@@ -54,7 +54,7 @@ Role = Literal[
     "reading",
     "stops",
 ]
-ROLES: Final[frozenset[str]] = frozenset(get_args(Role))
+_BY_NAME: Final[Mapping[str, Role]] = {role: role for role in get_args(Role)}
 # Of these an unknown word must not be one.
 EXECUTING: Final[frozenset[Role]] = frozenset({"shell", "command", "program", "runs", "code", "sets", "split"})
 
@@ -81,20 +81,20 @@ def read_options(notation: str, *, single: bool = False) -> dict[str, Option]:
     for entry in notation.split():
         parts = _ENTRY.fullmatch(entry)
         role = (parts["role"] if parts is not None else None) or "plain"
-        if parts is None or role not in ROLES:
+        if parts is None or role not in _BY_NAME:
             raise ValueError(f"an option is written `-x`, `-x|--long=role` or the like, not {entry!r}")
-        option = Option(_SIGNS.get(parts["sign"] or "!", "nothing"), _role(role))
+        option = Option(_SIGNS.get(parts["sign"] or "!", "nothing"), role_of(role))
         for spelling in _spellings(parts["names"], single=single):
             if found.setdefault(spelling, option) != option:
                 raise ValueError(f"the option {spelling} has two meanings")
     return found
 
 
-def _role(text: str) -> Role:
-    for role in get_args(Role):
-        if role == text:
-            return role  # type: ignore[no-any-return]  # get_args does not know what it is of
-    raise ValueError(text)
+def role_of(text: str) -> Role:
+    """Return the role of that name. Raises `ValueError` if there is none."""
+    if text not in _BY_NAME:
+        raise ValueError(f"{text!r} is no role")
+    return _BY_NAME[text]
 
 
 def _spellings(names: str, *, single: bool) -> Iterator[str]:
@@ -148,8 +148,8 @@ class Reader:
     """
 
     options: Mapping[str, Option]
-    permutes: bool
-    single: bool
+    permutes: bool = attrs.field(kw_only=True)
+    single: bool = attrs.field(kw_only=True)
     used: list[Used] = attrs.field(factory=list[Used], init=False)
     operands: list[Word] = attrs.field(factory=list[Word], init=False)
     is_uncertain: bool = attrs.field(default=False, init=False)
@@ -166,8 +166,9 @@ class Reader:
             before = self.unknown
             if word == "--" and not isinstance(word, Begun):
                 # Behind an option that is not known, this may as well be its value.
-                self.operands += words[self._at :]
-                self.is_uncertain = self.is_uncertain or bool(before)
+                rest = words[self._at :]
+                self.operands += rest
+                self.is_uncertain = self.is_uncertain or (bool(before) and any(map(self._executes, rest)))
                 break
             if _may_be_option(word):
                 self.is_uncertain = True
@@ -181,6 +182,21 @@ class Reader:
                 self.operands += words[self._at :]
                 break
         return Arguments(used=self.used, operands=self.operands, is_uncertain=self.is_uncertain, unknown=self.unknown)
+
+    def _executes(self, word: Word) -> bool:
+        """Tell whether a word may be an option that executes something."""
+        if _may_be_option(word):
+            return True
+        if word is None or word[:1] != "-":
+            return False
+        name = word.partition("=")[0]
+        return any(
+            option.role in EXECUTING
+            and (
+                spelling.startswith(name) if name.startswith("--") else spelling[:2] == name[:2] or spelling[1:] in name
+            )
+            for spelling, option in self.options.items()
+        )
 
     def _take(self, word: str) -> bool:
         """Read an option; return whether it is one."""

@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 
 import attrs
 
-from engine.permission.program_options import EXECUTING, ROLES, Option, Role, read_options
+from engine.permission.program_options import EXECUTING, Option, Role, read_options, role_of
 
 # How a program reads its words where the table's notation is not enough: see `programs`.
 Manner = Literal[
@@ -57,6 +57,9 @@ TAILS: Final[frozenset[str]] = frozenset(get_args(Tail))
 # with options that the table has.
 Reading = Literal["never", "free", "known", "asked"]
 READINGS: Final[frozenset[str]] = frozenset(get_args(Reading))
+
+
+_LEFT_OVER: Final[Role] = "plain"
 
 
 def _no_commands() -> dict[str, Program]:
@@ -115,8 +118,7 @@ class Program:
         object.__setattr__(self, "table", table)
         object.__setattr__(self, "is_guarded", any(option.role in EXECUTING for option in table.values()))
         for word in self.operands.split():
-            if word.rstrip("*?") not in ROLES:
-                raise ValueError(f"{word!r} is no role of an operand")
+            role_of(word.rstrip("*?"))
         for name in self.without_first.split():
             if name not in table:
                 raise ValueError(f"the option {name} is not among the options")
@@ -131,9 +133,9 @@ def _shared_out(roles: list[str], count: int) -> list[Role]:
     spare = max(count - len(fixed), 0)
     found: list[Role] = []
     for role in roles:
-        name: Role = role.rstrip("*?")  # type: ignore[assignment]  # checked when the row was made
+        name = role_of(role.rstrip("*?"))
         if role.endswith("*"):
-            found += [name] * spare
+            found.extend(name for _ in range(spare))
             spare = 0
         elif role.endswith("?"):
             if spare:
@@ -141,4 +143,10 @@ def _shared_out(roles: list[str], count: int) -> list[Role]:
                 spare -= 1
         else:
             found.append(name)
-    return (found + ["plain"] * spare)[:count]
+    found.extend(_LEFT_OVER for _ in range(spare))
+    return found[:count]
+
+
+def rows(names: str, program: Program) -> dict[str, Program]:
+    """Return the same row for each of the names, which are parted by blanks."""
+    return dict.fromkeys(names.split(), program)

@@ -180,16 +180,14 @@ class _Script:
     def _read_text(self) -> None:
         """Read the text of `a`, `i` or `c`, to the end of its line, which a backslash moves."""
         self._skip(_BLANK)
-        rest = self.text[self.at :]
-        if rest.startswith("\\\n"):
-            rest = rest[2:]
+        if self.text.startswith("\\\n", self.at):
             self.at += 2
-        elif rest[:1] in {"", "\n"}:
+        elif self._peek() in {"", "\n"}:
             raise _NotUnderstood("its script is not understood")
-        line, newline, _ = rest.partition("\n")
-        if "\\" in line and newline:
+        start = self.at
+        self._skip(_REST)
+        if self._peek() and "\\" in self.text[start : self.at]:
             raise _NotUnderstood("its script has a text that goes on")
-        self.at += len(line)
 
     def _file_name(self) -> list[str]:
         self._skip(_BLANK)

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from engine.permission.program import Begun, Given, Meaning, ShellText, Started, Stdin, Touched
+from engine.permission.program import Begun, Given, Meaning, ShellText, Started, Stdin, Touched, Unknown
 from engine.permission.program_options import Arguments, Reader, Role, Used
 from engine.permission.program_record import Manner, Program
 from engine.permission.program_variables import is_dangerous_setting
@@ -21,6 +21,8 @@ _ELSEWHERE: Final = re.compile(r"[^/]*:|\w+://")
 # The name of a file that was found, and is therefore no option; the folder it was found in is touched by what found it.
 # (No name holds this sign, so that it is told from others.)
 NAME: Final = Begun("./\0")
+# Programs that write no text of their own.
+_REMOVING: Final = frozenset({"rm", "rmdir", "unlink", "trash", "chmod", "chown", "mkdir", "touch", "truncate"})
 # A command whose words are parted by blanks, without anything that a program, or a shell, might read otherwise.
 _PLAIN_WORDS: Final = re.compile(r"[\w ./:=,@%+~-]*", re.ASCII)
 
@@ -86,7 +88,10 @@ class Study:
         """Remember a file."""
         if self.remote or path == NAME:
             return
-        self.touches.append(Touched(path=self.inside(path), access=access))
+        whole = self.inside(path)
+        self.touches.append(Touched(path=whole, access=access))
+        if access == "write" and whole is not None and "/.git/" in f"/{whole}/" and self.name not in _REMOVING:
+            self.give_up("writes into git's own folder, where its hooks and settings are")
 
     def inside(self, path: Word) -> Word:
         """Return a path of its, as seen from where it was started."""
@@ -97,6 +102,7 @@ class Study:
 
     def enter(self, folder: Word) -> None:
         """Work in another folder from now on."""
+        self.touch(folder, "read")
         folder = known(folder)
         self.folder = self.inside(folder)
         if folder is None or (self.cwd is None and not folder.startswith("/")):
@@ -140,6 +146,14 @@ class Study:
         self.starts.append(
             ShellText(text=text, shell=shell, arguments=whole, cwd=self._start_cwd(), remote=self.remote)
         )
+
+    def run_input(self, shell: str = "sh", arguments: Sequence[Word] = ()) -> None:
+        """Have a shell read what comes in."""
+        stdin = self.given.stdin
+        if isinstance(stdin, Unknown):
+            self.give_up("reads commands from standard input")
+        elif stdin is not None:
+            self.run_text(stdin, shell, arguments)
 
     def run_joined(self, words: Sequence[Word], shell: str = "sh") -> None:
         """Have a shell read words joined by blanks."""
@@ -221,7 +235,7 @@ class Study:
     def read_words(self, program: Program, words: Sequence[Word], *, permutes: bool | None = None) -> Arguments:
         """Part words into options and operands."""
         moves = program.permutes if permutes is None else permutes
-        return Reader(program.table, moves, program.dashes == "single").read(words)
+        return Reader(program.table, permutes=moves, single=program.dashes == "single").read(words)
 
     def judge(self, program: Program, arguments: Arguments) -> None:
         """Remember what the options do."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.program_record import Program
+from engine.permission.program_record import Program, rows
 
 _PLAIN: Final = Program()
 _reading: Final = partial(Program, reading="free")
@@ -39,35 +39,13 @@ _COMPOSE: Final = Program(
             + "--build --cap-add= --cap-drop= --entrypoint=program -l= --label= --name= -P --service-ports -p= --publish= --pull= --quiet-pull --remove-orphans --rm --use-aliases -v= --volume= -q --quiet",
             operands="plain",
         ),
-        **dict.fromkeys(
-            ("ps", "logs", "config", "images", "top", "ls", "port", "version", "events", "convert", "stats", "volumes"),
+        **rows(
+            "ps logs config images top ls port version events convert stats volumes",
             _PLAIN,
         ),
-        **dict.fromkeys(
-            [
-                "up",
-                "down",
-                "build",
-                "start",
-                "stop",
-                "restart",
-                "pull",
-                "push",
-                "rm",
-                "kill",
-                "create",
-                "pause",
-                "unpause",
-                "cp",
-                "watch",
-                "attach",
-                "wait",
-                "scale",
-                "commit",
-                "export",
-                "publish",
-                "bridge",
-            ],
+        **rows(
+            """up down build start stop restart pull push rm kill create pause unpause cp watch attach wait scale commit
+export publish bridge""",
             _PLAIN,
         ),
     },
@@ -78,13 +56,13 @@ _DOCKER: Final = Program(
     options="--config=code -c= --context= -D --debug -H= --host= -l= --log-level= --tls --tlscacert=reads --tlscert=reads --tlskey=reads --tlsverify -v --version --url= --connection= --identity= --root= --namespace= -n=",
     commands={
         "exec": _ENTERED,
-        **dict.fromkeys(("run", "create"), _RUNNING),
+        **rows("run create", _RUNNING),
         "container": Program(
             permutes=False,
             commands={
                 "exec": _ENTERED,
-                **dict.fromkeys(("run", "create"), _RUNNING),
-                **dict.fromkeys(("ls", "list", "ps", "logs", "inspect", "top", "port", "diff", "stats"), _reading()),
+                **rows("run create", _RUNNING),
+                **rows("ls list ps logs inspect top port diff stats", _reading()),
             },
         ),
         "compose": _COMPOSE,
@@ -97,9 +75,9 @@ _DOCKER: Final = Program(
         "save": Program(options="-o=writes --output=writes"),
         "export": Program(options="-o=writes --output=writes"),
         "load": Program(options="-i=reads --input=reads"),
-        "image": Program(permutes=False, commands=dict.fromkeys(("ls", "list", "inspect", "history"), _reading())),
-        "network": Program(permutes=False, commands=dict.fromkeys(("ls", "list", "inspect"), _reading())),
-        "volume": Program(permutes=False, commands=dict.fromkeys(("ls", "list", "inspect"), _reading())),
+        "image": Program(permutes=False, commands=rows("ls list inspect history", _reading())),
+        "network": Program(permutes=False, commands=rows("ls list inspect", _reading())),
+        "volume": Program(permutes=False, commands=rows("ls list inspect", _reading())),
         "unshare": Program(permutes=False, strict=True, options="--rootless-netns", tail="command"),
     },
 )
@@ -129,27 +107,16 @@ _KUBECTL: Final = Program(
             options=_KUBECTL_GLOBAL
             + "--image= -it -i -t --stdin? --tty? --target= -c= --container= --copy-to= --share-processes? --profile= --env= -q --attach? --same-node? --replace? --set-image= --image-pull-policy= --arguments-only?",
         ),
-        **dict.fromkeys(
-            (
-                "get",
-                "describe",
-                "logs",
-                "top",
-                "explain",
-                "api-resources",
-                "api-versions",
-                "version",
-                "cluster-info",
-                "events",
-            ),
+        **rows(
+            """get describe logs top explain api-resources api-versions version cluster-info events""",
             _reading(),
         ),
         "config": Program(),
         "cp": Program(
             hosts=True, operands="reads writes", options=_KUBECTL_GLOBAL + "-c= --container= --no-preserve? --retries="
         ),
-        **dict.fromkeys(
-            ("apply", "create", "delete", "replace", "patch"),
+        **rows(
+            "apply create delete replace patch",
             Program(
                 options=_KUBECTL_GLOBAL
                 + "-f=reads --filename=reads -k=reads --kustomize=reads -o= -l= -p= --type= --patch-file=reads --from-file=reads --from-env-file=reads --image="
@@ -167,9 +134,9 @@ _wrapper: Final = partial(Program, strict=True, permutes=False, tail="command")
 _SU: Final = "-l --login -m -p --preserve-environment -P --pty -f --fast -w= --whitelist-environment= -G= --supp-group= -g= --group= -h --help -V --version -T --no-pty"
 
 CONTAINERS: Final[Mapping[str, Program]] = {
-    **dict.fromkeys(("docker", "podman", "nerdctl"), _DOCKER),
-    **dict.fromkeys(("docker-compose", "podman-compose"), _COMPOSE),
-    **dict.fromkeys(("kubectl", "oc", "k3s-kubectl"), _KUBECTL),
+    **rows("docker podman nerdctl", _DOCKER),
+    **rows("docker-compose podman-compose", _COMPOSE),
+    **rows("kubectl oc k3s-kubectl", _KUBECTL),
     "helm": Program(
         options="--post-renderer=program --kubeconfig=code -f=reads --values=reads --set= --set-string= --set-file= -n= --namespace= --version= --repo= --kube-context= --timeout=",
         permutes=True,
@@ -181,8 +148,8 @@ CONTAINERS: Final[Mapping[str, Program]] = {
             "ssh": Program(permutes=False, tail="shell", remote=True),
         },
     ),
-    **dict.fromkeys(
-        ("lxc", "incus"),
+    **rows(
+        "lxc incus",
         Program(
             permutes=False,
             commands={"exec": _exec(options="-t -T -n --cwd= --env= --user= --group= --mode=", operands="plain")},
@@ -196,7 +163,7 @@ CONTAINERS: Final[Mapping[str, Program]] = {
     ),
     "machinectl": Program(opaque="may start a shell elsewhere"),
     "chroot": _wrapper(displaced=True, options="--groups= --userspec= --skip-chdir --help --version", operands="plain"),
-    **dict.fromkeys(("proot", "schroot", "fakechroot"), Program(opaque="its options are not known here")),
+    **rows("proot schroot fakechroot", Program(opaque="its options are not known here")),
     "nsenter": _wrapper(
         displaced=True,
         options="-a --all -t= --target= -m? --mount? -u? --uts? -i? --ipc? -n? --net? -N= --net-socket= -p? --pid? -C? --cgroup? -U? --user? -T? --time? -S= --setuid= -G= --setgid= --preserve-credentials --keep-caps -r? --root? -w? --wd? -W= --wdns= -e --env -F --no-fork -Z --follow-context -c --join-cgroup -h -V",
@@ -204,7 +171,7 @@ CONTAINERS: Final[Mapping[str, Program]] = {
     "unshare": _wrapper(
         options="-m? --mount? -u? --uts? -i? --ipc? -n? --net? -p? --pid? -U? --user? -C? --cgroup? -T? --time? --mount-proc? --map-user= --map-group= -r --map-root-user -c --map-current-user --map-auto --map-users= --map-groups= --propagation= --setgroups= -R=code --root=code -w=folder --wd=folder -S= --setuid= -G= --setgid= --keep-caps --monotonic= --boottime= -f --fork --kill-child? --load-interp=code -l=code --forward-signals -h -V"
     ),
-    **dict.fromkeys(("bwrap",), Program(manner="bwrap", displaced=True)),
+    **rows("bwrap", Program(manner="bwrap", displaced=True)),
     "firejail": _wrapper(
         options="--private? --net= --noprofile --quiet --profile=code --seccomp? --caps? --read-only= --blacklist= --whitelist= --noroot --nogroups --name= --env=sets --x11? --debug --allusers --tmpfs= --private-tmp --private-dev --overlay? --appimage --ip= --dns= --timeout= --rlimit-as= --shell=code --output=writes --output-stderr=writes"
     ),
@@ -218,14 +185,14 @@ CONTAINERS: Final[Mapping[str, Program]] = {
         strict=True,
         options=_SU + " -c=shell --command=shell --session-command=shell -s=program --shell=program -u= --user=",
     ),
-    **dict.fromkeys(("sg",), Program(strict=True, permutes=False, options="-l", operands="plain", tail="text")),
+    **rows("sg", Program(strict=True, permutes=False, options="-l", operands="plain", tail="text")),
     "newgrp": Program(manner="shell_from_stdin", options="-l"),
-    **dict.fromkeys(("login",), Program(opaque="starts a shell")),
+    **rows("login", Program(opaque="starts a shell")),
     "pkexec": _wrapper(options="--user= --disable-internal-agent --keep-cwd --version --help"),
     "run0": _wrapper(
         options="-u= --user= -g= --group= --unit= --property= --slice= -D= --chdir= --setenv=sets --background= --nice= --pipe --pty"
     ),
-    **dict.fromkeys(("gosu", "su-exec", "setuidgid"), _wrapper(options="", operands="plain")),
+    **rows("gosu su-exec setuidgid", _wrapper(options="", operands="plain")),
     "setpriv": _wrapper(
         options="--reuid= --regid= --clear-groups --keep-groups --init-groups --groups= --inh-caps= --ambient-caps= --bounding-set= --no-new-privs --nnp --securebits= --reset-env --pdeathsig= --selinux-label= --apparmor-profile= --ruid= --euid= --rgid= --egid= --ptracer= --landlock-access= --landlock-rule= --seccomp-filter= -d"
     ),
@@ -238,120 +205,46 @@ CONTAINERS: Final[Mapping[str, Program]] = {
     "systemd-cat": _wrapper(
         options="-t= --identifier= -p= --priority= --stderr-priority= --level-prefix= --namespace="
     ),
-    **dict.fromkeys(
-        (
-            "systemctl",
-            "journalctl",
-            "service",
-            "launchctl",
-            "sysctl",
-            "loginctl",
-            "timedatectl",
-            "hostnamectl",
-            "localectl",
-        ),
+    **rows(
+        """systemctl journalctl service launchctl sysctl loginctl timedatectl hostnamectl localectl""",
         _PLAIN,
     ),
-    **dict.fromkeys(
-        ("apt", "apt-get", "apt-cache", "aptitude"),
+    **rows(
+        "apt apt-get apt-cache aptitude",
         Program(
             options="-o=code --option=code -c=code --config-file=code -t= --target-release= -y -q -s -d -f -m -u -V -a= --yes --quiet --no-install-recommends --assume-yes --assume-no --install-suggests --fix-broken --allow-unauthenticated --allow-downgrades --reinstall --purge --download-only --simulate --dry-run --no-upgrade --only-upgrade --installed --upgradable --all-versions",
             permutes=True,
         ),
     ),
-    **dict.fromkeys(
-        ("dpkg", "dpkg-deb", "dpkg-query"),
+    **rows(
+        "dpkg dpkg-deb dpkg-query",
         Program(
             options="--pre-invoke=shell --post-invoke=shell --root=code --admindir=code --instdir=code --status-logger=shell -i -l -L -s -S -r -P --force-all -R --install --remove --purge --configure -a -x -X -e -I -c -b"
         ),
     ),
-    **dict.fromkeys(
-        ("rpm", "rpmbuild", "rpm2cpio"),
+    **rows(
+        "rpm rpmbuild rpm2cpio",
         Program(
             options="-E=code --eval=code --pipe=shell --define=code -D=code --macros=code --rcfile=code --load=code --dbpath= --root=code"
         ),
     ),
-    **dict.fromkeys(
-        (
-            "yum",
-            "dnf",
-            "microdnf",
-            "zypper",
-            "pacman",
-            "apk",
-            "brew",
-            "port",
-            "snap",
-            "flatpak",
-            "emerge",
-            "xbps-install",
-            "choco",
-            "winget",
-            "scoop",
-        ),
+    **rows(
+        """yum dnf microdnf zypper pacman apk brew port snap flatpak emerge xbps-install choco winget scoop""",
         Program(options="-c=code --config=code --hookdir=code"),
     ),
-    **dict.fromkeys(
-        ("nix", "nix-shell", "nix-build", "nix-env", "nix-instantiate", "nix-store"),
+    **rows(
+        "nix nix-shell nix-build nix-env nix-instantiate nix-store",
         Program(
             manner="nix",
             options="--run=shell --command=shell -c=code --expr=code -E=code -p= --packages= -A= --attr= --pure -i=program -f=runs --file=runs --argstr= --arg= -I= --option= --extra-experimental-features= --impure -j= -K -k -v",
         ),
     ),
     "guix": Program(opaque="its options are not known here"),
-    **dict.fromkeys(
-        [
-            "aws",
-            "az",
-            "gcloud",
-            "gh",
-            "glab",
-            "doctl",
-            "heroku",
-            "flyctl",
-            "fly",
-            "vercel",
-            "netlify",
-            "firebase",
-            "supabase",
-            "wrangler",
-            "railway",
-            "sfdx",
-            "sf",
-            "pulumi",
-            "cdk",
-            "sam",
-            "sls",
-            "serverless",
-            "sst",
-            "eksctl",
-            "kind",
-            "k3d",
-            "skaffold",
-            "kustomize",
-            "argocd",
-            "flux",
-            "istioctl",
-            "vault",
-            "consul",
-            "nomad",
-            "packer",
-            "waypoint",
-            "crictl",
-            "ctr",
-            "buildah",
-            "skopeo",
-            "hugo",
-            "jekyll",
-            "mc",
-            "s3cmd",
-            "cf",
-            "stern",
-            "k9s",
-            "kubectx",
-            "kubens",
-            "doctor",
-        ],
+    **rows(
+        """aws az gcloud gh glab doctl heroku flyctl fly vercel netlify firebase supabase wrangler railway sfdx sf
+pulumi cdk sam sls serverless sst eksctl kind k3d skaffold kustomize argocd flux istioctl vault consul
+nomad packer waypoint crictl ctr buildah skopeo hugo jekyll mc s3cmd ufw ip wp ansible-lint cf stern k9s
+kubectx kubens doctor""",
         _PLAIN,
     ),
     "gh": Program(

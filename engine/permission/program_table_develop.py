@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.program_record import Program
+from engine.permission.program_record import Program, rows
 
 _PLAIN: Final = Program()
 _reading: Final = partial(Program, reading="free")
@@ -18,8 +18,8 @@ _NPM: Final = Program(
     permutes=False,
     options="--prefix=folder -C=folder -w= --workspace= --loglevel= --registry= --script-shell=code --node-options=code --shell=code --userconfig=code --globalconfig=code -g -s -d -q --silent --global --workspaces -y --yes --no-audit",
     commands={
-        **dict.fromkeys(
-            ("exec", "x"),
+        **rows(
+            "exec x",
             Program(
                 options="-c=shell --call=shell -p= --package= -y --yes --no -w= --workspace= --workspaces --prefix=folder",
                 permutes=False,
@@ -27,70 +27,11 @@ _NPM: Final = Program(
             ),
         ),
         **dict.fromkeys(_NPM_READING.split(), _reading()),
-        **dict.fromkeys(
-            [
-                "install",
-                "i",
-                "ci",
-                "add",
-                "update",
-                "up",
-                "upgrade",
-                "uninstall",
-                "remove",
-                "rm",
-                "un",
-                "link",
-                "unlink",
-                "publish",
-                "pack",
-                "run",
-                "run-script",
-                "test",
-                "t",
-                "tst",
-                "start",
-                "stop",
-                "restart",
-                "init",
-                "create",
-                "version",
-                "audit",
-                "fund",
-                "dedupe",
-                "prune",
-                "rebuild",
-                "cache",
-                "config",
-                "set",
-                "get",
-                "login",
-                "logout",
-                "dist-tag",
-                "token",
-                "access",
-                "deprecate",
-                "owner",
-                "team",
-                "doctor",
-                "help",
-                "shrinkwrap",
-                "star",
-                "completion",
-                "docs",
-                "repo",
-                "bugs",
-                "home",
-                "ci",
-                "it",
-                "cit",
-                "install-test",
-                "install-ci-test",
-                "query",
-                "sbom",
-                "pkg",
-                "diff",
-            ],
+        **rows(
+            """install i ci add update up upgrade uninstall remove rm un link unlink publish pack run run-script test t
+tst start stop restart init create version audit fund dedupe prune rebuild cache config set get login
+logout dist-tag token access deprecate owner team doctor help shrinkwrap star completion docs repo bugs
+home ci it cit install-test install-ci-test query sbom pkg diff""",
             Program(
                 options="--script-shell=code --node-options=code --prefix= -w= --workspace= --registry= --tag= --otp= --loglevel= --omit= --include= --userconfig=code --globalconfig=code --shell=code -DEgOPSsyfdq --save-dev --silent --if-present --force --legacy-peer-deps --global --production --save --save-exact --no-save --ignore-scripts --dry-run --json --depth= --no-audit --no-fund --prefer-offline --workspaces"
             ),
@@ -108,7 +49,7 @@ _YARN: Final = Program(
     permutes=False,
     options="--cwd=folder -s --silent --verbose --script-shell=code --use-yarnrc=code",
     commands={
-        **dict.fromkeys(("list", "info", "why", "outdated", "versions"), _reading()),
+        **rows("list info why outdated versions", _reading()),
         "exec": _exec(options="-s -q --silent"),
         "dlx": Program(permutes=False, options="-p= --package= -q --quiet", manner="npx"),
         "run": Program(permutes=False, options="--script-shell=code"),
@@ -121,7 +62,7 @@ _PNPM: Final = Program(
     permutes=False,
     options="-C=folder --dir=folder -F= --filter= --script-shell=code -r --recursive -w --workspace-root -s --silent --shell-emulator --node-options=code --parallel --stream --reporter= --loglevel=",
     commands={
-        **dict.fromkeys(("list", "ls", "ll", "why", "outdated"), _reading()),
+        **rows("list ls ll why outdated", _reading()),
         "exec": _exec(
             options="-r --recursive --parallel -c --shell-mode --no-reporter-hide-prefix --resume-from= --filter= -F="
         ),
@@ -135,36 +76,14 @@ _BUN: Final = Program(
     permutes=False,
     options="-e=code --eval=code -p=code --print=code -r=runs --preload=runs --cwd=folder --config=code -c=code --shell= --watch --hot -b --bun --silent --version!reading -v!reading --filter= --env-file=reads --inspect?",
     commands={
-        **dict.fromkeys(("x",), _NPX),
+        **rows("x", _NPX),
         "run": Program(
             permutes=False,
             options="--bun -b --silent --shell= --filter= --cwd=folder --watch --hot -e=code --eval=code --preload=runs -r=runs",
         ),
-        **dict.fromkeys(
-            [
-                "install",
-                "i",
-                "add",
-                "a",
-                "remove",
-                "rm",
-                "update",
-                "test",
-                "build",
-                "pm",
-                "init",
-                "create",
-                "link",
-                "unlink",
-                "upgrade",
-                "publish",
-                "outdated",
-                "audit",
-                "repl",
-                "patch",
-                "info",
-                "why",
-            ],
+        **rows(
+            """install i add a remove rm update test build pm init create link unlink upgrade publish outdated audit
+repl patch info why""",
             _PLAIN,
         ),
         "exec": Program(permutes=False, operands="shell"),
@@ -174,9 +93,9 @@ _PIP: Final = Program(
     permutes=False,
     options="--python=program --isolated -q -v --quiet --verbose --no-input --proxy= --cert=reads --log=writes --cache-dir= --disable-pip-version-check --no-color -V --version",
     commands={
-        **dict.fromkeys(("list", "show", "freeze", "check", "index", "debug", "inspect", "help"), _reading()),
-        **dict.fromkeys(
-            ("install", "uninstall", "download", "wheel", "config", "cache", "search", "completion", "hash", "lock"),
+        **rows("list show freeze check index debug inspect help", _reading()),
+        **rows(
+            "install uninstall download wheel config cache search completion hash lock",
             Program(
                 options="-r=reads --requirement=reads -c=reads --constraint=reads -t=writes --target=writes -d=writes --dest=writes -w=writes --wheel-dir=writes -e= --editable= -i= --index-url= --extra-index-url= -f= --find-links= --prefix=writes --root=writes --src=writes --python=program -U -q -v -I -y"
             ),
@@ -199,30 +118,12 @@ _UV: Final = Program(
             commands={
                 "run": Program(strict=True, permutes=False, manner="npx", options=_RUN + " --from="),
                 "list": _reading(),
-                **dict.fromkeys(("install", "uninstall", "upgrade", "update-shell", "dir"), _PLAIN),
+                **rows("install uninstall upgrade update-shell dir", _PLAIN),
             },
         ),
         "pip": _PIP,
-        **dict.fromkeys(
-            [
-                "add",
-                "remove",
-                "sync",
-                "lock",
-                "export",
-                "tree",
-                "init",
-                "version",
-                "venv",
-                "python",
-                "cache",
-                "self",
-                "build",
-                "publish",
-                "help",
-                "auth",
-                "format",
-            ],
+        **rows(
+            """add remove sync lock export tree init version venv python cache self build publish help auth format""",
             _PLAIN,
         ),
     },
@@ -232,27 +133,9 @@ _POETRY: Final = Program(
     options="-C=folder --directory=folder -P= --project= -q -v -vv -vvv --no-interaction -n --no-plugins --no-cache --ansi --no-ansi --version -V",
     commands={
         "run": _exec(options=""),
-        **dict.fromkeys(("show", "check", "about", "list", "search"), _reading()),
-        **dict.fromkeys(
-            [
-                "install",
-                "add",
-                "remove",
-                "update",
-                "build",
-                "publish",
-                "init",
-                "new",
-                "lock",
-                "config",
-                "env",
-                "export",
-                "shell",
-                "version",
-                "cache",
-                "self",
-                "source",
-            ],
+        **rows("show check about list search", _reading()),
+        **rows(
+            """install add remove update build publish init new lock config env export shell version cache self source""",
             _PLAIN,
         ),
     },
@@ -265,90 +148,16 @@ _CARGO: Final = Program(
     permutes=False,
     options="--config=code -Z= -C=folder --color= -v -q -vv --frozen --locked --offline --list -V --version",
     commands={
-        **dict.fromkeys(
-            (
-                "tree",
-                "metadata",
-                "search",
-                "pkgid",
-                "version",
-                "locate-project",
-                "verify-project",
-                "info",
-                "read-manifest",
-                "help",
-            ),
+        **rows(
+            """tree metadata search pkgid version locate-project verify-project info read-manifest help""",
             Program(options="--config=code", reading="free"),
         ),
-        **dict.fromkeys(
-            [
-                "build",
-                "b",
-                "check",
-                "c",
-                "test",
-                "t",
-                "run",
-                "r",
-                "bench",
-                "doc",
-                "d",
-                "clean",
-                "new",
-                "init",
-                "add",
-                "remove",
-                "rm",
-                "update",
-                "install",
-                "uninstall",
-                "publish",
-                "fmt",
-                "clippy",
-                "fix",
-                "package",
-                "vendor",
-                "fetch",
-                "owner",
-                "yank",
-                "login",
-                "logout",
-                "generate-lockfile",
-                "report",
-                "rustc",
-                "rustdoc",
-                "nextest",
-                "watch",
-                "expand",
-                "audit",
-                "deny",
-                "outdated",
-                "edit",
-                "bloat",
-                "llvm-cov",
-                "tarpaulin",
-                "make",
-                "xtask",
-                "insta",
-                "machete",
-                "udeps",
-                "hack",
-                "sqlx",
-                "leptos",
-                "tauri",
-                "wasm",
-                "criterion",
-                "flamegraph",
-                "release",
-                "semver-checks",
-                "set-version",
-                "upgrade",
-                "readme",
-                "zigbuild",
-                "cross",
-                "lambda",
-                "binstall",
-            ],
+        **rows(
+            """build b check c test t run r bench doc d clean new init add remove rm update install uninstall publish
+fmt clippy fix package vendor fetch owner yank login logout generate-lockfile report rustc rustdoc
+nextest watch expand audit deny outdated edit bloat llvm-cov tarpaulin make xtask insta machete udeps
+hack sqlx leptos tauri wasm criterion flamegraph release semver-checks set-version upgrade readme
+zigbuild cross lambda binstall""",
             Program(
                 options="--config=code --manifest-path=reads -p= --package= --target-dir= --features= -F= --target= --bin= --example= --test= --bench= --profile= -j= --jobs= --message-format= --color= -Z= --git= --branch= --tag= --rev= --path= --version= --root= --registry= --index= -x=code --exec=code -s=code --shell=code",
                 permutes=True,
@@ -361,8 +170,8 @@ _GO: Final = Program(
     dashes="single",
     options="-C=folder",
     commands={
-        **dict.fromkeys(
-            ("build", "test", "install", "get", "clean", "bug"),
+        **rows(
+            "build test install get clean bug",
             Program(
                 dashes="single",
                 options="-toolexec=code -exec=command -o=writes -overlay=code -modfile=reads -tags= -run= -bench= -count= -timeout= -ldflags= -gcflags= -asmflags= -gccgoflags=code -coverprofile=writes -cpuprofile=writes -memprofile=writes -p= -parallel= -mod= -covermode= -coverpkg= -pkgdir= -compiler= -cpu= -v -race -short -cover -json -x -n -a -u -t -d -i -c -work -trimpath -failfast -C=folder -vettool=program -benchmem -buildvcs= -vet=",
@@ -374,8 +183,8 @@ _GO: Final = Program(
             options="-exec=command -toolexec=code -overlay=code -tags= -ldflags= -gcflags= -mod= -modfile=reads -race -v -x -n -a -work -trimpath -C=folder -p=",
         ),
         "vet": Program(dashes="single", options="-vettool=program -toolexec=code -tags= -json -v -x -n -mod= -c="),
-        **dict.fromkeys(
-            ("version", "env", "doc"),
+        **rows(
+            "version env doc",
             Program(reading="known", dashes="single", options="-m -json -v -all -src -short -w!changes -u!changes"),
         ),
         "list": Program(
@@ -412,27 +221,10 @@ _TERRAFORM: Final = Program(
     dashes="single",
     options="-chdir=folder -version -help",
     commands={
-        **dict.fromkeys(("show", "version", "output", "validate", "providers", "graph", "metadata"), _PLAIN),
-        **dict.fromkeys(
-            [
-                "init",
-                "plan",
-                "apply",
-                "destroy",
-                "fmt",
-                "import",
-                "refresh",
-                "state",
-                "workspace",
-                "taint",
-                "untaint",
-                "console",
-                "force-unlock",
-                "get",
-                "login",
-                "logout",
-                "test",
-            ],
+        **rows("show version output validate providers graph metadata", _PLAIN),
+        **rows(
+            """init plan apply destroy fmt import refresh state workspace taint untaint console force-unlock get login
+logout test""",
             _PLAIN,
         ),
     },
@@ -450,9 +242,7 @@ DEVELOP: Final[Mapping[str, Program]] = {
     "corepack": Program(
         permutes=False,
         commands={
-            **dict.fromkeys(
-                ("enable", "disable", "prepare", "use", "install", "up", "pack", "hydrate", "cache"), _PLAIN
-            ),
+            **rows("enable disable prepare use install up pack hydrate cache", _PLAIN),
             "npm": _NPM,
             "yarn": _YARN,
             "pnpm": _PNPM,
@@ -529,26 +319,9 @@ DEVELOP: Final[Mapping[str, Program]] = {
         permutes=False,
         commands={
             "exec": _exec(options="--keep-file-descriptors --gemfile=reads"),
-            **dict.fromkeys(("list", "show", "info", "outdated", "check", "platform"), _reading()),
-            **dict.fromkeys(
-                [
-                    "install",
-                    "update",
-                    "add",
-                    "remove",
-                    "init",
-                    "lock",
-                    "cache",
-                    "clean",
-                    "config",
-                    "doctor",
-                    "gem",
-                    "open",
-                    "binstubs",
-                    "package",
-                    "viz",
-                    "pristine",
-                ],
+            **rows("list show info outdated check platform", _reading()),
+            **rows(
+                """install update add remove init lock cache clean config doctor gem open binstubs package viz pristine""",
                 _PLAIN,
             ),
         },
@@ -560,7 +333,7 @@ DEVELOP: Final[Mapping[str, Program]] = {
     ),
     "rails": Program(
         permutes=False,
-        commands={**dict.fromkeys(("runner", "r"), Program(permutes=False, opaque="runs inline code, or a file"))},
+        commands={**rows("runner r", Program(permutes=False, opaque="runs inline code, or a file"))},
     ),
     "mix": Program(
         permutes=False,
@@ -574,7 +347,7 @@ DEVELOP: Final[Mapping[str, Program]] = {
         options="-d=folder --working-dir=folder -n -q -v",
         commands={
             "exec": _exec(options="-l --list"),
-            **dict.fromkeys(("show", "info", "outdated", "why", "validate", "licenses"), _reading()),
+            **rows("show info outdated why validate licenses", _reading()),
         },
     ),
     "cargo": _CARGO,
@@ -582,8 +355,8 @@ DEVELOP: Final[Mapping[str, Program]] = {
     "rustup": Program(
         permutes=False, commands={"run": _exec(options="--install", operands="plain"), "show": _reading()}
     ),
-    **dict.fromkeys(
-        ("rustc", "rustdoc", "clippy-driver"),
+    **rows(
+        "rustc rustdoc clippy-driver",
         Program(
             options="-C=code --codegen=code --test-runtool=code -o=writes --out-dir=writes -Z=code --emit= --edition= --crate-type= --crate-name= -L= -l= --cfg= --extern= --target= --test -O -g -V --version -v --print= --explain= -A= -W= -D= -F=",
             operands="reads*",
@@ -593,14 +366,12 @@ DEVELOP: Final[Mapping[str, Program]] = {
     "gofmt": Program(
         options="-w!changes -d -l -s -e -r= -cpuprofile=writes", dashes="single", operands="reads*", reading="free"
     ),
-    **dict.fromkeys(
-        ["gcc", "g++", "cc", "c++", "clang", "clang++", "cpp", "tcc", "c99", "c89", "gfortran", "nvcc"], _CC
-    ),
-    **dict.fromkeys(
-        ("ld", "ld.lld", "ld.gold", "lld"),
+    **rows("gcc g++ cc c++ clang clang++ cpp tcc c99 c89 gfortran nvcc", _CC),
+    **rows(
+        "ld ld.lld ld.gold lld",
         Program(dashes="single", options="-plugin=code -dynamic-linker= -o=writes -T=reads -rpath="),
     ),
-    **dict.fromkeys(("make", "gmake", "remake", "bmake"), _MAKE),
+    **rows("make gmake remake bmake", _MAKE),
     "ninja": Program(
         options="-C=folder -f=runs -j= -k= -l= -n -v -d= -t= -w= --version --verbose --quiet", runs="build.ninja"
     ),
@@ -619,27 +390,14 @@ DEVELOP: Final[Mapping[str, Program]] = {
         options="--bazelrc=code --output_base= --host_jvm_args=code --server_javabase=code",
         commands={
             "run": Program(options="--run_under=code --config=", permutes=False),
-            **dict.fromkeys(
-                ("build", "test", "coverage"),
+            **rows(
+                "build test coverage",
                 Program(
                     options="--run_under=code --script_path=writes --action_env= --workspace_status_command=code --config= -c= --jobs= --crosstool_top=code --shell_executable=code --override_repository=code --credential_helper=code --tls_client_key= --extra_toolchains=code"
                 ),
             ),
-            **dict.fromkeys(
-                (
-                    "query",
-                    "cquery",
-                    "aquery",
-                    "info",
-                    "version",
-                    "clean",
-                    "fetch",
-                    "sync",
-                    "mod",
-                    "help",
-                    "shutdown",
-                    "dump",
-                ),
+            **rows(
+                "query cquery aquery info version clean fetch sync mod help shutdown dump",
                 Program(options="--workspace_status_command=code"),
             ),
         },
@@ -651,15 +409,15 @@ DEVELOP: Final[Mapping[str, Program]] = {
         runs="justfile Justfile .justfile",
     ),
     "task": Program(options="-t=runs --taskfile=runs -d=folder --dir=folder", runs="Taskfile.yml Taskfile.yaml"),
-    **dict.fromkeys(
-        ("gradle", "gradlew"),
+    **rows(
+        "gradle gradlew",
         Program(
             options="-I=code --init-script=code -b=runs --build-file=runs -c=runs -g= -p=folder --project-dir=folder -D= -P= -x= --exclude-task= --console= --tests= --max-workers= --include-build=code --no-daemon --info --debug --stacktrace -q -t -i -s -m --offline --parallel --continue",
             runs="build.gradle build.gradle.kts settings.gradle",
         ),
     ),
-    **dict.fromkeys(
-        ("mvn", "mvnw", "mvnd"),
+    **rows(
+        "mvn mvnw mvnd",
         Program(
             options="-f=runs --file=runs -s=code --settings=code -gs=code -t=code -D= -P= -pl= -rf= -T= -q -U -B -o -X -e -am -amd -N -DskipTests",
             dashes="single",
@@ -671,9 +429,9 @@ DEVELOP: Final[Mapping[str, Program]] = {
         dashes="single",
         runs="build.xml",
     ),
-    **dict.fromkeys(("sbt", "lein", "mill"), _PLAIN),
-    **dict.fromkeys(
-        ("java",),
+    **rows("sbt lein mill", _PLAIN),
+    **rows(
+        "java",
         Program(
             dashes="single",
             permutes=False,
@@ -681,8 +439,8 @@ DEVELOP: Final[Mapping[str, Program]] = {
             manner="java",
         ),
     ),
-    **dict.fromkeys(
-        ("javac", "kotlinc", "scalac", "javadoc", "jar"),
+    **rows(
+        "javac kotlinc scalac javadoc jar",
         Program(
             dashes="single",
             options="-J= -d=writes -cp= -classpath= -sourcepath= -processorpath=code --processor-path=code -processor=code -s=writes -source= -target= --release= -Xplugin=code",
@@ -693,46 +451,22 @@ DEVELOP: Final[Mapping[str, Program]] = {
         permutes=False,
         commands={
             "exec": _exec(options=""),
-            **dict.fromkeys(
-                [
-                    "build",
-                    "run",
-                    "test",
-                    "restore",
-                    "publish",
-                    "pack",
-                    "clean",
-                    "new",
-                    "add",
-                    "remove",
-                    "list",
-                    "sln",
-                    "tool",
-                    "nuget",
-                    "format",
-                    "ef",
-                    "watch",
-                    "msbuild",
-                    "workload",
-                    "help",
-                    "store",
-                    "vstest",
-                ],
+            **rows(
+                """build run test restore publish pack clean new add remove list sln tool nuget format ef watch msbuild
+workload help store vstest""",
                 _PLAIN,
             ),
         },
     ),
-    "swift": Program(
-        permutes=False, options="-e=code", commands=dict.fromkeys(("build", "test", "run", "package"), _PLAIN)
-    ),
-    **dict.fromkeys(
-        ("tsc", "vue-tsc", "tsgo"),
+    "swift": Program(permutes=False, options="-e=code", commands=rows("build test run package", _PLAIN)),
+    **rows(
+        "tsc vue-tsc tsgo",
         Program(
             options="-p=reads --project=reads --outDir=writes --outFile=writes -t= --target= -m= --module= --noEmit -b --build -w --watch --init"
         ),
     ),
-    **dict.fromkeys(
-        ("ts-node", "tsx", "ts-node-esm", "esno", "swc-node", "babel-node", "jiti", "sucrase-node", "coffee"),
+    **rows(
+        "ts-node tsx ts-node-esm esno swc-node babel-node jiti sucrase-node coffee",
         Program(
             manner="interpreter",
             permutes=False,
@@ -745,28 +479,9 @@ DEVELOP: Final[Mapping[str, Program]] = {
     "mocha": Program(
         options="-r=runs --require=runs --import=runs --file=runs --config= -R= --reporter= --ui= -u= -g= --grep= -t= --timeout= --opts=code --node-option=code --loader=code --watch -w"
     ),
-    **dict.fromkeys(
-        [
-            "vitest",
-            "eslint",
-            "prettier",
-            "stylelint",
-            "biome",
-            "oxlint",
-            "webpack",
-            "rollup",
-            "vite",
-            "esbuild",
-            "next",
-            "nuxt",
-            "astro",
-            "turbo",
-            "nx",
-            "lerna",
-            "ng",
-            "playwright",
-            "cypress",
-        ],
+    **rows(
+        """vitest eslint prettier stylelint biome oxlint webpack rollup vite esbuild next nuxt astro turbo nx lerna
+ng playwright cypress""",
         Program(options="-o= --output-file=writes --outfile=writes"),
     ),
     "nyc": _exec(
@@ -787,8 +502,8 @@ DEVELOP: Final[Mapping[str, Program]] = {
         operands="shell*",
         strict=True,
     ),
-    **dict.fromkeys(("npm-run-all", "run-s", "run-p", "wireit"), _PLAIN),
-    **dict.fromkeys(("cross-env",), Program(manner="env", permutes=False, strict=True, options="")),
+    **rows("npm-run-all run-s run-p wireit", _PLAIN),
+    **rows("cross-env", Program(manner="env", permutes=False, strict=True, options="")),
     "cross-env-shell": Program(opaque="a shell reads its words"),
     "dotenv": Program(
         permutes=False,
@@ -799,9 +514,9 @@ DEVELOP: Final[Mapping[str, Program]] = {
     "pytest": Program(
         options="-c=reads --config-file=reads --rootdir= -p= -k= -m= -n= -o= -W= --tb= --maxfail= --junitxml=writes --junit-xml=writes --basetemp=writes --cov? --cov-report= --cov-config=reads --durations= --timeout= --ignore= --deselect= --pdbcls=code --confcutdir= --pyargs --log-file=writes --numprocesses= --dist= -r= --ds= -xvqslh --lf --ff --collect-only --co --no-header --no-cov --pdb --sw --verbose --quiet --strict-markers"
     ),
-    **dict.fromkeys(("py.test",), Program()),
-    **dict.fromkeys(
-        ("tox", "nox"),
+    **rows("py.test", Program()),
+    **rows(
+        "tox nox",
         Program(
             options="-c=runs -f=runs --noxfile=runs -x=code --override=code -e= -s= --workdir=writes -p= -r -q -v -l"
         ),
@@ -814,37 +529,23 @@ DEVELOP: Final[Mapping[str, Program]] = {
                 manner="interpreter",
                 options="-m=stops --module=stops -a --append --branch -p --parallel-mode --source= --include= --omit= --rcfile=code --data-file=writes --concurrency= --context= -L --timid --debug= --pylib",
             ),
-            **dict.fromkeys(
-                ("report", "html", "xml", "json", "lcov", "combine", "erase", "annotate", "debug"),
+            **rows(
+                "report html xml json lcov combine erase annotate debug",
                 Program(options="--rcfile=code -o=writes -d=writes"),
             ),
         },
     ),
-    **dict.fromkeys(
-        [
-            "mypy",
-            "pyright",
-            "ruff",
-            "black",
-            "isort",
-            "flake8",
-            "pylint",
-            "bandit",
-            "autopep8",
-            "yapf",
-            "pyflakes",
-            "vulture",
-            "codespell",
-            "pre-commit",
-        ],
+    **rows(
+        """mypy pyright ruff black isort flake8 pylint bandit autopep8 yapf pyflakes vulture codespell pre-commit""",
         Program(),
     ),
     "pylint": Program(options="--init-hook=code --load-plugins= --rcfile=code"),
     "mypy": Program(options="--python-executable=program --config-file=code"),
+    **rows("clang-format clang-tidy", Program()),
     "sphinx-build": Program(options="-D= -c=code"),
     "watchman": Program(),
-    **dict.fromkeys(
-        ("shellcheck", "shfmt", "hadolint", "yamllint", "markdownlint", "actionlint", "checkov", "trivy", "gitleaks"),
+    **rows(
+        """shellcheck shfmt hadolint yamllint markdownlint actionlint checkov trivy gitleaks""",
         Program(options="-w!changes"),
     ),
     "nginx": Program(options="-c=code -g=code -p=code"),
@@ -852,10 +553,10 @@ DEVELOP: Final[Mapping[str, Program]] = {
     "ansible": Program(opaque="its modules execute commands"),
     "ansible-playbook": Program(options="-i= -e= -l= -t= --ssh-common-args=code --ssh-extra-args=code -c="),
     "vagrant": Program(permutes=False, commands={"ssh": Program(options="-c=shell --command=shell", remote=True)}),
-    **dict.fromkeys(("terraform", "tofu"), _TERRAFORM),
+    **rows("terraform tofu", _TERRAFORM),
     "latex": _PLAIN,
-    **dict.fromkeys(
-        ("pdflatex", "xelatex", "lualatex", "latexmk", "tex", "pdftex", "luatex"),
+    **rows(
+        "pdflatex xelatex lualatex latexmk tex pdftex luatex",
         Program(
             dashes="single",
             options="-shell-escape!code --shell-escape!code -enable-write18!code -e=code -r=code -output-directory=writes -interaction= -jobname= -output-format=",
@@ -865,8 +566,8 @@ DEVELOP: Final[Mapping[str, Program]] = {
         options="-F=program --filter=program -L=code --lua-filter=code --pdf-engine=program -d=code --defaults=code -o=writes --output=writes -f= -t= --from= --to= --template=reads --extract-media=writes --metadata-file=reads -H=reads -B=reads -A=reads -c= --css= -V= -M= -s --toc --standalone",
         operands="reads*",
     ),
-    **dict.fromkeys(
-        ("ffmpeg", "ffprobe", "ffplay"),
+    **rows(
+        "ffmpeg ffprobe ffplay",
         Program(dashes="single", options="-i=reads -filter_complex_script=reads", operands=""),
     ),
 }

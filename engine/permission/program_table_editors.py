@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from engine.permission.program_record import Program
+from engine.permission.program_record import Program, rows
 
 _VI: Final = Program(
     manner="editor",
@@ -25,21 +25,21 @@ _SCHEDULED: Final = Program(
 )
 
 EDITORS: Final[Mapping[str, Program]] = {
-    **dict.fromkeys(("vi", "vim", "nvim", "view", "gvim", "rvim", "rview", "vimdiff", "nvi", "elvis", "vile"), _VI),
-    **dict.fromkeys(
-        ("ex", "ed", "red"),
+    **rows("vi vim nvim view gvim rvim rview vimdiff nvi elvis vile", _VI),
+    **rows(
+        "ex ed red",
         Program(
             manner="editor",
             operands="edits*",
             options="+=code -c=code --cmd=code -S=code -s -E -e -G -l -p= -r -v --quiet",
         ),
     ),
-    **dict.fromkeys(("emacs", "emacsclient"), _EMACS),
-    **dict.fromkeys(
-        ("nano", "pico"),
+    **rows("emacs emacsclient", _EMACS),
+    **rows(
+        "nano pico",
         Program(manner="editor", operands="edits*", options="-s=program --speller=program -f=code --rcfile=code +="),
     ),
-    **dict.fromkeys(("code", "subl", "micro", "hx", "helix", "kak", "joe", "jed", "mcedit"), Program(manner="editor")),
+    **rows("code subl micro hx helix kak joe jed mcedit", Program(manner="editor")),
     "man": Program(
         options="""-P=shell --pager=shell -H?shell --html?shell -C=code --config-file=code -M=code --manpath=code -l!code --local-file!code
             -X? -T? -Z -t -p= --preprocessor= -L= --locale= -m= --systems= -S= -s= --sections= -e= --extension= -r= --prompt= -E= --encoding= -R=
@@ -47,12 +47,12 @@ EDITORS: Final[Mapping[str, Program]] = {
         reading="free",
         strict=True,
     ),
-    **dict.fromkeys(
-        ("apropos", "whatis", "info", "tldr", "cheat"),
+    **rows(
+        "apropos whatis info tldr cheat",
         Program(reading="free", options="-C=code --config-file=code -o=writes --output=writes --init-file=code"),
     ),
-    **dict.fromkeys(
-        ("gdb", "gdbserver", "cgdb"),
+    **rows(
+        "gdb gdbserver cgdb",
         Program(
             options="-ex=code -eval-command=code -iex=code -init-eval-command=code -x=code -command=code -ix=code -init-command=code -cd=code -args -p= -batch -q -nx -nh -tui -d= -s= -c= -e= -python=code -P=code -data-directory=code",
             dashes="single",
@@ -63,13 +63,13 @@ EDITORS: Final[Mapping[str, Program]] = {
         options="-o=code --one-line=code -O=code -s=code --source=code -S=code -k=code -K=code -b --batch -f= --file= -n= -p=",
         manner="debugger",
     ),
-    **dict.fromkeys(("screen",), Program(opaque="starts shells")),
+    **rows("screen", Program(opaque="starts shells")),
     "tmux": Program(manner="tmux"),
-    **dict.fromkeys(("at", "batch"), _SCHEDULED),
-    **dict.fromkeys(("atq", "atrm"), Program()),
-    "crontab": Program(options="-l!reading -r!changes -e!changes -i -u= -s", manner="crontab"),
-    **dict.fromkeys(
-        ("expect", "tclsh", "wish", "itclsh"),
+    **rows("at batch", _SCHEDULED),
+    **rows("atq atrm", Program()),
+    "crontab": Program(reading="asked", options="-l!reading -r!changes -e!changes -i -u= -s", manner="crontab"),
+    **rows(
+        "expect tclsh wish itclsh",
         Program(manner="interpreter", permutes=False, options="-c=code -f=runs -b=runs -d -D= -i -n -N -v"),
     ),
     "bc": Program(reading="free", operands="reads*"),
@@ -77,13 +77,13 @@ EDITORS: Final[Mapping[str, Program]] = {
     "m4": Program(manner="interpreter", options="-D= -U= -I= -P -Q -s -E -d? -t= -o=writes -l= -F=writes -R=code"),
     "gnuplot": Program(manner="interpreter", permutes=False, options="-e=code -p --persist -c=runs -d -V"),
     "osascript": Program(manner="interpreter", permutes=False, options="-e=code -l= -i -s="),
-    **dict.fromkeys(("run-parts",), Program(opaque="runs every program of a folder")),
+    **rows("run-parts", Program(opaque="runs every program of a folder")),
     "dialog": Program(),
     "fzf": Program(
         options="--preview=shell --bind=code --listen? -q= --query= -f= --filter= --with-shell=code --become=code --history=edits --height= --prompt= -m -0 -1 +m +s -e -i -n= -d= --preview-window= --layout= --header= --ansi --multi --no-sort --tac --reverse --border? --with-nth= --delimiter= --nth="
     ),
-    **dict.fromkeys(("pdb", "ipdb", "pudb"), Program(options="-c=code", operands="runs", permutes=False)),
+    **rows("pdb ipdb pudb", Program(options="-c=code", operands="runs", permutes=False)),
     "tig": Program(),
     "lazygit": Program(),
-    **dict.fromkeys(("dmsetup", "modprobe", "insmod", "kexec", "ldconfig", "update-alternatives", "visudo"), Program()),
+    **rows("dmsetup modprobe insmod kexec ldconfig update-alternatives visudo", Program()),
 }

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.program_record import Program
+from engine.permission.program_names import words_of
+from engine.permission.program_record import Program, rows
 
 _reading: Final = partial(Program, reading="free", operands="reads*")
 _telling: Final = partial(Program, reading="free")
@@ -44,59 +45,13 @@ _READING: Final[Mapping[str, Program]] = {
     **{name: _telling() for name in _TELLING.split()},
     **{
         name: _reading()
-        for name in [
-            "cat",
-            "comm",
-            "hexdump",
-            "join",
-            "stat",
-            "readlink",
-            "realpath",
-            "nl",
-            "od",
-            "rev",
-            "tac",
-            "bat",
-            "batcat",
-            "zcat",
-            "zless",
-            "bzcat",
-            "xzcat",
-            "zgrep",
-            "lzcat",
-            "zstdcat",
-            "gzcat",
-            "pr",
-            "nm",
-            "objdump",
-            "readelf",
-            "size",
-            "ldd",
-            "otool",
-            "lsattr",
-            "getfacl",
-            "pathchk",
-            "sum",
-            "cloc",
-            "tokei",
-            "scc",
-            "wc",
-            "vdir",
-            "dir",
-            "exa",
-            "eza",
-            "lsd",
-            "ls",
-            "du",
-            "df",
-            "diff3",
-            "sdiff",
-            "cmp",
-            "base64",
-            "basenc",
-            "base32",
-            "strings",
-        ]
+        for name in words_of(
+            """
+    cat comm hexdump join stat readlink realpath nl od rev tac bat batcat zcat zless bzcat xzcat zgrep lzcat
+    zstdcat gzcat pr nm objdump readelf size ldd otool lsattr getfacl pathchk sum cloc tokei scc wc vdir dir exa
+    eza lsd ls du df diff3 sdiff cmp base64 basenc base32 strings
+"""
+        )
     },
     "basename": _telling(prints_names=True),
     "dirname": _telling(prints_names=True),
@@ -108,14 +63,14 @@ _READING: Final[Mapping[str, Program]] = {
     "which": _telling(prints_names=True),
     "realpath": _reading(prints_names=True),
     "cd": Program(),
-    **dict.fromkeys(
-        ("column", "fmt", "fold", "expand", "unexpand", "nl", "cut", "tsort", "paste", "tac", "rev"),
+    **rows(
+        "column fmt fold expand unexpand nl cut tsort paste tac rev",
         _reading(
             options="-d= -f= -c= -b= -s= -w= -t= -n= -v= -i= -l= --delimiter= --fields= --output-delimiter= --characters="
         ),
     ),
-    **dict.fromkeys(
-        ("base32", "base64", "basenc"),
+    **rows(
+        "base32 base64 basenc",
         _reading(options="-w= --wrap= -d -D -i=reads -o=writes --output=writes --input=reads"),
     ),
     "bat": _reading(
@@ -131,8 +86,8 @@ _READING: Final[Mapping[str, Program]] = {
         operands="plain",
     ),
     "df": _reading(options="-t= -x= -B= --type= --exclude-type= --block-size= --output?"),
-    **dict.fromkeys(
-        ("diff", "colordiff"),
+    **rows(
+        "diff colordiff",
         _reading(
             options="-l!changes --paginate!changes -I= -x= -X=reads -U= -C= -W= -F= -D= -S= --exclude= --exclude-from=reads --label= -L= --color? --unified? --context? --width= --horizon-lines= --to-file=reads --from-file=reads -rqNauwbBiyepcstTEdZnH"
         ),
@@ -143,7 +98,7 @@ _READING: Final[Mapping[str, Program]] = {
     "file": _reading(
         options="-C!changes --compile!changes -z!changes -Z!changes --uncompress!changes -m=reads --magic-file=reads -f=reads --files-from=reads -F= -e= -P="
     ),
-    **dict.fromkeys(("grep", "egrep", "fgrep", "ggrep", "rgrep"), _GREP),
+    **rows("grep egrep fgrep ggrep rgrep", _GREP),
     "zgrep": _GREP,
     "head": _reading(options="-n= -c= --lines= --bytes= -qvz0123456789"),
     "hostname": Program(
@@ -253,15 +208,15 @@ _WRITING: Final[Mapping[str, Program]] = {
         options="--reference=reads -cfvRHLP --recursive --silent --changes -rwxXst --verbose --preserve-root --no-preserve-root",
         operands="plain writes*",
     ),
-    **dict.fromkeys(
-        ("chown", "chgrp"),
+    **rows(
+        "chown chgrp",
         Program(
             options="--reference=reads --from= -cfvhRHLP --recursive --dereference --no-dereference --verbose",
             operands="plain writes*",
         ),
     ),
-    **dict.fromkeys(
-        ("chattr", "setfattr", "setfacl", "xattr", "chflags", "chcon", "restorecon"),
+    **rows(
+        "chattr setfattr setfacl xattr chflags chcon restorecon",
         Program(options="-m= -x= -M=reads -n= -v= -R -w -d -r", operands="writes*"),
     ),
     "split": Program(
@@ -286,25 +241,8 @@ _WRITING: Final[Mapping[str, Program]] = {
     "rename": Program(options="-e=code -E=code -n -v -f", operands="plain writes*"),
     "dos2unix": _writing(options="-n -o -k -q"),
     "unix2dos": _writing(options="-n -o -k -q"),
-    **dict.fromkeys(
-        (
-            "gzip",
-            "gunzip",
-            "bzip2",
-            "bunzip2",
-            "xz",
-            "unxz",
-            "zstd",
-            "unzstd",
-            "lzma",
-            "unlzma",
-            "lz4",
-            "compress",
-            "uncompress",
-            "pigz",
-            "pbzip2",
-            "brotli",
-        ),
+    **rows(
+        """gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lzma unlzma lz4 compress uncompress pigz pbzip2 brotli""",
         Program(
             options="-S= --suffix= -o=writes --output=writes -cdfkltvqrn0123456789zhLV -T= --threads= -D=reads --stdout --decompress --keep --force --best --fast --test --list",
             operands="edits*",
@@ -325,9 +263,10 @@ _WRITING: Final[Mapping[str, Program]] = {
         operands="plain*",
     ),
     "ar": Program(operands="plain writes reads*"),
-    **dict.fromkeys(("7z", "7za", "7zr"), Program(operands="plain writes reads*")),
+    **rows("7z 7za 7zr", Program(operands="plain writes reads*")),
     "unrar": Program(operands="plain reads plain*"),
     "rsync": Program(
+        hosts=True,
         options="""-e=command --rsh=command --rsync-path= -f= --filter= --exclude= --include= --exclude-from=reads
             --include-from=reads --files-from=reads -T=writes --temp-dir=writes --compare-dest= --copy-dest= --link-dest=
             --backup-dir=writes --suffix= --log-file=writes --log-file-format= --password-file=reads --partial-dir=writes

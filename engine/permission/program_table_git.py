@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.program_record import Program
+from engine.permission.program_record import Program, rows
 
 _reading: Final = partial(Program, reading="free")
 _PLAIN: Final = Program()
@@ -35,26 +35,26 @@ _REMOTE: Final = Program(
     options="-v|--verbose",
     commands={
         "add": Program(options="-t= -m= -f --tags --no-tags --mirror?"),
-        **dict.fromkeys(("rename", "remove", "rm", "set-head", "set-branches", "set-url", "prune", "update"), _PLAIN),
+        **rows("rename remove rm set-head set-branches set-url prune update", _PLAIN),
         "get-url": _reading(),
         "show": Program(),
     },
 )
 _STASH: Final = Program(
     commands={
-        **dict.fromkeys(("list", "show"), _SHOWING),
-        **dict.fromkeys(("pop", "apply", "drop", "clear", "create", "store", "branch"), _PLAIN),
-        **dict.fromkeys(("push", "save"), Program(options="-m= --message= --pathspec-from-file=reads")),
+        **rows("list show", _SHOWING),
+        **rows("pop apply drop clear create store branch", _PLAIN),
+        **rows("push save", Program(options="-m= --message= --pathspec-from-file=reads")),
     },
 )
 _SUBMODULE: Final = Program(
     options="-q --quiet --cached",
     commands={
         "foreach": Program(options="--recursive -q --quiet", strict=True, permutes=False, tail="shell"),
-        **dict.fromkeys(("status", "summary"), _reading()),
+        **rows("status summary", _reading()),
         "add": Program(options="-b= --branch= --name= --reference= --depth= -f --force"),
-        **dict.fromkeys(
-            ("init", "deinit", "update", "set-branch", "set-url", "sync", "absorbgitdirs"),
+        **rows(
+            "init deinit update set-branch set-url sync absorbgitdirs",
             Program(options="--reference= --depth= -j= --jobs= --filter="),
         ),
     },
@@ -63,22 +63,8 @@ _BISECT: Final = Program(
     commands={
         "run": Program(permutes=False, tail="command"),
         "log": _reading(),
-        **dict.fromkeys(
-            (
-                "start",
-                "bad",
-                "new",
-                "good",
-                "old",
-                "skip",
-                "next",
-                "reset",
-                "terms",
-                "replay",
-                "view",
-                "visualize",
-                "help",
-            ),
+        **rows(
+            "start bad new good old skip next reset terms replay view visualize help",
             _PLAIN,
         ),
     },
@@ -89,7 +75,7 @@ _WORKTREE: Final = Program(
         "add": Program(
             options="-b= -B= --reason= -f --force --detach --checkout --no-checkout --lock --orphan", operands="writes"
         ),
-        **dict.fromkeys(("remove", "lock", "unlock", "move", "prune", "repair"), _PLAIN),
+        **rows("remove lock unlock move prune repair", _PLAIN),
     },
 )
 _FILTERS: Final = Program(
@@ -100,131 +86,27 @@ _FILTERS: Final = Program(
 )
 
 _BY_KIND: Final[Mapping[str, Program]] = {
-    **dict.fromkeys(
-        [
-            "annotate",
-            "blame",
-            "check-attr",
-            "check-ignore",
-            "check-mailmap",
-            "check-ref-format",
-            "cherry",
-            "count-objects",
-            "for-each-ref",
-            "get-tar-commit-id",
-            "ls-tree",
-            "merge-base",
-            "name-rev",
-            "patch-id",
-            "rev-list",
-            "show-branch",
-            "show-index",
-            "show-ref",
-            "status",
-            "stripspace",
-            "var",
-            "verify-commit",
-            "verify-tag",
-            "verify-pack",
-            "version",
-            "whatchanged",
-            "help",
-        ],
+    **rows(
+        """annotate blame check-attr check-ignore check-mailmap check-ref-format cherry count-objects for-each-ref
+get-tar-commit-id ls-tree merge-base name-rev patch-id rev-list show-branch show-index show-ref status
+stripspace var verify-commit verify-tag verify-pack version whatchanged help""",
         _reading(),
     ),
     # Nothing that these print begins with a dash, but for what they are told to print.
-    **dict.fromkeys(("rev-parse", "ls-files", "describe", "merge-base"), _reading(prints_names=True)),
-    **dict.fromkeys(
-        ["diff", "diff-files", "diff-index", "diff-tree", "log", "range-diff", "shortlog", "show", "whatchanged"],
+    **rows("rev-parse ls-files describe merge-base", _reading(prints_names=True)),
+    **rows(
+        "diff diff-files diff-index diff-tree log range-diff shortlog show whatchanged",
         _SHOWING,
     ),
-    **dict.fromkeys(
-        [
-            "add",
-            "am",
-            "apply",
-            "checkout",
-            "cherry-pick",
-            "clean",
-            "commit-graph",
-            "commit-tree",
-            "fast-export",
-            "format-patch",
-            "fsck",
-            "gc",
-            "hash-object",
-            "init-db",
-            "maintenance",
-            "merge-file",
-            "merge-tree",
-            "mktag",
-            "mktree",
-            "multi-pack-index",
-            "mv",
-            "notes",
-            "pack-objects",
-            "pack-redundant",
-            "pack-refs",
-            "prune",
-            "prune-packed",
-            "read-tree",
-            "repack",
-            "replace",
-            "request-pull",
-            "reset",
-            "restore",
-            "rerere",
-            "revert",
-            "rm",
-            "sparse-checkout",
-            "switch",
-            "symbolic-ref",
-            "tag",
-            "unpack-file",
-            "unpack-objects",
-            "update-index",
-            "update-ref",
-            "update-server-info",
-            "write-tree",
-            "bundle",
-            "fast-import",
-            "index-pack",
-            "interpret-trailers",
-            "mailinfo",
-            "mailsplit",
-            "credential",
-            "bugreport",
-            "diagnose",
-            "citool",
-            "gui",
-            "gitk",
-            "lfs",
-            "flow",
-            "subtree",
-            "absorb",
-            "annex",
-            "crypt",
-            "filter-repo",
-            "town",
-            "machete",
-            "branchless",
-            "open",
-            "secret",
-            "column",
-            "fmt-merge-msg",
-            "merge-one-file",
-            "merge-octopus",
-            "merge-ours",
-            "merge-recursive",
-            "merge-resolve",
-            "merge-subtree",
-            "prune-packed",
-            "backfill",
-            "refs",
-            "replay",
-            "last-modified",
-            "scalar",
-        ],
+    **rows(
+        """add am apply checkout cherry-pick clean commit-graph commit-tree fast-export format-patch fsck gc
+hash-object init-db maintenance merge-file merge-tree mktag mktree multi-pack-index mv notes pack-objects
+pack-redundant pack-refs prune prune-packed read-tree repack replace request-pull reset restore rerere
+revert rm sparse-checkout switch symbolic-ref tag unpack-file unpack-objects update-index update-ref
+update-server-info write-tree bundle fast-import index-pack interpret-trailers mailinfo mailsplit
+credential bugreport diagnose citool gui gitk lfs flow subtree absorb annex crypt filter-repo town
+machete branchless open secret column fmt-merge-msg merge-one-file merge-octopus merge-ours
+merge-recursive merge-resolve merge-subtree prune-packed backfill refs replay last-modified scalar""",
         _PLAIN,
     ),
 }
@@ -307,7 +189,7 @@ COMMANDS: Final[Mapping[str, Program]] = {
         commands={
             "show": _SHOWING,
             "exists": _reading(),
-            **dict.fromkeys(("expire", "delete", "drop", "write"), _PLAIN),
+            **rows("expire delete drop write", _PLAIN),
         },
     ),
     "remote": _REMOTE,
@@ -320,7 +202,7 @@ COMMANDS: Final[Mapping[str, Program]] = {
     ),
     "send-pack": Program(options="--receive-pack=shell --exec=shell"),
     "shell": Program(options="-c=shell"),
-    **dict.fromkeys(("upload-pack", "receive-pack", "upload-archive", "http-backend", "cvsserver"), _PLAIN),
+    **rows("upload-pack receive-pack upload-archive http-backend cvsserver", _PLAIN),
     "stash": _STASH,
     "submodule": _SUBMODULE,
     "svn": _PLAIN,

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.program_record import Program
+from engine.permission.program_names import words_of
+from engine.permission.program_record import Program, rows
 
 _strict: Final = partial(Program, strict=True)
 
@@ -85,14 +86,14 @@ NETWORK: Final[Mapping[str, Program]] = {
         manner="ssh_options",
         permutes=False,
     ),
-    **dict.fromkeys(
-        ("rsh", "rlogin", "remsh"),
+    **rows(
+        "rsh rlogin remsh",
         Program(
             strict=True, permutes=False, options="-l= -n -K -d -x -8 -e=", operands="plain", tail="shell", remote=True
         ),
     ),
-    **dict.fromkeys(
-        ("nc", "netcat", "ncat"),
+    **rows(
+        "nc netcat ncat",
         Program(
             options="-e=program --exec=program -c=shell --sh-exec=shell --lua-exec=code -i= -I= -o=writes -O= -p= -P= -q= -s= -T= -V= -w= -W= -x= -X= -m= -M= -g= -G= -b -lkunvzhCdDFNrtSUZ46 --output=writes --hex-dump=writes"
         ),
@@ -101,19 +102,19 @@ NETWORK: Final[Mapping[str, Program]] = {
     "telnet": Program(options="-n=writes"),
     "ftp": Program(opaque="its commands may execute others"),
     "lftp": Program(opaque="its commands may execute others"),
-    **dict.fromkeys(
-        ["ping", "ping6", "dig", "whois", "traceroute", "mtr", "arp", "netstat", "ss", "ifconfig", "route", "iwconfig"],
+    **rows(
+        "ping ping6 dig whois traceroute mtr arp netstat ss ifconfig route iwconfig",
         Program(),
     ),
-    **dict.fromkeys(
-        ("tcpdump",),
+    **rows(
+        "tcpdump",
         Program(
             options="-z=program -w=writes -r=reads -F=reads -V=reads -i= -c= -C= -G= -s= -W= -y= -D -Z= -B= -E= -j= -M= -m= -T= -Q= -AbdefhHIJKlLnNOpqStuUvxX#",
             strict=True,
         ),
     ),
-    **dict.fromkeys(
-        ("tshark", "wireshark", "dumpcap"),
+    **rows(
+        "tshark wireshark dumpcap",
         Program(options="-X=code -w=writes -r=reads -i= -f= -Y= -T= -e= -E= -c= -b= -a= -C=code -o=code -d= -z="),
     ),
     "nmap": Program(
@@ -130,69 +131,18 @@ NETWORK: Final[Mapping[str, Program]] = {
                 options="-engine=code -provider=code -provider-path=code -config=code -in=reads -out=writes -key=reads -keyout=writes -CAfile=reads -CApath=reads -cert=reads -pass= -passin= -passout= -subj= -days= -newkey= -connect= -servername= -sess_out=writes -writerand=writes -rand=reads -signature=reads -sign=reads -verify=reads -prverify=reads -extfile=reads -CA=reads -CAkey=reads -CAserial=edits -inkey=reads -keyform= -inform= -outform= -nodes -x509 -noout -text -new -hex -base64",
                 operands="reads*" if name in {"dgst", "x509", "rsa"} else "",
             )
-            for name in [
-                "asn1parse",
-                "ca",
-                "ciphers",
-                "cms",
-                "crl",
-                "crl2pkcs7",
-                "dgst",
-                "dhparam",
-                "dsa",
-                "dsaparam",
-                "ec",
-                "ecparam",
-                "enc",
-                "errstr",
-                "fipsinstall",
-                "gendsa",
-                "genpkey",
-                "genrsa",
-                "info",
-                "kdf",
-                "list",
-                "mac",
-                "nseq",
-                "ocsp",
-                "passwd",
-                "pkcs12",
-                "pkcs7",
-                "pkcs8",
-                "pkey",
-                "pkeyparam",
-                "pkeyutl",
-                "prime",
-                "rand",
-                "rehash",
-                "req",
-                "rsa",
-                "rsautl",
-                "s_client",
-                "s_server",
-                "s_time",
-                "sess_id",
-                "smime",
-                "speed",
-                "spkac",
-                "srp",
-                "storeutl",
-                "ts",
-                "verify",
-                "version",
-                "x509",
-                "sha1",
-                "sha256",
-                "sha384",
-                "sha512",
-                "md5",
-                "base64",
-                "aes-256-cbc",
-            ]
+            for name in words_of(
+                """
+    asn1parse ca ciphers cms crl crl2pkcs7 dgst dhparam dsa dsaparam ec ecparam enc errstr fipsinstall gendsa
+    genpkey genrsa info kdf list mac nseq ocsp passwd pkcs12 pkcs7 pkcs8 pkey pkeyparam pkeyutl prime rand
+    rehash req rsa rsautl s_client s_server s_time sess_id smime speed spkac srp storeutl ts verify version x509
+    sha1 sha256 sha384 sha512 md5 base64 aes-256-cbc
+"""
+            )
         },
     ),
-    **dict.fromkeys(
-        ("gpg", "gpg2"),
+    **rows(
+        "gpg gpg2",
         Program(
             options="""--agent-program=program --dirmngr-program=program --keyboxd-program=program --photo-viewer=shell --exec-path=code
                 --options=code --homedir=code --load-extension=code --pinentry-mode= -o=writes --output=writes -r= --recipient= -u= --local-user=
@@ -214,8 +164,8 @@ NETWORK: Final[Mapping[str, Program]] = {
             -d= --dbname= -h= --host= -p= --port= -U= --username= -F= -R= -T= -lVXqtAxHsSwWnEeb10z? --list --no-psqlrc --quiet --tuples-only --no-align
             --expanded --single-transaction --csv --field-separator= --record-separator= --no-password --password --echo-all --echo-errors""",
     ),
-    **dict.fromkeys(
-        ("mysql", "mariadb"),
+    **rows(
+        "mysql mariadb",
         Program(
             manner="database",
             options="""-e= --execute= --pager?code --tee=writes --init-command= --defaults-file=code --defaults-extra-file=code --plugin-dir=code
@@ -223,8 +173,8 @@ NETWORK: Final[Mapping[str, Program]] = {
                 -ABbfGHNnoqrsTtvVwXECci --batch --silent --skip-column-names --table --raw --verbose --force --ssl-mode= --ssl-ca=reads""",
         ),
     ),
-    **dict.fromkeys(
-        ("sqlite", "sqlite3"),
+    **rows(
+        "sqlite sqlite3",
         Program(
             manner="sqlite",
             dashes="single",
@@ -232,19 +182,19 @@ NETWORK: Final[Mapping[str, Program]] = {
         ),
     ),
     "redis-cli": Program(options="--eval=reads -h= -p= -n= -a= -u= -x"),
-    **dict.fromkeys(("mongo", "mongosh"), Program(options="--eval=code -f=code --file=code --shell")),
-    **dict.fromkeys(("duckdb",), Program(opaque="its commands may execute others")),
-    **dict.fromkeys(
-        ("pg_dump", "pg_dumpall", "mysqldump", "mongodump"),
+    **rows("mongo mongosh", Program(options="--eval=code -f=code --file=code --shell")),
+    **rows("duckdb", Program(opaque="its commands may execute others")),
+    **rows(
+        "pg_dump pg_dumpall mysqldump mongodump",
         Program(
             options="-f=writes --file=writes -r=writes --result-file=writes -o=writes --out=writes --defaults-file=code --plugin-dir=code"
         ),
     ),
-    **dict.fromkeys(("pg_restore", "createdb", "dropdb", "mongorestore", "mysqladmin", "pg_isready"), Program()),
+    **rows("pg_restore createdb dropdb mongorestore mysqladmin pg_isready", Program()),
     # ---- mail ----
-    **dict.fromkeys(("mail", "mailx", "Mail", "s-nail", "mutt"), Program(opaque="what it reads may execute commands")),
-    **dict.fromkeys(
-        ("sendmail", "exim", "exim4", "postfix"),
+    **rows("mail mailx Mail s-nail mutt", Program(opaque="what it reads may execute commands")),
+    **rows(
+        "sendmail exim exim4 postfix",
         Program(options="-C=code -be!code -X=writes -t -i -f= -F= -o=code -D=code"),
     ),
     "procmail": Program(opaque="its rules execute commands"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from engine.permission.program_record import Program
+from engine.permission.program_record import Program, rows
 
 _AWK: Final = Program(
     manner="awk",
@@ -65,7 +65,7 @@ _SED: Final = Program(
 )
 
 TEXT: Final[Mapping[str, Program]] = {
-    **dict.fromkeys(("sed", "gsed", "ssed"), _SED),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk", "goawk"), _AWK),
-    **dict.fromkeys(("tar", "gtar", "bsdtar"), _TAR),
+    **rows("sed gsed ssed", _SED),
+    **rows("awk gawk mawk nawk original-awk goawk", _AWK),
+    **rows("tar gtar bsdtar", _TAR),
 }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.program_record import Program
+from engine.permission.program_record import Program, rows
 
 _wrapper: Final = partial(Program, strict=True, permutes=False, tail="command")
 _env: Final = partial(Program, strict=True, permutes=False, manner="env")
@@ -65,8 +65,8 @@ WRAPPERS: Final[Mapping[str, Program]] = {
     ),
     "find": Program(manner="find"),
     "gfind": Program(manner="find"),
-    **dict.fromkeys(
-        ("fd", "fdfind"),
+    **rows(
+        "fd fdfind",
         Program(
             manner="fd",
             options="""-H|--hidden -I|--no-ignore -u|--unrestricted -s|--case-sensitive -i|--ignore-case -g|--glob
@@ -99,7 +99,7 @@ WRAPPERS: Final[Mapping[str, Program]] = {
     "scriptreplay": Program(),
     "scriptlive": Program(opaque="replays what was typed to a shell"),
     "busybox": Program(permutes=False, strict=True, options="--help --list --list-full --install!code", tail="command"),
-    **dict.fromkeys(("toybox", "coreutils"), Program(permutes=False, strict=True, options="--help", tail="command")),
+    **rows("toybox coreutils", Program(permutes=False, strict=True, options="--help", tail="command")),
     "ld.so": _wrapper(
         options="""--list --verify --inhibit-cache --library-path=code --glibc-hwcaps-prepend= --glibc-hwcaps-mask= --inhibit-rpath=
             --audit=code --preload=code --argv0= --list-tunables --list-diagnostics"""
@@ -134,15 +134,15 @@ WRAPPERS: Final[Mapping[str, Program]] = {
                     --field-separator= -n --null -v -A -B -i -g -G= -M= --pre=shell --post=shell -D= --delay= --timeout= --append --log-fd=
                     --per-core --per-socket --per-thread --table --summary --no-big-num"""
             ),
-            **dict.fromkeys(
-                ("record", "trace", "mem", "kmem", "lock", "sched", "bench"),
+            **rows(
+                "record trace mem kmem lock sched bench",
                 _wrapper(
                     options="""-e= --event= -a -p= --pid= -t= --tid= -C= --cpu= -o=writes --output=writes -F= --freq= -c= --count= -g --call-graph= -q
                         -v -s -T -n -i -D= -m= -b -d --all-cpus --quiet"""
                 ),
             ),
-            **dict.fromkeys(
-                ("report", "annotate", "script", "list", "diff", "top", "buildid-cache", "archive", "evlist"),
+            **rows(
+                "report annotate script list diff top buildid-cache archive evlist",
                 Program(
                     options="-s=code --script=code -g= --objdump=program --addr2line=program --input=reads -i=reads"
                 ),
@@ -160,24 +160,20 @@ WRAPPERS: Final[Mapping[str, Program]] = {
         operands="shell*",
     ),
     "entr": _wrapper(options="-a -c -d -n -p -r -s!code -z -x"),
-    **dict.fromkeys(("inotifywait", "fswatch"), Program(options="-o=writes --outfile=writes --fromfile=reads")),
+    **rows("inotifywait fswatch", Program(options="-o=writes --outfile=writes --fromfile=reads")),
     "watchexec": Program(opaque="starts commands when files change"),
     "reflex": Program(opaque="starts commands when files change"),
     "chokidar": Program(opaque="starts commands when files change"),
     # ---- with a changed surrounding ----
-    **dict.fromkeys(
-        ("chronic", "ifne", "unbuffer", "eatmydata", "catchsegv", "ts-exec", "mispipe"), _wrapper(options="-v -e -n -p")
-    ),
-    **dict.fromkeys(
-        ("torsocks", "torify", "tsocks"), _wrapper(options="-q -i -p -d -a= -u= -P= --isolate --quiet --debug")
-    ),
-    **dict.fromkeys(("proxychains", "proxychains4"), _wrapper(options="-q -f=code")),
-    **dict.fromkeys(
-        ("tini", "dumb-init", "catatonit"),
+    **rows("chronic ifne unbuffer eatmydata catchsegv ts-exec mispipe", _wrapper(options="-v -e -n -p")),
+    **rows("torsocks torify tsocks", _wrapper(options="-q -i -p -d -a= -u= -P= --isolate --quiet --debug")),
+    **rows("proxychains proxychains4", _wrapper(options="-q -f=code")),
+    **rows(
+        "tini dumb-init catatonit",
         _wrapper(options="-s -g -v -vv -vvv -p= -w -e= -c --single-child -r= --rewrite= --quiet-exit --verbose"),
     ),
-    **dict.fromkeys(
-        ("fakeroot",),
+    **rows(
+        "fakeroot",
         _wrapper(options="-l=code --lib=code --faked=code -s=writes -i=reads -u -b= -h -v --unknown-is-real"),
     ),
     "rlwrap": _wrapper(
@@ -189,13 +185,13 @@ WRAPPERS: Final[Mapping[str, Program]] = {
     "cpulimit": _wrapper(
         options="-p= --pid= -e= --exe= -P= --path= -l= --limit= -z --lazy -i --include-children -v --verbose -b --background -f --foreground -c="
     ),
-    **dict.fromkeys(("cgexec",), _wrapper(options="-g= --sticky")),
+    **rows("cgexec", _wrapper(options="-g= --sticky")),
     "numactl": _wrapper(
         options="-i= --interleave= -p= --preferred= -N= --cpunodebind= -C= --physcpubind= -m= --membind= -l --localalloc -b --balancing -s --show -H --hardware -a --all"
     ),
     "choom": _wrapper(options="-n= --adjust= -p= --pid= -hV"),
-    **dict.fromkeys(
-        ("setarch", "linux", "i386", "i686", "x86_64", "uname26", "aarch64"),
+    **rows(
+        "setarch linux i386 i686 x86_64 uname26 aarch64",
         _wrapper(
             options="-v --verbose -R --addr-no-randomize -F -Z -L -X -B -I -S -T -3 --4gb --uname-2.6 --list -hV --3gb --fdpic-funcptrs --32bit"
         ),
@@ -204,8 +200,8 @@ WRAPPERS: Final[Mapping[str, Program]] = {
     "xvfb-run": _wrapper(
         options="-a --auto-servernum -e= --error-file=writes -f=writes --auth-file=writes -h -l --listen-tcp -n= --server-num= -p= --xauth-protocol= -s= --server-args= -w= --wait="
     ),
-    **dict.fromkeys(
-        ("dbus-run-session", "dbus-launch"),
+    **rows(
+        "dbus-run-session dbus-launch",
         _wrapper(
             options="--config-file=code --dbus-daemon=program --exit-with-session --sh-syntax --csh-syntax --autolaunch= --close-stderr"
         ),
@@ -213,96 +209,46 @@ WRAPPERS: Final[Mapping[str, Program]] = {
     "caffeinate": _wrapper(options="-d -i -m -s -u -t= -w="),
     "logsave": _wrapper(options="-a -s -v", operands="writes"),
     "start-stop-daemon": Program(opaque="starts a program by its options"),
-    **dict.fromkeys(
-        (
-            "daemon",
-            "daemonize",
-            "cronolog",
-            "setsebool",
-            "execlineb",
-            "chpst",
-            "softlimit",
-            "envdir",
-            "envuidgid",
-            "runsv",
-            "s6-setuidgid",
-            "multilog",
-        ),
+    **rows(
+        """daemon daemonize cronolog setsebool execlineb chpst softlimit envdir envuidgid runsv s6-setuidgid
+multilog""",
         Program(opaque="starts commands by its words"),
     ),
-    **dict.fromkeys(
-        (
-            "xterm",
-            "gnome-terminal",
-            "konsole",
-            "urxvt",
-            "rxvt",
-            "alacritty",
-            "kitty",
-            "wezterm",
-            "foot",
-            "st",
-            "terminator",
-            "x-terminal-emulator",
-            "tilix",
-        ),
+    **rows(
+        """xterm gnome-terminal konsole urxvt rxvt alacritty kitty wezterm foot st terminator x-terminal-emulator
+tilix""",
         Program(opaque="starts a shell, or a command by its options"),
     ),
     "direnv": Program(
         permutes=False,
         commands={
             "exec": _wrapper(options="", operands="plain"),
-            **dict.fromkeys(("allow", "deny", "status", "reload", "version", "hook", "export", "edit"), Program()),
+            **rows("allow deny status reload version hook export edit", Program()),
         },
     ),
     "mise": Program(
         permutes=False,
         options="-C=folder --cd=folder -q -v -y",
         commands={
-            **dict.fromkeys(
-                ("exec", "x"), Program(manner="exec_in", options="-c=shell --command=shell -j= --raw -C=folder")
-            ),
-            **dict.fromkeys(
-                [
-                    "install",
-                    "use",
-                    "run",
-                    "ls",
-                    "list",
-                    "current",
-                    "activate",
-                    "plugins",
-                    "settings",
-                    "trust",
-                    "which",
-                    "where",
-                    "prune",
-                    "upgrade",
-                    "outdated",
-                    "set",
-                    "unset",
-                    "env",
-                    "doctor",
-                    "tasks",
-                    "version",
-                    "self-update",
-                    "reshim",
-                ],
+            **rows("exec x", Program(manner="exec_in", options="-c=shell --command=shell -j= --raw -C=folder")),
+            **rows(
+                """install use run ls list current activate plugins settings trust which where prune upgrade outdated set
+unset env doctor tasks version self-update reshim""",
                 Program(),
             ),
         },
     ),
     "rtx": Program(permutes=False, commands={"exec": Program(manner="exec_in", options="-c=shell --command=shell")}),
-    **dict.fromkeys(
-        ("asdf", "pyenv", "rbenv", "nodenv", "goenv", "jenv", "plenv", "nodebrew"),
+    **rows(
+        "asdf pyenv rbenv nodenv goenv jenv plenv nodebrew",
         Program(permutes=False, commands={"exec": _wrapper(options="")}),
     ),
-    **dict.fromkeys(
-        ("fnm", "volta", "nvm"),
-        Program(permutes=False, commands={**dict.fromkeys(("exec", "run"), Program(opaque="starts a command"))}),
+    **rows(
+        "fnm volta nvm",
+        Program(permutes=False, commands={**rows("exec run", Program(opaque="starts a command"))}),
     ),
-    **dict.fromkeys(
-        ("aws-vault",),
+    **rows(
+        "aws-vault",
         Program(
             permutes=False,
             options="--backend= --debug --keychain= --prompt=",
@@ -314,21 +260,8 @@ WRAPPERS: Final[Mapping[str, Program]] = {
             },
         ),
     ),
-    **dict.fromkeys(
-        (
-            "op",
-            "doppler",
-            "infisical",
-            "chamber",
-            "teller",
-            "envconsul",
-            "vaultenv",
-            "sops",
-            "saml2aws",
-            "granted",
-            "envchain",
-            "with-contenv",
-        ),
+    **rows(
+        """op doppler infisical chamber teller envconsul vaultenv sops saml2aws granted envchain with-contenv""",
         Program(opaque="may start a command by its words"),
     ),
     "alternatives": Program(),

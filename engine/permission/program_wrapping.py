@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from engine.permission.program import Unknown
+from engine.permission.program_names import words_of
 from engine.permission.program_options import Used
 from engine.permission.program_record import Program
 from engine.permission.program_study import Study, known, split_assignment
@@ -120,83 +120,33 @@ def follow_dotenv(study: Study, program: Program) -> None:
 
 _TAKES: Final = {
     **dict.fromkeys(
-        [
-            "--unshare-all",
-            "--share-net",
-            "--unshare-user",
-            "--unshare-user-try",
-            "--unshare-ipc",
-            "--unshare-pid",
-            "--unshare-net",
-            "--unshare-uts",
-            "--unshare-cgroup",
-            "--unshare-cgroup-try",
-            "--disable-userns",
-            "--assert-userns-disabled",
-            "--clearenv",
-            "--new-session",
-            "--die-with-parent",
-            "--as-pid-1",
-            "--help",
-            "--version",
-        ],
+        words_of(
+            """
+    --unshare-all --share-net --unshare-user --unshare-user-try --unshare-ipc --unshare-pid --unshare-net
+    --unshare-uts --unshare-cgroup --unshare-cgroup-try --disable-userns --assert-userns-disabled --clearenv
+    --new-session --die-with-parent --as-pid-1 --help --version
+"""
+        ),
         0,
     ),
     **dict.fromkeys(
-        [
-            "--userns",
-            "--userns2",
-            "--pidns",
-            "--uid",
-            "--gid",
-            "--hostname",
-            "--chdir",
-            "--unsetenv",
-            "--lock-file",
-            "--sync-fd",
-            "--remount-ro",
-            "--exec-label",
-            "--file-label",
-            "--proc",
-            "--dev",
-            "--tmpfs",
-            "--mqueue",
-            "--dir",
-            "--seccomp",
-            "--add-seccomp-fd",
-            "--block-fd",
-            "--userns-block-fd",
-            "--info-fd",
-            "--json-status-fd",
-            "--cap-add",
-            "--cap-drop",
-            "--perms",
-            "--size",
-            "--level-prefix",
-            "--tmp-overlay",
-            "--ro-overlay",
-            "--overlay-src",
-            "--argv0",
-        ],
+        words_of(
+            """
+    --userns --userns2 --pidns --uid --gid --hostname --chdir --unsetenv --lock-file --sync-fd --remount-ro
+    --exec-label --file-label --proc --dev --tmpfs --mqueue --dir --seccomp --add-seccomp-fd --block-fd
+    --userns-block-fd --info-fd --json-status-fd --cap-add --cap-drop --perms --size --level-prefix
+    --tmp-overlay --ro-overlay --overlay-src --argv0
+"""
+        ),
         1,
     ),
     **dict.fromkeys(
-        [
-            "--setenv",
-            "--bind",
-            "--bind-try",
-            "--dev-bind",
-            "--dev-bind-try",
-            "--ro-bind",
-            "--ro-bind-try",
-            "--bind-fd",
-            "--ro-bind-fd",
-            "--file",
-            "--bind-data",
-            "--ro-bind-data",
-            "--symlink",
-            "--chmod",
-        ],
+        words_of(
+            """
+    --setenv --bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --bind-fd --ro-bind-fd --file
+    --bind-data --ro-bind-data --symlink --chmod
+"""
+        ),
         2,
     ),
     "--overlay": 3,
@@ -250,79 +200,20 @@ def follow_just(study: Study, program: Program) -> None:
     study.runs += [study.inside(name) for name in program.runs.split()]
 
 
-_TMUX_HARMLESS: Final = frozenset(
-    [
-        "ls",
-        "list-sessions",
-        "list-windows",
-        "lsw",
-        "list-panes",
-        "lsp",
-        "list-clients",
-        "lsc",
-        "list-commands",
-        "lscm",
-        "has-session",
-        "has",
-        "kill-session",
-        "kill-server",
-        "kill-window",
-        "killw",
-        "kill-pane",
-        "killp",
-        "attach-session",
-        "attach",
-        "a",
-        "at",
-        "detach-client",
-        "detach",
-        "capture-pane",
-        "capturep",
-        "select-window",
-        "selectw",
-        "select-pane",
-        "selectp",
-        "select-layout",
-        "selectl",
-        "rename-session",
-        "rename",
-        "rename-window",
-        "renamew",
-        "resize-pane",
-        "resizep",
-        "swap-pane",
-        "swapp",
-        "swap-window",
-        "swapw",
-        "switch-client",
-        "switchc",
-        "next-window",
-        "next",
-        "previous-window",
-        "prev",
-        "last-window",
-        "last",
-        "info",
-        "start-server",
-        "start",
-        "show-options",
-        "show",
-        "wait-for",
-        "wait",
-        "clear-history",
-        "clearhist",
-        "list-buffers",
-        "lsb",
-        "show-buffer",
-        "showb",
-        "save-buffer",
-        "list-keys",
-        "lsk",
-        "show-messages",
-    ]
+_TMUX_HARMLESS: Final = words_of(
+    """
+    ls list-sessions list-windows lsw list-panes lsp list-clients lsc list-commands lscm has-session has
+    kill-session kill-server kill-window killw kill-pane killp attach-session attach a at detach-client detach
+    capture-pane capturep select-window selectw select-pane selectp select-layout selectl rename-session rename
+    rename-window renamew resize-pane resizep swap-pane swapp swap-window swapw switch-client switchc
+    next-window next previous-window prev last-window last info start-server start show-options show wait-for
+    wait clear-history clearhist list-buffers lsb show-buffer showb save-buffer list-keys lsk show-messages
+"""
 )
-_TMUX_STARTING: Final = frozenset(
-    ["new-session", "new", "new-window", "neww", "split-window", "splitw", "respawn-pane", "respawn-window"]
+_TMUX_STARTING: Final = words_of(
+    """
+    new-session new new-window neww split-window splitw respawn-pane respawn-window
+"""
 )
 _TMUX_OPTIONS: Final = Program(
     strict=True,
@@ -331,7 +222,7 @@ _TMUX_OPTIONS: Final = Program(
 )
 
 
-def follow_tmux(study: Study, program: Program) -> None:
+def follow_tmux(study: Study, _: Program) -> None:
     """Read the words of `tmux`: few of its commands are harmless."""
     words = list(study.words)
     while words and known(words[0]) in {"-L", "-S"}:
@@ -357,10 +248,7 @@ def follow_text(study: Study, program: Program) -> None:
     study.judge(program, arguments)
     if any(used.option.role in {"reading", "changes"} for used in arguments.used):
         return
-    if isinstance(study.given.stdin, Unknown):
-        study.give_up("reads commands from standard input")
-    elif study.given.stdin is not None:
-        study.run_text(study.given.stdin)
+    study.run_input()
 
 
 def uses(used: Sequence[Used], *names: str) -> bool:

@@ -13,34 +13,15 @@ xargs), harmlessness only by a bare one, or in a folder of the system's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
-
 import attrs
 
 from engine.permission.program import Given, Meaning
+from engine.permission.program_knowledge import KNOWN, Knowledge
 from engine.permission.program_manners import MANNERS
-from engine.permission.program_names import base_name, is_trusted_place, names_for
-from engine.permission.program_record import Program
+from engine.permission.program_names import base_name, is_trusted_place
 from engine.permission.program_study import Study
-from engine.permission.program_tables import PROGRAMS
 
-
-@attrs.frozen(eq=False)
-class Knowledge:
-    """What is known of programs, by their names."""
-
-    programs: Mapping[str, Program]
-
-    def find(self, name: str) -> tuple[str, Program] | None:
-        """Return what is known of a program by its base name, and which name it is known by."""
-        for known in names_for(name):
-            if known in self.programs:
-                return known, self.programs[known]
-        return None
-
-
-KNOWN: Final = Knowledge(PROGRAMS)
+__all__ = ["KNOWN", "Knowledge", "meaning_of"]
 
 
 def meaning_of(given: Given, knowledge: Knowledge = KNOWN) -> Meaning:

@@ -14,7 +14,8 @@ from engine.permission.scanned import Command
 from engine.permission.shell_conditions import is_safe_test
 from engine.permission.shell_folders import change_folder, pop_folder, push_folder
 from engine.permission.shell_options import set_options, shopt
-from engine.permission.shell_state import Field, Kind, State
+from engine.permission.shell_programs import shown
+from engine.permission.shell_state import Field, Kind, State, Value
 from engine.permission.shell_syntax import Assignment, Simple, Text, Word
 from engine.permission.shell_variables import is_dangerous
 
@@ -61,7 +62,7 @@ class Call:
 
 
 def _list(walk: Walk, call: Call, *, reads_only: bool = True) -> None:
-    argv = tuple(field.text for field in call.fields)
+    argv = tuple(shown(field) for field in call.fields)
     programs = walk.commands.programs
     for folder in call.state.folders or (None,):
         walk.findings.command(
@@ -222,6 +223,8 @@ def _read(walk: Walk, call: Call) -> Outcome:
     arrays = [field for field in call.arguments if field.known is not None and field.known.startswith("-")]
     if operands is None and any("a" in (field.known or "") for field in arrays):
         operands = _options(walk, call, "ersa", "dinNptu")
+        for field in operands or ():
+            call.state.add_array(field.known or "")
     if operands is None:
         walk.findings.doubt("an option of read that is not known")
     else:
@@ -236,6 +239,8 @@ def _mapfile(walk: Walk, call: Call) -> Outcome:
         walk.findings.doubt(f"an option of {call.name}")
     else:
         _set_unknown(walk, call, operands or [Field("MAPFILE")])
+        for field in operands:
+            call.state.add_array(field.known or "")
     return call.stays
 
 
@@ -257,14 +262,11 @@ def _unset(walk: Walk, call: Call) -> Outcome:
     _set_unknown(walk, call, operands)
     for field in operands:
         name = field.known or ""
-        if name in call.state.functions:
-            call.state.functions[name] = tuple(dict.fromkeys((*_ids(call.state, name), None)))
+        choices = call.state.functions.get(name, (None,))
+        if None not in choices:
+            call.state.functions[name] = (*choices, None)
         call.state.maps -= {name}
     return call.stays
-
-
-def _ids(state: State, name: str) -> list[object]:
-    return list(state.functions[name])
 
 
 def _let(walk: Walk, call: Call) -> Outcome:
@@ -282,6 +284,8 @@ def _declare(walk: Walk, call: Call) -> Outcome:
     flags = ""
     for item in call.command.words[1:]:
         if isinstance(item, Assignment):
+            if item.elements is None:
+                _check_compound(walk, call, item.name, flags, walk.expander.value(item.value, call.state))
             _declared(walk, call, item.name, flags)
             walk.commands.assign(walk, item, call.state, is_new=True)
             continue
@@ -304,6 +308,7 @@ def _declared_field(walk: Walk, call: Call, field: Field, flags: str) -> str:
         value = found.group(3) if field.known is not None and not found.group(2) else None
         if is_dangerous(name, value):
             walk.findings.doubt(f"it sets {name}")
+        _check_compound(walk, call, name, flags, value if value is not None else Kind.UNKNOWN)
         _declared(walk, call, name, flags)
         call.state.assign(name, value if value is not None else Kind.UNKNOWN)
     elif field.known is not None and _NAME.fullmatch(text):
@@ -316,6 +321,16 @@ def _declared_field(walk: Walk, call: Call, field: Field, flags: str) -> str:
     return ""
 
 
+def _check_compound(walk: Walk, call: Call, name: str, flags: str, value: Value) -> None:
+    """Doubt a text that `declare` reads as the elements of an array, with the substitutions in it."""
+    if value is Kind.NUMBER or (isinstance(value, str) and not value.startswith("(")):
+        return
+    is_new = call.name in ("local", "declare", "typeset") and "g" not in flags and walk.frames[-1].function is not None
+    is_new = is_new and name not in walk.frames[-1].saved
+    if set(flags) & set("aA") or (not is_new and call.state.may_be_array(name)):
+        walk.findings.doubt(f"{call.name} with what may be the elements of an array")
+
+
 def _declared(walk: Walk, call: Call, name: str, flags: str) -> None:
     state = call.state
     frame = walk.frames[-1]
@@ -323,6 +338,8 @@ def _declared(walk: Walk, call: Call, name: str, flags: str) -> None:
         frame.saved.setdefault(name, state.variables.get(name))
     elif call.name == "local" or "g" in flags:
         state.pinned |= {name}
+    if set(flags) & set("aA"):
+        state.add_array(name)
     if "A" in flags and not isinstance(state.variables.get(name), tuple):
         state.maps |= {name}
     if set(flags) & set("rlu") or call.name == "readonly":

@@ -11,7 +11,7 @@ import attrs
 from engine.permission.shell_arithmetic import assigned_numbers, is_safe_subscript
 from engine.permission.shell_braces import brace_expanded
 from engine.permission.shell_findings import Findings
-from engine.permission.shell_state import Field, Fitting, Kind, State, Value, escaped, is_number
+from engine.permission.shell_state import PIPE, Field, Fitting, Kind, State, Value, escaped, is_number
 from engine.permission.shell_syntax import (
     Arithmetic,
     Parameter,
@@ -24,6 +24,8 @@ from engine.permission.shell_syntax import (
 )
 from engine.permission.shell_variables import MAGIC, is_dangerous
 
+# Where a process substitution is found, and what else is open.
+OPEN_FILES: Final = "/dev/fd/"
 _TILDE: Final = re.compile(r"~([^/:]*)(?=/|:|\Z)")
 _ASSIGNMENT_LIKE: Final = re.compile(r"([A-Za-z_]\w*\+?=)(.*)", re.DOTALL | re.ASCII)
 _BLANKS: Final = re.compile(r"[ \t\n]+")
@@ -141,16 +143,18 @@ class Expander:
     def _fields(self, parts: Sequence[Part], state: State) -> list[Field]:
         fields: list[Field] = []
         growing = _Growing()
+        # A bracket that is not closed means itself.
+        closes = any(not isinstance(part, Text) or (part.text == "]" and not part.quoted) for part in parts)
         for part in self._without_tilde(parts, state, is_assigned=False):
             if isinstance(part, Text):
-                if not part.quoted and part.text in ("*", "?", "["):
+                if not part.quoted and (part.text in ("*", "?") or (part.text == "[" and closes)):
                     growing.magic(part.text, part.text, is_many=True)
                 else:
                     growing.literal(part.text)
                 continue
             if isinstance(part, Process):
                 self.process(part.body, state)
-                growing.literal("/dev/fd/63")
+                growing.literal(PIPE)
                 continue
             value = self._value(part, state)
             if isinstance(value, tuple):

@@ -17,6 +17,8 @@ def change_folder(walk: Walk, call: Call) -> Outcome:
     operands = [field for field in call.arguments if field.known not in ("-L", "-e", "--")]
     if not operands:
         return _moved(call, (walk.home,) if call.arguments == [] else None)
+    if [field.known for field in operands] == ["-"]:
+        return _moved(call, call.state.previous)
     if len(operands) > 1 or operands[0].known is None or operands[0].known.startswith("-"):
         if any(field.known is None for field in operands):
             walk.findings.doubt("a folder that is not known")
@@ -74,4 +76,5 @@ def _normal(path: str) -> str:
 def _moved(call: Call, folders: Folders) -> Outcome:
     moved: State = call.state.copy()
     moved.folders = folders
+    moved.previous = call.state.folders
     return (moved, call.state)

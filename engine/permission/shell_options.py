@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from engine.permission.shell_builtins import Call
     from engine.permission.shell_walk import Walk
 
-_LETTERS: Final = frozenset("abCeEfhmnTuvx")
+# Not `a`: it hands functions on to other shells, where they may stand for builtins.
+_LETTERS: Final = frozenset("bCeEfhmnTuvx")
 _NAMES: Final = frozenset(
     [
-        "allexport",
         "errexit",
         "errtrace",
         "functrace",

@@ -130,7 +130,9 @@ class Parser(WordReader):
             raise self.refuse("too deeply nested")
         if self._waiting and "\n" in text:
             raise self.refuse("a here-document around a substitution")
-        return Parser(text, is_posix=is_posix, depth=self.depth + 1).script()
+        parser = Parser(text, is_posix=is_posix, depth=self.depth + 1)
+        self.inner.append((text, parser))
+        return parser.script()
 
     # ---- between the words -------------------------------------------------------------------------------------------
 
@@ -174,11 +176,13 @@ class Parser(WordReader):
         text = "".join(lines)
         parts: tuple[Part, ...] = (Text(text, quoted=True),)
         if not document.is_literal:
-            parts = Parser(text, is_posix=self.is_posix, depth=self.depth + 1).here_document()
+            inner = Parser(text, is_posix=self.is_posix, depth=self.depth + 1)
+            self.inner.append((text, inner))
+            parts = inner.here_document()
         plain = "".join(part.text for part in parts if isinstance(part, Text))
         is_plain = all(isinstance(part, Text) for part in parts)
         document.redirect.target = Word(parts, start, self.at, plain if is_plain else None)
-        self.hidden.append((start, self.at))
+        self.masked.append((start, self.at))
 
     def _line(self, *, joins: bool) -> str:
         """Read a line of a here-document: where backslashes count, with those that it goes on in."""
@@ -272,10 +276,14 @@ class Parser(WordReader):
                 raise self.refuse("`time` in a shell that may not know it")
             self.at += len(word)
             found.negated = found.negated != (word == "!")
+            start = self.at - len(word)
             self._blanks()
             if word == "time" and re.compile(r"-p(?=[ \t\n])").match(self.source, self.at):
                 self.at += 2
                 self._blanks()
+            if word == "time" and self.source.startswith("-", self.at):
+                raise self.refuse("an option of `time`")
+            self.masked.append((start, self.at))
         while True:
             found.commands.append(self._command())
             self._blanks()
@@ -500,7 +508,7 @@ class Parser(WordReader):
             word = self._regex() if is_regex else self._some_word()
             if is_regex and not word.parts:
                 raise self.refuse("a pattern is missing")
-            is_regex = word.plain == "=~" and not is_regex
+            is_regex = self.source[word.start : word.end] == "=~" and not is_regex
             found.items.append(word)
 
     def _regex(self) -> Word:
@@ -543,6 +551,8 @@ class Parser(WordReader):
             if self._assigns(found):
                 continue
             word = self._some_word()
+            if source[self.at - 1] == "}" and source[self.at : self.at + 1] in ("<", ">") and source[word.start] == "{":
+                raise self.refuse("a redirection whose number goes to an element of an array")
             if not found.words:
                 self._check_first(word)
                 self.starts.append(word.start)
@@ -626,6 +636,10 @@ class Parser(WordReader):
         blank = _BLANK.match(self.source, self.at)
         self.at = blank.end() if blank is not None else self.at
         redirect = Redirect(operator or both, fd or "", self._some_word())
+        if operator == "<>":
+            self.masked.append((found.start(2), found.start(2) + 1))
+        if operator in ("<<", "<<-"):
+            self.masked.append((found.start(), self.at))
         if operator in ("<<", "<<-"):
             self._announce(redirect, strips_tabs=operator == "<<-")
         return redirect

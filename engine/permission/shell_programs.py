@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -12,10 +13,16 @@ from engine.permission.program import Begun, Given, Meaning, ShellText, Started,
 from engine.permission.program import Unknown as UnknownInput
 from engine.permission.scanned import Access, Command, PathUse, Word
 from engine.permission.shell_findings import Findings
-from engine.permission.shell_state import Field, Folders, Kind, escaped
+from engine.permission.shell_state import PIPE, Field, Folders, Kind, escaped
 
 _MAX_DEPTH: Final = 12
 _MAGIC: Final = frozenset("*?[")
+# Links that lead elsewhere in each process: they cannot be followed from ours.
+_ELSEWHERE: Final = re.compile(r"/proc/+(?:self|thread-self|\d+)/.*?(?:cwd|root|fd|exe|map_files)|/dev/+fd/+(?!\d+\Z)")
+_IS_OPEN: Final = re.compile(r"/dev/(?:fd/[\d*]+|std(?:in|out|err)|null|zero|full)")
+_IS_PRIVATE: Final = re.compile(
+    r"/proc/(?:self|thread-self|\d+|.*[*?\[].*|\.\.?)(?:/|\Z)|/dev/(?:fd|std(?:in|out|err))(?:/|\Z)|/\.+/.*/?proc|/proc\Z"
+)
 # Programs that print whole numbers and nothing else, when their first words are these; of `wc` when it reads no file.
 _COUNTERS: Final = frozenset(
     {("nproc",), ("date", "+%s"), ("id", "-u"), ("id", "-g"), ("date", "+%Y"), ("date", "+%s%N")}
@@ -71,7 +78,7 @@ class Programs:
         meaning = self._meaning(run)
         self.findings.command(
             Command(
-                argv=tuple(_shown(field) for field in run.fields),
+                argv=tuple(shown(field) for field in run.fields),
                 cwd=run.folder,
                 through=run.through,
                 remote=run.remote,
@@ -90,6 +97,8 @@ class Programs:
             return UnknownInput()
         for started in meaning.starts:
             self._start(started, run)
+        if [field.known for field in run.fields] == ["cat"] and isinstance(run.stdin, str):
+            return run.stdin
         if _counts(run.fields):
             return Kind.NUMBER
         return UnknownInput(names=meaning.prints_names)
@@ -104,7 +113,8 @@ class Programs:
         elif not started.argv or started.argv[0] is None or isinstance(started.argv[0], Begun):
             self.findings.doubt(f"{posixpath.basename(name)} starts a command whose name is not known")
         elif self.findings.step():
-            fields = tuple(_field_of(word, run.fields) for word in started.argv)
+            patterns = {field.text: field for field in run.fields if field.pattern is not None}
+            fields = tuple(_field_of(word, patterns) for word in started.argv)
             self._look(Run(fields, folder, started.stdin, through, remote))
 
     # ---- what the words may mean -------------------------------------------------------------------------------------
@@ -150,6 +160,9 @@ class Programs:
         """Add a file."""
         if self.remote:
             return
+        whole = path if path.startswith("/") or folders is None else f"{folders[0]}/{path}"
+        if _ELSEWHERE.search(posixpath.normpath(whole)) or _ELSEWHERE.search(whole):
+            self.findings.doubt(f"a file that is another one for each process: {path[:200]}")
         if path.startswith("/"):
             self._add(path, access, by, is_pattern=is_pattern)
         elif folders is None:
@@ -176,8 +189,10 @@ class Programs:
                 self.findings.doubt(f"it runs {file[:200]}, which it may have written")
 
 
-def _shown(field: Field) -> Word:
-    return field.text
+def shown(field: Field) -> Word:
+    """Return a word as the list of commands has it."""
+    # Which number a process substitution gets is not known.
+    return None if field.text is not None and PIPE in field.text else field.text
 
 
 def _word(field: Field) -> Word:
@@ -194,14 +209,13 @@ def _unsure(field: Field) -> Word:
     return Begun(field.begun) if field.begun else None
 
 
-def _field_of(word: Word, fields: Sequence[Field]) -> Field:
-    """Return what is known of a word that was among those of the program that starts it."""
+def _field_of(word: Word, patterns: Mapping[str | None, Field]) -> Field:
+    """Return what is known of a word that was perhaps among those of the program that starts it."""
     if word is None:
         return Field(None, is_many=True)
     if isinstance(word, Begun):
         return Field(None, str(word))
-    same = next((field for field in fields if field.text == word and field.pattern is not None), None)
-    return same or Field(word, word)
+    return patterns.get(word) or Field(word, word)
 
 
 def _names(meaning: Meaning) -> list[Word]:

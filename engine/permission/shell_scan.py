@@ -22,12 +22,13 @@ from engine.permission.program import Given, Meaning, ShellText
 from engine.permission.program import Unknown as UnknownInput
 from engine.permission.programs import KNOWN, Knowledge, meaning_of
 from engine.permission.scanned import Scan
+from engine.permission.shell_builtins import BUILTINS
 from engine.permission.shell_findings import Findings
 from engine.permission.shell_parser import parsed
 from engine.permission.shell_programs import Programs, Run
 from engine.permission.shell_simple import SimpleCommands
 from engine.permission.shell_state import Field, State
-from engine.permission.shell_syntax import AndOr, Group, NotUnderstood, Pipeline, Script
+from engine.permission.shell_syntax import Group, NotUnderstood, Pipeline, Simple, Word
 from engine.permission.shell_tree import disagreement
 from engine.permission.shell_walk import Walk
 
@@ -40,6 +41,8 @@ _HIDDEN: Final = re.compile(
 )
 # Blanks that are none for bash but look like one.
 _ODD_BLANK: Final = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800\u3164\u115f\u1160\uffa0]")
+# Builtins that may stand in a trap.
+_LASTING: Final = frozenset(["echo", "printf", "kill", "exit", "true", ":", "[", "test", "wait", "pwd"])
 _BASH: Final = frozenset({"bash", "rbash"})
 _POSIX: Final = frozenset({"sh", "dash", "ash"})
 
@@ -132,26 +135,20 @@ class _Reader:
             self.findings.doubt(wrong)
         elif commands:
             walk.aside(Group(commands, is_subshell=True), state)
-            if _changes(commands):
+            if not all(_only_runs(pipeline, state) for item in commands for _, pipeline in item.pipelines):
                 self.findings.doubt("a trap that may change what the script does")
 
 
-def _changes(commands: Script) -> bool:
-    """Whether commands are more than plain ones without assignments."""
-    return any(not _is_plain(item, pipeline) for item in commands for _, pipeline in item.pipelines)
-
-
-def _is_plain(item: AndOr, pipeline: Pipeline) -> bool:
-    from engine.permission.shell_syntax import Simple, Word
-
-    return all(
-        isinstance(command, Simple)
-        and not command.assignments
-        and all(isinstance(word, Word) for word in command.words)
-        and isinstance(command.words[0], Word)
-        and command.words[0].plain in ("rm", "echo", "kill", "exit", "printf", "true", ":", "rmdir", "wait")
-        for command in pipeline.commands
-    )
+def _only_runs(pipeline: Pipeline, state: State) -> bool:
+    """Tell whether commands run programs and change nothing in the shell itself."""
+    for command in pipeline.commands:
+        if not isinstance(command, Simple) or command.assignments or not command.words:
+            return False
+        first = command.words[0]
+        name = first.plain if isinstance(first, Word) else None
+        if name is None or name in state.functions or (name in BUILTINS and name not in _LASTING):
+            return False
+    return True
 
 
 def _unreadable(script: str) -> str:

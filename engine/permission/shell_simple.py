@@ -11,6 +11,7 @@ import attrs
 from engine.permission.program import Stdin
 from engine.permission.program import Unknown as UnknownInput
 from engine.permission.shell_builtins import BUILTINS, Call
+from engine.permission.shell_expand import OPEN_FILES
 from engine.permission.shell_programs import Programs, Run
 from engine.permission.shell_state import Field, Kind, State, Value, joined
 from engine.permission.shell_syntax import Assignment, Redirect, Simple, Word
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _WRITES: Final = frozenset({">", ">>", ">|", "<>", "&>", "&>>", ">&"})
 _DUPLICATED: Final = re.compile(r"\d+-?|-")
+_PLAIN: Final = re.compile(r"[\w./+:=@%,\-]+", re.ASCII)
 _HARMLESS: Final = re.compile(r"/dev/(?:null|zero|full|stdin|stdout|stderr|fd/\d+)")
 _NETWORK: Final = ("/dev/tcp/", "/dev/udp/")
 # Variables that a builtin reads and that mean nothing to anybody else while it runs.
@@ -101,7 +103,7 @@ class SimpleCommands:
         for folder in call.state.folders or (None,):
             run = Run(tuple(call.fields), folder, call.stdin)
             walk.printed = self.programs.look(run)
-        if call.command.redirects:
+        if any(not redirect.operator.startswith("<<") for redirect in call.command.redirects):
             walk.printed = UnknownInput()
         return (call.state, call.state)
 
@@ -116,7 +118,10 @@ class SimpleCommands:
         old = state.variables.get(name, Kind.UNKNOWN)
         if assignment.subscript is not None or (isinstance(old, tuple) and assignment.elements is None):
             value = Kind.UNKNOWN
-        elif assignment.appends and not is_new:
+            state.add_array(name)
+        elif assignment.elements is not None:
+            state.add_array(name)
+        if assignment.appends and not is_new and value is not Kind.UNKNOWN:
             value = _appended(old, value)
         elif assignment.appends:
             value = Kind.UNKNOWN
@@ -161,13 +166,16 @@ class SimpleCommands:
 
     def _file(self, walk: Walk, redirect: Redirect, state: State) -> Stdin:
         fields = walk.expander.fields([redirect.target], state)
+        if len(fields) == 1 and fields[0].pattern == f"{OPEN_FILES}*":
+            return UnknownInput()
         name = fields[0].known if len(fields) == 1 else None
         if name is None:
             walk.findings.doubt("a redirection whose file is not known")
             return UnknownInput()
         if redirect.operator in (">&", "<&") and _DUPLICATED.fullmatch(name):
             return UnknownInput()
-        if redirect.operator == "<&":
+        if redirect.operator == "<&" or (redirect.operator == ">&" and not _PLAIN.fullmatch(name)):
+            # What `>&` is given, bash expands twice: `>&'$(rm x)'` runs rm.
             walk.findings.doubt("a redirection that is not understood")
             return UnknownInput()
         if _HARMLESS.fullmatch(name):

@@ -15,6 +15,8 @@ from engine.permission.shell_syntax import Function
 
 # More folders than these, and we say that we don't know.
 _MAX_FOLDERS: Final = 4
+# What a process substitution becomes.
+PIPE: Final = "/dev/fd/63"
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _RESERVED_IN_PATTERNS: Final = re.compile(r"([*?\[\\])")
 
@@ -80,9 +82,11 @@ class State:
         variables: values of variables; of one that is not here nothing is known.
         pinned: variables whose value we don't follow, because an assignment may do something else than assign.
         maps: associative arrays.
+        arrays: variables that may be arrays; None: any may be one.
         functions: the definitions that a name may have; None among them: it may be no function.
         folders: where it may be.
         stack: the folders that `popd` goes back to; None: unknown.
+        previous: where `cd -` goes back to.
         positional: `$1` and so on; None: unknown.
         stdin: what a command that is started here reads.
     """
@@ -92,8 +96,10 @@ class State:
     positional: tuple[Field, ...] | None
     pinned: frozenset[str] = frozenset()
     maps: frozenset[str] = frozenset()
+    arrays: frozenset[str] | None = frozenset()
     functions: dict[str, tuple[Function | None, ...]] = attrs.field(factory=dict[str, tuple[Function | None, ...]])
     stack: tuple[Folders, ...] | None = ()
+    previous: Folders = None
     stdin: Stdin = None
 
     def copy(self) -> State:
@@ -104,8 +110,10 @@ class State:
             self.positional,
             self.pinned,
             self.maps,
+            self.arrays,
             self.functions.copy(),
             self.stack,
+            self.previous,
             self.stdin,
         )
 
@@ -113,12 +121,23 @@ class State:
         """Remember a variable's value."""
         self.variables[name] = Kind.UNKNOWN if name in self.pinned else value
 
+    def may_be_array(self, name: str) -> bool:
+        """Tell whether a variable may be an array."""
+        return self.arrays is None or name in self.arrays
+
+    def add_array(self, name: str) -> None:
+        """Remember that a variable may be an array from now on."""
+        if self.arrays is not None:
+            self.arrays |= {name}
+
     def forget_all(self) -> None:
         """Keep what may never change: nothing but the functions."""
         self.variables = {}
+        self.arrays = None
         self.folders = None
         self.positional = None
         self.stack = None
+        self.previous = None
         self.stdin = UnknownInput()
 
 
@@ -140,6 +159,7 @@ def joined(one: State | None, other: State | None) -> State | None:
     result.variables = _joined_variables(one.variables, other.variables)
     result.pinned = one.pinned | other.pinned
     result.maps = one.maps & other.maps
+    result.arrays = None if one.arrays is None or other.arrays is None else one.arrays | other.arrays
     if one.functions != other.functions:
         result.functions = _joined_functions(one.functions, other.functions)
     result.folders = joined_folders(one.folders, other.folders)
@@ -147,6 +167,7 @@ def joined(one: State | None, other: State | None) -> State | None:
         result.positional = None
     if one.stack != other.stack:
         result.stack = None
+    result.previous = joined_folders(one.previous, other.previous)
     if one.stdin != other.stdin:
         result.stdin = UnknownInput()
     return result

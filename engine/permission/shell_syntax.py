@@ -12,7 +12,7 @@ class NotUnderstood(Exception):
 # ---- words -----------------------------------------------------------------------------------------------------------
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Text:
     """Characters that mean themselves. Those not quoted may yet be a pattern, a tilde, a brace."""
 
@@ -20,7 +20,7 @@ class Text:
     quoted: bool
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Parameter:
     """`$name`, `${name…}`.
 
@@ -40,7 +40,7 @@ class Parameter:
     subscript: str | None = None
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Substitution:
     """`$(…)` or backticks."""
 
@@ -48,7 +48,7 @@ class Substitution:
     quoted: bool
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Arithmetic:
     """`$((…))`."""
 
@@ -56,7 +56,7 @@ class Arithmetic:
     quoted: bool
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Process:
     """`<(…)` and `>(…)`."""
 
@@ -66,7 +66,7 @@ class Process:
 Part = Text | Parameter | Substitution | Arithmetic | Process
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Word:
     """A word as it is written.
 
@@ -85,7 +85,7 @@ class Word:
     has_braces: bool = False
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Assignment:
     """`name=value`, `name[subscript]+=value`, `name=(…)`."""
 
@@ -97,7 +97,7 @@ class Assignment:
     start: int
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Redirect:
     """`2> file`, `{fd}<word`, `<<END` and the like.
 
@@ -115,7 +115,7 @@ class Redirect:
 # ---- commands --------------------------------------------------------------------------------------------------------
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Simple:
     """A simple command: assignments, words, redirections."""
 
@@ -124,7 +124,7 @@ class Simple:
     redirects: list[Redirect] = attrs.field(factory=list[Redirect])
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Group:
     """`{ …; }`, or with `is_subshell` `( … )`."""
 
@@ -132,7 +132,7 @@ class Group:
     is_subshell: bool
 
 
-@attrs.define
+@attrs.define(eq=False)
 class If:
     """`if`, with each `elif` as a further pair, and the `else`."""
 
@@ -140,7 +140,7 @@ class If:
     otherwise: Script
 
 
-@attrs.define
+@attrs.define(eq=False)
 class While:
     """`while` and `until`."""
 
@@ -149,7 +149,7 @@ class While:
     until: bool
 
 
-@attrs.define
+@attrs.define(eq=False)
 class For:
     """`for name in words`, and `select`. Without `in` it goes through the positional parameters."""
 
@@ -159,7 +159,7 @@ class For:
     is_select: bool
 
 
-@attrs.define
+@attrs.define(eq=False)
 class ArithmeticFor:
     """`for ((a; b; c))`: the three expressions as one."""
 
@@ -167,7 +167,7 @@ class ArithmeticFor:
     body: Script
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Case:
     """`case word in …`: the patterns and the list of each branch."""
 
@@ -175,21 +175,21 @@ class Case:
     branches: list[tuple[list[Word], Script]]
 
 
-@attrs.define
+@attrs.define(eq=False)
 class ArithmeticCommand:
     """`((…))`."""
 
     expression: tuple[Part, ...]
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Conditional:
     """`[[ … ]]`: operands and operators in a row; operators, parentheses among them, are strings."""
 
     items: list[Word | str]
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Function:
     """A definition: it runs nothing before it is called."""
 
@@ -197,7 +197,7 @@ class Function:
     body: Command
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Redirected:
     """A compound command with redirections."""
 
@@ -210,7 +210,7 @@ Command = (
 )
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Pipeline:
     """Commands joined by `|`."""
 
@@ -218,7 +218,7 @@ class Pipeline:
     negated: bool
 
 
-@attrs.define
+@attrs.define(eq=False)
 class AndOr:
     """Pipelines joined by `&&` and `||`; the operator before the first is empty."""
 

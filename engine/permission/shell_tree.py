@@ -9,14 +9,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from engine.permission.shell_parser import Parser
+from engine.permission.shell_words import WordReader
 
 if TYPE_CHECKING:
     import tree_sitter
 
 _QUERY: Final = """
-[(command_name) @name (declaration_command) @name (unset_command) @name (command_substitution) @inner
- (process_substitution) @inner (ERROR) @error]
+[(command_name) @name (declaration_command) @name (unset_command) @name]
 """
 
 
@@ -30,28 +29,47 @@ def _tools() -> tuple[tree_sitter.Parser, tree_sitter.Query]:
     return TreeParser(language), Query(language, _QUERY)
 
 
-def disagreement(script: str, ours: Parser) -> str:
+def disagreement(script: str, ours: WordReader) -> str:
     """Return what the grammar sees otherwise; empty: nothing that matters."""
+    complaint = _complaint(script, ours)
+    if complaint and (ours.masked or ours.filled):
+        # Not all of bash is in the grammar. What our parser has read for itself is kept from it.
+        complaint = _complaint(_masked(script, ours), ours)
+    for text, reader in ours.inner if not complaint else ():
+        if reader.starts:
+            complaint = complaint or disagreement(text, reader)
+    return complaint
+
+
+def _complaint(script: str, ours: WordReader) -> str:
     from tree_sitter import QueryCursor
 
     parser, query = _tools()
-    source = script.encode()
-    root = parser.parse(source).root_node
+    root = parser.parse(script.encode()).root_node
     if root.has_error:
         return "the grammar finds an error in it"
-    captures = QueryCursor(query).captures(root)
-    starts = set(ours.starts)
+    starts, masked = set(ours.starts), ours.masked
     if not script.isascii():
         offsets = _offsets(script)
         starts = {offsets[start] for start in starts}
-        hidden = [(offsets[start], offsets[end]) for start, end in ours.hidden]
-    else:
-        hidden = ours.hidden
-    for node in captures.get("name", []):
+        masked = [(offsets[start], offsets[end]) for start, end in masked]
+    for node in QueryCursor(query).captures(root).get("name", []):
         at = node.start_byte
-        if at not in starts and not any(start <= at < end for start, end in hidden):
+        if at not in starts and not any(start <= at < end for start, end in masked):
             return "the two readings of it do not agree"
     return ""
+
+
+def _masked(script: str, ours: WordReader) -> str:
+    """Return the script without what the grammar may not understand, all else in its place."""
+    characters = list(script)
+    for start, end in ours.masked:
+        for at in range(start, end):
+            if characters[at] != "\n" or at + 1 < end:
+                characters[at] = " "
+    for start, end in ours.filled:
+        characters[start:end] = "x" * (end - start)
+    return "".join(characters)
 
 
 def _offsets(script: str) -> list[int]:

@@ -42,7 +42,7 @@ _MAX_CALLS: Final = 12
 _MAX_ROUNDS: Final = 6
 # A loop over so many words is followed word by word, while not too many steps are taken.
 _MAX_UNROLLED: Final = 24
-_STEPS_FOR_UNROLLING: Final = 600
+_STEPS_FOR_UNROLLING: Final = 2_000
 
 # What holds after success, and after failure; None: that does not happen.
 Outcome = tuple[State | None, State | None]
@@ -85,13 +85,13 @@ class Walk:
         self.script(script, state)
         for function in self.defined:
             if not any(function is called for called in self._called):
-                self.aside(function.body, state)
+                self.aside(function.body, state, function)
 
-    def aside(self, command: Command, state: State) -> Outcome:
-        """Follow a command that may run at any time: nothing is known there but the functions."""
+    def aside(self, command: Command, state: State, function: Function | None = None) -> Outcome:
+        """Follow a command, or the body of a function, that may run at any time: only the functions are known there."""
         state = state.copy()
         state.forget_all()
-        self.frames.append(Frame(None))
+        self.frames.append(Frame(function))
         outcome = self.command(command, state)
         self.frames.pop()
         return outcome

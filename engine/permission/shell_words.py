@@ -29,6 +29,7 @@ MAX_DEPTH: Final = 40
 _PLAIN: Final = re.compile(r"[\w./:=@%+,^\-]+")
 _PLAIN_WORD: Final = re.compile(r"[\w./:@%+,^\-=]+(?=[\s;&|)]|\Z)")
 _SPECIAL: Final = "*?[]{}~!#"
+_MAGIC: Final = frozenset("*?{}~")
 _DOUBLE_TEXT: Final = re.compile(r'[^"\\$`]+')
 _HERE_TEXT: Final = re.compile(r"[^\\$`]+")
 _SIMPLE_PARAMETER: Final = re.compile(r"\$(?:([A-Za-z_]\w*)|([0-9@*#?$!\-]))", re.ASCII)
@@ -68,7 +69,10 @@ class WordReader:
         at: the place.
         is_posix: what bash adds to the POSIX shell is refused, because the shell that will run it may not know it.
         depth: how deep this text is nested.
-        starts: where the first words of commands begin, as far as places in this text are places in the script.
+        starts: where the first words of commands begin.
+        masked: what tree-sitter may not understand, and is looked at otherwise.
+        filled: words that it may not understand.
+        inner: other texts with commands that were in it, and their readers.
     """
 
     source: str
@@ -76,7 +80,9 @@ class WordReader:
     depth: int = 0
     at: int = 0
     starts: list[int] = attrs.field(factory=list[int])
-    hidden: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
+    masked: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
+    filled: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
+    inner: list[tuple[str, WordReader]] = attrs.field(factory=list["tuple[str, WordReader]"])
 
     # Set by the parser: reads a list of commands up to a closing parenthesis, or the whole of another text.
     read_until_closed: Callable[[], Script] = attrs.field(init=False)
@@ -101,7 +107,12 @@ class WordReader:
             if sign in " \t\n;&|()" or (sign in "<>" and source[self.at + 1 : self.at + 2] != "("):
                 break
             self._piece(sign, parts)
-        return _word(parts, start, self.at)
+        word = _word(parts, start, self.at)
+        if word.has_braces and self.is_posix and re.search(r",|\.\.", source[start : self.at]):
+            raise self.refuse("braces in a shell that may not expand them")
+        if word.has_braces or source.startswith("$'", start):
+            self.filled.append((start, self.at))
+        return word
 
     def _piece(self, sign: str, parts: list[Part]) -> None:
         """Read one piece of a word."""
@@ -119,6 +130,9 @@ class WordReader:
             following = source[self.at + 1 : self.at + 2]
             if not following:
                 raise self.refuse("the script ends with a backslash")
+            if following == "\n" and parts and source[self.at + 2 : self.at + 3] not in ("", " ", "\t", "\n"):
+                # It may be the name of an assignment, or the number of a redirection.
+                raise self.refuse("a word in two lines")
             if following != "\n":
                 parts.append(Text(following, quoted=True))
             self.at += 2
@@ -194,12 +208,17 @@ class WordReader:
         """Read the whole text as that of a here-document whose end is not quoted."""
         parts: list[Part] = []
         while self.at < len(self.source):
+            start = self.at
             found = _HERE_TEXT.match(self.source, self.at)
             if found is not None:
                 parts.append(Text(found.group(), quoted=True))
                 self.at = found.end()
             else:
                 self._in_double(self.source[self.at], parts, "$`\\")
+            if not parts or isinstance(parts[-1], Text):
+                self.masked.append((start, self.at))
+            else:
+                self.starts.append(start)
         return tuple(parts)
 
     def _ansi_c(self) -> Text:
@@ -228,7 +247,7 @@ class WordReader:
         text = source[start + 1 : end]
         if "\\" in text and quoted:
             raise self.refuse("a backslash in backticks in double quotes")
-        self.hidden.append((start, end + 1))
+        self.masked.append((start, end + 1))
         body = self.read_text(re.sub(r"\\([\\$`])", r"\1", text), start, self.is_posix)
         self.at = end + 1
         return Substitution(body, quoted)
@@ -399,16 +418,9 @@ def _decoded(escape: re.Match[str]) -> str:
 
 
 def _word(parts: list[Part], start: int, end: int) -> Word:
-    plain: str | None = ""
-    has_brace = has_magic = False
-    for part in parts:
-        if not isinstance(part, Text):
-            plain = None
-        elif not part.quoted:
-            has_brace = has_brace or part.text == "{"
-            has_magic = has_magic or (len(part.text) == 1 and part.text in "*?[{}~")
-    if plain is not None and not has_magic:
+    signs = {part.text for part in parts if isinstance(part, Text) and not part.quoted and len(part.text) == 1}
+    plain: str | None = None
+    # A bracket that is not closed means itself.
+    if not signs & _MAGIC and not {"[", "]"} <= signs and all(isinstance(part, Text) for part in parts):
         plain = "".join(part.text for part in parts if isinstance(part, Text))
-    else:
-        plain = None
-    return Word(tuple(parts), start, end, plain, has_brace)
+    return Word(tuple(parts), start, end, plain, "{" in signs)

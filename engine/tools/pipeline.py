@@ -279,6 +279,8 @@ async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> _Permitted
     if right.is_asked(said):
         if right.judgement.verdict == "allow":
             site.judged("ask", said.source)
+        if said.verdict == "ask" and said.reason:
+            site.desk.notice("info", "hook_message", f"{said.source} wants it asked: {said.reason}")
         return await _ask_somebody(site, right, said) or permitted
     if right.judgement.verdict == "ask":
         site.judged("allow", said.source if said.verdict == "allow" else "what it touches is the session's own")

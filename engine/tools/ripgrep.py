@@ -90,9 +90,9 @@ def _candidates(folders: Sequence[str]) -> Iterator[str]:
     for folder in dict.fromkeys(folders):
         # Not relative ones: the working directory may be a stranger's, with a program named rg.
         if Path(folder).is_absolute():
-            program = Path(folder, "rg")
-            if program.is_file() and os.access(program, os.X_OK):
-                yield str(program)
+            program = str(Path(folder, "rg"))
+            if os.path.isfile(program) and os.access(program, os.X_OK):  # noqa: PTH113 - Path's own raises
+                yield program
 
 
 async def _is_usable(program: str) -> bool:
@@ -101,7 +101,10 @@ async def _is_usable(program: str) -> bool:
     except LookupError:
         known = dict[tuple[str, int], bool]()
         _known.set(known)
-    key = (program, (await to_thread(os.stat, program)).st_mtime_ns)
+    try:
+        key = (program, (await to_thread(os.stat, program)).st_mtime_ns)
+    except OSError:  # it went away meanwhile
+        return False
     if key not in known:
         known[key] = await _version(program) >= OLDEST
     return known[key]

@@ -351,13 +351,15 @@ async def test_c5_of_several_hooks_the_strictest_counts_and_a_deny_asks_no_furth
     hooks = Hooks(
         before_tool=(
             deciding(ToolDecision(verdict="allow")),
-            deciding(ToolDecision(verdict="ask"), uses),
+            deciding(ToolDecision(verdict="ask", reason="it is Friday"), uses),
             deciding(ToolDecision(verdict="allow"), uses),
         )
     )
     async with world(one_call(), one_call(), DONE, tools=[touch(log)], hooks=hooks, approver=Rules()) as w:
         played = await w.play(react=allow)
     assert (len(uses), len(played.all(PermissionAsked))) == (4, 2)
+    # Whoever is asked learns why.
+    assert [n.text for n in played.all(Notice)] == ["the hook hook wants it asked: it is Friday"] * 2
 
     hooks = Hooks(before_tool=(deciding(ToolDecision(verdict="deny")), deciding(None, uses)))
     uses.clear()

@@ -58,6 +58,18 @@ async def test_what_can_not_run_is_passed_over(tmp_path: Path) -> None:
     assert await find_searcher(path, "/nowhere") == Searcher()
 
 
+async def test_a_folder_that_may_not_be_looked_into_is_passed_over(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs a folder of somebody else's")
+    (tmp_path / "theirs/bin").mkdir(parents=True)
+    (tmp_path / "theirs").chmod(0o700)
+    os.seteuid(65_534)
+    try:
+        assert await find_searcher(str(tmp_path / "theirs/bin"), "/nowhere") == Searcher()
+    finally:
+        os.seteuid(0)
+
+
 async def test_a_program_in_the_working_directory_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "ripgrep 15.0.0")
     program(tmp_path / "bin", "ripgrep 15.0.0")

@@ -61,7 +61,9 @@ def plan(args: ApplyPatch, cwd: str, basis: Basis | None, *, fuzzy: bool) -> Pla
         told = [tree.apply(operation) for operation in operations]
     except ToolError as error:
         text = str(error)
-        raise ToolError(text if text.endswith("Nothing was changed.") else f"{text}\nNothing was changed.") from error
+        raise ToolError(
+            text if text.lower().endswith("nothing was changed.") else f"{text}\nNothing was changed."
+        ) from error
     revisions = tree.revisions
     if not revisions:
         raise ToolError("The patch changes nothing: the files are as it would make them.")

@@ -7,6 +7,7 @@ for one folder would be allowed for another.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Final
 
 import attrs
@@ -123,13 +124,15 @@ def _not_started(error: OSError | ValueError) -> ToolError:
 
 def _is_safe(args: Bash) -> bool:
     # Imported here: a parser costs time, and a session may never run a command.
-    from engine.tools.shell_read_only import is_read_only
+    from engine.tools.builtin.bash_need import only_reads
 
-    return not args.background and is_read_only(args.command)
+    return not args.background and only_reads(args.command)
 
 
-def _need(args: Bash) -> Need:
-    return Need(permission="bash", patterns=(args.command,), offers=(args.command,), detail=args.command)
+async def _need(args: Bash, ctx: ToolContext) -> Need:
+    from engine.tools.builtin.bash_need import need_of
+
+    return await ctx.to_thread(need_of, args.command, ctx.cwd, str(Path("~").expanduser()))
 
 
 BASH = tool(

@@ -172,13 +172,14 @@ def _is_encodable(path: str) -> bool:
 def _hint(path: Path) -> str:
     """Return what might have been meant by a path that leads nowhere."""
     with suppress(OSError):
+        if path.is_symlink():
+            return f" It is a link that leads to {visible_name(str(path.readlink()))}, where nothing is."
         existing = next(parent for parent in path.parents if parent.is_dir())
         if existing != path.parent:
             return f" Not even its folder does: the nearest one is {existing}."
         with os.scandir(existing) as entries:
             names = [entry.name for entry, _ in zip(entries, range(_SIBLINGS), strict=False)]
-        # Without itself, which is there if it is a link that leads nowhere.
-        lower = {name.lower(): name for name in names if name != path.name}
+        lower = {name.lower(): name for name in names}
         close = difflib.get_close_matches(path.name.lower(), lower, n=3, cutoff=0.6)
         if close:
             return f" Did you mean {' or '.join(visible_name(lower[name]) for name in close)}, in the same folder?"

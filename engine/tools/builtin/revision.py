@@ -156,6 +156,7 @@ def look(cwd: str, shown: str, basis: Basis | None) -> Seen:
     if seen.data is not None and basis is not None:
         remembered = known(basis.shared, real)
         if remembered is None:
+            seen.text()  # of what is no text it says so at once: to read it first would not help
             raise ToolError(
                 f"{shown} exists, but has not been read in this session. Read it first; nothing was changed."
             )

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -24,7 +25,7 @@ static char *watched[WATCHES];
 static int notices;
 static char *const environment[] = {
     "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/dev", "USER=dev", "LOGNAME=dev", "LANG=C.UTF-8",
-    "TERM=dumb", "SHELL=/bin/bash", "PWD=/home/dev/project", "GIT_CONFIG_NOSYSTEM=1", 0};
+    "TERM=dumb", "SHELL=/bin/bash", "PWD=/home/dev/project", "GIT_CONFIG_NOSYSTEM=1", "FUNCNEST=20", 0};
 
 static void fail(const char *what) {
     perror(what);
@@ -126,6 +127,8 @@ static int run(char *script, double limit) {
     if (child < 0) fail("fork");
     if (child == 0) {
         setsid();
+        setrlimit(RLIMIT_NPROC, &(struct rlimit){400, 400});
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){1 << 20, 1 << 20});
         int in = open("/dev/null", O_RDONLY), out = open("/log/printed", O_WRONLY | O_APPEND);
         if (in < 0 || out < 0 || chdir("/home/dev/project")) fail("child");
         dup2(in, 0), dup2(out, 1), dup2(out, 2);

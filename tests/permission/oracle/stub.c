@@ -61,18 +61,14 @@ static int echo(int argc, char **argv) {
 /* sudo, doas: skip the options and assignments, and start the rest. */
 static int elevated(char **argv) {
     static const char *const with_value[] = {"-u", "-g", "-C", "-p", "-h", "-D", "-R", "-T", "-U", 0};
-    int shell = 0;
     for (argv++; *argv; argv++) {
         if (!strcmp(*argv, "--")) { argv++; break; }
         if (strchr(*argv, '=') && **argv != '-' && **argv != '/') { putenv(*argv); continue; }
-        if (**argv != '-') break;
-        if (!strcmp(*argv, "-s") || !strcmp(*argv, "-i")) shell = 1;
+        if (**argv != '-' || !(*argv)[1]) break;
+        if (!strcmp(*argv, "-D") && argv[1] && chdir(argv[1])) return 1;
+        if (strchr("lvkK", (*argv)[1])) return 0;
         for (int i = 0; with_value[i]; i++)
             if (!strcmp(*argv, with_value[i]) && argv[1]) { argv++; break; }
-    }
-    if (shell && *argv) {
-        char *line[] = {"sh", "-c", *argv, 0};
-        execvp("sh", line);
     }
     if (!*argv) return 1;
     execvp(*argv, argv);
@@ -90,7 +86,7 @@ static int remote(char **argv) {
         if (argv[1]) strncat(text, " ", sizeof text - strlen(text) - 2);
     }
     char *line[] = {"sh", "-c", text, 0};
-    execv("/bin/sh", line);
+    execv("/wrapped/sh", line);
     return 127;
 }
 
@@ -101,8 +97,12 @@ int main(int argc, char **argv) {
     exe[size] = 0;
     const char *me = last(exe);
     const char *path = (const char *)getauxval(AT_EXECFN);
-    /* A script with #! is started under its own name. */
-    record(path && *path ? last(path) : me, argc, argv);
+    /* A script with #! is started under its own name, which stands behind its interpreter. */
+    int skipped = 0;
+    if (path && *path && strcmp(last(path), me))
+        while (skipped < argc && strcmp(argv[skipped], path)) skipped++;
+    if (skipped == argc) skipped = 0;
+    record(path && *path ? last(path) : me, argc - skipped, argv + skipped);
     snprintf(real, sizeof real, "/wrapped/%s", me);
     execv(real, argv);
     if (errno != ENOENT) return 126;
@@ -118,8 +118,8 @@ int main(int argc, char **argv) {
         for (const char *c = i ? argv[i] : me; *c; c++) hash = hash * 33 + (unsigned char)*c;
     char text[512];
     switch ((hash >> 4) % 3) {
-    case 0: snprintf(text, sizeof text, "printed-by-%.99s arg\n", me); break;
-    case 1: snprintf(text, sizeof text, "a[$(printed-by-%.99s arg)]\n", me); break;
+    case 0: snprintf(text, sizeof text, "victim from-%.99s\n", me); break;
+    case 1: snprintf(text, sizeof text, "a[$(victim from-%.99s)]\n", me); break;
     default: snprintf(text, sizeof text, "3\n"); break;
     }
     if (write(1, text, strlen(text)) < 0) return 1;

@@ -21,12 +21,11 @@ from engine.tools.context import ToolContext
 from engine.tools.proc import Stray
 from engine.tools.process import Finished
 from engine.tools.shell import marker
-from engine.tools.spec import GRACE, Need, ToolOutput
+from engine.tools.spec import GRACE, ToolOutput
 from engine.tools.spill import SpillStore
 from engine.tools.spill_writer import Captured
 from engine.tools.strays import find_marked
 from engine.tools.truncate import fits
-from tests.support.needs import need_of
 from tests.tools.builtin.conftest import Listener
 
 pytestmark = pytest.mark.os
@@ -365,7 +364,3 @@ def test_arguments_that_do_not_fit(arguments: str) -> None:
 def test_the_default_timeout() -> None:
     assert parse(Bash, '{"command": "x"}') == Bash("x", 120.0)
     assert parse(Bash, '{"command": "x", "timeout": 600}').timeout == 600.0
-
-
-def test_the_right_it_needs() -> None:
-    assert need_of(BASH, Bash("rm x")) == Need(permission="bash", patterns=("rm x",), offers=("rm x",), detail="rm x")

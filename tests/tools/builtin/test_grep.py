@@ -327,7 +327,10 @@ async def test_a_cancel_ends_the_program(searcher: Searcher, ctx: ToolContext, t
         ('{"pattern": "foo", "path": "pipe"}', "pipe is no regular file but a pipe, a socket or a device."),
         ('{"pattern": "foo", "path": "/dev/zero"}', "/dev/zero is no regular file but a pipe, a socket or a device."),
         ('{"pattern": "foo", "path": "self"}', "self: Too many levels of symbolic links."),
-        ('{"pattern": "foo", "path": "nowhere"}', "nowhere does not exist."),
+        (
+            '{"pattern": "foo", "path": "nowhere"}',
+            "nowhere does not exist. It is a link that leads to gone, where nothing is.",
+        ),
         ('{"pattern": "foo", "path": "a\\u0000b"}', "'a\\x00b' is no path: no file can have that name."),
         ('{"pattern": "foo", "path": "\\ud800"}', "'\\ud800' is no path: no file can have that name."),
         ('{"pattern": "foo", "glob": "{a"}', "The pattern {a makes no sense: there is a { without a } after it."),

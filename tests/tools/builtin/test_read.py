@@ -205,7 +205,7 @@ async def test_the_memory_taken_does_not_grow_with_the_file(ctx: ToolContext, tm
         ),
         (os.mkfifo, "x is no regular file but a pipe, a socket or a device."),
         (lambda p: p.symlink_to("x"), "x: Too many levels of symbolic links."),
-        (lambda p: p.symlink_to("nowhere"), "x does not exist."),
+        (lambda p: p.symlink_to("nowhere"), "x does not exist. It is a link that leads to nowhere, where nothing is."),
         (lambda p: p.symlink_to("/dev/null"), "x is no regular file but a pipe, a socket or a device."),
     ],
     ids=["missing", "binary", "utf-16", "fifo", "loop", "dangling", "device"],

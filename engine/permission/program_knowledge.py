@@ -1,0 +1,233 @@
+"""What is known of programs, as one value: the tables, and what a user's configuration adds to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, cast
+
+import attrs
+
+from engine.errors import ConfigError
+from engine.permission.program_arity import ARITY
+from engine.permission.program_names import names_for
+from engine.permission.program_options import EXECUTING, Option
+from engine.permission.program_record import MANNERS, READINGS, TAILS, Program
+from engine.permission.program_tables import PROGRAMS
+
+_MAX_ARITY: Final = 8
+_MAX_DEPTH: Final = 4
+
+
+@attrs.frozen(eq=False)
+class Knowledge:
+    """What is known of programs, by their names.
+
+    Attributes:
+        programs: what they do with their words.
+        arity: how many words of a command say what it does (see `program_arity`).
+    """
+
+    programs: Mapping[str, Program]
+    arity: Mapping[tuple[str, ...], int]
+
+    def find(self, name: str) -> tuple[str, Program] | None:
+        """Return what is known of a program by its base name, and which name it is known by."""
+        for known in names_for(name):
+            if known in self.programs:
+                return known, self.programs[known]
+        return None
+
+    def arity_of(self, path: Sequence[str]) -> int:
+        """Return how many words, without options, of a command that begins with these say what it does; 0: unknown."""
+        for length in range(min(len(path), 3), 0, -1):
+            count = self.arity.get(tuple(path[:length]))
+            if count is not None:
+                return count
+        return 0
+
+
+KNOWN: Final = Knowledge(PROGRAMS, ARITY)
+
+
+def knowledge_of(tables: Mapping[str, object]) -> Knowledge:
+    """Return what is known, with what a user's configuration says of programs.
+
+    It is written as tables by the programs' names, with the names of `Program` and two more: `like`, another program
+    that it is read like, where nothing else is said, and `arity`, how many words of it to offer for "always":
+
+        [programs.deploy]
+        like = "ssh"
+        options = "-q -c|--config=reads --exec=shell"
+        operands = "plain"
+        tail = "command"
+        arity = 2
+        [programs.deploy.commands.status]
+        reading = "free"
+
+    Raises:
+        ConfigError: something in it has no meaning, or contradicts the rest.
+    """
+    programs = dict(KNOWN.programs)
+    arity = dict(KNOWN.arity)
+    for name, table in tables.items():
+        if not name or "/" in name or name != name.strip():
+            raise ConfigError(f"programs.{name}: a program is named without its folder")
+        programs[name] = _program(f"programs.{name}", table, (name,), arity)
+    known = Knowledge(programs, arity)
+    found = [complaint for name in tables for complaint in complaints_about(known, name)]
+    if found:
+        raise ConfigError("; ".join(found))
+    return known
+
+
+_TEXTS: Final = (
+    "options",
+    "operands",
+    "without_first",
+    "shell",
+    "opaque",
+    "runs",
+    "started",
+    "dashes",
+    "tail",
+    "reading",
+    "manner",
+)
+_SWITCHES: Final = ("strict", "permutes", "remote", "prints_names", "displaced", "hosts")
+_CHOICES: Final[Mapping[str, frozenset[str]]] = {
+    "tail": TAILS,
+    "reading": READINGS,
+    "manner": MANNERS,
+    "dashes": frozenset({"single", "double"}),
+}
+
+
+def _program(where: str, table: object, path: tuple[str, ...], arity: dict[tuple[str, ...], int]) -> Program:
+    """Return a program from its table, and add its arity."""
+    if not isinstance(table, Mapping) or len(path) > _MAX_DEPTH:
+        raise ConfigError(f"{where}: this has to be a table")
+    entries = cast("Mapping[object, object]", table)
+    base = Program()
+    changes: dict[str, object] = {}
+    commands: dict[str, Program] = {}
+    for key, value in entries.items():
+        if key == "like":
+            base = _base(where, value)
+        elif key == "arity":
+            arity[path] = _count(where, value)
+        elif key == "commands":
+            commands = _commands(where, value, path, arity)
+        elif key in _TEXTS:
+            changes[str(key)] = _text(f"{where}.{key}", str(key), value)
+        elif key in _SWITCHES:
+            if not isinstance(value, bool):
+                raise ConfigError(f"{where}.{key}: this is true or false")
+            changes[str(key)] = value
+        else:
+            raise ConfigError(f"{where}.{key}: there is no such entry")
+    if commands:
+        changes["commands"] = {**base.commands, **commands}
+    try:
+        return attrs.evolve(base, **changes)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _base(where: str, value: object) -> Program:
+    if not isinstance(value, str) or value not in KNOWN.programs:
+        raise ConfigError(f"{where}.like: there is no program {value!r} in the tables")
+    return KNOWN.programs[value]
+
+
+def _count(where: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_ARITY:
+        raise ConfigError(f"{where}.arity: this is a number of words, from 1 to {_MAX_ARITY}")
+    return value
+
+
+def _text(where: str, key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{where}: this is a text")
+    choices = _CHOICES.get(key)
+    if choices is not None and value not in choices:
+        raise ConfigError(
+            f"{where}: this is one of {', '.join(repr(choice) for choice in sorted(choices))}, not {value!r}"
+        )
+    return value
+
+
+def _commands(
+    where: str, value: object, path: tuple[str, ...], arity: dict[tuple[str, ...], int]
+) -> dict[str, Program]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where}.commands: this has to be a table")
+    tables = cast("Mapping[object, object]", value)
+    return {
+        str(name): _program(f"{where}.commands.{name}", table, (*path, str(name)), arity)
+        for name, table in tables.items()
+    }
+
+
+# ---- contradictions ----------------------------------------------------------------------------------------------
+
+
+def contradictions(known: Knowledge) -> list[str]:
+    """Return what can't be meant as it is written, a complaint each."""
+    found = [complaint for name in known.programs for complaint in complaints_about(known, name)]
+    for path, count in known.arity.items():
+        whole = " ".join(path)
+        if known.find(path[0]) is None and path[0] not in _BUILTINS:
+            found.append(f"{whole}: it has an arity, but is no program that is known")
+        if count < len(path):
+            found.append(f"{whole}: its arity is less than its own words")
+        if len(path) > 1 and known.arity_of(path[:-1]) >= count:
+            found.append(f"{whole}: its arity says nothing that {' '.join(path[:-1])} doesn't say")
+    return found
+
+
+_BUILTINS: Final = frozenset({"cd", "echo", "pwd"})
+
+
+def complaints_about(known: Knowledge, name: str) -> Iterator[str]:
+    """Yield what can't be meant of one program."""
+    yield from _complaints(f"programs.{name}", known.programs[name], known)
+
+
+def _complaints(where: str, program: Program, known: Knowledge) -> Iterator[str]:
+    if program.reading in {"free", "known"} and program.opaque:
+        yield f"{where}: it reads only, and nobody can tell what it does"
+    if program.started and not program.tail:
+        yield f"{where}: it starts {program.started} with its tail, but has none"
+    if program.started and known.find(program.started) is None:
+        yield f"{where}: it starts {program.started}, which is not known"
+    if program.tail and "*" in program.operands:
+        yield f"{where}: what stands behind any number of operands is never reached"
+    if (
+        program.tail
+        and program.permutes
+        and not program.commands
+        and any(option.takes != "nothing" for option in program.table.values())
+    ):
+        yield f"{where}: options of the command that it starts would be taken for its own"
+    if program.commands and program.tail:
+        yield f"{where}: it has commands of its own and starts others"
+    for spelling, option in program.table.items():
+        if option.takes == "nothing" and option.role not in _FLAG_ROLES:
+            yield f"{where}: {spelling} has no value, and so can't be {option.role}"
+    yield from _shadowed(where, program.table)
+    for name, below in program.commands.items():
+        if name.startswith("-"):
+            yield f"{where}.commands.{name}: a command is no option"
+        yield from _complaints(f"{where}.commands.{name}", below, known)
+
+
+_FLAG_ROLES: Final = frozenset({"plain", "changes", "reading", "code"})
+
+
+def _shadowed(where: str, table: Mapping[str, Option]) -> Iterator[str]:
+    """Yield options that say less than another spelling of theirs executes."""
+    for spelling, option in table.items():
+        if not spelling.startswith("--") and spelling.startswith("-") and len(spelling) > 2:
+            other = table.get(f"-{spelling}")
+            if other is not None and (other.role in EXECUTING) != (option.role in EXECUTING):
+                yield f"{where}: {spelling} and -{spelling} differ in whether they execute something"

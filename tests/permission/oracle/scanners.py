@@ -1,0 +1,12 @@
+"""The scanner under test, as one function."""
+
+from __future__ import annotations
+
+from engine.permission.scanned import Scan
+from engine.permission.shell_scan import scan
+from tests.permission.oracle.stubs import HOME, PROJECT
+
+
+def scan_in_project(script: str) -> Scan:
+    """Scan a script that runs in the sandbox's project."""
+    return scan(script, cwd=PROJECT, home=HOME)
