@@ -16,6 +16,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Final, Literal, NoReturn, TypeVar, Union
 
@@ -55,16 +56,15 @@ def parse_kindly(cls: type[A], arguments: str) -> Parsed[A]:
     """Return the same, having mended what could be meant in one way only. Raises `InvalidArguments`."""
     value = _loaded(arguments)
     try:
-        return Parsed(structure(cls, value), arguments)
-    except InvalidArguments as error:
-        mended, notes = coerce(cls, value)
-        if not notes:
-            raise
-        try:
-            return Parsed(structure(cls, mended), json.dumps(mended, ensure_ascii=False), notes)
-        except InvalidArguments:
-            # Of what the model itself wrote, all that is wrong: it has not seen the rest.
-            raise error from None
+        return Parsed(_converter.structure(value, cls), arguments)
+    except Exception as error:  # noqa: BLE001  # validators and converters are the tool author's
+        wrong = error
+    mended, notes = coerce(cls, value)
+    if notes:
+        with suppress(Exception):
+            return Parsed(_converter.structure(mended, cls), json.dumps(mended, ensure_ascii=False), notes)
+    # Of what the model itself wrote, all that is wrong: it has not seen the rest.
+    raise _invalid(wrong)
 
 
 def structure(cls: type[A], value: dict[str, object]) -> A:
@@ -72,11 +72,18 @@ def structure(cls: type[A], value: dict[str, object]) -> A:
     try:
         return _converter.structure(value, cls)
     except Exception as error:  # noqa: BLE001  # validators and converters are the tool author's
-        issues = list(_issues(error, ""))
-        told = [f"{issue.text}{issue.hint()}"[:MAX_ISSUE_CHARS] for issue in issues[:MAX_ISSUES]]
-        more = f"\n(and {len(issues) - MAX_ISSUES} more)" if len(issues) > MAX_ISSUES else ""
-        cause = next((issue.cause for issue in issues if issue.cause is not None), None)
-        raise InvalidArguments("\n".join(told) + more) from cause
+        wrong = error
+    raise _invalid(wrong)
+
+
+def _invalid(error: Exception) -> InvalidArguments:
+    """Return what says all that is wrong, caused by the first exception that is the class's own."""
+    issues = list(_issues(error, ""))
+    told = [f"{issue.text}{issue.hint()}"[:MAX_ISSUE_CHARS] for issue in issues[:MAX_ISSUES]]
+    more = f"\n(and {len(issues) - MAX_ISSUES} more)" if len(issues) > MAX_ISSUES else ""
+    invalid = InvalidArguments("\n".join(told) + more)
+    invalid.__cause__ = next((issue.cause for issue in issues if issue.cause is not None), None)
+    return invalid
 
 
 def _loaded(arguments: str) -> dict[str, object]:

@@ -47,6 +47,8 @@ def _object(cls: type[attrs.AttrsInstance], value: dict[str, object], path: str,
 
 
 def _value(hint: object, value: object, path: str, notes: list[str]) -> object:
+    if isinstance(hint, type) and hint in _KINDS:  # most are; to tell what the others are takes longer
+        return _primitive(hint, value, path, notes)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return _value(args[0], value, path, notes)
@@ -60,7 +62,7 @@ def _value(hint: object, value: object, path: str, notes: list[str]) -> object:
 
 
 def _primitive(hint: object, value: object, path: str, notes: list[str]) -> object:
-    if not isinstance(value, str):
+    if hint is str or not isinstance(value, str):
         return value
     meant: object = None
     if hint is int and _WHOLE.fullmatch(value.strip()):

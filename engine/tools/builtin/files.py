@@ -21,6 +21,7 @@ from engine.permission.real_path import followed
 
 MAX_TEXT_BYTES: Final = 20_000_000
 BOM: Final = b"\xef\xbb\xbf"
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _SNIFFED_BYTES: Final = 8_192
 _SIBLINGS: Final = 10_000
 
@@ -121,8 +122,13 @@ def regular(shown: str, state: os.stat_result) -> os.stat_result:
 
 
 def looks_binary(data: bytes) -> bool:
-    """Tell whether a file that begins with *data* is no text."""
+    """Tell whether a file that begins with *data* is no text, or one that is not UTF-8."""
     return b"\0" in data[:_SNIFFED_BYTES]
+
+
+def is_utf16(data: bytes) -> bool:
+    """Tell whether a file that begins with *data* is a text in UTF-16."""
+    return data.startswith(_UTF16) and looks_binary(data)
 
 
 def read_data(shown: str, path: Path) -> bytes:
@@ -145,6 +151,8 @@ def read_in(shown: str, folder: RealFolder, name: str, most: int) -> bytes:
 
 def decoded(shown: str, data: bytes) -> TextFile:
     """Return *data* as a text. Raises `ToolError` unless it is UTF-8."""
+    if is_utf16(data):
+        raise ToolError(f"{shown} is a text in UTF-16, which this tool would damage. Convert it: iconv -t UTF-8.")
     if looks_binary(data):
         raise ToolError(f"{shown} is a binary file.")
     try:

@@ -18,6 +18,7 @@ from engine.permission.real_path import followed
 from engine.ports import Needed
 from engine.tools.builtin.files import (
     check_regular,
+    is_utf16,
     looks_binary,
     pattern_of_real,
     renamed_errors,
@@ -26,7 +27,7 @@ from engine.tools.builtin.files import (
 )
 from engine.tools.globs import GlobError, alternatives, escaped, glob_regex, is_magic
 from engine.tools.spec import Need
-from engine.tools.walk import is_in_repository
+from engine.tools.walk import is_in_repository, without_waiting
 
 MAX_PATTERN_CHARS: Final = 4_000
 
@@ -127,8 +128,9 @@ def place_at(cwd: str, path: str) -> Place:
         return _place(cwd, path, found)
     with renamed_errors(path, found):
         size = check_regular(path, found).st_size
-        with found.open("rb") as file:
-            if looks_binary(file.read(_SNIFFED_BYTES)):
+        with open(found, "rb", opener=without_waiting) as file:
+            beginning = file.read(_SNIFFED_BYTES) or b""
+            if looks_binary(beginning) and not is_utf16(beginning):  # a searcher reads the latter
                 raise ToolError(f"{path} is a binary file of {size:,} bytes.")
     real = Path(followed(found))  # a link to a file is not followed in a search, a file that was named is
     return attrs.evolve(_place(cwd, path, real.parent), shown=shown_path(cwd, found), only=real.name)

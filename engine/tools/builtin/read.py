@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import attrs
 
 from engine.errors import ToolError
-from engine.tools.builtin.files import BOM, MAX_TEXT_BYTES, looks_binary, real_file, renamed_errors, resolve
+from engine.tools.builtin.files import BOM, MAX_TEXT_BYTES, is_utf16, looks_binary, real_file, renamed_errors, resolve
 from engine.tools.builtin.places import read_need
 from engine.tools.builtin.read_folder import folder_output
 from engine.tools.builtin.read_image import MAX_SOURCE_BYTES, Image, image_output, picture_of
@@ -26,7 +26,6 @@ from engine.tools.spec import Need, ToolOutput, tool
 from engine.tools.spill import PREFIX, READER, Spills
 
 PERMISSION: Final = "read"
-_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 @attrs.frozen
@@ -118,7 +117,7 @@ def _content(args: Read, path: Path, source: Source) -> ToolOutput | Pdf | Image
     if picture_of(beginning) is not None:
         data = source.file.read(MAX_SOURCE_BYTES)
         return Image(path=path, identity=source.identity, size=source.size, data=data)
-    if beginning.startswith(_UTF16) and b"\0" in beginning:
+    if is_utf16(beginning):
         raise ToolError(f"{args.path} is a text in UTF-16, which this tool does not read. Convert it: iconv -t UTF-8.")
     if looks_binary(beginning):
         raise ToolError(f"{args.path} is a binary file of {source.size:,} bytes.")

@@ -54,6 +54,7 @@ def make(folder: Path) -> None:
     (folder / "plain.txt").write_text("a\n")
     (folder / "folder").mkdir()
     (folder / "binary").write_bytes(b"a\0b")
+    (folder / "utf-16").write_bytes("a\n".encode("utf-16"))
     (folder / "latin").write_bytes(b"caf\xe9 a\n")
     (folder / "loop").symlink_to("loop")
     (folder / "dangling").symlink_to("nowhere/at/all")
@@ -118,6 +119,15 @@ TABLE: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
             "binary is a binary file.",
             **dict.fromkeys(("read", "grep"), "error: binary is a binary file of 3 bytes."),
             **dict.fromkeys(FOLDERS_ONLY, f"error: binary {A_FILE}"),
+        ),
+    ),
+    "UTF-16": (
+        "utf-16",
+        editors(
+            "utf-16 is a text in UTF-16, which this tool would damage. Convert it: iconv -t UTF-8.",
+            read="error: utf-16 is a text in UTF-16, which this tool does not read.",
+            grep="utf-16\n1: a",
+            **dict.fromkeys(FOLDERS_ONLY, f"error: utf-16 {A_FILE}"),
         ),
     ),
     "not UTF-8": (
