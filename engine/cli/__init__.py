@@ -22,10 +22,11 @@ usage: engine COMMAND [ARGUMENTS]
        engine --version | --help
 
 commands:
-  run     give the agent a task, and watch it work
-  models  list the models that can be used here, and what the others lack
-  tools   list what the model may call, and what is declared of it
-  demo    see it work: offline, without a key, in a scratch folder
+  run          give the agent a task, and watch it work
+  models       list the models that can be used here, and what the others lack
+  tools        list what the model may call, and what is declared of it
+  permissions  which rules hold here; explain, revoke, lint, trust
+  demo         see it work: offline, without a key, in a scratch folder
 
 `engine COMMAND --help` says more about a command.
 """
@@ -66,6 +67,10 @@ def _command(name: str) -> Callable[[list[str]], int] | None:
             from engine.cli.tools import main as tools
 
             return tools
+        case "permissions":
+            from engine.cli.permissions import main as permissions
+
+            return permissions
         case "demo":
             from engine.cli.demo import main as demo
 

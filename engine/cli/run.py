@@ -20,6 +20,7 @@ from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
 from engine.cli.offered import offered_tools
 from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
 from engine.cli.output import Output, complain
+from engine.cli.permission_flags import PermissionChoice, add_permission_flags, permission_choice
 from engine.cli.screen import Screen
 from engine.cli.signals import heeded_signals, watch_signals
 from engine.errors import ConfigError
@@ -37,7 +38,6 @@ from engine.events import (
     TurnResult,
 )
 from engine.ids import CallId
-from engine.permission.simple import AllowAll
 from engine.service import open_engine
 from engine.session import Session
 from engine.settings import Limits, Settings
@@ -68,7 +68,7 @@ class Options:
     model: ModelChoice
     attachments: tuple[str, ...]
     cwd: Path
-    allow_all: bool
+    permissions: PermissionChoice
     limits: Limits
     as_json: bool
 
@@ -99,10 +99,10 @@ def parse(arguments: list[str]) -> Options:
         "--attach", action="append", default=[], metavar="FILE", help="an image, a PDF or a recording; again for more"
     )
     parser.add_argument("--cwd", default=".", help="the folder to work in; default: this one")
-    parser.add_argument("--yes", action="store_true", help="allow every command and change without asking")
     parser.add_argument("--max-steps", type=_positive_int, metavar="N", help="requests to the model, at most")
     parser.add_argument("--max-seconds", type=_positive_float, metavar="S", help="time for the whole task")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; asks nobody")
+    add_permission_flags(parser)
     add_model_flags(parser)
     given = parser.parse_args(arguments)
     cwd = Path(given.cwd)
@@ -118,7 +118,7 @@ def parse(arguments: list[str]) -> Options:
         model=model_choice(given),
         attachments=tuple(given.attach),
         cwd=cwd.resolve(),
-        allow_all=given.yes,
+        permissions=permission_choice(given),
         limits=Limits(steps=given.max_steps, seconds=given.max_seconds),
         as_json=given.json,
     )
@@ -149,7 +149,7 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
     keyboard = None if options.as_json else Keyboard.open()
     settings = Settings(
         limits=options.limits,
-        headless="deny" if keyboard is None else "wait",
+        headless=options.permissions.unattended if keyboard is None else "wait",
         on_exhausted="stop" if keyboard is None else "ask",
         options=options.model.options,
         system=SYSTEM.format(cwd=options.cwd),
@@ -162,7 +162,7 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                 config=options.model.config,
                 tools=tools,
                 settings=settings,
-                approver=AllowAll() if options.allow_all else None,
+                approver=options.permissions.policy(options.model.config),
             ) as eng:
                 session = await eng.create_session(
                     cwd=options.cwd, model=options.model.models, agent=options.model.agent

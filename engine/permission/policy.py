@@ -11,7 +11,7 @@ import itertools
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -160,6 +160,14 @@ class Policy:
             if allowed.scope == "project" and self.file is not None:
                 self._unsaved.append(grant)
 
+    def root(self, cwd: str) -> str:
+        """Return the project's folder; empty if there is none."""
+        return self._project(cwd).root
+
+    def ruleset(self, cwd: str) -> Ruleset:
+        """Return all rules that hold in a folder."""
+        return self.compiled(self._project(cwd))
+
     def compiled(self, project: Project, rules: tuple[Rule, ...] = ()) -> Ruleset:
         """Return all rules that hold in a project, with those of an agent. Raises `ConfigError`. Not a checkpoint."""
         known = self._rulesets.get((project, rules))
@@ -218,7 +226,7 @@ class Policy:
         ruleset = self.compiled(project, link.rules)
         before: dict[str, _Word] = {}
         for needed in query.rights:
-            for right, spellings in _rights(needed, query, project.root):
+            for right, spellings in _rights(needed, query.cwd, project.root, read_only=query.read_only):
                 word = self._word(right, ruleset.judge(right.permission, right.pattern, spellings), query, project)
                 if word.verdict == "ask" and word.is_default and needed.follows:
                     word = _following(word, [before.get(pattern) for pattern in needed.follows])
@@ -250,14 +258,21 @@ class _Word:
     is_default: bool
 
 
-def _rights(needed: Needed, query: PermissionQuery, project: str) -> Iterator[tuple[Right, tuple[str, ...]]]:
+def judged_rights(needed: Iterable[Needed], cwd: str, project: str) -> Iterator[ruled.Right]:
+    """Yield rights as they are judged."""
+    for one in needed:
+        for right, spellings in _rights(one, cwd, project, read_only=False):
+            yield ruled.Right(right.permission, right.pattern, spellings)
+
+
+def _rights(needed: Needed, cwd: str, project: str, *, read_only: bool) -> Iterator[tuple[Right, tuple[str, ...]]]:
     """Yield a right as rules know it: paths as seen from the project, and the right to leave the project."""
     if needed.permission not in PATH_PERMISSIONS:
-        reads = needed.reads_only or query.read_only
+        reads = needed.reads_only or read_only
         name = needed.permission + READING if reads else needed.permission
         yield Right(permission=name, pattern=needed.pattern), needed.spellings
         return
-    path, *others = (os.path.join(query.cwd, one) for one in (needed.pattern, *needed.spellings))  # noqa: PTH118 - Path would change it
+    path, *others = (os.path.join(cwd, one) for one in (needed.pattern, *needed.spellings))  # noqa: PTH118 - Path would change it
     spellings = tuple(_seen(other, project) for other in others)
     if needed.permission != OUTSIDE:
         yield Right(permission=needed.permission, pattern=_seen(path, project)), spellings

@@ -7,7 +7,6 @@ for one folder would be allowed for another.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final
 
 import attrs
@@ -132,7 +131,7 @@ def _is_safe(args: Bash) -> bool:
 async def _need(args: Bash, ctx: ToolContext) -> Need:
     from engine.tools.builtin.bash_need import need_of
 
-    return await ctx.to_thread(need_of, args.command, ctx.cwd, str(Path("~").expanduser()))
+    return await ctx.to_thread(need_of, args.command, ctx.cwd)
 
 
 BASH = tool(

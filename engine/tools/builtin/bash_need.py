@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final, TypeGuard
 
 from engine.events import Offer, Right
@@ -29,8 +30,9 @@ def only_reads(command: str) -> bool:
     return reads_only(scan(command, cwd="/", home="/"))
 
 
-def need_of(command: str, cwd: str, home: str) -> Need:
-    """Return what a command line needs. It asks the file system, so it blocks."""
+def need_of(command: str, cwd: str, home: str | None = None) -> Need:
+    """Return what a command line needs; *home* is by default this user's. It asks the file system, so it blocks."""
+    home = home or str(Path("~").expanduser())
     scanned = scan(command, cwd=cwd, home=home)
     looked = judge_scan(scanned, cwd=cwd, project=project_of(cwd, home=home))
     lines = tuple(dict.fromkeys(line_of(one.argv) for one in scanned.commands))

@@ -1,0 +1,72 @@
+"""The flags that say what may be done."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Literal, cast
+
+import attrs
+
+from engine.config import Config
+from engine.permission.policy import Policy
+from engine.permission.profiles import PROFILES
+from engine.permission.rule_file import parse_rule
+from engine.permission.rules import Rule
+from engine.permission.standing import UserFiles, user_policy
+
+Unattended = Literal["deny", "rules"]
+
+
+@attrs.frozen(kw_only=True)
+class PermissionChoice:
+    """What the command line says of permissions.
+
+    Attributes:
+        profile: which one; None: the configuration's.
+        rules: for this run.
+        trusts: whatever the folder brings along counts.
+        unattended: what becomes of what would be asked where nobody is.
+    """
+
+    profile: str | None = None
+    rules: tuple[Rule, ...] = ()
+    trusts: bool = False
+    unattended: Unattended = "deny"
+
+    def policy(self, config: Config) -> Policy:
+        """Return the rules. Raises `ConfigError`."""
+        return user_policy(config, UserFiles.usual(), profile=self.profile, rules=self.rules, trusts_all=self.trusts)
+
+
+def add_permission_flags(parser: argparse.ArgumentParser) -> None:
+    """Add them."""
+    parser.add_argument(
+        "--profile",
+        choices=PROFILES,
+        help="what may be done where no rule says otherwise; default: ask, or the configuration's",
+    )
+    parser.add_argument("--yes", action="store_true", help="--profile full: no question but where a rule asks")
+    parser.add_argument(
+        "--rule",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="a rule for this run, as 'deny bash git push *'; again for more",
+    )
+    parser.add_argument("--trust", action="store_true", help="let the folder's own rules count, for this run")
+    parser.add_argument(
+        "--unattended",
+        choices=("deny", "rules"),
+        default="deny",
+        help="where nobody can be asked: deny what would be asked, or all that no rule allows by name",
+    )
+
+
+def permission_choice(given: argparse.Namespace) -> PermissionChoice:
+    """Return what they say. Raises `ConfigError`."""
+    return PermissionChoice(
+        profile="full" if given.yes else given.profile,
+        rules=tuple(parse_rule(rule, "--rule") for rule in given.rule),
+        trusts=given.trust,
+        unattended=cast("Unattended", given.unattended),
+    )

@@ -1,0 +1,168 @@
+"""`engine permissions`: which rules hold here, what was allowed for longer, and whom the user trusts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from engine.cli import say
+from engine.cli.output import complain
+from engine.cli.text import visible
+from engine.config import Config
+from engine.config_file import load_config
+from engine.errors import EngineError
+from engine.permission.grants import Grant
+from engine.permission.lint import lint
+from engine.permission.policy import Policy, judged_rights
+from engine.permission.profiles import PROFILES
+from engine.permission.project_file import NAME, read_project_file
+from engine.permission.real_path import followed
+from engine.permission.rule_explain import explain
+from engine.permission.rules import Ruleset
+from engine.permission.standing import UserFiles, user_policy
+from engine.ports import Needed
+
+FOUND: Final = 1
+USAGE_ERROR: Final = 2
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; return the exit code."""
+    try:
+        given = _parser().parse_args(arguments)
+        return _run(given)
+    except SystemExit as error:  # argparse has said what is wrong, or has helped
+        return error.code if isinstance(error.code, int) else USAGE_ERROR
+    except EngineError as error:
+        complain(f"engine permissions: {error}")
+        return USAGE_ERROR
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="engine permissions",
+        allow_abbrev=False,
+        description="See what the agent may do in a folder, and take back what was allowed.",
+        epilog="Exit codes: 0 done, 1 lint found something, 2 wrong usage.",
+    )
+    parser.add_argument("--cwd", default=".", help="the folder that the agent would work in; default: this one")
+    parser.add_argument("--config", metavar="FILE", help="the configuration; default: the usual one")
+    parser.add_argument("--profile", choices=PROFILES, help="instead of the configuration's")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    listing = commands.add_parser("list", help="the rules that hold, and what was allowed (the default)")
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    explaining = commands.add_parser("explain", help="which rule decides, and why the others don't")
+    explaining.add_argument("permission", help="the name of a right: bash, read, edit, web, ...")
+    explaining.add_argument("pattern", help="what for: a command line, a path, ...")
+    revoking = commands.add_parser("revoke", help="take back what was allowed")
+    revoking.add_argument("id", help="the grant's id, from list")
+    commands.add_parser("lint", help="rules that have no effect, or allow more than they look")
+    for name, what in (("trust", "let a folder's own rules count"), ("distrust", "let them count no longer")):
+        trusting = commands.add_parser(name, help=what)
+        trusting.add_argument("folder", nargs="?", help="which; default: that of --cwd")
+    return parser
+
+
+def _run(given: argparse.Namespace) -> int:
+    files = UserFiles.usual()
+    folder = Path(given.cwd).expanduser()
+    if not folder.is_dir():
+        complain(f"engine permissions: {given.cwd} is no folder")
+        return USAGE_ERROR
+    cwd = followed(folder)
+    match given.command:
+        case "revoke":
+            files.grants.revoke(given.id)
+            return say(f"{given.id} is revoked\n")
+        case "trust":
+            return say(f"{visible(files.trust.trust(given.folder or cwd))} is trusted\n")
+        case "distrust":
+            return say(f"{visible(files.trust.distrust(given.folder or cwd))} is trusted no longer\n")
+        case _:
+            pass
+    config = load_config(given.config, os.environ)
+    policy = user_policy(config, files, profile=given.profile)
+    trio.run(policy.prepare, cwd)
+    match given.command:
+        case "explain":
+            return say(_explained(policy, cwd, given.permission, given.pattern))
+        case "lint":
+            return _linted(policy, policy.ruleset(cwd))
+        case _:
+            as_json = given.command == "list" and given.json
+            return say(_as_json(policy, cwd) if as_json else _as_text(policy, cwd, files, config))
+
+
+def _explained(policy: Policy, cwd: str, permission: str, pattern: str) -> str:
+    """Return which rules decide about a right; a command line is taken apart first."""
+    if permission == "bash":
+        # Imported here: it loads a grammar.
+        from engine.tools.builtin.bash_need import need_of
+
+        need = need_of(pattern, cwd, policy.home)
+        rights, opaque = need.needed, need.opaque
+    else:
+        rights, opaque = (Needed(permission=permission, pattern=pattern),), ""
+    ruleset = policy.ruleset(cwd)
+    told = [explain(ruleset, right) for right in judged_rights(rights, cwd, policy.root(cwd))]
+    if opaque:
+        told.append(f"ask: nobody can tell what it does before it runs: {visible(opaque)}")
+    return "\n".join(told) + "\n"
+
+
+def _linted(policy: Policy, ruleset: Ruleset) -> int:
+    findings = lint(ruleset.layers, ruleset.project, policy.home)
+    if not findings:
+        return say("nothing to say about the rules\n")
+    code = say("".join(f"{visible(str(finding))}\n" for finding in findings))
+    return code or FOUND
+
+
+def _as_text(policy: Policy, cwd: str, files: UserFiles, config: Config) -> str:
+    root = policy.root(cwd)
+    lines = [f"project  {visible(root) or 'none: whatever is touched lies outside'}", f"profile  {policy.profile}"]
+    if config.source:
+        lines.append(f"yours    {visible(config.source)}")
+    if root and read_project_file(root):
+        how = "trusted" if files.trust.is_trusted(root) else "not trusted: only what forbids or asks counts"
+        lines.append(f"its own  {visible(f'{root}/{NAME}')} ({how})")
+    for layer in policy.ruleset(cwd).layers:
+        if layer.name != "defaults" and layer.rules:
+            lines += ["", f"rules of the layer {layer.name}, the last one that matches wins"]
+            lines += [f"  {visible(str(rule))}{visible(rule.place)}" for rule in layer.rules]
+    lines += ["", "allowed for this project" if _kept(policy, cwd) else "nothing was allowed for this project"]
+    lines += [
+        f"  {grant.id}  {visible(grant.permission)} {visible(grant.pattern)}  ({_told(grant)})"
+        for grant in _kept(policy, cwd)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _as_json(policy: Policy, cwd: str) -> str:
+    rules = [
+        {"layer": layer.name, "rule": str(rule), "origin": rule.origin}
+        for layer in policy.ruleset(cwd).layers
+        for rule in layer.rules
+    ]
+    grants = [
+        {"id": grant.id, "permission": grant.permission, "pattern": grant.pattern, "until": grant.until}
+        for grant in _kept(policy, cwd)
+    ]
+    document = {"project": policy.root(cwd), "profile": policy.profile, "rules": rules, "grants": grants}
+    return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
+
+
+def _kept(policy: Policy, cwd: str) -> list[Grant]:
+    return [grant for grant in policy.grants.current(time.time()) if grant.project == policy.root(cwd)]
+
+
+def _told(grant: Grant) -> str:
+    day = time.strftime("%Y-%m-%d", time.localtime(grant.origin.granted))
+    until = "" if grant.until is None else time.strftime(", until %Y-%m-%d %H:%M", time.localtime(grant.until))
+    return f"for {visible(grant.origin.tool)} on {day}{until}"
