@@ -82,7 +82,8 @@ class Study:
 
     def give_up(self, why: str) -> None:
         """Remember why nobody can tell what it does; the first reason stays."""
-        self.reason = self.reason or f"{self.name}: {why}"
+        below = self.name.partition(" ")[2]
+        self.reason = self.reason or (f"{below}: {why}" if below else why)
 
     def touch(self, path: Word, access: Access) -> None:
         """Remember a file."""
@@ -291,9 +292,9 @@ class Study:
         if text == "-" or (program.hosts and text is not None and _ELSEWHERE.match(text)):
             self.changes = self.changes or role != "reads"
             return
-        if role != "reads" and text is not None and text[:1] in {"|", "!"}:
+        if text is not None and (text[:1] == "|" or (role != "reads" and text[:1] == "!")):
             # Some programs start what stands behind these.
-            self.give_up(f"writes to {text}, which may be a command")
+            self.give_up(f"{text} may be a command to it")
         if role != "writes":
             self.touch(value, "read")
         if role != "reads":
@@ -302,7 +303,7 @@ class Study:
     def run_file(self, path: Word) -> None:
         """Run the text of a file."""
         text = known(path)
-        if text is None or text.startswith(("/dev/", "/proc/")):
+        if text is None or text.startswith(("/dev/", "/proc/", "data:")) or "://" in text:
             self.give_up("runs a program text that is not known")
             return
         self.runs.append(self.inside(text))

@@ -15,7 +15,7 @@ _writing: Final = partial(Program, operands="writes*")
 
 _SUMS: Final = "b2sum cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum shasum sum md5 xxhsum b3sum"
 _TELLING: Final = """
-    : arch cal echo expr factor false free getconf groups id locale lscpu nproc numfmt pgrep printenv printf ps
+    : cal echo expr factor false free getconf groups id locale lscpu nproc numfmt pgrep printenv printf ps
     pwd seq sleep test [ true type uname uptime which whereis who whoami tty users w lsblk lsof lsusb lspci dirname
     pidof cpuid vmstat iostat mpstat sw_vers getent logname hostid tput nslookup host uuidgen ncal jot tzselect
     figlet cowsay column rev tr cut paste nl fold fmt expand unexpand tac tsort
@@ -179,6 +179,9 @@ _READING: Final[Mapping[str, Program]] = {
     "shuf": _reading(
         options="-o=writes --output=writes -n= --head-count= -i= --input-range= -e -r -z --random-source=reads"
     ),
+    "nm": _reading(options="--plugin=code"),
+    **rows("diff3 sdiff", _reading(options="--diff-program=program -o=writes --output=writes")),
+    **rows("objdump readelf size", _reading(options="--plugin=code")),
 }
 
 _WRITING: Final[Mapping[str, Program]] = {
@@ -262,12 +265,13 @@ _WRITING: Final[Mapping[str, Program]] = {
         options="--rsh-command=code -F= -O=writes -I=reads -D=folder -H= -E=reads -R= -iotpdmuvcV0ab --to-stdout --extract --create --pass-through --file= --no-absolute-filenames --quiet",
         operands="plain*",
     ),
-    "ar": Program(operands="plain writes reads*"),
+    "ar": Program(options="--plugin=code", operands="plain writes reads*"),
+    **rows("ranlib objcopy strip", Program(options="--plugin=code", operands="edits*")),
     **rows("7z 7za 7zr", Program(operands="plain writes reads*")),
     "unrar": Program(operands="plain reads plain*"),
     "rsync": Program(
         hosts=True,
-        options="""-e=command --rsh=command --rsync-path= -f= --filter= --exclude= --include= --exclude-from=reads
+        options="""-e=command --rsh=command --rsync-path=shell -f= --filter= --exclude= --include= --exclude-from=reads
             --include-from=reads --files-from=reads -T=writes --temp-dir=writes --compare-dest= --copy-dest= --link-dest=
             --backup-dir=writes --suffix= --log-file=writes --log-file-format= --password-file=reads --partial-dir=writes
             --bwlimit= --port= --timeout= --contimeout= --max-size= --min-size= --max-delete= --chmod= --chown= --usermap=
@@ -284,6 +288,7 @@ _WRITING: Final[Mapping[str, Program]] = {
     ),
     "rclone": Program(options="--config=code"),
     "ctags": Program(options="--options=code -o=writes -f=writes -L=reads"),
+    **rows("convert magick mogrify identify montage composite", Program(operands="reads*", options="-write=writes")),
     "xdg-open": Program(operands="reads*"),
     "open": Program(operands="reads*", options="-a= -b="),
     "cowsay": Program(),
