@@ -16,7 +16,7 @@ def change_folder(walk: Walk, call: Call) -> Outcome:
     """Follow `cd`: after success it is there, after a failure it is here."""
     operands = [field for field in call.arguments if field.known not in ("-L", "-e", "--")]
     if not operands:
-        return _moved(call, (walk.home,) if call.arguments == [] else None)
+        return _moved(call, (walk.home,) if call.arguments == [] and walk.home is not None else None)
     if [field.known for field in operands] == ["-"]:
         return _moved(call, call.state.previous)
     if len(operands) > 1 or operands[0].known is None or operands[0].known.startswith("-"):

@@ -15,6 +15,7 @@ import attrs
 
 from engine.permission.shell_syntax import (
     AndOr,
+    Arithmetic,
     ArithmeticCommand,
     ArithmeticFor,
     Assignment,
@@ -27,6 +28,7 @@ from engine.permission.shell_syntax import (
     If,
     Part,
     Pipeline,
+    Process,
     Redirect,
     Redirected,
     Script,
@@ -247,7 +249,7 @@ class Parser(WordReader):
 
     def _no_continuation(self) -> None:
         """Refuse an operator that may go on in the next line."""
-        if self.source.startswith("\\\n", self.at) and re.compile(r"(?:\\\n)+[&|;<>()]").match(self.source, self.at):
+        if self.source.startswith("\\\n", self.at) and re.compile(r"(?:\\\n)+[&|;<>()\-]").match(self.source, self.at):
             raise self.refuse("an operator in two lines")
 
     def _body(self, *ends: str) -> Script:
@@ -303,6 +305,7 @@ class Parser(WordReader):
             self.at += 2
             return self._with_redirects(ArithmeticCommand(self.arithmetic("))")))
         if self._takes("("):
+            self._no_continuation()
             return self._with_redirects(self._subshell())
         word = self._reserved()
         if not word or word in ("in", "]]"):
@@ -462,6 +465,8 @@ class Parser(WordReader):
             while True:
                 self._blanks()
                 patterns.append(self._some_word())
+                if patterns[-1].plain == "esac":
+                    raise self.refuse("a pattern that may be the end")
                 self._blanks()
                 if not self._takes("|"):
                     break
@@ -482,6 +487,8 @@ class Parser(WordReader):
         parentheses = _PARENTHESES.match(self.source, self.at)
         if parentheses is not None:
             self.at = parentheses.end()
+        elif self.source[self.at : self.at + 1] not in (" ", "\t", "\n"):
+            raise self.refuse("a function's name that is not understood")
         return self._definition(found.group())
 
     def _definition(self, name: str) -> Function:
@@ -564,6 +571,8 @@ class Parser(WordReader):
     def _check_first(self, word: Word) -> None:
         """Refuse what bash would take for a reserved word, but for how it is written."""
         written = self.source[word.start : word.end]
+        if "\\\n" in written and ("=" in written or "[" in written):
+            raise self.refuse("an assignment in two lines")
         if word.plain in _KEYWORDS and "\\\n" in written:
             raise self.refuse("a reserved word in two lines")
         if written in _KEYWORDS:
@@ -580,6 +589,8 @@ class Parser(WordReader):
                 raise self.refuse("a subscript that is not understood")
             return False
         assignment = self._assignment(found)
+        if declares and self.is_posix and not _is_whole(assignment.value):
+            raise self.refuse("an assignment in a shell that may split its value")
         (command.words if declares else command.assignments).append(assignment)  # type: ignore[attr-defined]
         return True
 
@@ -654,6 +665,11 @@ class Parser(WordReader):
         is_literal = any(isinstance(part, Text) and part.quoted for part in word.parts)
         redirect.operator = "<<"
         self._waiting.append(_HereDocument(redirect, end, is_literal, strips_tabs))
+
+
+def _is_whole(word: Word) -> bool:
+    """Tell whether a word stays one, whatever its expansions give."""
+    return all(isinstance(part, Text | Process | Arithmetic) or part.quoted for part in word.parts)
 
 
 def parsed(source: str, *, is_posix: bool = False, depth: int = 0) -> tuple[Script, Parser]:

@@ -43,6 +43,10 @@ _HIDDEN: Final = re.compile(
 _ODD_BLANK: Final = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800\u3164\u115f\u1160\uffa0]")
 # Builtins that may stand in a trap.
 _LASTING: Final = frozenset(["echo", "printf", "kill", "exit", "true", ":", "[", "test", "wait", "pwd"])
+# What runs a text for another user, with another home folder.
+_OTHER_USERS: Final = frozenset(
+    "sudo su doas runuser pkexec machinectl systemd-run setpriv chroot unshare nsenter ssh docker podman".split()
+)
 _BASH: Final = frozenset({"bash", "rbash"})
 _POSIX: Final = frozenset({"sh", "dash", "ash"})
 
@@ -99,7 +103,9 @@ class _Reader:
         except NotUnderstood as refusal:
             self.findings.doubt(str(refusal))
             return
-        Walk(self.findings, self.home, SimpleCommands(programs, self.trap)).whole(commands, state)
+        is_other = programs.remote or any(name.rpartition("/")[2] in _OTHER_USERS for name in programs.through)
+        home = None if is_other else self.home
+        Walk(self.findings, home, SimpleCommands(programs, self.trap)).whole(commands, state)
         wrong = disagreement(script, parser)
         if wrong:
             self.findings.doubt(wrong)

@@ -107,6 +107,11 @@ class WordReader:
             if sign in " \t\n;&|()" or (sign in "<>" and source[self.at + 1 : self.at + 2] != "("):
                 break
             self._piece(sign, parts)
+        written = source[start : self.at]
+        if written.endswith("\\\n") and source[self.at : self.at + 1] in ("<", ">", "(", "&"):
+            raise self.refuse("a word that ends in the line before")
+        if self.is_posix and "{" in written and ("," in written or ".." in written):
+            raise self.refuse("a brace expansion in a shell that may not know it")
         word = _word(parts, start, self.at)
         if word.has_braces and self.is_posix and re.search(r",|\.\.", source[start : self.at]):
             raise self.refuse("braces in a shell that may not expand them")
@@ -260,6 +265,8 @@ class WordReader:
         found = _SIMPLE_PARAMETER.match(source, self.at)
         if found is not None:
             self.at = found.end()
+            if source.startswith("\\\n", self.at):
+                raise self.refuse("a name that may go on in the next line")
             parts.append(Parameter(found.group(1) or found.group(2), quoted))
             return
         following = source[self.at + 1 : self.at + 2]
@@ -269,6 +276,8 @@ class WordReader:
                 parts.append(Arithmetic(self.arithmetic("))"), quoted))
             else:
                 self.at += 2
+                if source.startswith("\\\n", self.at):
+                    raise self.refuse("an operator in two lines")
                 parts.append(Substitution(self._nested(), quoted))
         elif following == "{":
             self.at += 2
