@@ -254,7 +254,17 @@ class Study:
             option.role in {"writes", "edits", "changes"} for option in program.table.values()
         ):
             self.changes = True
-        self.prints_names = program.prints_names
+        self.prints_names = program.prints_names or self._prints_names(program, arguments)
+
+    def _prints_names(self, program: Program, arguments: Arguments) -> bool:
+        names = {used.name for used in arguments.used}
+        if names & set(program.names_with.split()):
+            return True
+        stdin = self.given.stdin
+        if not (isinstance(stdin, Unknown) and stdin.names and program.filters):
+            return False
+        roles = program.roles_of(len(self.without_first(program, arguments)))
+        return "reads" not in roles and not arguments.unknown and names <= set(program.filters.split())
 
     def apply(self, used: Used, program: Program) -> None:
         """Remember what an option does."""

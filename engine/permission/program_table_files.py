@@ -37,7 +37,12 @@ _SEARCHED: Final = """
     --dereference-recursive --no-ignore-case --initial-tab --byte-offset -0123456789
 """
 _GREP: Final = Program(
-    reading="free", options=_SEARCHED, operands="plain reads*", without_first="-e --regexp -f --file"
+    names_with="-l -L --files-with-matches --files-without-match",
+    filters="-v -i -E -F -P -G -w -x -e -m -a --invert-match --ignore-case --line-buffered",
+    reading="free",
+    options=_SEARCHED,
+    operands="plain reads*",
+    without_first="-e --regexp -f --file",
 )
 
 _READING: Final[Mapping[str, Program]] = {
@@ -77,7 +82,9 @@ _READING: Final[Mapping[str, Program]] = {
         options="--pager=shell -l= --language= -r= --line-range= --theme= --style= --paging= -H= --map-syntax= --file-name= --wrap= --tabs= --color= -pAnufd"
     ),
     "cal": _telling(),
-    "cat": _reading(),
+    "cat": _reading(
+        filters="-u",
+    ),
     "cmp": _reading(options="-i= -n= --ignore-initial= --bytes="),
     "date": Program(
         reading="known",
@@ -100,12 +107,15 @@ _READING: Final[Mapping[str, Program]] = {
     ),
     **rows("grep egrep fgrep ggrep rgrep", _GREP),
     "zgrep": _GREP,
-    "head": _reading(options="-n= -c= --lines= --bytes= -qvz0123456789"),
+    "head": _reading(
+        filters="-n -q -0 -1 -2 -3 -4 -5 -6 -7 -8 -9 --lines", options="-n= -c= --lines= --bytes= -qvz0123456789"
+    ),
     "hostname": Program(
         reading="known", options="-adfiIsyA --fqdn --short --long --ip-address --all-ip-addresses", operands="changes*"
     ),
     "ls": _reading(
-        options="-I= -w= -T= --ignore= --hide= --sort= --time= --time-style= --color? --format= --block-size= --width= --indicator-style= --quoting-style="
+        prints_names=True,
+        options="-I= -w= -T= --ignore= --hide= --sort= --time= --time-style= --color? --format= --block-size= --width= --indicator-style= --quoting-style=",
     ),
     "lsof": _telling(),
     "jq": Program(
@@ -113,10 +123,12 @@ _READING: Final[Mapping[str, Program]] = {
         operands="plain reads*",
         without_first="-f --from-file",
         options="""-f=reads --from-file=reads -L=reads --indent= --tab -i!changes --in-place!changes -nrjaceCMSsRgh
-            --raw-output --compact-output --null-input --slurp --exit-status --sort-keys --raw-input --join-output
+            --arg& --argjson& --slurpfile&reads --rawfile&reads --args --jsonargs --raw-output --compact-output --null-input --slurp --exit-status --sort-keys --raw-input --join-output
             --ascii-output --unbuffered --stream --seq --color-output --monochrome-output""",
     ),
     "rg": Program(
+        names_with="-l --files --files-with-matches --files-without-match",
+        filters="-v -i -F -P -w -x -e -m --invert-match",
         reading="free",
         operands="plain reads*",
         without_first="-e --regexp -f --file --files --type-list",
@@ -145,21 +157,24 @@ _READING: Final[Mapping[str, Program]] = {
         options="--pager?shell --ackrc=code --type= -A= -B= -C= -m= --output= --ignore-dir= --ignore-file=",
     ),
     "sort": _reading(
+        filters="-u -r -n -V -f -z -k -t -R --unique --reverse",
         options="""-o=writes --output=writes --compress-program=program -T=writes --temporary-directory=writes -k= --key= -t=
             --field-separator= -S= --buffer-size= --parallel= --batch-size= --random-source=reads --files0-from=reads
             --sort= -bdfgiMhnRrVcCmsuz --reverse --unique --numeric-sort --human-numeric-sort --version-sort
             --ignore-case --stable --zero-terminated --check? --merge --debug --month-sort --general-numeric-sort
-            --random-sort --dictionary-order --ignore-leading-blanks --ignore-nonprinting"""
+            --random-sort --dictionary-order --ignore-leading-blanks --ignore-nonprinting""",
     ),
     "strings": _reading(options="-n= -t= -e= -T= --bytes= --radix= --encoding= --output-separator="),
     "stat": _reading(options="-c= -f? -t? --format= --printf= -x"),
     "tail": _reading(
-        options="-n= -c= --lines= --bytes= --pid= -s= --sleep-interval= --max-unchanged-stats= -fFqvzr0123456789 --follow? --retry --quiet"
+        filters="-n -q -0 -1 -2 -3 -4 -5 -6 -7 -8 -9 --lines",
+        options="-n= -c= --lines= --bytes= --pid= -s= --sleep-interval= --max-unchanged-stats= -fFqvzr0123456789 --follow? --retry --quiet",
     ),
     "tree": _reading(
         options="-o=writes --output=writes -R!changes -L= -P= -I= -H= -T= --charset= --filelimit= --timefmt= --sort? --gitfile=reads --infofile=reads -adfhCDFnpsugitvrcUxlNqXJS"
     ),
     "uniq": Program(
+        filters="-u -d -i",
         reading="free",
         operands="reads? writes?",
         options="-f= -s= -w= --skip-fields= --skip-chars= --check-chars= -cdDiuz --group? --all-repeated? --count",
@@ -177,7 +192,8 @@ _READING: Final[Mapping[str, Program]] = {
     "printenv": _telling(),
     "tput": Program(),
     "shuf": _reading(
-        options="-o=writes --output=writes -n= --head-count= -i= --input-range= -e -r -z --random-source=reads"
+        filters="-n -r --head-count",
+        options="-o=writes --output=writes -n= --head-count= -i= --input-range= -e -r -z --random-source=reads",
     ),
     "nm": _reading(options="--plugin=code"),
     **rows("diff3 sdiff", _reading(options="--diff-program=program -o=writes --output=writes")),
