@@ -172,6 +172,12 @@ def _without_options(*dangerous: str) -> Callable[[Walk, Call], Outcome]:
     return look
 
 
+def _history(walk: Walk, call: Call) -> Outcome:
+    if any(not (field.known or "").isdecimal() for field in call.arguments):
+        return _doubtful(walk, call)
+    return _harmless(walk, call)
+
+
 def _alias(walk: Walk, call: Call) -> Outcome:
     if any(field.known is None or "=" in field.known for field in call.arguments):
         walk.findings.doubt("an alias")
@@ -467,7 +473,10 @@ def _trap(walk: Walk, call: Call) -> Outcome:
         if action is None:
             walk.findings.doubt("a trap that is not known")
         else:
-            walk.commands.trap(walk, action, call.state)
+            signals = arguments[2:] if first.known == "--" else arguments[1:]
+            is_last = all(signal.known in ("EXIT", "0") for signal in signals)
+            state = call.state.copy()
+            walk.deferred.append(lambda: walk.commands.trap(walk, action, state, is_last))
     return call.stays
 
 
@@ -483,7 +492,7 @@ def _pushd(walk: Walk, call: Call) -> Outcome:
 
 def _popd(walk: Walk, call: Call) -> Outcome:
     _list(walk, call)
-    return pop_folder(call)
+    return pop_folder(walk, call)
 
 
 def _set(walk: Walk, call: Call) -> Outcome:
@@ -519,7 +528,7 @@ BUILTINS: Final[Mapping[str, Callable[[Walk, Call], Outcome]]] = {
         ],
         _harmless,
     ),
-    **dict.fromkeys([".", "source", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"], _doubtful),
+    **dict.fromkeys([".", "source", "enable", "bind", "complete", "compgen", "compopt", "fc"], _doubtful),
     **dict.fromkeys(("declare", "typeset", "local", "export", "readonly"), _declare),
     **dict.fromkeys(("break", "continue", "return", "exit"), _leave),
     **dict.fromkeys(("[", "test"), _test),
@@ -535,6 +544,7 @@ BUILTINS: Final[Mapping[str, Callable[[Walk, Call], Outcome]]] = {
     "exec": _exec,
     "getopts": _getopts,
     "hash": _without_options("p"),
+    "history": _history,
     "jobs": _without_options("x"),
     "kill": _changes,
     "let": _let,

@@ -22,6 +22,7 @@ from engine.permission.shell_syntax import (
     Text,
     Word,
 )
+from engine.permission.shell_trimming import trimmed
 from engine.permission.shell_variables import MAGIC, is_dangerous
 
 # Where a process substitution is found, and what else is open.
@@ -307,15 +308,14 @@ class Expander:
 
     def _with_operand(self, part: Parameter, state: State) -> Value:
         operator = part.operator
-        # Whether the operand is evaluated depends on the variable.
-        aside = state.copy()
-        other = self.value(Word(part.operand, 0, 0), aside)
-        state.merge(aside)
-        if _is_list(part) or any(isinstance(piece, Parameter) and _is_list(piece) for piece in part.operand):
+        other = self._operand(part.operand, state)
+        if _is_list(part):
             return _ANY_FIELDS
-        if operator not in _DEFAULTS:
-            return Kind.UNKNOWN
         own = self._variable(Parameter(part.name, part.quoted, subscript=part.subscript), state)
+        if operator not in _DEFAULTS:
+            # In quotes, or where the pattern comes from elsewhere, it may mean something else than it says.
+            is_plain = all(isinstance(piece, Text) and piece.quoted == part.quoted for piece in part.operand)
+            return trimmed(own, operator, other) if is_plain and isinstance(other, str) else Kind.UNKNOWN
         if operator in ("=", ":="):
             if is_dangerous(part.name, None):
                 self.findings.doubt(f"it sets {part.name}")
@@ -327,6 +327,16 @@ class Expander:
                 return other
             return own or Kind.UNKNOWN
         return own if operator == ":?" and own else Kind.UNKNOWN
+
+    def _operand(self, operand: Sequence[Part], state: State) -> Value:
+        """Expand what stands after an operator, which may or may not happen: that depends on the variable."""
+        word = Word(tuple(operand), 0, 0)
+        if all(isinstance(piece, Text) for piece in operand):
+            return self.value(word, state)
+        aside = state.copy()
+        value = self.value(word, aside)
+        state.merge(aside)
+        return value
 
     def _variable(self, part: Parameter, state: State) -> Value:
         name = part.name
@@ -390,7 +400,9 @@ _ANY_FIELDS: Final = (Field(None, is_many=True),)
 
 def _is_list(part: Parameter) -> bool:
     """Whether an expansion may become several words even in double quotes."""
-    return part.name == "@" or part.subscript == "@" or (part.operator == "names")
+    if part.name == "@" or part.subscript == "@" or part.operator == "names":
+        return True
+    return any(isinstance(piece, Parameter) and _is_list(piece) for piece in part.operand)
 
 
 def expressions(operand: Sequence[Part], border: str) -> list[list[Part]]:

@@ -12,6 +12,7 @@ from engine.permission.scanned import Command, PathUse, Scan
 _MAGIC: Final = frozenset("*?[")
 # Programs that change a file, or a folder, but put nothing in it.
 _KEEPING: Final = frozenset("chmod chown chgrp mkdir rm rmdir touch".split())
+_MAKING: Final = frozenset("gcc g++ cc c++ clang clang++ go rustc javac ld".split())
 # Steps of the scan: commands that were looked at, in loops and functions more than once.
 MAX_STEPS: Final = 4_000
 _MAX_REASONS: Final = 8
@@ -69,6 +70,10 @@ class Findings:
         written = [use for use in self._paths if use.access == "write" and use.by not in _KEEPING]
         names = {posixpath.basename(use.path) for use in written}
         is_vague = any(use.is_pattern for use in written)
+        made = {posixpath.basename(use.path) for use in written if use.by in _MAKING}
+        if all(use.by in _MAKING for use in written):
+            # What is made of the project's own files is no more unknown than they are.
+            names -= made
         for file in self._run:
             if is_vague or posixpath.basename(file) in names or (written and _MAGIC & set(file)):
                 self.doubt(f"it runs {file[:200]}, which it may have written")

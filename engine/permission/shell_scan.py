@@ -129,7 +129,7 @@ class _Reader:
             self.read(text.text, state, programs, is_posix=shell in _POSIX)
             self.depth -= 1
 
-    def trap(self, walk: Walk, text: str, state: State) -> None:
+    def trap(self, walk: Walk, text: str, state: State, is_last: bool) -> None:  # noqa: FBT001 - a callback's
         """Scan what is run when the script ends, or gets a signal."""
         wrong = _unreadable(text)
         try:
@@ -141,18 +141,21 @@ class _Reader:
             self.findings.doubt(wrong)
         elif commands:
             walk.aside(Group(commands, is_subshell=True), state)
-            if not all(_only_runs(pipeline, state) for item in commands for _, pipeline in item.pipelines):
+            names = set(state.functions) | {function.name for function in walk.defined}
+            if not is_last and not all(
+                _only_runs(pipeline, names) for item in commands for _, pipeline in item.pipelines
+            ):
                 self.findings.doubt("a trap that may change what the script does")
 
 
-def _only_runs(pipeline: Pipeline, state: State) -> bool:
+def _only_runs(pipeline: Pipeline, functions: set[str]) -> bool:
     """Tell whether commands run programs and change nothing in the shell itself."""
     for command in pipeline.commands:
         if not isinstance(command, Simple) or command.assignments or not command.words:
             return False
         first = command.words[0]
         name = first.plain if isinstance(first, Word) else None
-        if name is None or name in state.functions or (name in BUILTINS and name not in _LASTING):
+        if name is None or name in functions or (name in BUILTINS and name not in _LASTING):
             return False
     return True
 

@@ -35,11 +35,11 @@ class SimpleCommands:
 
     Attributes:
         programs: looks at those that are programs.
-        trap: looks at the text of a trap.
+        trap: looks at the text of a trap, and is told whether the script is at its end when that is run.
     """
 
     programs: Programs
-    trap: Callable[[Walk, str, State], None]
+    trap: Callable[[Walk, str, State, bool], None]
 
     def run(self, walk: Walk, command: Simple, state: State) -> Outcome:
         """Look at a simple command."""

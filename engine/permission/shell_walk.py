@@ -7,7 +7,7 @@ learned, functions where they are called and, if they never are, with nothing kn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
 import attrs
@@ -18,7 +18,7 @@ from engine.permission.shell_conditions import look_at_condition
 from engine.permission.shell_expand import Expander, expressions
 from engine.permission.shell_findings import Findings
 from engine.permission.shell_simple import SimpleCommands
-from engine.permission.shell_state import Field, Fitting, Kind, State, Value, is_number, joined
+from engine.permission.shell_state import Field, Fitting, Kind, State, Folders, Value, is_number, joined
 from engine.permission.shell_syntax import (
     AndOr,
     ArithmeticCommand,
@@ -66,12 +66,18 @@ class Walk:
         findings: where everything goes that is found.
         home: the home folder of who runs the script; None: unknown.
         commands: looks at simple commands.
+        start: the folders that it starts in.
+        moves: whether it leaves them.
+        deferred: what is to be looked at when the script is at its end.
         printed: what the last command printed, as far as it is known.
     """
 
     findings: Findings
     home: str | None
     commands: SimpleCommands
+    start: Folders = None
+    moves: bool = attrs.field(default=False, init=False)
+    deferred: list[Callable[[], None]] = attrs.field(factory=list[Callable[[], None]], init=False)
     expander: Expander = attrs.field(init=False)
     printed: Stdin | Kind = attrs.field(factory=UnknownInput, init=False)
     frames: list[Frame] = attrs.field(factory=lambda: [Frame(None)], init=False)
@@ -83,7 +89,10 @@ class Walk:
 
     def whole(self, script: Script, state: State) -> None:
         """Follow a script from its beginning to its end."""
+        self.start = state.folders
         self.script(script, state)
+        for look in self.deferred:
+            look()
         for function in self.defined:
             if not any(function is called for called in self._called):
                 self.aside(function.body, state, function)
@@ -92,6 +101,8 @@ class Walk:
         """Follow a command, or the body of a function, that may run at any time: only the functions are known there."""
         state = state.copy()
         state.forget_all()
+        if not self.moves:
+            state.folders = self.start
         self.frames.append(Frame(function))
         outcome = self.command(command, state)
         self.frames.pop()
