@@ -18,7 +18,7 @@ from engine.permission.shell_conditions import look_at_condition
 from engine.permission.shell_expand import Expander, expressions
 from engine.permission.shell_findings import Findings
 from engine.permission.shell_simple import SimpleCommands
-from engine.permission.shell_state import Field, Fitting, Kind, State, Folders, Value, is_number, joined
+from engine.permission.shell_state import Field, Fitting, Folders, Kind, State, Value, is_number, joined
 from engine.permission.shell_syntax import (
     AndOr,
     ArithmeticCommand,
