@@ -294,7 +294,8 @@ def _of_denied(entry: _Entry, below: Sequence[_Entry]) -> Iterator[Finding]:
                 for more in below[at + 1 :]
             )
         ):
-            words = f"it has no effect: {_named(other)} of the layer {other.layer} denies all of it, and a deny stays"
+            verb = "allows" if entry.rule.action == "allow" else "asks about"
+            words = f"it {verb} nothing: {_named(other)} of the layer {other.layer} denies all of it, and a deny stays"
             advice = "" if entry.layer == "project" else f"; '{entry.rule.action}!' would lift it"
             yield _found(entry, "warning", words + advice)
             return

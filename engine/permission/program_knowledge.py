@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, cast
+from typing import Final, TypeVar, cast, get_args
 
 import attrs
 
@@ -11,7 +11,7 @@ from engine.errors import ConfigError
 from engine.permission.program_arity import ARITY
 from engine.permission.program_names import names_for
 from engine.permission.program_options import EXECUTING, Option
-from engine.permission.program_record import MANNERS, READINGS, TAILS, Program
+from engine.permission.program_record import Dashes, Manner, Program, Reading, Tail
 from engine.permission.program_tables import PROGRAMS
 
 _MAX_ARITY: Final = 8
@@ -27,8 +27,8 @@ class Knowledge:
         arity: how many words of a command say what it does (see `program_arity`).
     """
 
-    programs: Mapping[str, Program]
-    arity: Mapping[tuple[str, ...], int]
+    programs: Mapping[str, Program] = attrs.field(repr=False)
+    arity: Mapping[tuple[str, ...], int] = attrs.field(repr=False)
 
     def find(self, name: str) -> tuple[str, Program] | None:
         """Return what is known of a program by its base name, and which name it is known by."""
@@ -80,92 +80,103 @@ def knowledge_of(tables: Mapping[str, object]) -> Knowledge:
     return known
 
 
-_TEXTS: Final = (
-    "options",
-    "operands",
-    "without_first",
-    "shell",
-    "opaque",
-    "runs",
-    "started",
-    "dashes",
-    "tail",
-    "reading",
-    "manner",
-)
-_SWITCHES: Final = ("strict", "permutes", "remote", "prints_names", "displaced", "hosts")
-_CHOICES: Final[Mapping[str, frozenset[str]]] = {
-    "tail": TAILS,
-    "reading": READINGS,
-    "manner": MANNERS,
-    "dashes": frozenset({"single", "double"}),
-}
+_DASHES: Final[Mapping[str, Dashes]] = {dashes: dashes for dashes in get_args(Dashes)}
+_READINGS: Final[Mapping[str, Reading]] = {reading: reading for reading in get_args(Reading)}
+_TAILS: Final[Mapping[str, Tail]] = {tail: tail for tail in get_args(Tail)}
+_MANNERS: Final[Mapping[str, Manner]] = {manner: manner for manner in get_args(Manner)}
+_ENTRIES: Final = frozenset({field.name for field in attrs.fields(Program) if field.init} | {"like", "arity"})
 
 
 def _program(where: str, table: object, path: tuple[str, ...], arity: dict[tuple[str, ...], int]) -> Program:
     """Return a program from its table, and add its arity."""
     if not isinstance(table, Mapping) or len(path) > _MAX_DEPTH:
         raise ConfigError(f"{where}: this has to be a table")
-    entries = cast("Mapping[object, object]", table)
-    base = Program()
-    changes: dict[str, object] = {}
-    commands: dict[str, Program] = {}
-    for key, value in entries.items():
-        if key == "like":
-            base = _base(where, value)
-        elif key == "arity":
-            arity[path] = _count(where, value)
-        elif key == "commands":
-            commands = _commands(where, value, path, arity)
-        elif key in _TEXTS:
-            changes[str(key)] = _text(f"{where}.{key}", str(key), value)
-        elif key in _SWITCHES:
-            if not isinstance(value, bool):
-                raise ConfigError(f"{where}.{key}: this is true or false")
-            changes[str(key)] = value
-        else:
+    entries = _Entries(where, {str(key): value for key, value in cast("Mapping[object, object]", table).items()})
+    for key in entries.values:
+        if key not in _ENTRIES:
             raise ConfigError(f"{where}.{key}: there is no such entry")
-    if commands:
-        changes["commands"] = {**base.commands, **commands}
+    if "arity" in entries.values:
+        arity[path] = entries.count("arity")
+    base = entries.base()
+    commands = {
+        name: _program(f"{where}.commands.{name}", below, (*path, name), arity)
+        for name, below in entries.tables("commands").items()
+    }
     try:
-        return attrs.evolve(base, **changes)
+        return Program(
+            options=entries.text("options", base.options),
+            operands=entries.text("operands", base.operands),
+            without_first=entries.text("without_first", base.without_first),
+            strict=entries.switch("strict", base.strict),
+            permutes=entries.switch("permutes", base.permutes),
+            dashes=entries.choice("dashes", _DASHES, base.dashes),
+            tail=entries.choice("tail", _TAILS, base.tail),
+            shell=entries.text("shell", base.shell),
+            remote=entries.switch("remote", base.remote),
+            reading=entries.choice("reading", _READINGS, base.reading),
+            commands={**base.commands, **commands},
+            manner=entries.choice("manner", _MANNERS, base.manner),
+            prints_names=entries.switch("prints_names", base.prints_names),
+            names_with=entries.text("names_with", base.names_with),
+            filters=entries.text("filters", base.filters),
+            opaque=entries.text("opaque", base.opaque),
+            displaced=entries.switch("displaced", base.displaced),
+            hosts=entries.switch("hosts", base.hosts),
+            runs=entries.text("runs", base.runs),
+            started=entries.text("started", base.started),
+        )
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from error
 
 
-def _base(where: str, value: object) -> Program:
-    if not isinstance(value, str) or value not in KNOWN.programs:
-        raise ConfigError(f"{where}.like: there is no program {value!r} in the tables")
-    return KNOWN.programs[value]
+_Choice = TypeVar("_Choice", bound=str)
 
 
-def _count(where: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_ARITY:
-        raise ConfigError(f"{where}.arity: this is a number of words, from 1 to {_MAX_ARITY}")
-    return value
+@attrs.frozen
+class _Entries:
+    """The entries of a table, read by the kind that each has to be of. Raises `ConfigError` where one is not."""
 
+    where: str
+    values: Mapping[str, object]
 
-def _text(where: str, key: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise ConfigError(f"{where}: this is a text")
-    choices = _CHOICES.get(key)
-    if choices is not None and value not in choices:
-        raise ConfigError(
-            f"{where}: this is one of {', '.join(repr(choice) for choice in sorted(choices))}, not {value!r}"
-        )
-    return value
+    def base(self) -> Program:
+        like = self.values.get("like")
+        if like is None:
+            return Program()
+        if not isinstance(like, str) or like not in KNOWN.programs:
+            raise ConfigError(f"{self.where}.like: there is no program {like!r} in the tables")
+        return KNOWN.programs[like]
 
+    def text(self, key: str, default: str) -> str:
+        value = self.values.get(key, default)
+        if not isinstance(value, str):
+            raise ConfigError(f"{self.where}.{key}: this is a text")
+        return value
 
-def _commands(
-    where: str, value: object, path: tuple[str, ...], arity: dict[tuple[str, ...], int]
-) -> dict[str, Program]:
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{where}.commands: this has to be a table")
-    tables = cast("Mapping[object, object]", value)
-    return {
-        str(name): _program(f"{where}.commands.{name}", table, (*path, str(name)), arity)
-        for name, table in tables.items()
-    }
+    def switch(self, key: str, default: bool) -> bool:  # noqa: FBT001  # it is a value here
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise ConfigError(f"{self.where}.{key}: this is true or false")
+        return value
+
+    def choice(self, key: str, choices: Mapping[str, _Choice], default: _Choice) -> _Choice:
+        value = self.text(key, default)
+        if value not in choices:
+            named = ", ".join(repr(choice) for choice in choices)
+            raise ConfigError(f"{self.where}.{key}: this is one of {named}, not {value!r}")
+        return choices[value]
+
+    def count(self, key: str) -> int:
+        value = self.values.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_ARITY:
+            raise ConfigError(f"{self.where}.{key}: this is a number of words, from 1 to {_MAX_ARITY}")
+        return value
+
+    def tables(self, key: str) -> dict[str, object]:
+        value = self.values.get(key, {})
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{self.where}.{key}: this has to be a table")
+        return {str(name): below for name, below in cast("Mapping[object, object]", value).items()}
 
 
 # ---- contradictions ----------------------------------------------------------------------------------------------

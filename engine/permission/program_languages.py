@@ -44,6 +44,34 @@ def follow_make(study: Study, program: Program) -> None:
             study.give_up(f"sets {name} to what may be executed")
 
 
+def follow_compiler(study: Study, program: Program) -> None:
+    """Read the words of a compiler, some of whose options have their value written to them."""
+    for word in study.words:
+        text = known(word) or ""
+        if text.startswith(("-B", "@")) or (text.startswith("-Wl,") and "plugin" in text):
+            study.give_up(f"{text} makes it run other programs")
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    study.finish(program, arguments.operands)
+
+
+_NPM_KEYS: Final = words_of(
+    "script-shell shell editor browser git viewer init-module node-gyp globalconfig userconfig node-options"
+)
+
+
+def follow_npm_config(study: Study, program: Program) -> None:
+    """Read the words of `npm config`: some settings are programs."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    words = [known(word) for word in arguments.operands]
+    if "get" in words[:1] or "list" in words[:1] or "ls" in words[:1] or "delete" in words[:1]:
+        return
+    for word in words:
+        if word is None or word.partition("=")[0] in _NPM_KEYS:
+            study.give_up("sets what it runs")
+
+
 _CMAKE_STARTING: Final = frozenset({"env", "time", "chdir"})
 _CMAKE_WRITING: Final = words_of(
     "copy copy_if_different copy_directory make_directory touch touch_nocreate rm remove remove_directory rename "
@@ -249,8 +277,12 @@ def follow_java(study: Study, program: Program) -> None:
     arguments = study.read(program)
     study.judge(program, arguments)
     operands = arguments.operands
-    if any((known(word) or "").startswith("@") for word in study.words):
-        study.give_up("its options are in a file")
+    texts = [known(word) or "" for word in study.words]
+    if any(
+        text.startswith(("@", "-javaagent", "-agent", "-XX:OnError", "-XX:OnOut", "-XX:Flags", "-Xrun"))
+        for text in texts
+    ):
+        study.give_up("its options make it run other code")
     first = known(operands[0]) if operands else None
     if first is not None and first.endswith((".java", ".jar")):
         study.run_file(first)

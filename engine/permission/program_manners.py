@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -11,6 +12,7 @@ from engine.permission.program_find import follow_fd, follow_find
 from engine.permission.program_git import follow_dashed, follow_git
 from engine.permission.program_languages import (
     follow_cmake,
+    follow_compiler,
     follow_copy,
     follow_crontab,
     follow_database,
@@ -20,16 +22,17 @@ from engine.permission.program_languages import (
     follow_editor,
     follow_java,
     follow_make,
+    follow_npm_config,
     follow_sqlite,
     judge_ssh_settings,
 )
 from engine.permission.program_options import Used
 from engine.permission.program_record import Manner, Program
+from engine.permission.program_screens import follow_bwrap, follow_tmux
 from engine.permission.program_sed import follow_sed
 from engine.permission.program_study import NAME, Study, known, split_assignment
 from engine.permission.program_tar import follow_tar
 from engine.permission.program_wrapping import (
-    follow_bwrap,
     follow_dotenv,
     follow_exec_in,
     follow_just,
@@ -38,7 +41,6 @@ from engine.permission.program_wrapping import (
     follow_script,
     follow_su,
     follow_text,
-    follow_tmux,
     follow_uv_run,
     follow_watch,
 )
@@ -70,13 +72,35 @@ def follow_interpreter(study: Study, program: Program) -> None:
     arguments = study.read(program)
     study.judge(program, arguments)
     roles = {used.option.role for used in arguments.used}
-    if roles & {"code", "stops", "runs", "reading"}:
+    module = next((used.value for used in arguments.used if used.option.role == "stops"), "")
+    if roles & {"stops"} and (known(module) is None or known(module) in _CODE_MODULES):
+        study.give_up("its module may run inline code")
+    study.reads_only = study.reads_only and not arguments.operands
+    if roles & {"code", "stops", "reading"} or (roles & {"runs"} and not arguments.operands):
         return
     operands = arguments.operands
+    if study.name == "php":
+        _check_php(study, arguments.used)
     if operands and known(operands[0]) != "-":
         study.run_file(operands[0])
     elif study.given.stdin is not None:
         study.give_up("reads program text from standard input")
+
+
+# Modules of Python that run what their words, or standard input, say.
+_CODE_MODULES: Final = frozenset(
+    {"timeit", "code", "asyncio", "IPython", "ptpython", "bpython", "pdb", "runpy", "idlelib"}
+)
+_PHP_SETTING: Final = re.compile(
+    r"(?:memory_limit|display_errors|error_reporting|max_execution_time|xdebug\.\w+|date\.timezone|short_open_tag|phar\.readonly"
+    r"|opcache\.(?!preload)\w+|zend\.assertions|assert\.\w+|log_errors|pcov\.\w+|variables_order|apc\.\w+)(?:=.*)?"
+)
+
+
+def _check_php(study: Study, used: Sequence[Used]) -> None:
+    for option in used:
+        if option.name == "-d" and not _PHP_SETTING.fullmatch(known(option.value) or "?"):
+            study.give_up("a setting of its may make it run other code")
 
 
 def follow_env(study: Study, program: Program) -> None:
@@ -197,6 +221,7 @@ MANNERS: Final[Mapping[Manner, Callable[[Study, Program], None]]] = {
     "awk": follow_awk,
     "bwrap": follow_bwrap,
     "cmake": follow_cmake,
+    "compiler": follow_compiler,
     "crontab": follow_crontab,
     "database": follow_database,
     "dc": follow_dc,
@@ -215,6 +240,7 @@ MANNERS: Final[Mapping[Manner, Callable[[Study, Program], None]]] = {
     "just": follow_just,
     "make": follow_make,
     "nix": follow_nix,
+    "npm_config": follow_npm_config,
     "npx": follow_npx,
     "script": follow_script,
     "sed": follow_sed,

@@ -6,6 +6,7 @@ A table names options in a notation of its own, separated by blanks:
     -v|--verbose    two spellings of one option
     -o|--output=writes      it takes a value, which has a role; `=` alone: the value does nothing
     --color?        it may have a value, which is written to it: `--color=auto`, `-i.bak`
+    --rawfile&reads     it takes two values; the second has the role
     --delete!changes        it takes no value, and has a role itself
 
 Single-dash options of several letters (`-name`, of programs that have those) are written as
@@ -58,9 +59,9 @@ _BY_NAME: Final[Mapping[str, Role]] = {role: role for role in get_args(Role)}
 # Of these an unknown word must not be one.
 EXECUTING: Final[frozenset[Role]] = frozenset({"shell", "command", "program", "runs", "code", "sets", "split"})
 
-Takes = Literal["nothing", "value", "attached"]
-_ENTRY: Final = re.compile(r"(?P<names>[^=?!\s]+?)(?:(?P<sign>[=?!])(?P<role>[a-z]*))?")
-_SIGNS: Final[Mapping[str, Takes]] = {"=": "value", "?": "attached", "!": "nothing"}
+Takes = Literal["nothing", "value", "attached", "pair"]
+_ENTRY: Final = re.compile(r"(?P<names>[^=?!&\s]+?)(?:(?P<sign>[=?!&])(?P<role>[a-z]*))?")
+_SIGNS: Final[Mapping[str, Takes]] = {"=": "value", "?": "attached", "!": "nothing", "&": "pair"}
 
 
 @attrs.frozen
@@ -171,6 +172,8 @@ class Reader:
                 self.is_uncertain = self.is_uncertain or (bool(before) and any(map(self._executes, rest)))
                 break
             if _may_be_option(word):
+                if isinstance(word, Begun) and self._take_begun(word):
+                    continue
                 self.is_uncertain = True
             elif word is not None and len(word) > 1 and word[0] in "-+" and self._take(word):
                 if self.used and self.used[-1].option.role == "stops":
@@ -207,6 +210,26 @@ class Reader:
         self._take_cluster(word)
         return True
 
+    def _take_begun(self, word: Begun) -> bool:
+        """Read a word of which only the beginning is known, if what isn't is the value of an option."""
+        text = str(word)
+        name, sign, _ = text.partition("=")
+        if text.startswith("--") or self.single:
+            option = self.options.get(name) if sign or len(name) == 2 else None
+            if option is None or option.takes == "nothing":
+                return False
+            self.used.append(Used(name, option, None))
+            return True
+        for letter in text[1:]:
+            option = self.options.get(f"-{letter}")
+            if option is None:
+                return False
+            if option.takes in {"value", "attached"}:
+                self.used.append(Used(f"-{letter}", option, None))
+                return True
+            self.used.append(Used(f"-{letter}", option, ""))
+        return False
+
     def _take_plus(self, word: str) -> bool:
         """Read a word with a plus, which may be an option, or one with a value, or an operand."""
         if word in self.options:
@@ -235,8 +258,7 @@ class Reader:
             return True
         option = self.options[full]
         if not sign:
-            value_word: Word = self._next() if option.takes == "value" else ""
-            self.used.append(Used(full, option, value_word))
+            self.used.append(Used(full, option, self._value(option)))
         else:
             self.used.append(Used(full, option, value))
         return True
@@ -262,10 +284,16 @@ class Reader:
                 self.used.append(Used(f"-{letter}", option, ""))
                 continue
             value: Word = rest
-            if option.takes == "value" and not rest:
-                value = self._next()
+            if option.takes != "attached" and not rest:
+                value = self._value(option)
             self.used.append(Used(f"-{letter}", option, value))
             return
+
+    def _value(self, option: Option) -> Word:
+        """Return what follows an option as its value."""
+        if option.takes == "pair":
+            self._next()
+        return self._next() if option.takes in {"value", "pair"} else ""
 
     def _next(self) -> Word:
         """Return the next word as a value."""

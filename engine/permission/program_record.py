@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import attrs
 
@@ -15,6 +15,7 @@ Manner = Literal[
     "awk",
     "bwrap",
     "cmake",
+    "compiler",
     "crontab",
     "database",
     "dc",
@@ -33,6 +34,7 @@ Manner = Literal[
     "just",
     "make",
     "nix",
+    "npm_config",
     "npx",
     "script",
     "sed",
@@ -48,15 +50,14 @@ Manner = Literal[
     "watch",
     "xargs",
 ]
-MANNERS: Final[frozenset[str]] = frozenset(get_args(Manner))
+# Whether one dash begins an option of several letters.
+Dashes = Literal["double", "single"]
 # What the words behind the operands are: nothing special, a command to start, a text for a shell,
 # `-c TEXT` or else a command, `TEXT` or `-c TEXT`.
 Tail = Literal["", "command", "shell", "either", "text"]
-TAILS: Final[frozenset[str]] = frozenset(get_args(Tail))
 # With which words a program only reads: never; with any, but for options and operands that do more; only
 # with options that the table has.
 Reading = Literal["never", "free", "known", "asked"]
-READINGS: Final[frozenset[str]] = frozenset(get_args(Reading))
 
 
 _LEFT_OVER: Final[Role] = "plain"
@@ -84,7 +85,9 @@ class Program:
         reading: whether it only reads.
         commands: its sub-commands.
         manner: which code reads its words, where this table can't say it all.
-        prints_names: whether all that it prints is names of files.
+        prints_names: whether nothing that it prints can be taken for an option: names of files, and the like.
+        names_with: options with which this is so.
+        filters: with these options and no others it prints some of the lines that it reads; "-": with none.
         opaque: why nobody can tell what it does, whatever its words are.
         displaced: what it starts works in a folder that is not known.
         hosts: its operands may be on other machines, as in `host:file`.
@@ -97,7 +100,7 @@ class Program:
     without_first: str = ""
     strict: bool = False
     permutes: bool = True
-    dashes: Literal["double", "single"] = "double"
+    dashes: Dashes = "double"
     tail: Tail = ""
     shell: str = "sh"
     remote: bool = False
@@ -105,6 +108,8 @@ class Program:
     commands: Mapping[str, Program] = attrs.field(factory=_no_commands)
     manner: Manner = ""
     prints_names: bool = False
+    names_with: str = ""
+    filters: str = ""
     opaque: str = ""
     displaced: bool = False
     hosts: bool = False

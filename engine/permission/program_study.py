@@ -82,7 +82,8 @@ class Study:
 
     def give_up(self, why: str) -> None:
         """Remember why nobody can tell what it does; the first reason stays."""
-        self.reason = self.reason or f"{self.name}: {why}"
+        below = self.name.partition(" ")[2]
+        self.reason = self.reason or (f"{below}: {why}" if below else why)
 
     def touch(self, path: Word, access: Access) -> None:
         """Remember a file."""
@@ -253,7 +254,17 @@ class Study:
             option.role in {"writes", "edits", "changes"} for option in program.table.values()
         ):
             self.changes = True
-        self.prints_names = program.prints_names
+        self.prints_names = program.prints_names or self._prints_names(program, arguments)
+
+    def _prints_names(self, program: Program, arguments: Arguments) -> bool:
+        names = {used.name for used in arguments.used}
+        if names & set(program.names_with.split()):
+            return True
+        stdin = self.given.stdin
+        if not (isinstance(stdin, Unknown) and stdin.names and program.filters):
+            return False
+        roles = program.roles_of(len(self.without_first(program, arguments)))
+        return "reads" not in roles and not arguments.unknown and names <= set(program.filters.split())
 
     def apply(self, used: Used, program: Program) -> None:
         """Remember what an option does."""
@@ -291,9 +302,9 @@ class Study:
         if text == "-" or (program.hosts and text is not None and _ELSEWHERE.match(text)):
             self.changes = self.changes or role != "reads"
             return
-        if role != "reads" and text is not None and text[:1] in {"|", "!"}:
+        if text is not None and (text[:1] == "|" or (role != "reads" and text[:1] == "!")):
             # Some programs start what stands behind these.
-            self.give_up(f"writes to {text}, which may be a command")
+            self.give_up(f"{text} may be a command to it")
         if role != "writes":
             self.touch(value, "read")
         if role != "reads":
@@ -302,7 +313,7 @@ class Study:
     def run_file(self, path: Word) -> None:
         """Run the text of a file."""
         text = known(path)
-        if text is None or text.startswith(("/dev/", "/proc/")):
+        if text is None or text.startswith(("/dev/", "/proc/", "data:")) or "://" in text:
             self.give_up("runs a program text that is not known")
             return
         self.runs.append(self.inside(text))

@@ -243,7 +243,7 @@ CONTAINERS: Final[Mapping[str, Program]] = {
     **rows(
         """aws az gcloud gh glab doctl heroku flyctl fly vercel netlify firebase supabase wrangler railway sfdx sf
 pulumi cdk sam sls serverless sst eksctl kind k3d skaffold kustomize argocd flux istioctl vault consul
-nomad packer waypoint crictl ctr buildah skopeo hugo jekyll mc s3cmd ufw ip wp ansible-lint cf stern k9s
+nomad packer waypoint crictl ctr buildah skopeo hugo jekyll mc s3cmd ufw wp ansible-lint cf stern k9s
 kubectx kubens doctor""",
         _PLAIN,
     ),

@@ -76,7 +76,6 @@ EDITORS: Final[Mapping[str, Program]] = {
     "dc": Program(manner="dc", options="-ilqsvhw -e= --expression= -f=reads --file=reads --mathlib --quiet --standard"),
     "m4": Program(manner="interpreter", options="-D= -U= -I= -P -Q -s -E -d? -t= -o=writes -l= -F=writes -R=code"),
     "gnuplot": Program(manner="interpreter", permutes=False, options="-e=code -p --persist -c=runs -d -V"),
-    "osascript": Program(manner="interpreter", permutes=False, options="-e=code -l= -i -s="),
     **rows("run-parts", Program(opaque="runs every program of a folder")),
     "dialog": Program(),
     "fzf": Program(

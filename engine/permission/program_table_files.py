@@ -15,7 +15,7 @@ _writing: Final = partial(Program, operands="writes*")
 
 _SUMS: Final = "b2sum cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum shasum sum md5 xxhsum b3sum"
 _TELLING: Final = """
-    : arch cal echo expr factor false free getconf groups id locale lscpu nproc numfmt pgrep printenv printf ps
+    : cal echo expr factor false free getconf groups id locale lscpu nproc numfmt pgrep printenv printf ps
     pwd seq sleep test [ true type uname uptime which whereis who whoami tty users w lsblk lsof lsusb lspci dirname
     pidof cpuid vmstat iostat mpstat sw_vers getent logname hostid tput nslookup host uuidgen ncal jot tzselect
     figlet cowsay column rev tr cut paste nl fold fmt expand unexpand tac tsort
@@ -37,7 +37,12 @@ _SEARCHED: Final = """
     --dereference-recursive --no-ignore-case --initial-tab --byte-offset -0123456789
 """
 _GREP: Final = Program(
-    reading="free", options=_SEARCHED, operands="plain reads*", without_first="-e --regexp -f --file"
+    names_with="-l -L --files-with-matches --files-without-match",
+    filters="-v -i -E -F -P -G -w -x -e -m -a --invert-match --ignore-case --line-buffered",
+    reading="free",
+    options=_SEARCHED,
+    operands="plain reads*",
+    without_first="-e --regexp -f --file",
 )
 
 _READING: Final[Mapping[str, Program]] = {
@@ -77,7 +82,9 @@ _READING: Final[Mapping[str, Program]] = {
         options="--pager=shell -l= --language= -r= --line-range= --theme= --style= --paging= -H= --map-syntax= --file-name= --wrap= --tabs= --color= -pAnufd"
     ),
     "cal": _telling(),
-    "cat": _reading(),
+    "cat": _reading(
+        filters="-u",
+    ),
     "cmp": _reading(options="-i= -n= --ignore-initial= --bytes="),
     "date": Program(
         reading="known",
@@ -100,12 +107,15 @@ _READING: Final[Mapping[str, Program]] = {
     ),
     **rows("grep egrep fgrep ggrep rgrep", _GREP),
     "zgrep": _GREP,
-    "head": _reading(options="-n= -c= --lines= --bytes= -qvz0123456789"),
+    "head": _reading(
+        filters="-n -q -0 -1 -2 -3 -4 -5 -6 -7 -8 -9 --lines", options="-n= -c= --lines= --bytes= -qvz0123456789"
+    ),
     "hostname": Program(
         reading="known", options="-adfiIsyA --fqdn --short --long --ip-address --all-ip-addresses", operands="changes*"
     ),
     "ls": _reading(
-        options="-I= -w= -T= --ignore= --hide= --sort= --time= --time-style= --color? --format= --block-size= --width= --indicator-style= --quoting-style="
+        prints_names=True,
+        options="-I= -w= -T= --ignore= --hide= --sort= --time= --time-style= --color? --format= --block-size= --width= --indicator-style= --quoting-style=",
     ),
     "lsof": _telling(),
     "jq": Program(
@@ -113,10 +123,12 @@ _READING: Final[Mapping[str, Program]] = {
         operands="plain reads*",
         without_first="-f --from-file",
         options="""-f=reads --from-file=reads -L=reads --indent= --tab -i!changes --in-place!changes -nrjaceCMSsRgh
-            --raw-output --compact-output --null-input --slurp --exit-status --sort-keys --raw-input --join-output
+            --arg& --argjson& --slurpfile&reads --rawfile&reads --args --jsonargs --raw-output --compact-output --null-input --slurp --exit-status --sort-keys --raw-input --join-output
             --ascii-output --unbuffered --stream --seq --color-output --monochrome-output""",
     ),
     "rg": Program(
+        names_with="-l --files --files-with-matches --files-without-match",
+        filters="-v -i -F -P -w -x -e -m --invert-match",
         reading="free",
         operands="plain reads*",
         without_first="-e --regexp -f --file --files --type-list",
@@ -145,21 +157,24 @@ _READING: Final[Mapping[str, Program]] = {
         options="--pager?shell --ackrc=code --type= -A= -B= -C= -m= --output= --ignore-dir= --ignore-file=",
     ),
     "sort": _reading(
+        filters="-u -r -n -V -f -z -k -t -R --unique --reverse",
         options="""-o=writes --output=writes --compress-program=program -T=writes --temporary-directory=writes -k= --key= -t=
             --field-separator= -S= --buffer-size= --parallel= --batch-size= --random-source=reads --files0-from=reads
             --sort= -bdfgiMhnRrVcCmsuz --reverse --unique --numeric-sort --human-numeric-sort --version-sort
             --ignore-case --stable --zero-terminated --check? --merge --debug --month-sort --general-numeric-sort
-            --random-sort --dictionary-order --ignore-leading-blanks --ignore-nonprinting"""
+            --random-sort --dictionary-order --ignore-leading-blanks --ignore-nonprinting""",
     ),
     "strings": _reading(options="-n= -t= -e= -T= --bytes= --radix= --encoding= --output-separator="),
     "stat": _reading(options="-c= -f? -t? --format= --printf= -x"),
     "tail": _reading(
-        options="-n= -c= --lines= --bytes= --pid= -s= --sleep-interval= --max-unchanged-stats= -fFqvzr0123456789 --follow? --retry --quiet"
+        filters="-n -q -0 -1 -2 -3 -4 -5 -6 -7 -8 -9 --lines",
+        options="-n= -c= --lines= --bytes= --pid= -s= --sleep-interval= --max-unchanged-stats= -fFqvzr0123456789 --follow? --retry --quiet",
     ),
     "tree": _reading(
         options="-o=writes --output=writes -R!changes -L= -P= -I= -H= -T= --charset= --filelimit= --timefmt= --sort? --gitfile=reads --infofile=reads -adfhCDFnpsugitvrcUxlNqXJS"
     ),
     "uniq": Program(
+        filters="-u -d -i",
         reading="free",
         operands="reads? writes?",
         options="-f= -s= -w= --skip-fields= --skip-chars= --check-chars= -cdDiuz --group? --all-repeated? --count",
@@ -177,8 +192,12 @@ _READING: Final[Mapping[str, Program]] = {
     "printenv": _telling(),
     "tput": Program(),
     "shuf": _reading(
-        options="-o=writes --output=writes -n= --head-count= -i= --input-range= -e -r -z --random-source=reads"
+        filters="-n -r --head-count",
+        options="-o=writes --output=writes -n= --head-count= -i= --input-range= -e -r -z --random-source=reads",
     ),
+    "nm": _reading(options="--plugin=code"),
+    **rows("diff3 sdiff", _reading(options="--diff-program=program -o=writes --output=writes")),
+    **rows("objdump readelf size", _reading(options="--plugin=code")),
 }
 
 _WRITING: Final[Mapping[str, Program]] = {
@@ -262,12 +281,13 @@ _WRITING: Final[Mapping[str, Program]] = {
         options="--rsh-command=code -F= -O=writes -I=reads -D=folder -H= -E=reads -R= -iotpdmuvcV0ab --to-stdout --extract --create --pass-through --file= --no-absolute-filenames --quiet",
         operands="plain*",
     ),
-    "ar": Program(operands="plain writes reads*"),
+    "ar": Program(options="--plugin=code", operands="plain writes reads*"),
+    **rows("ranlib objcopy strip", Program(options="--plugin=code", operands="edits*")),
     **rows("7z 7za 7zr", Program(operands="plain writes reads*")),
     "unrar": Program(operands="plain reads plain*"),
     "rsync": Program(
         hosts=True,
-        options="""-e=command --rsh=command --rsync-path= -f= --filter= --exclude= --include= --exclude-from=reads
+        options="""-e=command --rsh=command --rsync-path=shell -f= --filter= --exclude= --include= --exclude-from=reads
             --include-from=reads --files-from=reads -T=writes --temp-dir=writes --compare-dest= --copy-dest= --link-dest=
             --backup-dir=writes --suffix= --log-file=writes --log-file-format= --password-file=reads --partial-dir=writes
             --bwlimit= --port= --timeout= --contimeout= --max-size= --min-size= --max-delete= --chmod= --chown= --usermap=
@@ -284,6 +304,7 @@ _WRITING: Final[Mapping[str, Program]] = {
     ),
     "rclone": Program(options="--config=code"),
     "ctags": Program(options="--options=code -o=writes -f=writes -L=reads"),
+    **rows("convert magick mogrify identify montage composite", Program(operands="reads*", options="-write=writes")),
     "xdg-open": Program(operands="reads*"),
     "open": Program(operands="reads*", options="-a= -b="),
     "cowsay": Program(),

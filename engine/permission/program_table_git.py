@@ -94,8 +94,9 @@ stripspace var verify-commit verify-tag verify-pack version whatchanged help""",
     ),
     # Nothing that these print begins with a dash, but for what they are told to print.
     **rows("rev-parse ls-files describe merge-base", _reading(prints_names=True)),
+    **rows("diff diff-files diff-index diff-tree", _reading(options=_SHOWN, names_with="--name-only")),
     **rows(
-        "diff diff-files diff-index diff-tree log range-diff shortlog show whatchanged",
+        "log range-diff shortlog show whatchanged",
         _SHOWING,
     ),
     **rows(

@@ -25,7 +25,7 @@ _PYTHON: Final = _interpreter(
             -V!reading"""
 )
 _NODE: Final = _interpreter(
-    options="-e|--eval=code -p|--print=code -c|--check -r|--require=runs -v|--version!reading -i"
+    options="-e|--eval=code -p|--print=code -c|--check -r|--require=runs --import=runs --loader=runs --experimental-loader=runs -C= --conditions= --env-file=reads --env-file-if-exists=reads --title= --inspect? --stack-trace-limit= --test-reporter= --test-name-pattern= --input-type= -v|--version!reading -i"
 )
 _LUA: Final = _interpreter(options="-e=code -l=runs -i -v!reading -E -W")
 _DENO: Final = "-A --allow-all --allow-read? --allow-write? --allow-net? --allow-env? --allow-run? --allow-sys? --allow-ffi? -c=reads --config=reads --import-map=reads -r? --watch --check? --no-check? --unstable --env-file? --preload=runs -q -I= --lock? --v8-flags? --cached-only --no-lock --inspect?"
@@ -41,10 +41,12 @@ INTERPRETERS: Final[Mapping[str, Program]] = {
     "python": _PYTHON,
     "node": _NODE,
     "perl": _interpreter(
-        options="-e=code -E=code -M=code -m=code -I= -d?code -v!reading -cnpalswWtTuUXfx -i? -0? -F? -C? -D?"
+        # Digits belong to -0, -l and -C, behind which more letters may stand.
+        options="""-e=code -E=code -M=code -m=code -I= -d?code -v!reading -V? -0123456789 -cnpalswWtTuUXfxCS -i? -F?
+            --version!reading"""
     ),
     "ruby": _interpreter(
-        options="-e=code -r=runs -I= -C=folder -v!reading --version!reading -cnpalswWUSxy -i? -0? -F? -K? -E="
+        options="-e=code -r=runs -I= -C=folder -v!reading --version!reading -cnpalswWUSxy -0123456789 -i? -F? -K? -E="
     ),
     "php": _interpreter(
         options="-r=code -B=code -R=code -E=code -F=runs -f=runs -d= -c= -S= -t=folder -l -i!reading -v!reading -m -a -n -q -s -w -z=code -H -C"
@@ -79,7 +81,7 @@ INTERPRETERS: Final[Mapping[str, Program]] = {
         options="-e=code --eval=code -E=code --print=code -L=code --load=code -m=stops -J=code --sysimage=code -H= -t= -p= --project? --threads= -q -i -v!reading --version!reading --startup-file= -O?"
     ),
     **rows(
-        "ghc runghc runhaskell ghci stack cabal",
+        "ghc runghc runhaskell ghci",
         _interpreter(dashes="single", options="-e=code -F=code -pgmF=code -o=writes"),
     ),
     **rows(
@@ -151,4 +153,15 @@ INTERPRETERS: Final[Mapping[str, Program]] = {
         _interpreter(options="-e=code --evaluate=code"),
     ),
     "xonsh": _interpreter(options="-c=code -i -l --rc=code --no-rc -D=sets"),
+    **rows(
+        "stack cabal opam",
+        Program(
+            permutes=False,
+            commands={
+                "exec": Program(permutes=False, strict=True, options="--package= -v -q --enable-nix", tail="command"),
+                **rows("runghc runhaskell eval ghci", Program(opaque="runs program text")),
+            },
+        ),
+    ),
+    **rows("gs ghostscript bpftrace dtrace stap", Program(opaque="its language may execute commands")),
 }

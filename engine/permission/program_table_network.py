@@ -198,4 +198,19 @@ NETWORK: Final[Mapping[str, Program]] = {
         Program(options="-C=code -be!code -X=writes -t -i -f= -F= -o=code -D=code"),
     ),
     "procmail": Program(opaque="its rules execute commands"),
+    # ---- other keepers of versions and copies ----
+    "svn": Program(
+        options="--diff-cmd=program --diff3-cmd=program --editor-cmd=program --config-dir=code --config-option=code -x= -m= -F=reads -r= --username= --password=",
+        operands="plain plain*",
+    ),
+    **rows(
+        "hg chg",
+        Program(
+            options="--config=code -R=folder --repository=folder --cwd=folder --debugger!code -e=code --ssh=code --remotecmd=code"
+        ),
+    ),
+    **rows("cvs bzr brz darcs fossil", Program(opaque="its options and addresses may execute commands")),
+    "borg": Program(options="--rsh=command --remote-path=code"),
+    "restic": Program(options="--password-command=shell -o=code --option=code"),
+    **rows("smbclient unison duplicity", Program(opaque="its options and commands may execute others")),
 }

@@ -265,4 +265,38 @@ unset env doctor tasks version self-update reshim""",
         Program(opaque="may start a command by its words"),
     ),
     "alternatives": Program(),
+    "pee": Program(operands="shell*", strict=True),
+    "zrun": _wrapper(options=""),
+    "asciinema": Program(
+        permutes=False,
+        commands={
+            "rec": Program(
+                options="-c=shell --command=shell -e= -t= -i= -y -q --stdin --append --raw --overwrite",
+                operands="writes?",
+            )
+        },
+    ),
+    "lerna": Program(
+        permutes=False,
+        commands={
+            "exec": _wrapper(
+                options="--scope= --ignore= --stream --parallel --concurrency= --since? --no-bail --no-prefix --no-private --include-dependents --include-dependencies"
+            )
+        },
+    ),
+    **rows(
+        "logrotate anacron monit incrond openvpn pppd dhclient", Program(opaque="runs commands of its configuration")
+    ),
+    "ip": Program(
+        permutes=False,
+        options="-46sdhoaNrjptVcb -family= -f= -n=code -netns=code -batch=code -color? -json -brief -br -details -all -stats",
+        commands={
+            "netns": Program(
+                permutes=False,
+                commands={"exec": _wrapper(options="", operands="plain"), "list": Program(reading="free")},
+            ),
+            "vrf": Program(permutes=False, commands={"exec": _wrapper(options="", operands="plain")}),
+        },
+        dashes="single",
+    ),
 }

@@ -101,8 +101,15 @@ class _Reader:
         elif first == "{":
             self._inline(place)
         else:
-            while self._at < len(self.tokens) and self._next() not in {"\n", ",", "]", "}"}:
-                self._at += 1
+            self._plain()
+
+    def _plain(self) -> None:
+        """Read what is neither an array nor a table: a date or a number may be several tokens."""
+        began = self._at
+        while self._at < len(self.tokens) and self._next() not in {"\n", ",", "]", "}"}:
+            self._at += 1
+        if self._at == began:
+            raise IndexError  # there is no value
 
     def _items(self, place: Place) -> None:
         self._at += 1

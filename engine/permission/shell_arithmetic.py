@@ -1,32 +1,37 @@
-"""Arithmetic in the shell: whether an expression is nothing but numbers.
+"""Arithmetic in the shell: whether an expression is nothing but numbers, and certainly right.
 
 The value of a variable in it is read as an expression again, which may have substitutions in the
-subscripts of arrays: `x='a[$(rm y)]'; ((x))` runs rm. So each has to be known to be a number.
+subscripts of arrays: `x='a[$(rm y)]'; ((x))` runs rm. So each has to be known to be a number. And an
+expression that is wrong makes bash leave out the rest of a line, so that variables keep their old values.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
-from engine.permission.shell_state import Kind, State, Value, is_number
+from engine.permission.shell_state import Kind, State, is_number
+from engine.permission.shell_variables import MAGIC
 
 _TOKEN: Final = re.compile(
-    r"(?P<number>\d[\w#@]*)|(?P<name>[A-Za-z_]\w*)|(?P<blank>\s+)|(?P<step>\+\+|--)"
-    r"|(?P<sign><<=|>>=|\*\*|[-+*/%&|^]=|==|!=|<=|>=|&&|\|\||<<|>>|[-+*/%<>=!&|^~?:,();])",
+    r"(?P<number>(?:10#\d+|16#[\da-fA-F]+|8#[0-7]+|2#[01]+|0[xX][\da-fA-F]+|0[0-7]*|[1-9]\d{0,17})(?![\w#@]))"
+    r"|(?P<name>[A-Za-z_]\w*)|(?P<blank>\s+)|(?P<step>\+\+|--)|(?P<open>\()|(?P<close>\))"
+    r"|(?P<change>(?:<<|>>|[-+*&|^])?=(?!=))|(?P<unary>[!~](?!=))|(?P<divide>[/%]=?(?!=))"
+    r"|(?P<sign>==|!=|<=|>=|&&|\|\||<<|>>|\*(?!\*)|[-+<>&|^?:,;])",
     re.ASCII,
 )
-# Of these we can't say whether what follows is evaluated, or whether the whole fails.
-_UNSURE: Final = frozenset({"&&", "||", "?", "/", "%", "/=", "%=", "**", "<<", ">>"})
-_CHANGES: Final = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
+_CONDITIONAL: Final = frozenset({"&&", "||", "?"})
+_OPERANDS: Final = frozenset({"number", "name", "close"})
+Token = tuple[str, str]
 
 
 def assigned_numbers(text: str, state: State) -> list[str] | None:
-    """Return the variables that an expression makes numbers; None: it may be more than numbers."""
+    """Return the variables that an expression makes numbers; None: it may be more than numbers, or wrong."""
     tokens = _tokens(text)
-    if tokens is None:
+    if tokens is None or not _is_right(tokens):
         return None
-    is_sure = not any(value in _UNSURE for _, value in tokens)
+    is_conditional = any(value in _CONDITIONAL for _, value in tokens)
     assigned: list[str] = []
     made: set[str] = set()
     for index, (kind, name) in enumerate(tokens):
@@ -34,24 +39,23 @@ def assigned_numbers(text: str, state: State) -> list[str] | None:
             continue
         before = tokens[index - 1][0] if index else ""
         after = tokens[index + 1] if index + 1 < len(tokens) else ("", "")
-        is_numeric = is_number(state.variables.get(name, Kind.UNKNOWN)) or name in made
-        changes = before == "step" or after[0] == "step" or after[1] in _CHANGES
-        if after[1] == "=" and not is_numeric and is_sure and _begins(tokens, index):
+        if name not in made and not _is_numeric(name, state):
+            if after != ("change", "=") or is_conditional:
+                return None
             made.add(name)
-        elif not is_numeric:
-            return None
-        if changes:
+        if "step" in (before, after[0]) or after[0] == "change" or after[1] in ("/=", "%="):
             assigned.append(name)
     return assigned
 
 
-def _begins(tokens: list[tuple[str, str]], index: int) -> bool:
-    """Whether an assignment is the first thing that is done, so that nothing may fail before it."""
-    return index == 0 or tokens[index - 1][1] in (",", ";")
+def _is_numeric(name: str, state: State) -> bool:
+    if MAGIC.get(name) is Kind.NUMBER:
+        return True
+    return is_number(state.variables.get(name, Kind.UNKNOWN))
 
 
-def _tokens(text: str) -> list[tuple[str, str]] | None:
-    tokens: list[tuple[str, str]] = []
+def _tokens(text: str) -> list[Token] | None:
+    tokens: list[Token] = []
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -63,6 +67,42 @@ def _tokens(text: str) -> list[tuple[str, str]] | None:
     return tokens
 
 
+def _is_right(tokens: Sequence[Token]) -> bool:
+    """Tell whether an expression is certainly well formed, and divides by nothing that may be 0."""
+    after_operand = False
+    opened = choices = 0
+    for index, (kind, value) in enumerate(tokens):
+        following = tokens[index + 1] if index + 1 < len(tokens) else ("", "")
+        if kind in ("number", "name", "open", "unary"):
+            if after_operand:
+                return False
+            after_operand = kind in ("number", "name")
+            opened += kind == "open"
+        elif kind == "step":
+            if not after_operand and following[0] != "name":
+                return False
+            if after_operand and tokens[index - 1][0] != "name":
+                return False
+        elif kind == "close":
+            opened -= 1
+            if opened < 0 or not after_operand:
+                return False
+        elif kind == "divide":
+            if not after_operand or following[0] != "number" or not following[1].strip("0xX"):
+                return False
+            after_operand = False
+        else:
+            is_sign = value in ("+", "-")
+            if not after_operand and not (is_sign or value in (";", ",")):
+                return False
+            if kind == "change" and tokens[index - 1][0] != "name":
+                return False
+            choices += (value == "?") - (value == ":")
+            after_operand = False
+    is_ended = after_operand or not tokens or tokens[-1][1] == ";"
+    return is_ended and not opened and not choices
+
+
 def is_safe_subscript(subscript: str | None, name: str, state: State) -> bool:
     """Tell whether reading or writing `name[subscript]` evaluates nothing unknown."""
     if subscript is None or subscript in ("@", "*") or name in state.maps:
@@ -70,5 +110,4 @@ def is_safe_subscript(subscript: str | None, name: str, state: State) -> bool:
     if subscript.isascii() and subscript.isdecimal():
         return True
     variable = subscript.strip('"').removeprefix("$").strip("{}")
-    value: Value = state.variables.get(variable, Kind.UNKNOWN)
-    return is_number(value)
+    return _is_numeric(variable, state)

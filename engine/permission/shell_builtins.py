@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.permission.shell_walk import Outcome, Walk
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_COUNT: Final = re.compile(r"0|[1-9]\d{0,8}")
 _SETTING: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL | re.ASCII)
 _FORMAT: Final = re.compile(r"%s|%%|\\n|\\t|[^%\\]+")
 
@@ -171,6 +172,12 @@ def _without_options(*dangerous: str) -> Callable[[Walk, Call], Outcome]:
     return look
 
 
+def _history(walk: Walk, call: Call) -> Outcome:
+    if any(not (field.known or "").isdecimal() for field in call.arguments):
+        return _doubtful(walk, call)
+    return _harmless(walk, call)
+
+
 def _alias(walk: Walk, call: Call) -> Outcome:
     if any(field.known is None or "=" in field.known for field in call.arguments):
         walk.findings.doubt("an alias")
@@ -220,8 +227,9 @@ def _options(walk: Walk, call: Call, plain: str, valued: str) -> list[Field] | N
 def _read(walk: Walk, call: Call) -> Outcome:
     _list(walk, call)
     operands = _options(walk, call, "ers", "dinNptu")
-    arrays = [field for field in call.arguments if field.known is not None and field.known.startswith("-")]
-    if operands is None and any("a" in (field.known or "") for field in arrays):
+    if any(re.fullmatch(r"-[ers]*a.+", field.known or "") for field in call.arguments):
+        operands = None
+    elif operands is None and any(re.fullmatch(r"-[ers]*a", field.known or "") for field in call.arguments):
         operands = _options(walk, call, "ersa", "dinNptu")
         for field in operands or ():
             call.state.add_array(field.known or "")
@@ -288,6 +296,8 @@ def _declare(walk: Walk, call: Call) -> Outcome:
                 _check_compound(walk, call, item.name, flags, walk.expander.value(item.value, call.state))
             _declared(walk, call, item.name, flags)
             walk.commands.assign(walk, item, call.state, is_new=True)
+            if item.value.has_braces:
+                walk.findings.doubt(f"{call.name} with braces")
             continue
         for field in walk.expander.fields([item], call.state):
             flags += _declared_field(walk, call, field, flags)
@@ -300,7 +310,7 @@ def _declared_field(walk: Walk, call: Call, field: Field, flags: str) -> str:
     if field.is_many or not text:
         walk.findings.doubt(f"{call.name} with words that are not known")
     elif text[0] in "-+" and field.known is not None:
-        if set(text[1:]) - set("aAxgrpfFlun-" if call.name in ("export", "readonly") else "aAxgrpfFlu-"):
+        if set(text[1:]) - set("aAxgrpfFlu-"):
             walk.findings.doubt(f"an option of {call.name} that is not known")
         return text[1:]
     elif found := _SETTING.fullmatch(text):
@@ -344,6 +354,7 @@ def _declared(walk: Walk, call: Call, name: str, flags: str) -> None:
         state.maps |= {name}
     if set(flags) & set("rlu") or call.name == "readonly":
         state.pinned |= {name}
+        state.fixed |= {name}
 
 
 def _shift(walk: Walk, call: Call) -> Outcome:
@@ -362,7 +373,9 @@ def _shift(walk: Walk, call: Call) -> Outcome:
 
 def _leave(walk: Walk, call: Call) -> Outcome:
     _list(walk, call)
-    is_sure = len(call.fields) <= 2 and not call.command.redirects and not any(field.is_many for field in call.fields)
+    count = call.fields[1].known or "" if len(call.fields) > 1 else "1"
+    is_sure = len(call.fields) <= 2 and not call.command.redirects and _COUNT.fullmatch(count) is not None
+    is_sure = is_sure and (count != "0" or call.name in ("exit", "return"))
     frame = walk.frames[-1]
     if call.name == "return":
         if frame.function is None:
@@ -426,8 +439,9 @@ def _exec(walk: Walk, call: Call) -> Outcome:
             break
         if set(option[1:]) - set("cla"):
             walk.findings.doubt("an option of exec that is not known")
-        if "a" in option:
-            count += 1
+        if "a" in option[1:-1]:
+            walk.findings.doubt("an option of exec that is not known")
+        count += option.endswith("a")
     if count >= len(call.fields):
         call.state.stdin = UnknownInput() if isinstance(call.stdin, str) else call.stdin
         return call.stays
@@ -459,7 +473,10 @@ def _trap(walk: Walk, call: Call) -> Outcome:
         if action is None:
             walk.findings.doubt("a trap that is not known")
         else:
-            walk.commands.trap(walk, action, call.state)
+            signals = arguments[2:] if first.known == "--" else arguments[1:]
+            is_last = all(signal.known in ("EXIT", "0") for signal in signals)
+            state = call.state.copy()
+            walk.deferred.append(lambda: walk.commands.trap(walk, action, state, is_last))
     return call.stays
 
 
@@ -475,7 +492,7 @@ def _pushd(walk: Walk, call: Call) -> Outcome:
 
 def _popd(walk: Walk, call: Call) -> Outcome:
     _list(walk, call)
-    return pop_folder(call)
+    return pop_folder(walk, call)
 
 
 def _set(walk: Walk, call: Call) -> Outcome:
@@ -511,7 +528,7 @@ BUILTINS: Final[Mapping[str, Callable[[Walk, Call], Outcome]]] = {
         ],
         _harmless,
     ),
-    **dict.fromkeys([".", "source", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"], _doubtful),
+    **dict.fromkeys([".", "source", "enable", "bind", "complete", "compgen", "compopt", "fc"], _doubtful),
     **dict.fromkeys(("declare", "typeset", "local", "export", "readonly"), _declare),
     **dict.fromkeys(("break", "continue", "return", "exit"), _leave),
     **dict.fromkeys(("[", "test"), _test),
@@ -519,6 +536,7 @@ BUILTINS: Final[Mapping[str, Callable[[Walk, Call], Outcome]]] = {
     "alias": _alias,
     "builtin": _builtin,
     "cd": _cd,
+    "chdir": _cd,
     "command": _command,
     "disown": _harmless,
     "echo": _echo,
@@ -526,6 +544,7 @@ BUILTINS: Final[Mapping[str, Callable[[Walk, Call], Outcome]]] = {
     "exec": _exec,
     "getopts": _getopts,
     "hash": _without_options("p"),
+    "history": _history,
     "jobs": _without_options("x"),
     "kill": _changes,
     "let": _let,

@@ -19,7 +19,10 @@ _NAMED: Final = frozenset({"-v", "-R"})
 
 def look_at_condition(expander: Expander, condition: Conditional, state: State) -> None:
     """Look at what stands in double brackets."""
+    # What stands after && and || may not be expanded at all.
+    before = state.copy()
     values = [item if isinstance(item, str) else expander.value(item, state) for item in condition.items]
+    state.merge(before)
     for index, item in enumerate(condition.items):
         plain = item.plain if isinstance(item, Word) else None
         following = values[index + 1] if index + 1 < len(values) else None

@@ -22,12 +22,14 @@ from engine.permission.shell_syntax import (
     Text,
     Word,
 )
+from engine.permission.shell_trimming import trimmed
 from engine.permission.shell_variables import MAGIC, is_dangerous
 
 # Where a process substitution is found, and what else is open.
 OPEN_FILES: Final = "/dev/fd/"
 _TILDE: Final = re.compile(r"~([^/:]*)(?=/|:|\Z)")
 _ASSIGNMENT_LIKE: Final = re.compile(r"([A-Za-z_]\w*\+?=)(.*)", re.DOTALL | re.ASCII)
+_PLAIN: Final = re.compile(r"[\w./:@%+=,\-]*", re.ASCII)
 _BLANKS: Final = re.compile(r"[ \t\n]+")
 _MAGIC_SIGNS: Final = re.compile(r"[*?\[(\\]")
 _NUMERIC_SIGNS: Final = frozenset("#?$!")
@@ -82,13 +84,13 @@ class Expander:
 
     Attributes:
         findings: where doubts go.
-        home: the user's home folder.
+        home: the user's home folder; None: another user runs this, or another machine.
         substitute: looks at the commands of a substitution, and returns what they print.
         process: looks at those of a process substitution.
     """
 
     findings: Findings
-    home: str
+    home: str | None
     substitute: Callable[[Script, State], Value]
     process: Callable[[Script, State], None]
 
@@ -186,7 +188,7 @@ class Expander:
         pieces = _BLANKS.split(value)
         for index, piece in enumerate(pieces):
             if index:
-                if growing.exists:
+                if growing.exists or not growing.is_known:
                     fields.append(growing.field())
                 growing = _Growing()
             if not piece:
@@ -230,7 +232,7 @@ class Expander:
                 continue
             following = parts[index + 1] if index + 1 < len(parts) else None
             name = self._tilde_name(following)
-            if name == "":
+            if name == "" and self.home is not None:
                 result.append(Text(self.home, quoted=True))
             else:
                 # Another user's home, or `~+`.
@@ -281,29 +283,39 @@ class Expander:
         if not operator:
             return self._variable(part, state)
         if operator == "slice":
-            for expression in _slices(part.operand):
-                self.arithmetic(expression, state)
-            return Kind.UNKNOWN
+            self._slice(part, state)
+            return _ANY_FIELDS if _is_list(part) else Kind.UNKNOWN
         if operator == "length":
             return Kind.NUMBER
         if operator in ("keys", "names"):
-            return Kind.UNKNOWN if operator == "names" or part.subscript == "*" else _ANY_FIELDS
+            return _ANY_FIELDS
         if operator == "indirect":
             self.findings.doubt("a variable whose name is not known")
             return Kind.UNKNOWN
         if operator.startswith("@"):
             if operator not in _QUOTING:
                 self.findings.doubt(f"an expansion with {operator}")
-            return Kind.UNKNOWN
+            return _ANY_FIELDS if _is_list(part) else Kind.UNKNOWN
         return self._with_operand(part, state)
+
+    def _slice(self, part: Parameter, state: State) -> None:
+        """Look at the expressions of `${x:a:b}`; a length below 0 may be an error."""
+        slices = expressions(part.operand, ":")
+        for expression in slices:
+            self.arithmetic(expression, state)
+        if len(slices) > 1 and any(not isinstance(piece, Text) or "-" in piece.text for piece in slices[1]):
+            self.findings.doubt("the length of a piece of text, which may be wrong")
 
     def _with_operand(self, part: Parameter, state: State) -> Value:
         operator = part.operator
-        if operator not in _DEFAULTS:
-            self._look(part.operand, state)
-            return Kind.UNKNOWN
+        other = self._operand(part.operand, state)
+        if _is_list(part):
+            return _ANY_FIELDS
         own = self._variable(Parameter(part.name, part.quoted, subscript=part.subscript), state)
-        other = self.value(Word(part.operand, 0, 0), state)
+        if operator not in _DEFAULTS:
+            # In quotes, or where the pattern comes from elsewhere, it may mean something else than it says.
+            is_plain = all(isinstance(piece, Text) and piece.quoted == part.quoted for piece in part.operand)
+            return trimmed(own, operator, other) if is_plain and isinstance(other, str) else Kind.UNKNOWN
         if operator in ("=", ":="):
             if is_dangerous(part.name, None):
                 self.findings.doubt(f"it sets {part.name}")
@@ -311,10 +323,20 @@ class Expander:
         if not isinstance(own, str):
             return Kind.UNKNOWN
         if operator in ("-", ":-", "=", ":="):
-            if not own and operator[0] == ":" and not any(isinstance(piece, Text) for piece in part.operand[1:]):
+            if not own and operator[0] == ":" and isinstance(other, str) and _PLAIN.fullmatch(other):
                 return other
             return own or Kind.UNKNOWN
         return own if operator == ":?" and own else Kind.UNKNOWN
+
+    def _operand(self, operand: Sequence[Part], state: State) -> Value:
+        """Expand what stands after an operator, which may or may not happen: that depends on the variable."""
+        word = Word(tuple(operand), 0, 0)
+        if all(isinstance(piece, Text) for piece in operand):
+            return self.value(word, state)
+        aside = state.copy()
+        value = self.value(word, aside)
+        state.merge(aside)
+        return value
 
     def _variable(self, part: Parameter, state: State) -> Value:
         name = part.name
@@ -329,7 +351,7 @@ class Expander:
         if name == "PWD":
             return state.folders[0] if state.folders is not None and len(state.folders) == 1 else Kind.UNKNOWN
         if name == "HOME":
-            return self.home
+            return self.home if self.home is not None else Kind.UNKNOWN
         if name in MAGIC:
             return MAGIC[name]
         value = state.variables.get(name, Kind.UNKNOWN)
@@ -337,6 +359,8 @@ class Expander:
             return value if part.subscript is None else Kind.UNKNOWN
         if part.subscript == "@":
             return value
+        if any(field.is_many for field in value):
+            return Kind.UNKNOWN
         if part.subscript is None or part.subscript.isdecimal():
             index = int(part.subscript or "0")
             return (value[index].known or Kind.UNKNOWN) if index < len(value) else Kind.UNKNOWN
@@ -374,14 +398,23 @@ class Expander:
 _ANY_FIELDS: Final = (Field(None, is_many=True),)
 
 
-def _slices(operand: Sequence[Part]) -> list[list[Part]]:
-    """Part `a:b` into two expressions."""
-    expressions: list[list[Part]] = [[]]
+def _is_list(part: Parameter) -> bool:
+    """Whether an expansion may become several words even in double quotes."""
+    if part.name == "@" or part.subscript == "@" or part.operator == "names":
+        return True
+    return any(isinstance(piece, Parameter) and _is_list(piece) for piece in part.operand)
+
+
+def expressions(operand: Sequence[Part], border: str) -> list[list[Part]]:
+    """Part `a:b` or `a;b;c` into its expressions."""
+    found: list[list[Part]] = [[]]
     for part in operand:
         if not isinstance(part, Text):
-            expressions[-1].append(part)
+            found[-1].append(part)
             continue
-        first, *others = part.text.split(":")
-        expressions[-1].append(Text(first, quoted=True))
-        expressions += [[Text(other, quoted=True)] for other in others]
-    return [found for found in expressions if any(not isinstance(part, Text) or part.text.strip() for part in found)]
+        for index, text in enumerate(part.text.split(border)):
+            if index:
+                found.append([])
+            if text.strip():
+                found[-1].append(Text(text, quoted=True))
+    return found

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Final
 
 import attrs
 
 from engine.permission.scanned import Command, PathUse, Scan
 
+_MAGIC: Final = frozenset("*?[")
+# Programs that change a file, or a folder, but put nothing in it.
+_KEEPING: Final = frozenset("chmod chown chgrp mkdir rm rmdir touch".split())
+_MAKING: Final = frozenset("gcc g++ cc c++ clang clang++ go rustc javac ld".split())
 # Steps of the scan: commands that were looked at, in loops and functions more than once.
 MAX_STEPS: Final = 4_000
 _MAX_REASONS: Final = 8
@@ -21,6 +26,7 @@ class Findings:
     steps: int = 0
     _commands: dict[Command, None] = attrs.field(factory=dict[Command, None], init=False)
     _paths: dict[PathUse, None] = attrs.field(factory=dict[PathUse, None], init=False)
+    _run: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
     _doubts: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
 
     @property
@@ -48,10 +54,26 @@ class Findings:
         """Add a file."""
         self._paths[use] = None
 
-    def written(self) -> list[PathUse]:
-        """Return the files that may have been written so far."""
-        return [use for use in self._paths if use.access == "write"]
+    def runs(self, file: str) -> None:
+        """Remember a file whose text is run."""
+        self._run[file] = None
 
     def scan(self) -> Scan:
         """Return all that was found."""
+        self._compare()
         return Scan(commands=tuple(self._commands), paths=tuple(self._paths), opaque=tuple(self._doubts))
+
+    def _compare(self) -> None:
+        """Doubt when a file is run that this very script may have written: no order holds in loops and pipelines."""
+        if not self._run:
+            return
+        written = [use for use in self._paths if use.access == "write" and use.by not in _KEEPING]
+        names = {posixpath.basename(use.path) for use in written}
+        is_vague = any(use.is_pattern for use in written)
+        made = {posixpath.basename(use.path) for use in written if use.by in _MAKING}
+        if all(use.by in _MAKING for use in written):
+            # What is made of the project's own files is no more unknown than they are.
+            names -= made
+        for file in self._run:
+            if is_vague or posixpath.basename(file) in names or (written and _MAGIC & set(file)):
+                self.doubt(f"it runs {file[:200]}, which it may have written")

@@ -16,16 +16,16 @@ def change_folder(walk: Walk, call: Call) -> Outcome:
     """Follow `cd`: after success it is there, after a failure it is here."""
     operands = [field for field in call.arguments if field.known not in ("-L", "-e", "--")]
     if not operands:
-        return _moved(call, (walk.home,) if call.arguments == [] else None)
+        return _moved(walk, call, (walk.home,) if call.arguments == [] and walk.home is not None else None)
     if [field.known for field in operands] == ["-"]:
-        return _moved(call, call.state.previous)
+        return _moved(walk, call, call.state.previous)
     if len(operands) > 1 or operands[0].known is None or operands[0].known.startswith("-"):
         if any(field.known is None for field in operands):
             walk.findings.doubt("a folder that is not known")
-        return _moved(call, None)
+        return _moved(walk, call, None)
     target = operands[0].known
     walk.commands.programs.touch(target, "read", "cd", call.state.folders)
-    return _moved(call, _targets(call.state.folders, target))
+    return _moved(walk, call, _targets(call.state.folders, target))
 
 
 def push_folder(walk: Walk, call: Call) -> Outcome:
@@ -36,22 +36,22 @@ def push_folder(walk: Walk, call: Call) -> Outcome:
         if any(field.known is None for field in call.arguments):
             walk.findings.doubt("a folder that is not known")
         state.stack = None
-        return _moved(call, None)
+        return _moved(walk, call, None)
     walk.commands.programs.touch(target, "read", "pushd", state.folders)
     before = state.folders
-    outcome = _moved(call, _targets(before, target))
+    outcome = _moved(walk, call, _targets(before, target))
     if outcome[0] is not None:
         outcome[0].stack = None if state.stack is None else (before, *state.stack)
     return outcome
 
 
-def pop_folder(call: Call) -> Outcome:
+def pop_folder(walk: Walk, call: Call) -> Outcome:
     """Follow `popd`."""
     stack = call.state.stack
     if call.arguments or not stack:
         call.state.stack = None
-        return _moved(call, None)
-    outcome = _moved(call, stack[0])
+        return _moved(walk, call, None)
+    outcome = _moved(walk, call, stack[0])
     if outcome[0] is not None:
         outcome[0].stack = stack[1:]
     return outcome
@@ -73,7 +73,8 @@ def _normal(path: str) -> str:
     return "/" + posixpath.normpath(path).lstrip("/")
 
 
-def _moved(call: Call, folders: Folders) -> Outcome:
+def _moved(walk: Walk, call: Call, folders: Folders) -> Outcome:
+    walk.moves = True
     moved: State = call.state.copy()
     moved.folders = folders
     moved.previous = call.state.folders

@@ -43,6 +43,10 @@ _HIDDEN: Final = re.compile(
 _ODD_BLANK: Final = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800\u3164\u115f\u1160\uffa0]")
 # Builtins that may stand in a trap.
 _LASTING: Final = frozenset(["echo", "printf", "kill", "exit", "true", ":", "[", "test", "wait", "pwd"])
+# What runs a text for another user, with another home folder.
+_OTHER_USERS: Final = frozenset(
+    "sudo su doas runuser pkexec machinectl systemd-run setpriv chroot unshare nsenter ssh docker podman".split()
+)
 _BASH: Final = frozenset({"bash", "rbash"})
 _POSIX: Final = frozenset({"sh", "dash", "ash"})
 
@@ -99,7 +103,9 @@ class _Reader:
         except NotUnderstood as refusal:
             self.findings.doubt(str(refusal))
             return
-        Walk(self.findings, self.home, SimpleCommands(programs, self.trap)).whole(commands, state)
+        is_other = programs.remote or any(name.rpartition("/")[2] in _OTHER_USERS for name in programs.through)
+        home = None if is_other else self.home
+        Walk(self.findings, home, SimpleCommands(programs, self.trap)).whole(commands, state)
         wrong = disagreement(script, parser)
         if wrong:
             self.findings.doubt(wrong)
@@ -123,7 +129,7 @@ class _Reader:
             self.read(text.text, state, programs, is_posix=shell in _POSIX)
             self.depth -= 1
 
-    def trap(self, walk: Walk, text: str, state: State) -> None:
+    def trap(self, walk: Walk, text: str, state: State, is_last: bool) -> None:  # noqa: FBT001 - a callback's
         """Scan what is run when the script ends, or gets a signal."""
         wrong = _unreadable(text)
         try:
@@ -135,18 +141,21 @@ class _Reader:
             self.findings.doubt(wrong)
         elif commands:
             walk.aside(Group(commands, is_subshell=True), state)
-            if not all(_only_runs(pipeline, state) for item in commands for _, pipeline in item.pipelines):
+            names = set(state.functions) | {function.name for function in walk.defined}
+            if not is_last and not all(
+                _only_runs(pipeline, names) for item in commands for _, pipeline in item.pipelines
+            ):
                 self.findings.doubt("a trap that may change what the script does")
 
 
-def _only_runs(pipeline: Pipeline, state: State) -> bool:
+def _only_runs(pipeline: Pipeline, functions: set[str]) -> bool:
     """Tell whether commands run programs and change nothing in the shell itself."""
     for command in pipeline.commands:
         if not isinstance(command, Simple) or command.assignments or not command.words:
             return False
         first = command.words[0]
         name = first.plain if isinstance(first, Word) else None
-        if name is None or name in state.functions or (name in BUILTINS and name not in _LASTING):
+        if name is None or name in functions or (name in BUILTINS and name not in _LASTING):
             return False
     return True
 

@@ -35,14 +35,22 @@ class SimpleCommands:
 
     Attributes:
         programs: looks at those that are programs.
-        trap: looks at the text of a trap.
+        trap: looks at the text of a trap, and is told whether the script is at its end when that is run.
     """
 
     programs: Programs
-    trap: Callable[[Walk, str, State], None]
+    trap: Callable[[Walk, str, State, bool], None]
 
     def run(self, walk: Walk, command: Simple, state: State) -> Outcome:
         """Look at a simple command."""
+        if not command.redirects:
+            return self._run(walk, command, state)
+        # A redirection that fails keeps a command from being run.
+        before = state.copy()
+        good, bad = self._run(walk, command, state)
+        return good, joined(bad, before)
+
+    def _run(self, walk: Walk, command: Simple, state: State) -> Outcome:
         walk.printed = UnknownInput()
         plain = [word for word in command.words if isinstance(word, Word)]
         fields = walk.expander.fields(plain, state)
@@ -54,6 +62,8 @@ class SimpleCommands:
         name = fields[0].known
         settings = {assignment.name: self._value(walk, assignment, state) for assignment in command.assignments}
         for variable, value in settings.items():
+            if variable in state.fixed:
+                walk.findings.doubt(f"it sets {variable}, which can't be set any more")
             if (name != "read" or variable not in _OF_READ) and is_dangerous(variable, _text(value)):
                 walk.findings.doubt(f"it sets {variable}")
         if name is None:
@@ -115,6 +125,8 @@ class SimpleCommands:
         name = assignment.name
         if is_dangerous(name, _text(value)):
             walk.findings.doubt(f"it sets {name}")
+        if name in state.fixed and not is_new:
+            walk.findings.doubt(f"it sets {name}, which can't be set any more")
         old = state.variables.get(name, Kind.UNKNOWN)
         if assignment.subscript is not None or (isinstance(old, tuple) and assignment.elements is None):
             value = Kind.UNKNOWN

@@ -81,6 +81,7 @@ class State:
     Attributes:
         variables: values of variables; of one that is not here nothing is known.
         pinned: variables whose value we don't follow, because an assignment may do something else than assign.
+        fixed: variables that cannot be assigned to any more.
         maps: associative arrays.
         arrays: variables that may be arrays; None: any may be one.
         functions: the definitions that a name may have; None among them: it may be no function.
@@ -95,6 +96,7 @@ class State:
     folders: Folders
     positional: tuple[Field, ...] | None
     pinned: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
     maps: frozenset[str] = frozenset()
     arrays: frozenset[str] | None = frozenset()
     functions: dict[str, tuple[Function | None, ...]] = attrs.field(factory=dict[str, tuple[Function | None, ...]])
@@ -109,6 +111,7 @@ class State:
             self.folders,
             self.positional,
             self.pinned,
+            self.fixed,
             self.maps,
             self.arrays,
             self.functions.copy(),
@@ -129,6 +132,15 @@ class State:
         """Remember that a variable may be an array from now on."""
         if self.arrays is not None:
             self.arrays |= {name}
+
+    def merge(self, other: State) -> None:
+        """Know no more than what is known here and in another state."""
+        both = joined(self, other)
+        if both is not None and both is not self:
+            self.variables, self.folders, self.positional = both.variables, both.folders, both.positional
+            self.pinned, self.fixed, self.maps = both.pinned, both.fixed, both.maps
+            self.arrays = both.arrays
+            self.functions, self.stack, self.previous = both.functions, both.stack, both.previous
 
     def forget_all(self) -> None:
         """Keep what may never change: nothing but the functions."""
@@ -158,6 +170,7 @@ def joined(one: State | None, other: State | None) -> State | None:
     result = one.copy()
     result.variables = _joined_variables(one.variables, other.variables)
     result.pinned = one.pinned | other.pinned
+    result.fixed = one.fixed | other.fixed
     result.maps = one.maps & other.maps
     result.arrays = None if one.arrays is None or other.arrays is None else one.arrays | other.arrays
     if one.functions != other.functions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from engine.permission.shell_words import WordReader
+from engine.permission.shell_dollar import DollarReader
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -29,7 +29,7 @@ def _tools() -> tuple[tree_sitter.Parser, tree_sitter.Query]:
     return TreeParser(language), Query(language, _QUERY)
 
 
-def disagreement(script: str, ours: WordReader) -> str:
+def disagreement(script: str, ours: DollarReader) -> str:
     """Return what the grammar sees otherwise; empty: nothing that matters."""
     complaint = _complaint(script, ours)
     if complaint and (ours.masked or ours.filled):
@@ -41,7 +41,7 @@ def disagreement(script: str, ours: WordReader) -> str:
     return complaint
 
 
-def _complaint(script: str, ours: WordReader) -> str:
+def _complaint(script: str, ours: DollarReader) -> str:
     from tree_sitter import QueryCursor
 
     parser, query = _tools()
@@ -60,7 +60,7 @@ def _complaint(script: str, ours: WordReader) -> str:
     return ""
 
 
-def _masked(script: str, ours: WordReader) -> str:
+def _masked(script: str, ours: DollarReader) -> str:
     """Return the script without what the grammar may not understand, all else in its place."""
     characters = list(script)
     for start, end in ours.masked:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from engine.permission.program_variables import is_dangerous_setting
 from engine.permission.shell_state import Kind
+
+# Locales in which every character means what it looks like.
+_LOCALE: Final = re.compile(r"(?:C|POSIX|[a-z]{2}_[A-Z]{2}|C)?(?:\.(?:UTF|utf)-?8)?|[a-z]{2}_[A-Z]{2}")
 
 # Variables that say something else than what was assigned to them.
 MAGIC: Final[Mapping[str, Kind]] = {
@@ -35,12 +39,16 @@ MAGIC: Final[Mapping[str, Kind]] = {
         Kind.UNKNOWN,
     ),
 }
-_OWN: Final = frozenset(["PWD", "OLDPWD", "IFS", "FUNCNEST", "histchars", "COMP_WORDBREAKS"])
+_OWN: Final = frozenset(
+    ["PWD", "OLDPWD", "IFS", "FUNCNEST", "histchars", "COMP_WORDBREAKS", "DIRSTACK", "UID", "EUID", "PPID"]
+)
 
 
 def is_dangerous(name: str, value: str | None) -> bool:
     """Tell whether setting a variable may change what later commands do; a value of None is unknown."""
-    if MAGIC.get(name) is Kind.NUMBER:
+    if name not in _OWN and MAGIC.get(name) is Kind.NUMBER:
         # The shell evaluates what is assigned to it.
         return value is None or not value.isdecimal()
+    if name in ("LANG", "LC_ALL", "LC_CTYPE"):
+        return value is None or not _LOCALE.fullmatch(value)
     return name in _OWN or is_dangerous_setting(name, value)

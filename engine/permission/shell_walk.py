@@ -7,7 +7,7 @@ learned, functions where they are called and, if they never are, with nothing kn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
 import attrs
@@ -15,10 +15,10 @@ import attrs
 from engine.permission.program import Stdin
 from engine.permission.program import Unknown as UnknownInput
 from engine.permission.shell_conditions import look_at_condition
-from engine.permission.shell_expand import Expander
+from engine.permission.shell_expand import Expander, expressions
 from engine.permission.shell_findings import Findings
 from engine.permission.shell_simple import SimpleCommands
-from engine.permission.shell_state import Field, Fitting, Kind, State, Value, is_number, joined
+from engine.permission.shell_state import Field, Fitting, Folders, Kind, State, Value, is_number, joined
 from engine.permission.shell_syntax import (
     AndOr,
     ArithmeticCommand,
@@ -64,13 +64,20 @@ class Walk:
 
     Attributes:
         findings: where everything goes that is found.
+        home: the home folder of who runs the script; None: unknown.
         commands: looks at simple commands.
+        start: the folders that it starts in.
+        moves: whether it leaves them.
+        deferred: what is to be looked at when the script is at its end.
         printed: what the last command printed, as far as it is known.
     """
 
     findings: Findings
-    home: str
+    home: str | None
     commands: SimpleCommands
+    start: Folders = None
+    moves: bool = attrs.field(default=False, init=False)
+    deferred: list[Callable[[], None]] = attrs.field(factory=list[Callable[[], None]], init=False)
     expander: Expander = attrs.field(init=False)
     printed: Stdin | Kind = attrs.field(factory=UnknownInput, init=False)
     frames: list[Frame] = attrs.field(factory=lambda: [Frame(None)], init=False)
@@ -82,7 +89,10 @@ class Walk:
 
     def whole(self, script: Script, state: State) -> None:
         """Follow a script from its beginning to its end."""
+        self.start = state.folders
         self.script(script, state)
+        for look in self.deferred:
+            look()
         for function in self.defined:
             if not any(function is called for called in self._called):
                 self.aside(function.body, state, function)
@@ -91,6 +101,8 @@ class Walk:
         """Follow a command, or the body of a function, that may run at any time: only the functions are known there."""
         state = state.copy()
         state.forget_all()
+        if not self.moves:
+            state.folders = self.start
         self.frames.append(Frame(function))
         outcome = self.command(command, state)
         self.frames.pop()
@@ -169,8 +181,7 @@ class Walk:
             case For():
                 return self._for(command, state)
             case ArithmeticFor():
-                self.expander.arithmetic(command.expression, state)
-                return self._loop(None, command.body, state, None)
+                return self._counting(command, state)
             case Case():
                 return self._case(command, state)
             case ArithmeticCommand():
@@ -194,11 +205,14 @@ class Walk:
         before = state.stdin
         stdin = self.commands.redirect(self, command.redirects, state)
         state.stdin = UnknownInput() if isinstance(stdin, str) else stdin
-        outcome = self._compound(command.command, state)
-        for end in outcome:
+        # A redirection that fails keeps the command from being run.
+        here = state.copy()
+        good, bad = self._compound(command.command, state)
+        bad = joined(bad, here)
+        for end in (good, bad):
             if end is not None:
                 end.stdin = before
-        return outcome
+        return good, bad
 
     def _define(self, function: Function, state: State) -> None:
         if function.name == "command_not_found_handle":
@@ -226,13 +240,15 @@ class Walk:
 
     def _case(self, command: Case, state: State) -> Outcome:
         self.expander.value(command.word, state)
-        ends: list[State | None] = [state]
+        ends: list[State | None] = []
         for patterns, body in command.branches:
-            inner = state.copy()
             for pattern in patterns:
-                self.expander.value(pattern, inner)
-            ends += self.script(body, inner)
-        return _both(ends)
+                # Patterns are expanded one after the other, until one fits.
+                before = state.copy()
+                self.expander.value(pattern, state)
+                state.merge(before)
+            ends += self.script(body, state.copy())
+        return _both([state, *ends])
 
     # ---- loops -------------------------------------------------------------------------------------------------------
 
@@ -289,6 +305,14 @@ class Walk:
                 values.append(field.text if field.text is not None else Kind.UNKNOWN)
         return values
 
+    def _counting(self, command: ArithmeticFor, state: State) -> Outcome:
+        """Follow `for ((a; b; c))`: a once, b before each turn, c after it."""
+        first, *others = expressions(command.expression, ";")
+        self.expander.arithmetic(first, state)
+        again = [ArithmeticCommand(tuple(expression)) for expression in others]
+        body = [AndOr([("", Pipeline([step], negated=False))], background=False) for step in again]
+        return self._loop(None, [*body[:1], *command.body, *body[1:]], state, None)
+
     def _loop(self, command: While | None, body: Script, state: State, value: tuple[str, Value] | None) -> Outcome:
         """Go through a loop until nothing new is learned."""
         entry = state
@@ -342,10 +366,9 @@ class Walk:
             return (None, None)
         end.positional = positional
         for name, value in frame.saved.items():
-            if value is None:
+            # It may not have been made local on the way that was taken.
+            if value is None or end.variables.get(name) != value:
                 end.variables.pop(name, None)
-            else:
-                end.variables[name] = value
         return (end, end)
 
     def _substitute(self, script: Script, state: State) -> Value:

@@ -85,12 +85,12 @@ class Connections:
         connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # of a file that is still empty
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         found: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
-        if self.mode == "delete" and found == "wal":
+        if self.mode == "truncate" and found == "wal":
             # Without this, the very WAL that is to be left would be read through shared memory.
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         if found != self.mode:
             self._change_mode(connection)
-        if self.mode == "delete" and found == "wal":
+        if self.mode == "truncate" and found == "wal":
             connection.execute("PRAGMA locking_mode = NORMAL")
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         # A flush promises that a power cut takes nothing back.

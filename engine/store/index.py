@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -11,6 +12,8 @@ from engine.store.words import indexed, shown
 
 # Of one text: what is found is found in its beginning.
 INDEXED_CHARS: Final = 65_536
+# Of one batch, so that sums stay whole numbers to SQLite.
+MOST_COUNTED: Final = 1 << 48
 
 _UPSERT: Final = """
 INSERT INTO sessions (id, parent_id, root_id, title, cwd, model, created, updated, seq, messages, turns, is_busy, asked,
@@ -55,6 +58,7 @@ def remove(connection: sqlite3.Connection, session_id: str) -> None:
 
 def _row(change: Change) -> dict[str, str | float | None]:
     usage = change.usage
+    # Whatever a host says that it has counted: one event must not keep all others from being written.
     return {
         "id": change.session_id,
         "parent": change.parent,
@@ -62,8 +66,8 @@ def _row(change: Change) -> dict[str, str | float | None]:
         "title": change.title,
         "cwd": storable(change.cwd),
         "model": storable(change.model),
-        "created": change.created,
-        "updated": change.updated,
+        "created": _finite(change.created),
+        "updated": _finite(change.updated),
         "seq": change.last,
         "messages": change.messages,
         "turns": change.turns,
@@ -71,13 +75,21 @@ def _row(change: Change) -> dict[str, str | float | None]:
         "asked": change.asked,
         "asked_anew": change.asked_anew,
         "stop_reason": change.stop_reason,
-        "input": usage.input,
-        "output": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "reasoning": usage.reasoning,
-        "cost": change.cost,
+        "input": _counted(usage.input),
+        "output": _counted(usage.output),
+        "cache_read": _counted(usage.cache_read),
+        "cache_write": _counted(usage.cache_write),
+        "reasoning": _counted(usage.reasoning),
+        "cost": _finite(change.cost),
     }
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
+
+
+def _counted(value: int) -> int:
+    return max(0, min(value, MOST_COUNTED))
 
 
 def _write_texts(connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
@@ -101,7 +113,15 @@ def _add_texts(connection: sqlite3.Connection, said: Sequence[tuple[str, Said]])
     connection.executemany(
         "INSERT INTO texts (id, session_id, seq, message_id, part_id, role, time) VALUES (?, ?, ?, ?, ?, ?, ?)",
         [
-            (number, session_id, text.seq, storable(text.message_id), storable(text.part_id), text.role, text.time)
+            (
+                number,
+                session_id,
+                text.seq,
+                storable(text.message_id),
+                storable(text.part_id),
+                text.role,
+                _finite(text.time),
+            )
             for number, (session_id, text) in enumerate(said, after + 1)
         ],
     )

@@ -13,7 +13,7 @@ from engine.store.mounts import MOUNTS, is_shared, kind_of
 
 MEMORY: Final = ":memory:"
 
-JournalMode = Literal["wal", "delete", "memory"]
+JournalMode = Literal["wal", "truncate", "memory"]
 
 
 def default_path() -> Path:
@@ -47,7 +47,7 @@ def journal_mode(path: Path, mounts: Path = MOUNTS) -> JournalMode:
     folder of a virtual machine's host) files were damaged; the older way needs
     locks only.
     """
-    return "delete" if is_shared(kind_of(path.parent, mounts)) else "wal"
+    return "truncate" if is_shared(kind_of(path.parent, mounts)) else "wal"
 
 
 @attrs.frozen

@@ -128,7 +128,7 @@ class EventSink:
                 item.is_done = not item.is_withdrawn
         self._backlog = []
         _merge(self._last, at.last)
-        _merge(self.durable, at.last)
+        _merge(self.durable, at.written)
         _merge(self.refused, at.refused)
 
     def _prepared(self, event: Durable) -> Row:
@@ -150,6 +150,7 @@ class Transaction:
 
     Attributes:
         last: the last events that it has looked up or written; None: not known any more.
+        written: those that it has written.
         refused: sessions of which nothing more is written, and why; None: no longer so.
     """
 
@@ -158,6 +159,7 @@ class Transaction:
     _known: Mapping[SessionId, int]
     _known_refused: Mapping[SessionId, Exception]
     last: dict[SessionId, int | None] = attrs.field(factory=dict[SessionId, "int | None"], init=False)
+    written: dict[SessionId, int | None] = attrs.field(factory=dict[SessionId, "int | None"], init=False)
     refused: dict[SessionId, Exception | None] = attrs.field(factory=dict[SessionId, "Exception | None"], init=False)
 
     def run(self, backlog: Iterable[Row | Order]) -> None:
@@ -175,7 +177,7 @@ class Transaction:
 
     def forget(self, session_id: SessionId, *, refused: bool) -> None:
         """See `Round`."""
-        self.last[session_id] = None
+        self.last[session_id] = self.written[session_id] = None
         if refused:
             self.refused[session_id] = None
 
@@ -198,7 +200,7 @@ class Transaction:
                 continue
             changes[session_id] = change
             change.take(row.event, row.seq)
-            self.last[session_id] = row.seq
+            self.last[session_id] = self.written[session_id] = row.seq
             accepted.append(row)
         self._apply(accepted, changes)
 

@@ -36,7 +36,7 @@ from engine.store.place import JournalMode, default_path
 from engine.store.ports import Hit, SessionQuery, SessionRow
 from engine.store.sink import EventSink
 from engine.store.stored import Stored
-from engine.store.writer import Writer
+from engine.store.writer import WriteFailed, Writer, WriterUnusable
 from engine.threads import to_thread
 
 # For another process's lock. A flush that takes longer fails.
@@ -108,7 +108,7 @@ class SqliteStore:
 
     Attributes:
         path: of the file, or `:memory:`.
-        mode: how SQLite journals there: `"wal"`, or `"delete"` on a file system that other machines may share.
+        mode: how SQLite journals there: `"wal"`, or `"truncate"` on a file system that other machines may share.
         damaged: sessions that were found to have gaps when it was opened; they can't be loaded, the others can.
         epoch: of this opening, so a cursor from before must resync.
     """
@@ -196,8 +196,7 @@ class SqliteStore:
         self._connections.close()
         in_time = await self._writer.aclose(CLOSE_WITHIN)
         if not in_time or self._sink.behind:
-            reason = self._sink.trouble or f"it takes longer than {CLOSE_WITHIN:g} s"
-            raise StoreError(f"the store {self.path} could not be written to its end: {reason}")
+            raise StoreError(f"the store {self.path} could not be written to its end: {self._what_happened()}")
 
     # -- lists and search -----------------------------------------------------------------
 
@@ -261,6 +260,8 @@ class SqliteStore:
     def release(self, session_id: SessionId) -> None:
         """See `Leasing`. Never blocks, not a checkpoint."""
         self._held.discard(session_id)
+        self._puts.pop(session_id, None)
+        self._remembered.pop(session_id, None)
         try:
             self._give(Release(session_id))
         except StoreError:
@@ -351,6 +352,17 @@ class SqliteStore:
 
     def _is_durable(self, session_id: SessionId, seq: int) -> bool:
         return self._sink.durable.get(session_id, 0) >= seq
+
+    def _what_happened(self) -> str:
+        if self._sink.trouble is not None:
+            return str(self._sink.trouble)
+        try:
+            self._writer.put(Nudge())
+        except WriteFailed as error:
+            return str(error)
+        except WriterUnusable:
+            return f"it takes longer than {CLOSE_WITHIN:g} s"
+        return "its writer is gone"
 
     def _why_not(self, session_id: SessionId) -> StoreError:
         refused = self._sink.refused.get(session_id)

@@ -18,13 +18,13 @@ DEEPEST: Final = 60  # rules within rules, where a rule leads to itself
 
 # What a developer runs.
 USUAL: Final = (
-    "git status", "git diff --stat", "git add §word", "git commit -m §single", "git log --oneline -5", "git checkout -b §word",
-    "git push origin main", "ls", "ls -la §word", "cat §word", "rm -f §word", "rm -rf build", "cp §word §word", "mv §word §word",
-    "mkdir -p §word", "touch §word", "grep -rn §single §word", "wc -l §word", "sort §word", "uniq -c", "head -n 3", "tail -3",
-    "cut -d: -f1", "tr a b", "sed -n 1,5p §word", "sed s/a/b/ §word", "curl -s §word", "wget §word", "make", "make test",
-    "npm test", "npm run build", "pytest -q §word", "python3 src/main.py §word", "cargo build --release", "go test ./...",
-    "docker ps -a", "tar czf §word §word", "chmod +x §word", "tee §word", "diff §word §word", "jq .name §word",
-    "awk '{print $1}' §word", "date", "sleep 1", "basename §word", "dirname §word",
+    "git status", "git diff --stat", "git add §file", "git commit -m §single", "git log --oneline -5", "git checkout -b topic",
+    "git push origin main", "ls", "ls -la §file", "cat §file", "rm -f §file", "rm -rf build", "cp §file §file", "mv §file §file",
+    "mkdir -p §file", "touch §file", "grep -rn §single §file", "wc -l §file", "sort §file", "uniq -c", "head -n 3", "tail -3",
+    "cut -d: -f1", "tr a b", "sed -n 1,5p §file", "sed s/a/b/ §file", "curl -s §file", "wget §file", "make", "make test",
+    "npm test", "npm run build", "pytest -q §file", "python3 src/main.py §file", "cargo build --release", "go test ./...",
+    "docker ps -a", "tar czf §file §file", "chmod +x §file", "tee §file", "diff §file §file", "jq .name §file",
+    "awk '{print $1}' §file", "date", "sleep 1", "basename §file", "dirname §file",
 )  # fmt: skip
 
 
@@ -65,6 +65,7 @@ class Grammar:
         self._nested = 0
         self._deepest = chance.choice((1, 2, 2, 3, 4))
         self._functions: list[str] = []
+        self._names: list[str] = []
         self._programs = [f"p{number}" for number in range(80)]
         chance.shuffle(self._programs)
 
@@ -101,7 +102,7 @@ class Grammar:
     def _line(self) -> str:
         text = self.make("list")
         if self._often(6):
-            text = self._here(text.rstrip("; &") + " && " + self.make("words"))
+            text = self._here(re.sub(r"(?<!\\)[;&]$", "", text) + " && " + self.make("words"))
         elif self._often(8):
             text += " # " + self._chance.choice(("a comment", "it's", "$(p96 no)", 'a "b', "done"))
         return text
@@ -152,7 +153,7 @@ class Grammar:
 
     def _arm(self) -> str:
         text = self._inner()
-        return text if text.endswith("\n") else text.rstrip(";& ")
+        return text if text.endswith(("\n", "\\;")) else text.rstrip(";& ")
 
     def _flat(self) -> str:
         """Return one command of one line without any quotes."""
@@ -164,6 +165,17 @@ class Grammar:
 
     def _program(self) -> str:
         return self._programs.pop() if self._programs else "p79"
+
+    def _new(self) -> str:
+        """Return the name of a variable that is set."""
+        self._names.append(self.make("name"))
+        return self._names[-1]
+
+    def _var(self) -> str:
+        """Return the name of a variable that is read: one that was set, but for wild scripts."""
+        if self._wild and self._often(50):
+            return self.make("name")
+        return self._chance.choice(self._names) if self._names else "HOME"
 
     def _define(self) -> str:
         name = self.make("odd_fname" if self._wild and self._often(15) else "fname")

@@ -14,6 +14,7 @@ LISTS: Final = {
     "name": "x y name dir FILE count OUT",
     "plain": "README.md src/main.py tests docs src a.txt b.txt list.txt build . -v -n -q --all --force -1 -3 main HEAD~1 "
     "v1.2.3 origin 10 --name=x k=v user@host:dir app.log ./src http://localhost:8080/p a-b_c.d,e +x % @ x:y:z /tmp/old.txt",
+    "path": "README.md src/main.py tests docs src a.txt b.txt list.txt build . app.log ./src /tmp/old.txt src/util/deep.py",
     "glob": "*.txt src/*.py ?.txt [ab].txt * src/** *.none {a,b}.txt {1..3} file{,.bak}",
     "pattern": "*.txt % a* /* x .md ? [a-z]* src/",
     "target": "/dev/null out.txt build/out.log ../up.txt /tmp/x.log src/../new.txt ~/home.txt $HOME/y.txt a.txt link.txt "
@@ -21,7 +22,6 @@ LISTS: Final = {
     "source": "a.txt list.txt README.md",
     "special": "$1 $@ $* $? $# $$ ${1} $HOME $PWD",
     "tilde": "~ ~/x ~/other/notes.txt $HOME/x ~/y",
-    "number": "1 2 count $count x+1 ${#x} 10 0x1f",
     "operator": "+ - * % < && |",
     "ansi": r"$'a\tb' $'\x72m' $'it\'s' $'\u0041' $'a\nb' $'\'' $'\\' $'\101' $'' $'\cA' $'a\'b' $'\e[0m' $'\x7' $'\u{41}'",
     "fname": "f g build run_tests log",
@@ -102,12 +102,12 @@ words
 ~ 6  §disguised
 
 quiet
-  4  echo §word
+  4  echo §file
   2  printf '%s\n' §word
   1  true
   1  pwd
   1  :
-  2  [ -f §word ]
+  2  [ -f §file ]
   1  test -n §word
   2  cd src
   1  cd ..
@@ -115,23 +115,23 @@ quiet
   1  echo
 
 assigning
-  6  §name=§name
-  6  §name=1
-  4  §name="a b"
-  4  §name=§target
-  6  §name=$(§inner)
-  6  §name="$(§inner)"
-  3  §name=§double
-~ 4  §name=§word
-~ 2  §name+=§word
+  6  §new=§plain
+  6  §new=1
+  4  §new="a b"
+  4  §new=§target
+  6  §new=$(§inner)
+  6  §new="$(§inner)"
+  3  §new=§double
+~ 4  §new=§word
+~ 2  §new+=§word
 ~ 2  arr=(§word §word)
 ~ 2  arr[§arithmetic]=§word
-~ 2  §name=§word y=§word
+~ 2  §new=§word y=§word
 ~ 2  arr+=([1]=§word $(§inner))
 ~ 1  arr=(¶§word # it's¶§word¶)
-~ 2  §name=§joined
-~ 1  §name=~/x:~/y
-~ 1  §name=<(§inner)
+~ 2  §new=§joined
+~ 1  §new=~/x:~/y
+~ 1  §new=<(§inner)
 ~ 1  declare -A arr=([§word]=§word)
 
 redirections
@@ -216,23 +216,45 @@ word
 ~ 3  §ansi
 ~ 2  §arithmetic_word
 
+file
+  70 §path
+  4  "§path"
+  4  '§path'
+  3  'my file.txt'
+  8  "§parameter"
+  3  §parameter
+  5  §glob
+  3  §tilde
+~ 50 §word
+
+number
+  3  1
+  3  2
+  2  10
+  1  0x1f
+  2  ${#§var}
+  1  $#
+~ 5  count
+~ 2  $count
+~ 2  x+1
+
 joined
   2  §word§word
   1  §word§word§word
 
 parameter
-  30 $§name
-  20 ${§name}
+  30 $§var
+  20 ${§var}
   6  §special
-  2  ${§name:-main}
-  1  ${§name:-a.txt}
-  1  ${§name%§pattern}
-  1  ${§name##§pattern}
-  1  ${§name/§pattern/b}
-  1  ${§name//§pattern}
-  2  ${#§name}
-  1  ${§name:0:2}
-  1  ${§name^^}
+  2  ${§var:-main}
+  1  ${§var:-a.txt}
+  1  ${§var%§pattern}
+  1  ${§var##§pattern}
+  1  ${§var/§pattern/b}
+  1  ${§var//§pattern}
+  2  ${#§var}
+  1  ${§var:0:2}
+  1  ${§var^^}
 ~ 12 §odd_parameter
 
 odd_parameter
@@ -377,7 +399,7 @@ odd
 
 test
   6  §simple
-  3  [ -f §word ]
+  3  [ -f §file ]
   2  [ -n "§parameter" ]
   2  [ "§parameter" = main ]
   1  [ "§parameter" -eq 1 ]
@@ -403,10 +425,10 @@ compound
   2  if §test; then §body else §body fi
   1  if §test; then §body elif §test; then §body else §body fi
   1  if §test¶then¶  §body¶fi
-  6  for §name in §word §word; do §body done
-  2  for §name in §word; do¶  §body done
+  6  for §new in §word §word; do §body done
+  2  for §new in §word; do¶  §body done
   2  while §test; do §body break; done
-  2  while read -r §name; do §body done < list.txt
+  2  while read -r §new; do §body done < list.txt
   1  until §test; do §body break; done
   2  case "$x" in a) §arm ;; *) §arm ;; esac
   1  case $1 in¶  -v | --verbose) §arm ;;¶  *.txt) §arm ;;¶esac
@@ -423,7 +445,7 @@ compound
 ~ 1  coproc CO { §body }
 ~ 1  coproc §simple
 ~ 1  for §name; do §body done
-~ 1  for §name in §word§redirection; { §body }
+~ 1  for §new in §word§redirection; { §body }
 ~ 1  for §name¶in §word¶do §body done
 ~ 1  ! { §body }
 ~ 1  time { §body }

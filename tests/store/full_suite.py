@@ -1,0 +1,455 @@
+"""What a store promises beyond the port of the turn: leases, lists, search, retention, watching, remembering."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import attrs
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import SessionElsewhere, StoreError
+from engine.events import (
+    Durable,
+    PartDiscarded,
+    PermissionAnswered,
+    PermissionAsked,
+    PromptBlocked,
+    StepEnded,
+    TurnEnded,
+    TurnStarted,
+)
+from engine.fold import fold
+from engine.ids import CallId, MessageId, PartId, RequestId, SessionId, TurnId
+from engine.messages import Usage
+from engine.store.ports import FullStore, SessionQuery, SessionRow
+from tests.store.journals import BEGIN, MODEL, A, B, created, noted, notes, numbered, session, turn
+from tests.store.suite import StoreSuite
+
+C = SessionId("ses_c")
+CHILD = SessionId("ses_child")
+
+
+class FullPlace(Protocol):
+    """Where several stores keep the same sessions, also at the same time."""
+
+    async def open(self) -> FullStore:
+        """Open one more store there."""
+        ...
+
+
+async def put_all(store: FullStore, *journals: Sequence[Durable]) -> None:
+    for journal in journals:
+        for event in journal:
+            store.put(event)
+        await store.flushed(journal[-1].session_id, journal[-1].seq or 0)
+
+
+async def ids(store: FullStore, query: SessionQuery | None = None) -> list[str]:
+    return [row.id for row in await store.list_sessions(query or SessionQuery())]
+
+
+class FullSuite(StoreSuite):
+    """A store that can do all of it."""
+
+    @abstractmethod
+    def places(self) -> AbstractContextManager[FullPlace]:
+        """Make a place which is empty, and is gone after the block."""
+
+    # ---- lists -----------------------------------------------------------------------------
+
+    async def test_a_row_sums_the_session_up(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            events = session(A, ("Fix the\n parser", "done"), ("And the docs", "done too"), steps=2)
+            await put_all(store, events)
+            state = fold(events)
+            assert list(await store.list_sessions(SessionQuery())) == [
+                SessionRow(
+                    id=A,
+                    parent_id=None,
+                    root_id=A,
+                    title="Fix the parser",
+                    cwd="/work/project",
+                    model=MODEL,
+                    created=BEGIN + 1,
+                    updated=BEGIN + len(events),
+                    seq=len(events),
+                    messages=6,
+                    turns=2,
+                    status="idle",
+                    stop_reason="completed",
+                    usage=state.usage,
+                    cost=state.cost,
+                    holder="here",
+                )
+            ]
+            await store.aclose()
+
+    async def test_the_newest_come_first_page_by_page(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            names = [SessionId(f"ses_{number:02}") for number in range(25)]
+            # Some have the same time: the order is still one.
+            await put_all(store, *(session(name, ("hi", "ho"), at=BEGIN + n // 3) for n, name in enumerate(names)))
+            seen: list[SessionRow] = []
+            while page := await store.list_sessions(SessionQuery(limit=4, before=seen[-1] if seen else None)):
+                seen += page
+            assert [row.id for row in seen] == names[::-1]
+            await store.aclose()
+
+    async def test_children_and_folders_are_listed_apart(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            await put_all(store, session(A, cwd="/a"), session(B, cwd="/b"), session(CHILD, cwd="/a", parent=A))
+            assert sorted(await ids(store)) == [A, B]
+            assert await ids(store, SessionQuery(cwd="/a")) == [A]
+            assert await ids(store, SessionQuery(parent_id=A)) == [CHILD]
+            assert await ids(store, SessionQuery(parent_id=B)) == []
+            (child,) = await store.list_sessions(SessionQuery(parent_id=A))
+            assert (child.parent_id, child.root_id) == (A, A)
+            await store.aclose()
+
+    async def test_what_a_host_counts_may_be_anything(self) -> None:
+        usage = Usage(input=2**70, output=-(2**70), cache_read=2**63)
+        step = list(turn(1, "hi", "ho"))[:-2]
+        ended = StepEnded(
+            step=1,
+            message_id=MessageId("m1.1"),
+            results_id=MessageId("r"),
+            finish="stop",
+            usage=usage,
+            cost=float("nan"),
+        )
+        events = numbered([created(), *step, ended], A)
+        with self.places() as place:
+            store = await place.open()
+            await put_all(store, events)
+            (row,) = await store.list_sessions(SessionQuery())
+            assert (row.seq, row.cost, row.usage.output) == (len(events), 0.0, 0)
+            assert row.usage.input == row.usage.cache_read > 2**40
+            await store.aclose()
+
+    async def test_a_status_says_what_goes_on(self) -> None:
+        turn_id = TurnId("t")
+        started: list[Durable] = [created(), TurnStarted(turn_id=turn_id)]
+        request = PermissionAsked(
+            request_id=RequestId("r"), call_id=CallId("c"), tool="bash", permission="bash", patterns=()
+        )
+        answered = PermissionAnswered(request_id=RequestId("r"), answer="once")
+        with self.places() as place:
+            store = await place.open()
+            await put_all(store, numbered(started, A))
+            assert (await store.list_sessions(SessionQuery()))[0].status == "busy"
+            await put_all(store, numbered([request], A, after=2))
+            assert (await store.list_sessions(SessionQuery()))[0].status == "waiting"
+            await put_all(store, numbered([answered, request], A, after=3))
+            assert (await store.list_sessions(SessionQuery()))[0].status == "waiting"
+            await put_all(store, numbered([answered], A, after=5))
+            assert (await store.list_sessions(SessionQuery()))[0].status == "busy"
+            other = await place.open()
+            (row,) = await other.list_sessions(SessionQuery())
+            assert (row.status, row.holder) == ("busy", "elsewhere")
+            await store.aclose()
+            (row,) = await other.list_sessions(SessionQuery())
+            assert (row.status, row.holder) == ("interrupted", "nobody")
+            await other.aclose()
+
+    def test_rows_are_the_same_however_the_journal_is_cut(self) -> None:
+        """What is found in a batch, and in many, is one thing; and the sums agree with the fold."""
+
+        @given(
+            words=st.lists(st.sampled_from(["", " ", "fix it", "look\x00here", "\ud800?", "語を書く"]), max_size=4),
+            cuts=st.lists(st.integers(0, 60), max_size=5),
+            blocked=st.none() | st.integers(1, 4),
+        )
+        def check(words: list[str], cuts: list[int], blocked: int | None) -> None:
+            events: list[Durable] = [created()]
+            for number, said in enumerate(words, 1):
+                events += turn(number, said, f"answer to {said}", steps=2)
+            if blocked is not None and blocked <= len(words):
+                events.append(PromptBlocked(message_id=MessageId(f"u{blocked}"), source="hook", reason="no"))
+            journal = numbered(events, A)
+            with self.places() as place:
+                rows = [trio.run(_row_of, place, journal, at) for at in ([], sorted({*cuts}))]
+            assert rows[0] == rows[1]
+            state = fold(journal)
+            assert (rows[0].seq, rows[0].usage, rows[0].turns) == (state.seq, state.usage, state.turns)
+            assert rows[0].cost == pytest.approx(state.cost)
+            results = sum(type(message).__name__ == "ResultsMessage" for message in state.transcript)
+            assert rows[0].messages == len(state.transcript) - results
+
+        check()
+
+    # ---- search ----------------------------------------------------------------------------
+
+    async def test_words_are_found_in_what_was_said(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            await put_all(
+                store,
+                session(A, ("Why is the parser slow?", "It reads the file twice."), at=BEGIN),
+                session(B, ("Überprüfe flushed_seq bitte", "日本語の検索ができます"), at=BEGIN + 100, cwd="/b"),
+            )
+            cases: dict[str, list[tuple[str, str]]] = {
+                "parser slow": [(A, "Why is the \ue000parser\ue001 \ue000slow\ue001?")],
+                "SLOW pars": [(A, "Why is the \ue000parser\ue001 \ue000slow\ue001?")],
+                "pars slow": [],
+                "twice": [(A, "It reads the file \ue000twice\ue001.")],
+                "uberpruf": [(B, "\ue000Überprüfe\ue001 flushed_seq bitte")],
+                "flushed_seq": [(B, "Überprüfe \ue000flushed_seq\ue001 bitte")],
+                "seq": [(B, "Überprüfe flushed_\ue000seq\ue001 bitte")],
+                "検索": [(B, "日本語の\ue000検索\ue001ができます")],
+                'a "quoted* AND (broken NEAR': [],
+                "": [],
+                "?!": [],
+                "parser twice": [],  # in one session, but not in one text
+            }
+            for words, expected in cases.items():
+                assert [(hit.session.id, hit.snippet) for hit in await store.search(words)] == expected, words
+            assert [hit.session.id for hit in await store.search("bitte", cwd="/b")] == [B]
+            assert [hit.session.id for hit in await store.search("bitte", cwd="/work/project")] == []
+            await store.aclose()
+
+    async def test_a_hit_for_each_session_the_newest_first(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            await put_all(
+                store, session(A, ("needle one", "-"), ("needle two", "-")), session(B, ("needle three", "-"))
+            )
+            hits = await store.search("needle")
+            assert [(hit.session.id, hit.snippet, hit.role, hit.seq) for hit in hits] == [
+                (B, "\ue000needle\ue001 three", "user", 2),
+                (A, "\ue000needle\ue001 two", "user", 10),
+            ]
+            assert [hit.session.id for hit in await store.search("needle", limit=1)] == [B]
+            await store.aclose()
+
+    async def test_what_was_taken_back_is_not_found(self) -> None:
+        ended = StepEnded(
+            step=1,
+            message_id=MessageId("m2.1"),
+            results_id=MessageId("r"),
+            finish=None,
+            usage=Usage(),
+            cost=0,
+            kept=False,
+        )
+        discarded = PartDiscarded(message_id=MessageId("m1.1"), part_id=PartId("m1.1.text"), reason="provider_retry")
+        blocked = PromptBlocked(message_id=MessageId("u1"), source="hook", reason="secret")
+        with self.places() as place:
+            store = await place.open()
+            events = session(A, ("alpha", "beta"), ("gamma", "delta"))
+            await put_all(store, events)
+            count = len(events)
+            for number, event in enumerate([discarded, blocked, ended], 1):
+                await put_all(store, numbered([event], A, after=count + number - 1))
+            found = {word: len(await store.search(word)) for word in ("alpha", "beta", "gamma", "delta")}
+            assert found == {"alpha": 0, "beta": 0, "gamma": 1, "delta": 0}
+            assert (await store.list_sessions(SessionQuery()))[0].title == "gamma"
+            await store.aclose()
+
+    # ---- leases ----------------------------------------------------------------------------
+
+    async def test_a_session_is_open_in_one_engine(self) -> None:
+        with self.places() as place:
+            ours, theirs = await place.open(), await place.open()
+            await ours.claim(A)
+            await ours.claim(A)
+            with pytest.raises(SessionElsewhere) as caught:
+                await theirs.claim(A)
+            assert (caught.value.session_id, caught.value.pid > 0, caught.value.until > 0) == (A, True, True)
+            ours.release(A)
+            ours.release(B)
+            await put_all(ours, notes(B, 1))
+            await theirs.claim(A)
+            await theirs.aclose()
+            await ours.claim(A)
+            await ours.aclose()
+
+    async def test_putting_claims_and_who_comes_later_writes_nothing(self) -> None:
+        with self.places() as place:
+            ours, theirs = await place.open(), await place.open()
+            await put_all(ours, notes(A, 3))
+            theirs.put(noted(A, 4, "an intruder"))
+            await put_all(theirs, notes(B, 2))
+            with pytest.raises(StoreError, match="open in another engine"):
+                await theirs.flushed(A, 4)
+            with pytest.raises(StoreError, match="open in another engine"):
+                theirs.put(noted(A, 5, "an intruder"))
+            with pytest.raises(SessionElsewhere):
+                await theirs.claim(A)
+            await put_all(ours, notes(A, 2, after=3))
+            assert list(await theirs.load(A)) == notes(A, 5)
+            await ours.aclose()
+            # It is free now; a claim makes good what was refused.
+            await theirs.claim(A)
+            await put_all(theirs, notes(A, 2, after=5))
+            assert list(await theirs.load(A)) == notes(A, 7)
+            await theirs.aclose()
+
+    async def test_who_lost_a_session_can_not_go_on_with_what_it_remembers(self) -> None:
+        with self.places() as place:
+            ours, theirs = await place.open(), await place.open()
+            await put_all(ours, notes(A, 3))
+            ours.release(A)
+            await put_all(ours, notes(B, 1))
+            await put_all(theirs, notes(A, 2, after=3))
+            theirs.release(A)
+            await put_all(theirs, notes(C, 1))
+            ours.put(noted(A, 4, "doubled"))
+            with pytest.raises(StoreError, match="open it again"):
+                await ours.flushed(A, 4)
+            assert list(await ours.load(A)) == notes(A, 5)
+            await ours.aclose()
+            await theirs.aclose()
+
+    async def test_neither_a_gap_nor_a_doubled_event_is_written(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            await put_all(store, notes(A, 2), notes(B, 2))
+            store.put(noted(A, 4))
+            store.put(noted(B, 2))
+            await put_all(store, notes(C, 1))
+            for session_id, seq in ((A, 4), (B, 2)):
+                with pytest.raises(StoreError, match="open it again"):
+                    store.put(noted(session_id, seq + 1))
+            with pytest.raises(StoreError, match="open it again"):
+                await store.flushed(A, 4)
+            assert list(await store.load(A)) == notes(A, 2)
+            assert list(await store.load(B)) == notes(B, 2)
+            await store.aclose()
+
+    async def test_a_cancelled_claim_holds_nothing(self) -> None:
+        with self.places() as place:
+            ours, theirs = await place.open(), await place.open()
+            with trio.CancelScope() as scope:
+                scope.cancel(reason="test")
+                await ours.claim(A)
+            assert scope.cancelled_caught
+            await put_all(ours, notes(B, 1))
+            await theirs.claim(A)
+            await ours.aclose()
+            await theirs.aclose()
+
+    # ---- watching --------------------------------------------------------------------------
+
+    async def test_what_another_engine_appends_is_seen(self) -> None:
+        with self.places() as place:
+            ours, theirs = await place.open(), await place.open()
+            seen: list[Durable] = []
+
+            async def watch() -> None:
+                while len(seen) < 30:
+                    seen.extend(await theirs.later(A, len(seen)))
+
+            with trio.fail_after(20):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(watch)
+                    for seq in range(1, 31, 5):
+                        await put_all(ours, notes(A, 5, after=seq - 1))
+                        await trio.sleep(0.02)
+            assert seen == notes(A, 30)
+            await ours.aclose()
+            await theirs.aclose()
+
+    # ---- remembering -----------------------------------------------------------------------
+
+    async def test_a_session_is_opened_with_its_fold(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            assert await store.open(A) is None
+            turns = [(f"question {n}", f"answer {n}") for n in range(150)]
+            events = session(A, *turns, steps=2)
+            await put_all(store, events)
+            for _ in range(3):  # folded; remembered; gone on with
+                opened = await store.open(A)
+                assert opened is not None
+                assert opened.state == fold(events)
+                assert opened.events == events
+                assert list(opened.events.of(TurnEnded)) == [e for e in events if isinstance(e, TurnEnded)]
+                more = numbered(list(turn(1000 + len(events), "more", "done")), A, after=len(events))
+                await put_all(store, more)
+                events += more
+            await store.aclose()
+
+    async def test_a_state_that_is_handed_over_is_used(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            events = session(A, *[("question", "answer")] * 300)
+            await put_all(store, events)
+            # Not the fold: only so can be seen where it came from.
+            state = attrs.evolve(fold(events), model="remembered")
+            store.remember(state)
+            more = numbered(list(turn(1000, "more", "done")), A, after=len(events))
+            await put_all(store, more)
+            await store.aclose()
+            again = await place.open()
+            opened = await again.open(A)
+            assert opened is not None
+            assert opened.state == fold(more, state)
+            await again.aclose()
+
+    # ---- retention -------------------------------------------------------------------------
+
+    async def test_a_session_is_deleted_with_its_children(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            await put_all(store, session(A, ("one", "-")), session(CHILD, ("two", "-"), parent=A), session(B))
+            with pytest.raises(SessionElsewhere):
+                await store.delete(A)
+            await store.aclose()
+            store = await place.open()
+            assert sorted(await store.delete(A)) == [A, CHILD]
+            assert list(await store.delete(A)) == []
+            assert await ids(store) == [B]
+            assert [list(await store.load(name)) for name in (A, CHILD)] == [[], []]
+            assert list(await store.search("one")) == list(await store.search("two")) == []
+            # Its name can be used again.
+            await put_all(store, session(A, ("three", "-")))
+            assert [hit.session.id for hit in await store.search("three")] == [A]
+            await store.aclose()
+
+    async def test_old_trees_are_pruned_unless_they_are_kept_or_open(self) -> None:
+        names = [SessionId(f"ses_{n}") for n in range(60)]
+        with self.places() as place:
+            store = await place.open()
+            await put_all(store, *(session(name, at=BEGIN + 10 * n) for n, name in enumerate(names)))
+            # A child keeps its tree young.
+            await put_all(store, session(CHILD, parent=names[0], at=BEGIN + 10_000))
+            await store.aclose()
+            ours, theirs = await place.open(), await place.open()
+            await theirs.claim(names[1])
+            gone = await ours.prune(older_than=BEGIN + 505)
+            assert sorted(gone) == sorted(names[2:51])
+            assert sorted(await ids(ours)) == sorted([names[0], names[1], *names[51:]])
+            assert sorted(await ours.prune(older_than=BEGIN + 100_000, keep=5)) == sorted(names[51:56])
+            assert sorted(await ids(ours)) == sorted([names[0], names[1], *names[56:]])
+            await theirs.aclose()
+            assert sorted(await ours.prune(older_than=BEGIN + 100_000)) == sorted(
+                [CHILD, names[0], names[1], *names[56:]]
+            )
+            assert await ids(ours) == []
+            await ours.aclose()
+
+
+async def _row_of(place: FullPlace, journal: Sequence[Durable], cuts: Sequence[int]) -> SessionRow:
+    store = await place.open()
+    for begin, end in zip([0, *cuts], [*cuts, len(journal)], strict=True):
+        if journal[begin:end]:
+            await put_all(store, journal[begin:end])
+    (row,) = await store.list_sessions(SessionQuery())
+    await store.aclose()
+    await _empty(place)
+    return attrs.evolve(row, holder="nobody")
+
+
+async def _empty(place: FullPlace) -> None:
+    store = await place.open()
+    assert list(await store.delete(A)) == [A]
+    await store.aclose()
