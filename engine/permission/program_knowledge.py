@@ -107,6 +107,7 @@ def _program(where: str, table: object, path: tuple[str, ...], arity: dict[tuple
             options=entries.text("options", base.options),
             operands=entries.text("operands", base.operands),
             without_first=entries.text("without_first", base.without_first),
+            without_last=entries.text("without_last", base.without_last),
             strict=entries.switch("strict", base.strict),
             permutes=entries.switch("permutes", base.permutes),
             dashes=entries.choice("dashes", _DASHES, base.dashes),

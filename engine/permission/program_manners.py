@@ -58,13 +58,25 @@ def follow_shell(study: Study, program: Program) -> None:
         operands = operands[1:]
     names = {used.name for used in arguments.used}
     shell = study.name
+    if names & {"-l", "-i", "--login"}:
+        study.give_up("reads what a login or an interactive shell begins with")
+    if any(used.name in {"-o", "+o"} and known(used.value) not in _SET for used in arguments.used):
+        study.give_up("sets an option that is not known, or goes on with other options")
+    if operands and (known(operands[0]) or "+").startswith("+"):
+        study.give_up("may be given an option that begins with a plus")
     if "-c" in names:
         if operands:
             study.run_text(operands[0], shell, operands[1:])
     elif operands and "-s" not in names:
         study.run_file(operands[0])
     else:
-        study.run_input(shell, operands)
+        study.run_input(shell, [shell, *operands])
+
+
+# The names that `-o` may be given.
+_SET: Final = frozenset(
+    ["errexit", "pipefail", "nounset", "xtrace", "verbose", "noglob", "noclobber", "noexec", "posix", "monitor", "notify", "braceexpand", "physical", "errtrace", "functrace", "hashall", "nolog"]
+)
 
 
 def follow_interpreter(study: Study, program: Program) -> None:
@@ -157,6 +169,7 @@ def follow_xargs(study: Study, program: Program) -> None:
     sign = _replaced(arguments.used)
     command = list(arguments.operands)
     if not command:
+        study.start(["echo", *added])
         study.reads_only = True
         return
     if sign is None:

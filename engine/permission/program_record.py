@@ -76,6 +76,7 @@ class Program:
         operands: the roles of its operands, parted by blanks; one with a `*` stands for any number, one with a
             `?` may be missing; those left over are plain.
         without_first: options beside which the first operand is missing, as the pattern beside `grep -e`.
+        without_last: options beside which the last one is, as the folder beside `cp -t`.
         strict: an option that the table doesn't have makes it opaque.
         permutes: options may stand behind operands.
         dashes: "single" where one dash begins an option of several letters.
@@ -98,6 +99,7 @@ class Program:
     options: str = ""
     operands: str = ""
     without_first: str = ""
+    without_last: str = ""
     strict: bool = False
     permutes: bool = True
     dashes: Dashes = "double"
@@ -124,7 +126,7 @@ class Program:
         object.__setattr__(self, "is_guarded", any(option.role in EXECUTING for option in table.values()))
         for word in self.operands.split():
             role_of(word.rstrip("*?"))
-        for name in self.without_first.split():
+        for name in (self.without_first + " " + self.without_last).split():
             if name not in table:
                 raise ValueError(f"the option {name} is not among the options")
 

@@ -204,14 +204,14 @@ class Study:
             program = below
         arguments = self.read(program)
         self.judge(program, arguments)
-        self.finish(program, self.without_first(program, arguments))
+        self.finish(program, self.with_gaps(program, arguments))
 
-    def without_first(self, program: Program, arguments: Arguments) -> Sequence[Word]:
-        """Return the operands, after an empty one if the first is given as an option."""
-        names = set(program.without_first.split())
-        if any(used.name in names for used in arguments.used):
-            return ["", *arguments.operands]
-        return arguments.operands
+    def with_gaps(self, program: Program, arguments: Arguments) -> Sequence[Word]:
+        """Return the operands, with an empty one in the place of one that is given as an option."""
+        names = {used.name for used in arguments.used}
+        before = [""] if names & set(program.without_first.split()) else []
+        behind = [""] if names & set(program.without_last.split()) else []
+        return [*before, *arguments.operands, *behind]
 
     def descend(self, program: Program, arguments: Arguments) -> Program | None:
         """Return the row of the sub-command that the operands begin with, and go on with its words."""
@@ -263,7 +263,7 @@ class Study:
         stdin = self.given.stdin
         if not (isinstance(stdin, Unknown) and stdin.names and program.filters):
             return False
-        roles = program.roles_of(len(self.without_first(program, arguments)))
+        roles = program.roles_of(len(self.with_gaps(program, arguments)))
         return "reads" not in roles and not arguments.unknown and names <= set(program.filters.split())
 
     def apply(self, used: Used, program: Program) -> None:
@@ -299,7 +299,7 @@ class Study:
 
     def _touch_as(self, role: Role, value: Word, program: Program) -> None:
         text = known(value)
-        if text == "-" or (program.hosts and text is not None and _ELSEWHERE.match(text)):
+        if text in {"", "-"} or (program.hosts and text is not None and _ELSEWHERE.match(text)):
             self.changes = self.changes or role != "reads"
             return
         if text is not None and (text[:1] == "|" or (role != "reads" and text[:1] == "!")):
@@ -337,6 +337,8 @@ class Study:
         self.remote = self.remote or program.remote
         if program.displaced:
             self.cwd = None
+        if not words and not self.remote and (self.given.stdin is not None or self.name in _START_SHELLS):
+            self.give_up("starts a shell, if it starts anything")
         if program.tail == "shell":
             self.run_joined(words, program.shell)
         elif program.tail == "either" and words and known(words[0]) in {"-c", "--command"}:
@@ -353,6 +355,13 @@ class Study:
     def start_shell(self) -> None:
         """Start a shell that reads its commands from standard input."""
         self.start(["sh"])
+
+
+# Given no command, they start the shell of the user, or one as at a login, which reads its files first.
+_START_SHELLS: Final = frozenset(
+    """setarch linux linux32 linux64 i386 i486 i586 i686 x86_64 uname26 aarch64 unshare nsenter chroot fakeroot firejail
+    systemd-run newgrp sg""".split()
+)
 
 
 def _is_dangerous(program: Program) -> bool:

@@ -212,24 +212,27 @@ _WRITING: Final[Mapping[str, Program]] = {
     "trash": _writing(),
     "shred": _writing(options="-n= -s= --iterations= --size= --random-source=reads -fuvxz --remove?"),
     "truncate": _writing(options="-s= --size= -r=reads --reference=reads -co --no-create --io-blocks"),
-    "cp": Program(options=_COPIED, operands="reads* writes", without_first=""),
-    "gcp": Program(options=_COPIED, operands="reads* writes"),
-    "mv": Program(options=_COPIED, operands="edits* writes"),
-    "ln": Program(options=_COPIED, operands="reads* writes"),
+    "cp": Program(options=_COPIED, operands="reads* writes", without_last="-t --target-directory"),
+    "gcp": Program(options=_COPIED, operands="reads* writes", without_last="-t --target-directory"),
+    "mv": Program(options=_COPIED, operands="edits* writes", without_last="-t --target-directory"),
+    "ln": Program(options=_COPIED, operands="reads* writes", without_last="-t --target-directory"),
     "link": Program(operands="reads writes"),
     "install": Program(
         options=_COPIED.replace("-abdfiHlLnPprRsuvxZ", "-bCdDpsvcZ")
         + "-m= --mode= -o= --owner= -g= --group= --strip-program=program --directory",
         operands="reads* writes",
+        without_last="-t --target-directory",
     ),
     "dd": Program(manner="dd"),
     "chmod": Program(
+        without_first="--reference",
         options="--reference=reads -cfvRHLP --recursive --silent --changes -rwxXst --verbose --preserve-root --no-preserve-root",
         operands="plain writes*",
     ),
     **rows(
         "chown chgrp",
         Program(
+            without_first="--reference",
             options="--reference=reads --from= -cfvhRHLP --recursive --dereference --no-dereference --verbose",
             operands="plain writes*",
         ),

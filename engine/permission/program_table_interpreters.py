@@ -163,5 +163,5 @@ INTERPRETERS: Final[Mapping[str, Program]] = {
             },
         ),
     ),
-    **rows("gs ghostscript bpftrace dtrace stap", Program(opaque="its language may execute commands")),
+    **rows("gs ghostscript bpftrace dtrace", Program(opaque="its language may execute commands")),
 }

@@ -12,7 +12,7 @@ _wrapper: Final = partial(Program, strict=True, permutes=False, tail="command")
 _env: Final = partial(Program, strict=True, permutes=False, manner="env")
 
 _SUDO: Final = """
-    -A|--askpass -b|--background -B|--bell -E --preserve-env? -e|--edit!code -H|--set-home -h|--help -i|--login
+    -A|--askpass -b|--background -B|--bell -E --preserve-env? -e|--edit!code -H|--set-home -h!code --help -i|--login
     -K|--remove-timestamp -k|--reset-timestamp -l|--list -n|--non-interactive -N|--no-update -P|--preserve-groups
     -S|--stdin -s|--shell -v|--validate -V|--version -C|--close-from= -D|--chdir=folder -g|--group= --host=
     -p|--prompt= -R|--chroot=code -r|--role= -t|--type= -T|--command-timeout= -U|--other-user= -u|--user=

@@ -69,7 +69,7 @@ _BEGINNINGS: Final = (
     "_RLD",
     "GLIBC_",
 )
-_ENDINGS: Final = ("_PAGER", "_EDITOR", "_BROWSER", "_ASKPASS", "_PRELOAD", "_LIBRARY_PATH", "_WRAPPER", "_LAUNCHER")
+_ENDINGS: Final = ("PAGER", "EDITOR", "BROWSER", "ASKPASS", "_PRELOAD", "_LIBRARY_PATH", "_WRAPPER", "_LAUNCHER")
 # Of these only a number, or one of a few words is ever read.
 _HARMLESS: Final = words_of(
     """
