@@ -171,6 +171,7 @@ class PermissionQuery:
         rights: all that it needs, the others too.
         offers: what "always" may allow, narrowest first.
         opaque: why nobody can tell what else it would do.
+        sandboxed: it is done in a sandbox.
         detail: for a person.
         metadata: for clients, as JSON text.
     """
@@ -184,6 +185,7 @@ class PermissionQuery:
     rights: tuple[Needed, ...]
     offers: tuple[Offer, ...] = ()
     opaque: str = ""
+    sandboxed: bool = False
     detail: str = ""
     metadata: str = ""
 

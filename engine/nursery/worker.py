@@ -262,6 +262,7 @@ class _Call:
             rights=need.needed,
             offers=need.offered,
             opaque=need.opaque,
+            sandboxed=need.sandboxed,
             detail=need.detail,
             metadata=need.metadata,
         )

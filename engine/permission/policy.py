@@ -45,6 +45,8 @@ from engine.threads import to_thread
 # The right to do what nobody can tell before it is done, and the right to leave the project.
 OPAQUE: Final = "opaque"
 OUTSIDE: Final = "outside"
+# The right to do in a sandbox what would be asked about otherwise.
+SANDBOXED: Final = "sandboxed"
 
 # What a script that can't be seen through might do.
 _DONE_BY_SCRIPTS: Final = ("bash", "edit", "read", OUTSIDE)
@@ -126,7 +128,7 @@ class Policy:
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return what the rules say. Quick, unless nobody has prepared the folder."""
         project = self._project(query.cwd)
-        said = [word for link in query.chain for word in self._words(query, project, link)]
+        said = [word for link in query.chain for word in self._said(query, project, link)]
         strictest = max(said, key=lambda word: (ACTIONS.index(word.verdict), not word.is_default))
         by_default = [word.is_default for word in said if word.verdict == strictest.verdict]
         asked = tuple(dict.fromkeys(word.right for word in said if word.verdict == "ask"))
@@ -222,8 +224,12 @@ class Policy:
 
     # -- one session ----------------------------------------------------------------------
 
-    def _words(self, query: PermissionQuery, project: Project, link: Link) -> Iterator[_Word]:
+    def _said(self, query: PermissionQuery, project: Project, link: Link) -> Iterator[_Word]:
         ruleset = self.compiled(project, link.rules)
+        words = self._words(query, project, ruleset)
+        return _boxed(words, ruleset.judge(SANDBOXED, query.detail)) if query.sandboxed else words
+
+    def _words(self, query: PermissionQuery, project: Project, ruleset: Ruleset) -> Iterator[_Word]:
         before: dict[str, _Word] = {}
         for needed in query.rights:
             for right, spellings in _rights(needed, query.cwd, project.root, read_only=query.read_only):
@@ -298,6 +304,13 @@ def _following(word: _Word, before: Sequence[_Word | None]) -> _Word:
     """Return what is said of a consequence: where somebody has allowed what it comes of, it is allowed as well."""
     known = [one for one in before if one is not None and one.verdict == "allow" and not one.is_default]
     return attrs.evolve(known[0], right=word.right) if known and len(known) == len(before) else word
+
+
+def _boxed(words: Iterable[_Word], decision: Decision) -> Iterator[_Word]:
+    """Yield words as they are for a sandbox: what would be asked by default, *decision* about sandboxes may allow."""
+    for word in words:
+        is_allowed = word.verdict == "ask" and word.is_default and decision.action == "allow"
+        yield attrs.evolve(word, verdict="allow", source=decision.source) if is_allowed else word
 
 
 def _opaque(query: PermissionQuery, ruleset: Ruleset) -> _Word:

@@ -1,7 +1,7 @@
 """The defaults: what holds where no rule says otherwise, in four kinds that a user picks by name.
 
 - `ask`: reading inside the project is free, whatever changes something is asked about;
-- `auto-edit`: files of the project are edited without asking as well;
+- `auto-edit`: files of the project are edited without asking as well, and commands run unasked in a sandbox;
 - `read-only`: nothing is changed, whoever asks;
 - `full`: everything is allowed.
 
@@ -149,6 +149,7 @@ _OF_PROFILE: Final[Mapping[ProfileName, tuple[_Line, ...]]] = {
         *_ASK,
         ("allow", "task", "*"),
         ("allow", "edit", "*"),
+        ("allow", "sandboxed", "*"),
         *_each("ask", "edit", SECRETS),
         *_each("allow", "edit", NO_SECRETS),
         *_each("ask", "edit", RUN_LATER),

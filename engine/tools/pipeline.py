@@ -398,8 +398,8 @@ def check_need(need: object) -> Need:
         raise ConfigError(f"the offers of a Need are a tuple of str and Offer, or None: not {need!r}")
     if not _are(need.rights, Needed):
         raise ConfigError(f"the rights of a Need are a tuple of Needed: not {need!r}")
-    if not _is_a(bool, need.is_own):
-        raise ConfigError(f"is_own of a Need is a bool: not {need!r}")
+    if not _is_a(bool, need.is_own) or not _is_a(bool, need.sandboxed):
+        raise ConfigError(f"is_own and sandboxed of a Need are bools: not {need!r}")
     return need
 
 

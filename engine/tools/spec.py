@@ -68,6 +68,7 @@ class Need:
         is_own: it is for what the session itself has made: a rule may deny it, but nobody is asked.
         rights: all that is needed, where that is more than the patterns say: other kinds, other spellings.
         opaque: why nobody can tell what the call would do; then somebody is asked whatever it needs.
+        sandboxed: it is done in a sandbox, so what a rule says of those may answer what would be asked by default.
     """
 
     permission: str
@@ -79,6 +80,7 @@ class Need:
     is_own: bool = False
     rights: tuple[Needed, ...] = ()
     opaque: str = ""
+    sandboxed: bool = False
 
     @property
     def needed(self) -> tuple[Needed, ...]:
