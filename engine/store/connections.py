@@ -82,8 +82,10 @@ class Connections:
         return connection
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
-        connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # of a file that is still empty
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+            # Of a file that is still empty. (On another, this would wait for the lock that a writer has.)
+            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         found: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
         if self.mode == "truncate" and found == "wal":
             # Without this, the very WAL that is to be left would be read through shared memory.

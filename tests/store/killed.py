@@ -1,0 +1,120 @@
+"""A program that is killed and looked after again and again: `python -m tests.store.killed PATH ROUNDS SEED`.
+
+Each round forks a writer, kills it with -9 at a random moment, and forks a reader that
+compares what is in the file with what the writer was promised. (The program itself has
+no thread, so it may fork.)
+"""
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import trio
+
+from engine.ids import SessionId
+from engine.store.ports import SessionQuery
+from engine.store.sqlite import open_store
+from tests.store.journals import noted
+
+SESSIONS = [SessionId(f"ses_{number}") for number in range(4)]
+SIZES = (0, 10, 100, 500, 10_000)
+
+
+def text_of(session_id: str, seq: int) -> str:
+    """What an event says: known to both sides, and of all sizes."""
+    dice = random.Random(f"{session_id} {seq}")
+    return f"{session_id} {seq} " + "x" * dice.choice(SIZES)
+
+
+async def write(path: str, promises: int, seed: int) -> None:
+    """Go on with all sessions until killed; tell what was flushed."""
+    dice = random.Random(seed)
+    store = await open_store(path)
+    last: dict[SessionId, int] = {}
+    for session_id in SESSIONS:
+        await store.claim(session_id)
+        last[session_id] = len(await store.load(session_id))
+    os.write(promises, b"ready 0\n")
+
+    async def work(session_id: SessionId) -> None:
+        while True:
+            for _ in range(dice.randrange(1, 30)):
+                last[session_id] += 1
+                store.put(noted(session_id, last[session_id], text_of(session_id, last[session_id])))
+            told = last[session_id]
+            await store.flushed(session_id, told)
+            os.write(promises, f"{session_id} {told}\n".encode())
+
+    async with trio.open_nursery() as nursery:
+        for session_id in SESSIONS:
+            nursery.start_soon(work, session_id)
+
+
+async def read(path: str, promised: dict[str, int]) -> None:
+    """Compare the file with what was promised."""
+    store = await open_store(path)
+    rows = {row.id: row for row in await store.list_sessions(SessionQuery())}
+    for session_id in SESSIONS:
+        events = list(await store.load(session_id))
+        assert len(events) >= promised.get(session_id, 0), (session_id, len(events), promised)
+        assert events == [noted(session_id, seq, text_of(session_id, seq)) for seq in range(1, len(events) + 1)]
+        if events:
+            assert rows[session_id].seq == len(events)
+            assert rows[session_id].holder == "nobody"
+    assert store.damaged == ()
+    await store.aclose()
+
+
+def in_child(program: object, *arguments: object) -> int:
+    """Fork, run, and never come back in the child."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            trio.run(program, *arguments)  # type: ignore[arg-type]  # any of the two above
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
+
+
+def a_round(path: str, dice: random.Random) -> int:
+    """Write, kill, read; return how many events were promised meanwhile."""
+    ours, theirs = os.pipe()
+    writer = in_child(write, path, theirs, dice.randrange(2**32))
+    os.close(theirs)
+    told = os.read(ours, 6)
+    assert told.startswith(b"ready"), "the writer could not begin"
+    time.sleep(dice.random() ** 3 * 0.1)
+    os.kill(writer, signal.SIGKILL)
+    os.waitpid(writer, 0)
+    with os.fdopen(ours, "rb") as pipe:
+        lines = (told + pipe.read()).decode().split("\n")
+    promised: dict[str, int] = {}
+    for line in lines[:-1]:
+        name, _, seq = line.partition(" ")
+        with contextlib.suppress(ValueError):
+            promised[name] = int(seq)
+    reader = in_child(read, path, promised)
+    _, status = os.waitpid(reader, 0)
+    assert status == 0, "what was promised is not there"
+    return sum(promised.values())
+
+
+def main(path: str, rounds: int, seed: int) -> None:
+    """Do so many rounds; begin with a new file now and then."""
+    dice = random.Random(seed)
+    for number in range(rounds):
+        if number % 6 == 0:
+            for ending in ("", "-wal", "-shm"):
+                Path(path + ending).unlink(missing_ok=True)
+        a_round(path, dice)
+    print(f"{rounds} kills")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,59 @@
+"""One of several programs that write to one file: `python -m tests.store.rival PATH NAME SECONDS`; prints what it has put."""
+
+import sys
+import time
+
+import trio
+
+from engine.errors import SessionElsewhere
+from engine.ids import SessionId
+from engine.store.sqlite import open_store
+from tests.store.journals import noted
+
+OURS = 3
+SHARED = SessionId("ses_shared")
+
+
+async def main(path: str, name: str, seconds: float) -> None:
+    store = await open_store(path)
+    until = time.monotonic() + seconds
+    sessions = [SessionId(f"ses_{name}_{number}") for number in range(OURS)]
+    last = dict.fromkeys([*sessions, SHARED], 0)
+    turns = 0
+
+    async def work(session_id: SessionId) -> None:
+        while time.monotonic() < until:
+            for _ in range(20):
+                last[session_id] += 1
+                store.put(noted(session_id, last[session_id]))
+            await store.flushed(session_id, last[session_id])
+
+    async def take_turns() -> None:
+        """Go on with a session that the others want too, whenever it is free."""
+        nonlocal turns
+        while time.monotonic() < until:
+            try:
+                await store.claim(SHARED)
+            except SessionElsewhere:
+                await trio.sleep(0.005)
+                continue
+            known = len(await store.load(SHARED))
+            for seq in range(known + 1, known + 6):
+                store.put(noted(SHARED, seq))
+            await store.flushed(SHARED, known + 5)
+            store.release(SHARED)
+            turns += 1
+            await trio.sleep(0.005)
+
+    async with trio.open_nursery() as nursery:
+        for session_id in sessions:
+            nursery.start_soon(work, session_id)
+        nursery.start_soon(take_turns)
+    await store.aclose()
+    for session_id in sessions:
+        print(session_id, last[session_id])
+    print(SHARED, 5 * turns)
+
+
+if __name__ == "__main__":
+    trio.run(main, sys.argv[1], sys.argv[2], float(sys.argv[3]))
