@@ -71,36 +71,33 @@ def _is_right(tokens: Sequence[Token]) -> bool:
     """Tell whether an expression is certainly well formed, and divides by nothing that may be 0."""
     after_operand = False
     opened = choices = 0
-    for index, (kind, value) in enumerate(tokens):
-        following = tokens[index + 1] if index + 1 < len(tokens) else ("", "")
-        if kind in ("number", "name", "open", "unary"):
-            if after_operand:
+    none = ("", "")
+    for (before, _), (kind, value), following in zip([none, *tokens], tokens, [*tokens[1:], none], strict=False):
+        if kind == "step":
+            if not (before == "name" if after_operand else following[0] == "name"):
                 return False
-            after_operand = kind in ("number", "name")
-            opened += kind == "open"
-        elif kind == "step":
-            if not after_operand and following[0] != "name":
-                return False
-            if after_operand and tokens[index - 1][0] != "name":
-                return False
-        elif kind == "close":
-            opened -= 1
-            if opened < 0 or not after_operand:
-                return False
-        elif kind == "divide":
-            if not after_operand or following[0] != "number" or not following[1].strip("0xX"):
-                return False
-            after_operand = False
-        else:
-            is_sign = value in ("+", "-")
-            if not after_operand and not (is_sign or value in (";", ",")):
-                return False
-            if kind == "change" and tokens[index - 1][0] != "name":
-                return False
-            choices += (value == "?") - (value == ":")
-            after_operand = False
-    is_ended = after_operand or not tokens or tokens[-1][1] == ";"
+            continue
+        if not _fits(kind, value, before, following, after_operand=after_operand):
+            return False
+        opened += (kind == "open") - (kind == "close")
+        choices += (value == "?") - (value == ":")
+        after_operand = kind in _OPERANDS
+        if opened < 0:
+            return False
+    is_ended = after_operand or not tokens or tokens[-1] in (("step", "++"), ("step", "--"), ("sign", ";"))
     return is_ended and not opened and not choices
+
+
+def _fits(kind: str, value: str, before: str, following: Token, *, after_operand: bool) -> bool:
+    """Tell whether a token may stand where it does."""
+    if kind in ("number", "name", "open", "unary"):
+        return not after_operand
+    if kind == "divide":
+        # By what is assigned, too: `/=`.
+        return after_operand and following[0] == "number" and bool(following[1].strip("0xX"))
+    if kind == "change":
+        return before == "name"
+    return after_operand or (kind == "sign" and value in ("+", "-", ",", ";"))
 
 
 def is_safe_subscript(subscript: str | None, name: str, state: State) -> bool:

@@ -18,6 +18,7 @@ from engine.permission.shell_syntax import (
     Function,
     Group,
     If,
+    Part,
     Redirect,
     Redirected,
     Script,
@@ -233,18 +234,16 @@ class CompoundReader(SimpleReader):
     def _regex(self) -> Word:
         """Read the right side of `=~`: a word in which parentheses and bars mean themselves."""
         start = self.at
-        parts: list[Text] = []
-        while self.source[self.at : self.at + 1] not in ("", " ", "\t", "\n"):
+        parts: list[Part] = []
+        while (sign := self.source[self.at : self.at + 1]) not in ("", " ", "\t", "\n"):
             found = _REGEX_TEXT.match(self.source, self.at)
             if found is not None:
                 parts.append(Text(found.group(), quoted=True))
                 self.at = found.end()
-                continue
-            inner: list[object] = []
-            self._piece(self.source[self.at], inner)  # type: ignore[arg-type]
-            if self.source[start : self.at].endswith("`"):
-                raise self.refuse("backticks in a pattern")
-            parts.extend(inner)  # type: ignore[arg-type]
+            elif sign in "<>`":
+                raise self.refuse("a pattern that is not understood")
+            else:
+                self._piece(sign, parts)
         text = "".join(part.text for part in parts if isinstance(part, Text))
         if text.count("(") != text.count(")"):
             raise self.refuse("a pattern that is not understood")

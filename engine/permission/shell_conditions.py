@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from engine.permission.shell_state import Field, State, is_number
@@ -44,7 +45,7 @@ def is_safe_test(fields: Sequence[Field]) -> bool:
 
 
 def _names_are_plain(fields: Sequence[Field]) -> bool:
-    for field, following in zip(fields, fields[1:], strict=False):
+    for field, following in pairwise(fields):
         if field.known in _NAMED and not (following.known or "").isidentifier():
             return False
     return True

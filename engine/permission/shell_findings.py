@@ -11,8 +11,8 @@ from engine.permission.scanned import Command, PathUse, Scan
 
 _MAGIC: Final = frozenset("*?[")
 # Programs that change a file, or a folder, but put nothing in it.
-_KEEPING: Final = frozenset("chmod chown chgrp mkdir rm rmdir touch".split())
-_MAKING: Final = frozenset("gcc g++ cc c++ clang clang++ go rustc javac ld".split())
+_KEEPING: Final = frozenset(["chmod", "chown", "chgrp", "mkdir", "rm", "rmdir", "touch"])
+_MAKING: Final = frozenset(["gcc", "g++", "cc", "c++", "clang", "clang++", "go", "rustc", "javac", "ld"])
 # Steps of the scan: commands that were looked at, in loops and functions more than once.
 MAX_STEPS: Final = 4_000
 _MAX_REASONS: Final = 8

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from engine.permission.shell_state import Folders, State, joined_folders
 
 if TYPE_CHECKING:
-    from engine.permission.shell_builtins import Call
-    from engine.permission.shell_walk import Outcome, Walk
+    from engine.permission.shell_calls import Call
+    from engine.permission.shell_loops import Outcome
+    from engine.permission.shell_walk import Walk
 
 
 def change_folder(walk: Walk, call: Call) -> Outcome:

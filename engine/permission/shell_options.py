@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from engine.permission.shell_builtins import Call
+    from engine.permission.shell_calls import Call
     from engine.permission.shell_walk import Walk
 
 # Not `a`: it hands functions on to other shells, where they may stand for builtins.

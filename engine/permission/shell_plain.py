@@ -102,7 +102,10 @@ class SimpleReader(LineReader):
         assignment = self._assignment(found)
         if declares and self.is_posix and not _is_whole(assignment.value):
             raise self.refuse("an assignment in a shell that may split its value")
-        (command.words if declares else command.assignments).append(assignment)  # type: ignore[attr-defined]
+        if declares:
+            command.words.append(assignment)
+        else:
+            command.assignments.append(assignment)
         return True
 
     def _assignment(self, found: re.Match[str]) -> Assignment:
@@ -133,7 +136,8 @@ class SimpleReader(LineReader):
     def _function_of(self, command: Simple) -> Command:
         """Read the parentheses and the body of a function whose name was taken for a command's."""
         parentheses = PARENTHESES.match(self.source, self.at)
-        word = command.words[0] if len(command.words) == 1 and not command.assignments + command.redirects else None  # type: ignore[operator]
+        is_name = len(command.words) == 1 and not command.assignments and not command.redirects
+        word = command.words[0] if is_name else None
         if parentheses is None or not isinstance(word, Word):
             raise self.refuse("unexpected '('")
         name = self.source[word.start : word.end]

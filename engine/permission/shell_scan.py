@@ -14,7 +14,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 import attrs
 
@@ -45,7 +45,22 @@ _ODD_BLANK: Final = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u28
 _LASTING: Final = frozenset(["echo", "printf", "kill", "exit", "true", ":", "[", "test", "wait", "pwd"])
 # What runs a text for another user, with another home folder.
 _OTHER_USERS: Final = frozenset(
-    "sudo su doas runuser pkexec machinectl systemd-run setpriv chroot unshare nsenter ssh docker podman".split()
+    [
+        "sudo",
+        "su",
+        "doas",
+        "runuser",
+        "pkexec",
+        "machinectl",
+        "systemd-run",
+        "setpriv",
+        "chroot",
+        "unshare",
+        "nsenter",
+        "ssh",
+        "docker",
+        "podman",
+    ]
 )
 _BASH: Final = frozenset({"bash", "rbash"})
 _POSIX: Final = frozenset({"sh", "dash", "ash"})
@@ -185,19 +200,22 @@ def _answer(script: str, cwd: str, home: str) -> str:
     return json.dumps(answer)
 
 
-def _serve(cwd: str, home: str) -> None:
-    for line in sys.stdin:
-        try:
-            request = json.loads(line)
-        except ValueError:
-            request = None
-        if isinstance(request, str):
-            request = {"script": request}
-        if not isinstance(request, dict) or not isinstance(request.get("script"), str):
-            answer = json.dumps({"commands": [], "writes": [], "opaque": True, "reasons": ["not a request"]})
-        else:
-            answer = _answer(request["script"], str(request.get("cwd", cwd)), str(request.get("home", home)))
-        print(answer, flush=True)
+def _answer_to(line: str, cwd: str, home: str) -> str:
+    """Answer a line of `--serve`."""
+    try:
+        request = cast("object", json.loads(line))
+    except (ValueError, RecursionError):
+        request = None
+    members = cast("dict[str, object]", request) if isinstance(request, dict) else {"script": request}
+    script, folder, user = members.get("script"), members.get("cwd", cwd), members.get("home", home)
+    if isinstance(script, str) and isinstance(folder, str) and isinstance(user, str):
+        return _answer(script, folder, user)
+    return json.dumps({"commands": [], "writes": [], "opaque": True, "reasons": ["this is no request"]})
+
+
+def _say(answer: str) -> None:
+    sys.stdout.write(f"{answer}\n")
+    sys.stdout.flush()
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -210,9 +228,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--home", default="/home/dev", help="the user's home folder")
     options = parser.parse_args(arguments)
     if options.serve:
-        _serve(options.cwd, options.home)
+        for line in sys.stdin:
+            _say(_answer_to(line, options.cwd, options.home))
     else:
-        print(_answer(sys.stdin.buffer.read().decode("utf-8", "surrogateescape"), options.cwd, options.home))
+        script = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+        _say(_answer(script, options.cwd, options.home))
 
 
 if __name__ == "__main__":

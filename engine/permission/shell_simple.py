@@ -10,7 +10,8 @@ import attrs
 
 from engine.permission.program import Stdin
 from engine.permission.program import Unknown as UnknownInput
-from engine.permission.shell_builtins import BUILTINS, Call
+from engine.permission.shell_builtins import BUILTINS
+from engine.permission.shell_calls import Call
 from engine.permission.shell_expand import OPEN_FILES
 from engine.permission.shell_programs import Programs, Run
 from engine.permission.shell_state import Field, Kind, State, Value, joined
@@ -18,7 +19,8 @@ from engine.permission.shell_syntax import Assignment, Redirect, Simple, Word
 from engine.permission.shell_variables import is_dangerous
 
 if TYPE_CHECKING:
-    from engine.permission.shell_walk import Outcome, Walk
+    from engine.permission.shell_loops import Outcome
+    from engine.permission.shell_walk import Walk
 
 _WRITES: Final = frozenset({">", ">>", ">|", "<>", "&>", "&>>", ">&"})
 _DUPLICATED: Final = re.compile(r"\d+-?|-")

@@ -61,15 +61,7 @@ class WordReader(DollarReader):
             self.at += 1
             parts.extend(self.double())
         elif sign == "\\":
-            following = source[self.at + 1 : self.at + 2]
-            if not following:
-                raise self.refuse("the script ends with a backslash")
-            if following == "\n" and parts and source[self.at + 2 : self.at + 3] not in ("", " ", "\t", "\n"):
-                # It may be the name of an assignment, or the number of a redirection.
-                raise self.refuse("a word in two lines")
-            if following != "\n":
-                parts.append(Text(following, quoted=True))
-            self.at += 2
+            self._escaped(parts)
         elif sign == "$":
             self.dollar(parts, quoted=False)
         elif sign == "`":
@@ -85,6 +77,19 @@ class WordReader(DollarReader):
                 raise self.refuse(f"unexpected {sign!r}")
             parts.append(Text(sign, quoted=False))
             self.at += 1
+
+    def _escaped(self, parts: list[Part]) -> None:
+        """Read a backslash outside of quotes, and what it is before."""
+        source = self.source
+        following = source[self.at + 1 : self.at + 2]
+        if not following:
+            raise self.refuse("the script ends with a backslash")
+        if following == "\n" and parts and source[self.at + 2 : self.at + 3] not in ("", " ", "\t", "\n"):
+            # It may be the name of an assignment, or the number of a redirection.
+            raise self.refuse("a word in two lines")
+        if following != "\n":
+            parts.append(Text(following, quoted=True))
+        self.at += 2
 
     # ---- quotes ------------------------------------------------------------------------------------------------------
 
