@@ -14,7 +14,7 @@ and can be read once the job has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import attrs
@@ -97,6 +97,7 @@ class Job:
     Attributes:
         name: what the model calls it.
         command: the command line.
+        argv: what runs it; None: bash, as it is.
         cwd: where it runs.
         marker: names its processes, and it among all jobs there ever were.
         output: the newest of what it wrote.
@@ -112,6 +113,7 @@ class Job:
     marker: str
     _writer: SpillWriter = attrs.field(alias="writer")
     _tell: Callable[[str], None] = attrs.field(alias="tell")
+    argv: Sequence[str] | None = None
     output: Recent = attrs.field(factory=lambda: Recent(RECENT_BYTES), init=False)
     finished: Finished | None = attrs.field(default=None, init=False)
     captured: Captured | None = attrs.field(default=None, init=False)
@@ -192,7 +194,7 @@ class Job:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._start, task_status)
                 await run_tree(
-                    argv(self.command),
+                    self.argv or argv(self.command),
                     cwd=self.cwd,
                     marker=self.marker,
                     env=environment(),
@@ -246,7 +248,16 @@ class Jobs:
             raise ToolError(f"There is no background job {name!r}. Jobs of this session: {known}.")
         return self._jobs[name]
 
-    async def start(self, name: str | None, command: str, *, cwd: str, marker: str, spills: Spills | None) -> Job:
+    async def start(
+        self,
+        name: str | None,
+        command: str,
+        *,
+        cwd: str,
+        marker: str,
+        spills: Spills | None,
+        argv: Sequence[str] | None = None,
+    ) -> Job:
         """Start a job and return it, some tenths of a second later. Always a checkpoint; if cancelled, there is no job.
 
         Raises `ToolError` if there can't be one, `OSError` or `ValueError` if the command can't be started.
@@ -256,6 +267,7 @@ class Jobs:
         job = Job(
             name=chosen,
             command=command,
+            argv=argv,
             cwd=cwd,
             marker=marker,
             writer=SpillWriter(spills),

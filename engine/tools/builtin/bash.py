@@ -7,6 +7,7 @@ for one folder would be allowed for another.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import attrs
@@ -53,18 +54,31 @@ async def bash(args: Bash, ctx: ToolContext) -> ToolOutput:
 
     If cancelled, all its processes are ended first; a job that was told of goes on.
     """
+    return await run_command(args, argv(args.command), ctx)
+
+
+async def run_command(args: Bash, command: Sequence[str], ctx: ToolContext, *, keepers: int = 0) -> ToolOutput:
+    """Run a command to its end, or start it as a job. Always a checkpoint; see `bash`.
+
+    Args:
+        args: what the model asked for.
+        command: what runs the command line.
+        ctx: the call.
+        keepers: processes of *command* itself that stay as long as any other does: nobody left these running.
+    """
     if args.background:
-        return await _start_job(args, ctx)
+        return await _start_job(args, command, ctx)
     if args.name is not None:
         raise ToolError("Only a background job has a name. Add background=true, or leave the name out.")
     live = LiveOutput(lambda text: ctx.progress(output=text))
     with SpillWriter(ctx.spills, limits=SHOWN) as kept:
-        finished = await _run(args, ctx, kept, live)
+        finished = await _run(args, command, ctx, kept, live)
         captured = await kept.finish()
-    return report(finished, captured, args.timeout)
+    left_behind = max(0, finished.left_behind - keepers)
+    return report(attrs.evolve(finished, left_behind=left_behind), captured, args.timeout)
 
 
-async def _run(args: Bash, ctx: ToolContext, kept: SpillWriter, live: LiveOutput) -> Finished:
+async def _run(args: Bash, command: Sequence[str], ctx: ToolContext, kept: SpillWriter, live: LiveOutput) -> Finished:
     def take(chunk: bytes) -> None:
         kept.feed(chunk)
         live.feed(chunk)
@@ -80,7 +94,7 @@ async def _run(args: Bash, ctx: ToolContext, kept: SpillWriter, live: LiveOutput
         nursery.start_soon(live.run)
         try:
             result = await run_tree(
-                argv(args.command),
+                command,
                 cwd=ctx.cwd,
                 marker=marker(ctx.session_id, ctx.call_id),
                 env=environment(),
@@ -98,10 +112,15 @@ async def _run(args: Bash, ctx: ToolContext, kept: SpillWriter, live: LiveOutput
     return result
 
 
-async def _start_job(args: Bash, ctx: ToolContext) -> ToolOutput:
+async def _start_job(args: Bash, command: Sequence[str], ctx: ToolContext) -> ToolOutput:
     try:
         job = await ctx.jobs.start(
-            args.name, args.command, cwd=ctx.cwd, marker=marker(ctx.session_id, ctx.call_id), spills=ctx.spills
+            args.name,
+            args.command,
+            argv=command,
+            cwd=ctx.cwd,
+            marker=marker(ctx.session_id, ctx.call_id),
+            spills=ctx.spills,
         )
     except (OSError, ValueError) as error:
         raise _not_started(error) from error
@@ -121,32 +140,39 @@ def _not_started(error: OSError | ValueError) -> ToolError:
     return ToolError(f"The command could not be started: {error}.")
 
 
-def _is_safe(args: Bash) -> bool:
+def is_safe(args: Bash) -> bool:
+    """Tell whether it may run beside other calls that only read."""
     # Imported here: a parser costs time, and a session may never run a command.
     from engine.tools.builtin.bash_need import only_reads
 
     return not args.background and only_reads(args.command)
 
 
-async def _need(args: Bash, ctx: ToolContext) -> Need:
-    from engine.tools.builtin.bash_need import need_of
+async def need_of(args: Bash, ctx: ToolContext) -> Need:
+    """Return the rights that it needs. A checkpoint; if cancelled, nothing is left."""
+    from engine.tools.builtin import bash_need
 
-    return await ctx.to_thread(need_of, args.command, ctx.cwd)
+    return await ctx.to_thread(bash_need.need_of, args.command, ctx.cwd)
 
 
-BASH = tool(
-    name="bash",
-    description=description(
+def told() -> str:
+    """Return what the model reads of the tool."""
+    return description(
         "bash",
         default_timeout=DEFAULT_TIMEOUT,
         max_timeout=MAX_TIMEOUT,
         max_jobs=MAX_RUNNING,
         max_lines=SHOWN.lines,
         max_bytes=SHOWN.size,
-    ),
-    safe=_is_safe,
+    )
+
+
+BASH = tool(
+    name="bash",
+    description=told(),
+    safe=is_safe,
     chain=True,
-    need=_need,
+    need=need_of,
 )(bash)
 
 

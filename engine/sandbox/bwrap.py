@@ -1,0 +1,61 @@
+"""Bubblewrap: the command line that puts a command into a sandbox.
+
+Two options that are usual are missing on purpose, because `run_tree` owns the processes:
+
+- `--die-with-parent` ends the command when the *thread* that started bubblewrap ends, and trio's threads end
+  when they have been idle; and it turns the SIGTERM that asks a command to tidy up into a SIGKILL, since
+  bubblewrap itself dies of it first. Instead the first process of the namespace, which is in the leader's
+  session and can't leave it, is found and killed with the rest of the tree, and with it goes the namespace.
+- `--new-session` would put the command out of reach of the signals to its group. It keeps a command from typing
+  into the terminal, but there is none: `run_tree` has made a session already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from engine.sandbox.box import Kind, Layout
+
+# Root can write to them without any right, and so change the kernel: where it sends a crashed program, say. A new
+# `/proc` has them writable.
+_KERNEL: Final = tuple(f"/proc/{name}" for name in ("acpi", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger"))
+
+_OPTIONS: Final[dict[Kind, tuple[str, ...]]] = {
+    "writable": ("--bind", "{path}", "{path}"),
+    "readable": ("--ro-bind", "{path}", "{path}"),
+    "empty folder": ("--tmpfs", "{path}"),
+    "empty file": ("--ro-bind", "{nothing}", "{path}"),
+}
+
+
+def argv(program: str, layout: Layout, command: Sequence[str]) -> list[str]:
+    """Return what runs *command* in the sandbox; *program* is where bubblewrap is."""
+    # What lies in a folder comes after it, or the folder would be put over it.
+    places = sorted(layout.places, key=lambda place: (place[0].rstrip("/").count("/"), place[0]))
+    return [
+        program,
+        "--unshare-pid",
+        "--unshare-ipc",
+        *(() if layout.network else ("--unshare-net",)),
+        # Root would keep all its rights, and could mount what it likes. One is left: in a container, the project's files
+        # often belong to another user.
+        *("--cap-drop", "ALL"),
+        *(("--cap-add", "CAP_DAC_OVERRIDE") if layout.is_root else ()),
+        *("--ro-bind", "/", "/"),
+        *("--dev", "/dev"),
+        *("--proc", "/proc"),
+        *(word for path in _KERNEL for word in ("--ro-bind-try", path, path)),
+        *(word for path, kind in places for word in _words(kind, path, layout.nothing)),
+        *(word for path, target in layout.links for word in ("--symlink", target, path)),
+        # Not before: there may be folders to be put into them.
+        *(word for path, kind in places if kind == "empty folder" for word in ("--remount-ro", path)),
+        *("--chdir", layout.cwd),
+        "--",
+        *command,
+    ]
+
+
+def _words(kind: Kind, path: str, nothing: str) -> list[str]:
+    given = {"{path}": path, "{nothing}": nothing}
+    return [given.get(word, word) for word in _OPTIONS[kind]]

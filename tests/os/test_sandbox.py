@@ -1,0 +1,590 @@
+"""Commands in a real sandbox: what they can't do, and that nothing of them is left. Real processes, in real time."""
+
+import os
+import random
+import shutil
+import socket
+import sys
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+import attrs
+import pytest
+import trio
+
+import engine
+from engine.errors import ToolError
+from engine.events import CallSettled, PermissionAsked
+from engine.sandbox.box import Sandbox
+from engine.sandbox.jail import Jail
+from engine.session import Session
+from engine.testing.script import Answer, call, done, text
+from engine.testing.scripted import ScriptedProvider
+from engine.tools.builtin.all import builtin_tools
+from engine.tools.process import Finished, run_tree
+from tests.conftest import CountRuns, Soak
+from tests.os import trees
+
+pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")]
+
+GRACE = 0.5
+HERE = Path(__file__).parent
+ETC = Path("/etc")
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Generator[None]:
+    with trees.nothing_left():
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def works() -> None:
+    """Skip what needs a sandbox where there can't be one; the reason is bubblewrap's."""
+    with TemporaryDirectory() as folder:
+        try:
+            trio.run(lambda: Jail(Sandbox()).argv(["true"], cwd=folder))
+        except ToolError as error:
+            pytest.skip(str(error))
+
+
+@attrs.frozen
+class Place:
+    """A project, and a home folder beside it."""
+
+    project: Path
+    home: Path
+
+    async def run(self, script: str, sandbox: Sandbox | None = None) -> tuple[int | None, str]:
+        """Run a script in the sandbox; return its exit code and its output."""
+        output = bytearray()
+        finished = await run_tree(
+            await Jail(sandbox or Sandbox()).argv(trees.bash(script), cwd=str(self.project)),
+            cwd="/",
+            marker=trees.marker(),
+            on_output=output.extend,
+            timeout=20,
+        )
+        return finished.exit_code, output.decode()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    found = Place(tmp_path / "project", tmp_path / "home")
+    found.project.mkdir()
+    found.home.mkdir()
+    monkeypatch.setenv("HOME", str(found.home))
+    return found
+
+
+def is_there(path: str) -> bool:
+    return os.path.lexists(path)
+
+
+def make_program(path: str, script: str) -> None:
+    Path(path).write_text(f"#!/bin/sh\n{script}\n")
+    Path(path).chmod(0o755)
+
+
+def repository(place: Place) -> Path:
+    git = place.project / ".git"
+    (git / "hooks").mkdir(parents=True)
+    (git / "config").write_text("[core]\n")
+    return git
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+async def test_the_project_and_temporary_folders_can_be_changed(place: Place, tmp_path: Path) -> None:
+    name = f"engine-test-{uuid4().hex}"
+    for folder in (place.project, tmp_path, Path("/tmp"), Path("/var/tmp")):
+        code, output = await place.run(f"echo hi > {folder}/{name} && cat {folder}/{name}")
+        assert (code, output) == (0, "hi\n")
+        assert (folder / name).read_text() == "hi\n", "it is there for whoever comes after"
+        (folder / name).unlink()
+
+
+async def test_nothing_else_can(place: Place) -> None:
+    name = f"engine-test-{uuid4().hex}"
+    somewhere = ("/", "/etc", "/usr", "/usr/local/bin", "/home", str(HERE), "/run", "/proc", "/sys")
+    for folder in somewhere:
+        code, output = await place.run(f"touch {folder}/{name}")
+        assert code != 0, folder
+        assert "Read-only file system" in output or "No such file" in output or "denied" in output, output
+        assert not is_there(f"{folder}/{name}")
+    code, output = await place.run(
+        "rm -f /etc/passwd; mv /usr/bin /usr/bim; chmod 777 /etc; ln -s / /etc/x; wc -c < /etc/passwd"
+    )
+    assert int(output.splitlines()[-1]) == (ETC / "passwd").stat().st_size
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "mount -o remount,rw /",
+        "mount -o remount,bind,rw /",
+        "umount /proc; umount -l /",
+        "unshare -r mount -o remount,rw /",
+        "unshare -rm sh -c 'mount -o remount,bind,rw / || mount -t tmpfs x /etc'",
+        "mknod x b 8 0 && cat x",
+        "chroot / touch /etc/x",
+        "nsenter -t 1 -m touch /etc/x",
+        "touch /proc/1/root/etc/x",
+        "cat /proc/kcore | head -c 1 | grep -q .",
+    ],
+)
+async def test_ways_out(place: Place, way: str) -> None:
+    name = f"engine-test-{uuid4().hex}"
+    code, _ = await place.run(f"{{ {way.replace('/etc/x', f'/etc/{name}')}; }} 2>&1 && touch /etc/{name}")
+    assert code != 0
+    assert not is_there(f"/etc/{name}")
+
+
+async def test_the_kernel_can_not_be_changed(place: Place) -> None:
+    """Not even by root, to whom all of these belong. They are opened only, or this test would change this machine."""
+    folders = "/proc/sys /proc/irq /proc/fs /proc/bus /proc/sysrq-trigger /sys"
+    script = f"for f in $(find {folders} -type f -perm /222 | head -3000); do (exec 3>>$f) && echo $f; done 2>/dev/null; echo over"
+    assert await place.run(script) == (0, "over\n")
+
+
+async def test_more_folders_may_be_changed(place: Place) -> None:
+    with TemporaryDirectory(dir=HERE) as folder:
+        sandbox = Sandbox(writable=(folder, f"{folder}/nothing", "/nowhere/at/all"))
+        assert await place.run(f"touch {folder}/x", sandbox) == (0, "")
+        assert (await place.run(f"touch {folder}/y"))[0] != 0
+        assert os.listdir(folder) == ["x"]  # noqa: PTH208 - the names
+
+
+async def test_secrets_look_empty(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (place.home / ".aws").symlink_to(tmp_path / "elsewhere")
+    (place.home / ".ssh").mkdir()
+    (place.home / ".config/engine").mkdir(parents=True)
+    files = [
+        place.home / ".ssh/id",
+        tmp_path / "elsewhere/credentials",
+        place.home / ".netrc",
+        place.home / ".config/engine/c",
+    ]
+    for path in files:
+        path.write_text("hunter2")
+    for path in (*files, place.home / ".aws/credentials"):
+        assert "hunter2" not in (await place.run(f"cat {path}; cat {path} > copy; cat copy"))[1]
+    script = "ls -A ~/.ssh ~/.config/engine; ls ~/.ssh/..; touch ~/.ssh/authorized_keys; echo x >> ~/.netrc; rm -rf ~/.ssh; mv ~/.netrc x; mv ~/.ssh y; cat y/id x"
+    _, output = await place.run(script)
+    assert "hunter2" not in output
+    assert [path.read_text() for path in files] == ["hunter2"] * 4
+    assert [path.name for path in (place.home / ".ssh").iterdir()] == ["id"]
+    assert await place.run("cat ~/.ssh/id", Sandbox(hidden=())) == (0, "hunter2"), "who says so may see it"
+
+
+async def test_a_project_in_a_hidden_folder_is_seen_and_no_more_of_it(place: Place) -> None:
+    project = place.home / ".config/engine/plugin"
+    project.mkdir(parents=True)
+    (project.parent / "other").write_text("")
+    assert await Place(project, place.home).run("touch x; ls; ls ..") == (0, "x\nplugin\n")
+
+
+async def test_what_says_what_is_run_later_can_not_be_changed(place: Place) -> None:
+    git = repository(place)
+    (place.project / ".engine").mkdir()
+    (place.project / ".engine/config.toml").write_text("")
+    for way in (
+        "echo x > .git/config",
+        "echo x > .git/hooks/pre-commit",
+        "rm -rf .git/hooks",
+        "mv .git/hooks .git/hooks2",
+        "mv .git .git2",
+        "mv .git/config x",
+        "ln -sf x .git/config",
+        "echo x > .engine/config.toml",
+        "rm -rf .engine",
+        "mv .engine x",
+        f"mv {place.project} {place.project}2",
+        f"mv {place.project.parent} {place.project.parent}2",
+    ):
+        code, output = await place.run(way)
+        assert code != 0, (way, output)
+    assert (git / "config").read_text() == "[core]\n"
+    assert list((git / "hooks").iterdir()) == []
+    assert (place.project / ".engine/config.toml").read_text() == ""
+
+
+async def test_git_works(place: Place) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("needs git")
+    who = "git -c user.name=a -c user.email=a@b"
+    assert (await place.run("git init -q"))[0] == 0
+    code, output = await place.run(
+        f"echo x > f && git add f && {who} commit -qm one && git log --format=%s && git config a.b c"
+    )
+    assert output.splitlines()[0] == "one"
+    assert code != 0, "only the settings can't be changed"
+
+
+async def test_settings_that_are_not_there_can_not_be_made(place: Place) -> None:
+    git = repository(place)
+    (git / "hooks").rmdir()
+    for way in ("mkdir -p .engine && touch .engine/config.toml", "mkdir -p .git/hooks && touch .git/hooks/x"):
+        assert (await place.run(way))[0] != 0
+    assert list((place.project / ".engine").iterdir()) == list((git / "hooks").iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["file", "links", "no settings"])
+async def test_repositories_of_other_forms(place: Place, form: str) -> None:
+    git = place.project / ".git"
+    match form:
+        case "file":  # a worktree, or a submodule
+            git.write_text("gitdir: /somewhere\n")
+            ways = ["echo x > .git", "rm .git", "mv .git x"]
+        case "links":
+            repository(place)
+            (git / "hooks").rmdir()
+            (git / "hooks").symlink_to("../hooks")
+            ways = ["rm .git/hooks", "touch .git/x", "mv .git x"]
+        case _:
+            git.mkdir()
+            ways = ["touch .git/config", "touch .git/x"]
+    for way in ways:
+        assert (await place.run(way))[0] != 0, way
+
+
+# ---- network ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def listening(family: int, address: str | tuple[str, int]) -> Generator[socket.socket]:
+    with socket.socket(family) as server:
+        server.bind(address)
+        server.listen()
+        yield server
+    if isinstance(address, str):
+        Path(address).unlink()
+
+
+async def test_there_is_no_network_unless_it_is_wanted(place: Place) -> None:
+    with listening(socket.AF_INET, ("127.0.0.1", 0)) as server:
+        script = f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]} && echo connected"
+        code, output = await place.run(script)
+        assert code != 0
+        assert "connected" not in output
+        assert await place.run(script, Sandbox(network=True)) == (0, "connected\n")
+
+
+async def test_nobody_outside_can_be_talked_to(place: Place) -> None:
+    """The sockets of a user's agents and terminals lie in temporary folders."""
+    connect = f"{sys.executable} -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "
+    with TemporaryDirectory() as folder:
+        beside = f"{folder[: folder.rfind('/')]}/engine-test-{uuid4().hex}.sock"
+        for path in (f"{folder}/s", beside):
+            with listening(socket.AF_UNIX, path):
+                assert (await place.run(f"{connect} {path}", Sandbox(network=True)))[0] != 0
+    with listening(socket.AF_UNIX, str(place.project / "s")):
+        assert await place.run(f"{connect} s") == (0, ""), "what is in the project is the project's"
+
+
+# ---- processes -------------------------------------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class Output:
+    """What a command wrote so far."""
+
+    data: bytearray = attrs.field(factory=bytearray)
+    is_ready: trio.Event = attrs.field(factory=trio.Event)
+
+    def __call__(self, chunk: bytes) -> None:
+        if len(self.data) < 1_000_000:
+            self.data += chunk
+        if b"ready" in self.data:
+            self.is_ready.set()
+
+
+async def run_and_cancel(place: Place, script: str, output: Output, *, after: float | None = None) -> Finished:
+    """Run a script in the sandbox, cancel it when it is ready or after so many seconds; return how it ended."""
+    command = await Jail(Sandbox()).argv(trees.bash(script), cwd=str(place.project))
+    results: list[Finished] = []
+
+    async def run() -> None:
+        await run_tree(command, cwd="/", marker=trees.marker(), on_output=output, grace=GRACE, on_finish=results.append)
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            if after is None:
+                await output.is_ready.wait()
+            else:
+                await trio.sleep(after)
+            nursery.cancel_scope.cancel(reason="test")
+    return (
+        results[0]
+        if results
+        else Finished(
+            cause="cancel",
+            exit_code=None,
+            signal=None,
+            duration=0,
+            left_behind=0,
+            ended=True,
+            survivors=(),
+            output_complete=True,
+        )
+    )
+
+
+@pytest.mark.parametrize("kind", trees.STUBBORN)
+async def test_a_cancel_ends_all(place: Place, kind: str) -> None:
+    finished = await run_and_cancel(place, trees.STUBBORN[kind], Output())
+    assert (finished.cause, finished.ended, finished.survivors) == ("cancel", True, ())
+
+
+@pytest.mark.parametrize("kind", ["daemon, parent gone", "setsid, ignores TERM", "wiped environment", "hopper"])
+async def test_the_end_of_the_command_ends_all(place: Place, kind: str) -> None:
+    script = f"({trees.STUBBORN[kind]}) & read line < <(sleep 0.3); exit 3"
+    code, _ = await place.run(script)
+    assert code == 3
+
+
+async def test_the_hole_is_closed(place: Place) -> None:
+    """Left the session, no parents, no environment: outside of a sandbox, such a one is not found."""
+    script = "env -i setsid bash -c 'env -i setsid sleep {t} >/dev/null 2>&1 & exit' >/dev/null 2>&1; sleep 0.2; exit 3"
+    assert (await place.run(script))[0] == 3
+
+
+async def test_who_is_cancelled_may_tidy_up(place: Place) -> None:
+    """SIGTERM comes first, half the grace later SIGKILL; last words are passed on."""
+    output = Output()
+    await run_and_cancel(
+        place, "trap 'echo bye; sleep 0.05; touch tidy; exit' TERM; echo ready; sleep {t} & wait", output
+    )
+    assert output.data == b"ready\nbye\n"
+    assert (place.project / "tidy").exists()
+
+
+@pytest.mark.soak
+async def test_cancelled_at_any_instant(place: Place, soak: Soak, count_runs: CountRuns) -> None:
+    script = "echo ready; (trap '' TERM; setsid sleep {t}) & env -i sleep {t} & wait"
+    for seed in soak.seeds(20):
+        await run_and_cancel(place, script, Output(), after=random.Random(seed).uniform(0, 0.15))
+        assert trees.alive() == []
+        count_runs(1)
+
+
+async def test_a_thread_that_ends_takes_no_command_with_it(place: Place) -> None:
+    """The one that starts a process ends when it was idle for ten seconds; then `--die-with-parent` would strike."""
+    command = await Jail(Sandbox()).argv(["sleep", "0.3"], cwd=str(place.project))
+    assert not {"--die-with-parent", "--new-session"} & set(command)
+
+
+async def test_another_user(place: Place) -> None:
+    """Who is not root needs a namespace for users, too."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root and setpriv, to be somebody else")
+    for folder in place.project.parents:
+        if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    command = await Jail(Sandbox()).argv(
+        trees.bash("id -u; echo x > x; touch /etc/x; env -i setsid sleep {t} & sleep 0.1; echo over"),
+        cwd=str(place.project),
+    )
+    command = [word for word in command if word not in {"--cap-add", "CAP_DAC_OVERRIDE"}]
+    for path in (place.project, place.project / ".engine"):
+        os.chown(path, 65534, 65534)
+    output = bytearray()
+    finished = await run_tree(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command],
+        cwd="/", marker=trees.marker(), on_output=output.extend, timeout=20,
+    )  # fmt: skip
+    said = output.decode()
+    if "bwrap: " in said:
+        pytest.skip(f"another user can't make a sandbox here: {said}")
+    assert (finished.exit_code, finished.ended) == (0, True)
+    assert (
+        said.splitlines() == ["65534", "touch: cannot touch '/etc/x': Permission denied", "over"] or "Read-only" in said
+    )
+    assert (place.project / "x").read_text() == "x\n"
+
+
+# ---- where there can't be one ----------------------------------------------------------------------------------------
+
+
+async def refusal(place: Place, folder: Path) -> str:
+    with pytest.raises(ToolError) as raised:
+        await Jail(Sandbox()).argv(["true"], cwd=str(folder))
+    return str(raised.value)
+
+
+async def test_without_bubblewrap_nothing_is_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert (await refusal(place, place.project)).startswith(
+        "The command was not run: a sandbox was asked for, but bubblewrap is not installed here. The user can install it: "
+        "apt-get install bubblewrap"
+    )
+
+
+async def test_a_bubblewrap_that_does_not_work(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with TemporaryDirectory(dir=HERE) as folder:
+        make_program(f"{folder}/bwrap", "echo bwrap: No permissions to create a new namespace\nexit 1")
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        told = await refusal(place, place.project)
+    assert told.startswith(
+        "The command was not run: a sandbox was asked for, but bubblewrap does not work here: "
+        "bwrap: No permissions to create a new namespace"
+    )
+
+
+async def test_a_bubblewrap_that_the_model_may_have_made(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_program(f"{place.project}/bwrap", "exit 0")
+    monkeypatch.setenv("PATH", f"{place.project}:{os.environ['PATH']}")
+    assert (await refusal(place, place.project)).endswith("could be changed from within it.")
+
+
+async def test_places_that_no_sandbox_can_guard(place: Place, tmp_path: Path) -> None:
+    assert await refusal(place, Path("/")) == (
+        "The command was not run: in a sandbox only a project can be changed, and / is none."
+    )
+    (place.project / ".engine").symlink_to("x")
+    assert (await refusal(place, place.project)).endswith(".engine is a symbolic link, which no sandbox can guard.")
+
+
+async def test_a_project_that_leads_elsewhere_by_now(place: Place, tmp_path: Path) -> None:
+    """A command has moved it, and put a link in its place, where the user has other things."""
+    jail, project = Jail(Sandbox()), tmp_path / "deep/er"
+    project.mkdir(parents=True)
+    with TemporaryDirectory(dir="/dev/shm") as elsewhere:
+        await jail.argv(["true"], cwd=str(project))
+        (tmp_path / "deep").rename(tmp_path / "moved")
+        (tmp_path / "deep").mkdir()
+        project.symlink_to(elsewhere)
+        with pytest.raises(ToolError, match=r"leads elsewhere than it did at first\.$"):
+            await jail.argv(["true"], cwd=str(project))
+
+
+# ---- the tool --------------------------------------------------------------------------------------------------------
+
+BYE: Answer = [*text("bye"), *done()]
+
+
+def ran(command: str, **more: object) -> Answer:
+    return one("bash", {"command": command, **more})
+
+
+def one(tool: str, arguments: dict[str, object]) -> Answer:
+    return [*call(tool, arguments, id="c"), *done("calls")]
+
+
+# All that is asked about in these tests is the way out.
+INSIDE = ("allow bash *", "allow read /**", "allow edit /**", "allow outside /**", "allow opaque *")
+
+
+@asynccontextmanager
+async def opened(place: Place, answers: Sequence[Answer], *rules: str) -> AsyncGenerator[Session]:
+    tools = builtin_tools({}, sandbox=Sandbox())
+    async with engine.open_engine(
+        model=ScriptedProvider(tuple(answers)), tools=tools, rules=(*INSIDE, *rules), spill=os.devnull
+    ) as eng:
+        yield await eng.create_session(cwd=place.project)
+
+
+async def results(
+    session: Session, reply: engine.Once | engine.Always | engine.Reject | None = None
+) -> tuple[list[str], list[PermissionAsked]]:
+    """Run a turn; return what the calls told, and what was asked."""
+    told: list[str] = []
+    asked: list[PermissionAsked] = []
+    with trio.fail_after(30):
+        async with session.prompt("go") as turn:
+            async for event in turn:
+                if isinstance(event, PermissionAsked) and reply is not None:
+                    asked.append(event)
+                    await turn.reply(event.request_id, reply)
+                if isinstance(event, CallSettled):
+                    told.append(event.settlement.text)
+    return told, asked
+
+
+def test_only_where_there_is_a_sandbox_is_there_a_way_out_of_it() -> None:
+    plain, boxed = (
+        next(tool for tool in tools if tool.name == "bash")
+        for tools in (builtin_tools({}), builtin_tools({}, sandbox=Sandbox(network=True)))
+    )
+    assert "outside_sandbox" not in plain.schema.schema
+    assert "sandbox" not in plain.description
+    assert "outside_sandbox" in boxed.schema.schema
+    assert "there is a network" in boxed.description
+    assert [tool.name for tool in builtin_tools({}, sandbox=Sandbox())] == [tool.name for tool in builtin_tools({})]
+
+
+async def test_the_model_is_told_what_the_sandbox_may_be_to_blame_for(place: Place) -> None:
+    answers = [
+        ran("touch /etc/x"), ran("curl -sS http://localhost.invalid || echo Could not resolve host; exit 6"),
+        ran("ls nothing"), ran("sleep 60 & echo hi"), BYE,
+    ]  # fmt: skip
+    async with opened(place, answers) as session:
+        (wrote, fetched, other, left), _ = await results(session)
+    hint = "with outside_sandbox=true the user is asked to let it run outside]"
+    assert wrote.endswith(
+        f"\n[it ran in a sandbox, where outside of the project and the temporary folders nothing can be written; {hint}"
+    )
+    assert fetched.endswith(f"\n[it ran in a sandbox, where there is no network; {hint}")
+    assert "sandbox" not in other
+    assert "[1 process that it left running had to be ended." in left
+
+
+async def test_the_way_out_is_asked_about_whatever_is_allowed_inside(place: Place) -> None:
+    name = HERE / f"engine-test-{uuid4().hex}"
+    command = f"touch {name} && echo done"
+    answers = [ran(command), ran(command, outside_sandbox=True), ran(command, outside_sandbox=True), BYE]
+    async with opened(place, answers) as session:
+        try:
+            told, asked = await results(session, engine.Once())
+        finally:
+            name.unlink(missing_ok=True)
+    assert [(one.permission, one.patterns, one.detail) for one in asked] == [("unsandboxed", (command,), command)] * 2
+    assert "Read-only file system" in told[0]
+    assert [one.splitlines()[0] for one in told[1:]] == ["done", "done"]
+
+
+async def test_what_is_forbidden_is_forbidden_outside_too(place: Place) -> None:
+    answers = [ran("touch x", outside_sandbox=True), ran("echo hi", outside_sandbox=True), BYE]
+    async with opened(place, answers, "deny bash touch *", "allow unsandboxed *") as session:
+        told, asked = await results(session)
+    assert (told[0][:7], told[1][:3], asked) == ("Denied ", "hi\n", [])
+
+
+async def test_who_is_refused_the_way_out_stays_in(place: Place) -> None:
+    name = HERE / f"engine-test-{uuid4().hex}"
+    async with opened(place, [ran(f"touch {name}", outside_sandbox=True), BYE]) as session:
+        told, _ = await results(session, engine.Reject("no"))
+    assert told == ["Rejected by the user: no"]
+    assert not name.exists()
+
+
+async def test_jobs_run_in_it_too(place: Place) -> None:
+    answers = [
+        ran("touch /etc/x; echo up; sleep {t} & wait".replace("{t}", trees.token()), background=True, name="web"),
+        one("bash_output", {"name": "web"}),
+        one("bash_stop", {"name": "web"}),
+        BYE,
+    ]
+    async with opened(place, answers) as session:
+        (started, shown, stopped), _ = await results(session)
+    assert "Read-only file system" in started + shown
+    assert "up" in started + shown
+    assert "web" in stopped
+
+
+async def test_a_session_whose_sandbox_can_not_be_had_runs_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    async with opened(place, [ran("touch x"), ran("touch x", background=True), BYE]) as session:
+        told, _ = await results(session)
+    assert [one[:73] for one in told] == [
+        "The command was not run: a sandbox was asked for, but bubblewrap is not i"
+    ] * 2
+    assert not (place.project / "x").exists()
