@@ -13,7 +13,7 @@ from engine.permission.program_study import Study, known
 
 _SUSPICIOUS: Final = re.compile(r"(?<!\|)\|(?!\|)|>(?!=)|@|system|getline")
 # Whatever the rest is read as, these make it impossible to tell.
-_NEVER: Final = re.compile(r"\bsystem\b|@")
+_NEVER: Final = re.compile(r"(?<![A-Za-z_])system(?![A-Za-z0-9_])|@")
 _TOKEN: Final = re.compile(
     r"""
       (?P<blank>(?:[ \t\r]|\\\r?\n)+|\#[^\n]*)

@@ -41,9 +41,9 @@ EDITORS: Final[Mapping[str, Program]] = {
     ),
     **rows("code subl micro hx helix kak joe jed mcedit", Program(manner="editor")),
     "man": Program(
-        options="""-P=shell --pager=shell -H?shell --html?shell -C=code --config-file=code -M=code --manpath=code -l!code --local-file!code
-            -X? -T? -Z -t -p= --preprocessor= -L= --locale= -m= --systems= -S= -s= --sections= -e= --extension= -r= --prompt= -E= --encoding= -R=
-            --recode= -akfwWcdDihKu7? --all --apropos --whatis --where --path --regex --wildcard --names-only --no-hyphenation""",
+        options="""-P=shell --pager=shell -H?shell --html?shell -C=code --config-file=code -M=code --manpath=code --local-file!code
+            -X? -T? -Zt -p= --preprocessor= -L= --locale= -m= --systems= -S= -s= --sections= -e= --extension= -r= --prompt= -E= --encoding= -R=
+            --recode= -akfwWcdDihKu7IV -l!code --all --apropos --whatis --where --path --regex --wildcard --names-only --no-hyphenation --debug --default --warnings? --global-apropos --where-cat --catman --ignore-case --match-case --update --no-subpages --ascii --no-justification --troff --troff-device? --gxditview? --ditroff --usage --help --version""",
         reading="free",
         strict=True,
     ),

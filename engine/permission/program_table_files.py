@@ -68,12 +68,16 @@ _READING: Final[Mapping[str, Program]] = {
     "which": _telling(prints_names=True),
     "realpath": _reading(prints_names=True),
     "cd": Program(),
-    **rows(
-        "column fmt fold expand unexpand nl cut tsort paste tac rev",
-        _reading(
-            options="-d= -f= -c= -b= -s= -w= -t= -n= -v= -i= -l= --delimiter= --fields= --output-delimiter= --characters="
-        ),
+    **rows("tsort rev", _reading()),
+    "cut": _reading(
+        options="-b= -c= -d= -f= -nsz --bytes= --characters= --delimiter= --fields= --output-delimiter= --complement"
     ),
+    "paste": _reading(options="-d= -sz --delimiters= --serial"),
+    "fold": _reading(options="-w= -bs --width="),
+    "fmt": _reading(options="-w= -p= -g= -cstu0123456789 --width= --prefix= --goal="),
+    **rows("expand unexpand", _reading(options="-t= -ia --tabs= --initial --all")),
+    "nl": _reading(options="-b= -d= -f= -h= -i= -l= -n= -s= -v= -w= -p"),
+    "tac": _reading(options="-s= -br --separator="),
     **rows(
         "base32 base64 basenc",
         _reading(options="-w= --wrap= -d -D -i=reads -o=writes --output=writes --input=reads"),

@@ -48,7 +48,7 @@ WRAPPERS: Final[Mapping[str, Program]] = {
     "taskset": _wrapper(options="-a|--all-tasks -c|--cpu-list -p|--pid -hV" + _HELP, operands="plain"),
     "time": _wrapper(options="-a|--append -f|--format= -o|--output=writes -p|--portability -v|--verbose -q|--quiet -l"),
     "flock": _wrapper(
-        options="""-s|--shared -x|--exclusive -e -n|--nb|--nonblock -u|--unlock -o|--close -F|--no-fork --verbose -c!
+        options="""-s|--shared -x|--exclusive -e -n|--nb|--nonblock -u|--unlock -o|--close -F|--no-fork --verbose
             -w|--wait|--timeout= -E|--conflict-exit-code= -hV"""
         + _HELP,
         operands="writes",

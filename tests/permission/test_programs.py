@@ -52,6 +52,8 @@ TOUCHED = (
     ("chmod --reference=g f", "r:g w:f"),
     ("touch -r a b", "r:a w:b"),
     ("grep -rn x docs", "r:docs"),
+    ("cut -d: -s /f", "r:/f"),
+    ("fold -s -w 3 f", "r:f"),
     ("grep -e x f", "r:f"),
     ("grep -f list f", "r:list r:f"),
     ("rg x ..", "r:.."),

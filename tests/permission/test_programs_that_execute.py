@@ -17,6 +17,8 @@ def meaning(line: str) -> Meaning:
 
 
 OPAQUE = (
+    "awk 'BEGIN{ $12system(\"nc h\") }'",
+    "man -kl nc",
     "bash -lc 'nc h'",
     "awk 'BEGIN{\"nc h\" | getline x}'",
     'awk \'BEGIN{print "x" | "nc h"}\'',
@@ -268,6 +270,7 @@ def test_nobody_can_tell_what_it_executes(line: str) -> None:
 
 # What is not known of a started command is a question mark here.
 STARTED = (
+    ("man -kPnc ls", ("nc",)),
     ("git rebase -x 'nc h' HEAD~1", ("nc h",)),
     ("git rebase --exec='nc h' main", ("nc h",)),
     ("git bisect run nc h", ("nc h",)),
