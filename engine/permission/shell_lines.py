@@ -21,7 +21,7 @@ _RESERVED: Final = re.compile(
 _REDIRECT: Final = re.compile(
     r"(\d+|\{[A-Za-z_]\w*\})?(<<<|<<-|<<|<&|<>|<(?!\()|>>|>&|>\||>(?!\())|()(&>>|&>)", re.ASCII
 )
-_CLOSED_AND_MORE: Final = re.compile(r"-[^ \t\n;&|()<>]")
+_CLOSED_AND_MORE: Final = re.compile(r"(?:[ \t]|\\\n)*-[^ \t\n;&|()<>]")
 _BAD_REDIRECT: Final = re.compile(r"\d+[<>]\(")
 _BORDERS: Final = frozenset(" \t\n;&|()<>")
 
