@@ -48,9 +48,18 @@ def check(connection: sqlite3.Connection, path: str) -> Sequence[SessionId]:
     return damaged(connection)
 
 
-def note_checked(connection: sqlite3.Connection) -> None:
-    """Write down that it was looked at now. It blocks."""
-    connection.execute("INSERT OR REPLACE INTO notes (name, value) VALUES (?, ?)", (_NOTE, time.time()))
+def note_checked(connection: sqlite3.Connection, owner: Owner) -> None:
+    """Write down that it was looked at now, and forget the leases of the dead, which were the reason. It blocks."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute("INSERT OR REPLACE INTO notes (name, value) VALUES (?, ?)", (_NOTE, time.time()))
+        dead = [(session_id,) for session_id, lease in leases(connection).items() if not owner.is_live(lease)]
+        connection.executemany("DELETE FROM leases WHERE session_id = ?", dead)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def damaged(connection: sqlite3.Connection) -> Sequence[SessionId]:

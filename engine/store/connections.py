@@ -214,8 +214,8 @@ class _Read(Generic[T]):
 
     def run(self) -> T:
         """Do it, in a thread."""
+        self._connections.check()
         with renamed(self._connections.path), self._connections.lent() as connection:
-            self._connections.check()
             with self._lock:
                 if self._is_stopped:
                     raise sqlite3.OperationalError("interrupted")

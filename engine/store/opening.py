@@ -60,7 +60,7 @@ class Opening:
         if is_due(connection, self.owner):
             damaged = check(connection, connections.path)
             if not damaged:
-                note_checked(connection)
+                note_checked(connection, self.owner)
         connections.recognise()
         return damaged
 

@@ -38,6 +38,10 @@ def make(path: Path) -> None:
             raise StoreError(f"the store {path} can't be written: there is something that is no file") from None
     except OSError as error:
         raise StoreError(f"the store {path} can't be written: {error.strerror or error}") from error
+    # SQLite would open it for reading only, and say so at the first event. It makes files beside it, too.
+    for place in (path, path.parent):
+        if not os.access(place, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise StoreError(f"the store {path} can't be written: {place} is read-only")
 
 
 def journal_mode(path: Path, mounts: Path = MOUNTS) -> JournalMode:

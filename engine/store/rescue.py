@@ -7,6 +7,7 @@ read behind that is written beside it, as lines of JSON. The damaged file is onl
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -114,9 +115,13 @@ def _copy(source: sqlite3.Connection, found: dict[SessionId, dict[int, int]], si
             left = [body for seq in sorted(rows) if seq > len(whole) and (body := _body(source, rows[seq])) is not None]
             losses.append(Loss(session_id=session_id, seq=len(whole) + 1, reason=why, beside=len(left)))
             if left:
-                with beside.open("a", encoding="utf-8") as file:
+                with open(beside, "a", encoding="utf-8", opener=_private) as file:
                     file.writelines(f"{body}\n" for body in left)
     return Rescued(sessions=sessions, events=events, losses=tuple(losses), beside=beside if beside.exists() else None)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _prefix(

@@ -247,7 +247,8 @@ class FullSuite(StoreSuite):
             events = session(A, ("alpha", "beta"), ("gamma", "delta"))
             await put_all(store, events)
             count = len(events)
-            for number, event in enumerate([discarded, blocked, ended], 1):
+            taken_back: list[Durable] = [discarded, blocked, ended]
+            for number, event in enumerate(taken_back, 1):
                 await put_all(store, numbered([event], A, after=count + number - 1))
             found = {word: len(await store.search(word)) for word in ("alpha", "beta", "gamma", "delta")}
             assert found == {"alpha": 0, "beta": 0, "gamma": 1, "delta": 0}

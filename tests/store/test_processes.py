@@ -52,7 +52,7 @@ async def test_processes_that_write_at_once_lose_and_double_nothing(
     programs = [python("-m", "tests.store.rival", str(path), name, str(seconds)) for name in "abc"]
     told: Counter[str] = Counter()
     for program in programs:
-        out, errors = await trio.to_thread.run_sync(lambda p=program: p.communicate(timeout=seconds + 60))
+        out, errors = await trio.to_thread.run_sync(program.communicate, None, seconds + 60)
         assert program.returncode == 0, errors
         for line in out.splitlines():
             name, _, count = line.partition(" ")
@@ -60,8 +60,8 @@ async def test_processes_that_write_at_once_lose_and_double_nothing(
     assert len(told) == len(programs) * OURS + 1
     assert min(told.values()) > 0
     store = await open_store(path)
-    for name, count in told.items():
-        assert list(await store.load(SessionId(name))) == notes(SessionId(name), count)
+    for name, put in told.items():
+        assert list(await store.load(SessionId(name))) == notes(SessionId(name), put)
     assert {row.id: row.seq for row in await store.list_sessions()} == dict(told)
     assert told[SHARED] % 5 == 0
     await store.aclose()
