@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -65,11 +65,18 @@ class Programs:
     read_text: Callable[[ShellText, Run], None]
     through: tuple[str, ...] = ()
     remote: bool = False
+    _seen: dict[Run, Stdin | Kind] = attrs.field(factory=dict["Run", "Stdin | Kind"], init=False)
 
     def look(self, run: Run) -> Stdin | Kind:
         """Look at a program; return what it prints, as far as it is known."""
+        if run in self._seen:
+            return self._seen[run]
         if not self.findings.step():
             return UnknownInput()
+        self._seen[run] = printed = self._look_first(run)
+        return printed
+
+    def _look_first(self, run: Run) -> Stdin | Kind:
         run = attrs.evolve(run, through=self.through + run.through, remote=self.remote or run.remote)
         return self._look(run)
 
@@ -155,6 +162,12 @@ class Programs:
         if pattern is None and _MAGIC & set(path) and any(field.pattern for field in run.fields):
             pattern = path
         self.touch(pattern or path, access, name, folders, is_pattern=pattern is not None)
+
+    def search(self, fields: Iterable[Field], folders: Folders) -> None:
+        """Add the folders that bash looks into to find what patterns fit, whatever is done with the names."""
+        for field in fields:
+            if field.pattern is not None and "/" in field.pattern:
+                self.touch(field.pattern.rpartition("/")[0] or "/", "read", "pattern", folders, is_pattern=True)
 
     def touch(self, path: str, access: Access, by: str, folders: Folders, *, is_pattern: bool = False) -> None:
         """Add a file."""
