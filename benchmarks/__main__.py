@@ -28,6 +28,7 @@ from benchmarks import (
     shell,
     spilling,
     steps,
+    storing,
     streaming,
     validating,
 )
@@ -50,6 +51,7 @@ FIGURES: tuple[Figure, ...] = (
     spilling.FIGURE,
     shell.FIGURE,
     searching.FIGURE,
+    storing.FIGURE,
 )
 SHOWN = 40
 

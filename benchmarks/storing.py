@@ -1,0 +1,304 @@
+"""Figure `store`: the journal on disk. Writing, listing, searching, and opening a long session, each in one file.
+
+The baselines are what the same work costs without us: SQLite with the texts in one
+column, or the fold of events that are in memory already.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+
+import attrs
+import trio
+import trio.lowlevel
+
+from benchmarks.report import Figure, Row, median, rate, seconds
+from engine.codec import encode_event
+from engine.events import (
+    CallAnnounced,
+    CallDelivered,
+    CallJudged,
+    CallQueued,
+    CallSettled,
+    CallStarted,
+    Durable,
+    InputAdmitted,
+    InputPromoted,
+    LoopContinued,
+    PartEnded,
+    PartStarted,
+    SessionCreated,
+    SharedContext,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnResult,
+    TurnStarted,
+)
+from engine.fold import fold
+from engine.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
+from engine.messages import CallPart, Settlement, TextPart, Usage, UserMessage
+from engine.store.ports import SessionQuery
+from engine.store.sqlite import SqliteStore, open_store
+
+# Of the sustained run: about five seconds of it.
+EVENTS = 300_000
+# Events between two flushes: about what a turn of some steps has.
+FLUSHED_EVERY = 200
+WRITERS = 8
+SESSIONS = 10_000
+MESSAGES = 10_000
+ROUNDS = 5
+STEPS = 5
+MODEL = "anthropic/claude-sonnet-4-5"
+WORDS = [
+    "parser",
+    "test",
+    "failing",
+    "module",
+    "import",
+    "cache",
+    "thread",
+    "cancel",
+    "nursery",
+    "store",
+    "journal",
+    "event",
+    "index",
+    "query",
+    "token",
+]
+WRITTEN, LISTED, SEARCHED, OPENED = 50_000, 0.050, 0.050, 0.300
+
+
+def session(session_id: SessionId, turns: int, at: float = 1.7e9) -> list[Durable]:
+    """Return the journal of a session: turns of `STEPS` steps, each but the last with a call that reads."""
+    bare = [
+        SessionCreated(context=SharedContext(cwd="/work/project"), model=MODEL),
+        *(event for number in range(turns) for event in _turn(number, session_id)),
+    ]
+    return [
+        attrs.evolve(event, session_id=session_id, path=(session_id,), time=at + seq, seq=seq)
+        for seq, event in enumerate(bare, 1)
+    ]
+
+
+def _turn(number: int, session_id: str) -> Iterator[Durable]:
+    turn_id, input_id = TurnId(f"turn_{number}"), InputId(f"in_{number}")
+    said = f"please look at the {WORDS[number % len(WORDS)]} of {session_id} and mend what is wrong"
+    message = UserMessage(id=MessageId(f"u_{number}"), parts=(TextPart(id=PartId(f"up_{number}"), text=said),))
+    yield InputAdmitted(input_id=input_id, mode="prompt", message=message)
+    ended = TurnResult(stop_reason="completed", text="done", steps=STEPS)
+    for event in (TurnStarted(), InputPromoted(input_id=input_id), *_steps(number), TurnEnded(result=ended)):
+        yield attrs.evolve(event, turn_id=turn_id)
+
+
+def _steps(number: int) -> Iterator[Durable]:
+    for step in range(1, STEPS + 1):
+        message_id = MessageId(f"msg_{number}_{step}")
+        text_id = PartId(f"{message_id}_t")
+        answer = (
+            f"I will look at the {WORDS[(number + step) % len(WORDS)]} and then change the line that is wrong. " * 3
+        )
+        yield StepStarted(step=step, attempt=1, message_id=message_id, model=MODEL)
+        yield PartStarted(message_id=message_id, part_id=text_id, kind="text")
+        yield PartEnded(message_id=message_id, part=TextPart(id=text_id, text=answer))
+        if step < STEPS:
+            yield from _call(message_id)
+        results_id = MessageId(f"{message_id}_r")
+        usage = Usage(input=100, output=50)
+        yield StepEnded(step=step, message_id=message_id, results_id=results_id, finish="calls", usage=usage, cost=0.01)
+        if step < STEPS:
+            yield LoopContinued(reason="next_step", step=step + 1)
+
+
+def _call(message_id: MessageId) -> Iterator[Durable]:
+    part_id, call_id, arguments = PartId(f"{message_id}_p"), CallId(f"{message_id}_c"), '{"path":"engine/service.py"}'
+    part = CallPart(id=part_id, call_id=call_id, tool="read", arguments=arguments)
+    yield PartStarted(message_id=message_id, part_id=part_id, kind="call")
+    yield CallAnnounced(call_id=call_id, message_id=message_id, part_id=part_id, tool="read")
+    yield PartEnded(message_id=message_id, part=part)
+    yield CallQueued(call_id=call_id, tool="read", arguments=arguments)
+    yield CallJudged(call_id=call_id, verdict="allow", source="rule")
+    yield CallStarted(call_id=call_id)
+    settlement = Settlement(status="completed", text="   100  a line of code that was read\n" * 20)
+    yield CallSettled(call_id=call_id, settlement=settlement)
+    yield CallDelivered(call_id=call_id)
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+async def write(path: Path) -> tuple[float, float]:
+    """Put and flush all events; return events a second, and the longest time that the loop stood still."""
+    per_writer = EVENTS // WRITERS
+    # As many whole turns as are needed.
+    of_a_turn = len(session(SessionId("x"), 2)) - len(session(SessionId("x"), 1))
+    journals = [session(SessionId(f"ses_{n}"), per_writer // of_a_turn + 1)[:per_writer] for n in range(WRITERS)]
+    store = await open_store(path)
+    longest = 0.0
+
+    async def work(journal: Sequence[Durable]) -> None:
+        for seq, event in enumerate(journal, 1):
+            store.put(event)
+            if seq % FLUSHED_EVERY == 0:
+                await store.flushed(event.session_id, seq)
+        await store.flushed(journal[0].session_id, len(journal))
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            before = time.perf_counter()
+            await trio.lowlevel.checkpoint()
+            longest = max(longest, time.perf_counter() - before)
+
+    began = time.perf_counter()
+    async with trio.open_nursery() as watching:
+        watching.start_soon(watch)
+        async with trio.open_nursery() as nursery:
+            for journal in journals:
+                nursery.start_soon(work, journal)
+        watching.cancel_scope.cancel(reason="all is written")
+    took = time.perf_counter() - began
+    await store.aclose()
+    return per_writer * WRITERS / took, longest
+
+
+def write_bare(path: Path) -> float:
+    """Write the same number of encoded events into one table; return events a second."""
+    bodies = [encode_event(event) for event in session(SessionId("ses_a"), 200)]
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = wal")
+    connection.execute("CREATE TABLE events (body TEXT)")
+    count = 0
+    began = time.perf_counter()
+    while count < EVENTS:
+        connection.execute("BEGIN")
+        connection.executemany("INSERT INTO events VALUES (?)", [(body,) for body in bodies])
+        connection.execute("COMMIT")
+        count += len(bodies)
+    took = time.perf_counter() - began
+    connection.close()
+    return count / took
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+async def fill(store: SqliteStore) -> None:
+    """Put `SESSIONS` sessions of one turn each into the file."""
+    for number in range(SESSIONS):
+        events = session(SessionId(f"ses_{number:05}"), 1, at=1.7e9 + 100 * number)
+        for event in events:
+            store.put(event)
+        if number % 500 == 499:
+            await store.flushed(events[-1].session_id, len(events))
+
+
+async def timed(work: Callable[[], Awaitable[object]]) -> float:
+    """Return the median time of *work*, after a round that counts for nothing."""
+    samples: list[float] = []
+    await work()
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        await work()
+        samples.append(time.perf_counter() - began)
+    return median(samples)
+
+
+async def read(path: Path) -> tuple[float, float, float]:
+    """Return the times of a list of all sessions, and of a search for a rare word and for a common one."""
+    store = await open_store(path)
+    await fill(store)
+    await store.aclose()
+    store = await open_store(path)
+    rows = await store.list_sessions(SessionQuery(limit=SESSIONS))
+    assert len(rows) == SESSIONS
+    assert len(await store.search("ses_04711")) == 1
+    assert len(await store.search("line wrong")) == 20
+    listed = await timed(lambda: store.list_sessions(SessionQuery(limit=SESSIONS)))
+    rare = await timed(lambda: store.search("ses_04711 mend"))
+    common = await timed(lambda: store.search("line wrong"))
+    await store.aclose()
+    return listed, rare, common
+
+
+async def reopen(path: Path) -> tuple[float, float, float]:
+    """Return the times of opening a long session, of decoding and folding all of it, and of folding alone."""
+    events = session(SessionId("ses_long"), MESSAGES // (2 * STEPS))
+    state = fold(events)
+    assert len(state.transcript) == MESSAGES
+    store = await open_store(path)
+    for event in events:
+        store.put(event)
+    store.remember(state)
+    # What came since then is folded.
+    extra = session(SessionId("ses_long"), MESSAGES // (2 * STEPS) + 10)[len(events) :]
+    for event in extra:
+        store.put(event)
+    await store.flushed(extra[-1].session_id, extra[-1].seq or 0)
+    await store.aclose()
+    store = await open_store(path)
+    opened = await timed(lambda: store.open(SessionId("ses_long")))
+
+    async def anew() -> None:
+        fold(await store.load(SessionId("ses_long")))
+
+    loaded = await timed(anew)
+    await store.aclose()
+    began = time.perf_counter()
+    fold(events)
+    return opened, loaded, time.perf_counter() - began
+
+
+def measure() -> list[Row]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        written, longest = trio.run(write, folder / "written.db")
+        bare = write_bare(folder / "bare.db")
+        listed, rare, common = trio.run(read, folder / "read.db")
+        opened, loaded, folded = trio.run(reopen, folder / "opened.db")
+    return [
+        Row(
+            name=f"store: {EVENTS:,} events put, committed and flushed, {WRITERS} sessions at once",
+            measured=rate(written),
+            baseline=rate(bare),
+            ratio=written / bare,
+            target=f"≥ {WRITTEN:,}/s",
+            ok=written >= WRITTEN,
+        ),
+        Row(name="store: the longest time that the loop stood still meanwhile", measured=seconds(longest)),
+        _within(f"store: list of {SESSIONS:,} sessions", listed, LISTED),
+        _within(f"store: search in {SESSIONS * (STEPS + 1):,} texts, a rare word", rare, SEARCHED),
+        _within("store: search for words that are in nearly all of them", common, SEARCHED),
+        Row(
+            name=f"store: a session of {MESSAGES:,} messages opened, beside the fold of all its events",
+            measured=seconds(opened),
+            baseline=seconds(folded),
+            ratio=opened / folded,
+            target=f"≤ {seconds(OPENED)}",
+            ok=opened <= OPENED,
+        ),
+        Row(name="store: the same loaded whole, decoded and folded", measured=seconds(loaded)),
+    ]
+
+
+def _within(name: str, measured: float, target: float) -> Row:
+    return Row(name=name, measured=seconds(measured), target=f"≤ {seconds(target)}", ok=measured <= target)
+
+
+def _workload() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        trio.run(write, Path(name) / "written.db")
+
+
+FIGURE = Figure(
+    name="store",
+    about="the journal in SQLite: writing, lists, search, opening",
+    measure=measure,
+    workload=_workload,
+)
