@@ -8,6 +8,7 @@ from typing import Final
 
 from engine.permission.program import Begun, Unknown
 from engine.permission.program_awk import follow_awk
+from engine.permission.program_date import follow_date
 from engine.permission.program_find import follow_fd, follow_find
 from engine.permission.program_git import follow_dashed, follow_git
 from engine.permission.program_languages import (
@@ -75,7 +76,25 @@ def follow_shell(study: Study, program: Program) -> None:
 
 # The names that `-o` may be given.
 _SET: Final = frozenset(
-    ["errexit", "pipefail", "nounset", "xtrace", "verbose", "noglob", "noclobber", "noexec", "posix", "monitor", "notify", "braceexpand", "physical", "errtrace", "functrace", "hashall", "nolog"]
+    [
+        "errexit",
+        "pipefail",
+        "nounset",
+        "xtrace",
+        "verbose",
+        "noglob",
+        "noclobber",
+        "noexec",
+        "posix",
+        "monitor",
+        "notify",
+        "braceexpand",
+        "physical",
+        "errtrace",
+        "functrace",
+        "hashall",
+        "nolog",
+    ]
 )
 
 
@@ -237,6 +256,7 @@ MANNERS: Final[Mapping[Manner, Callable[[Study, Program], None]]] = {
     "compiler": follow_compiler,
     "crontab": follow_crontab,
     "database": follow_database,
+    "date": follow_date,
     "dc": follow_dc,
     "dd": follow_dd,
     "debugger": follow_debugger,

@@ -18,6 +18,7 @@ Manner = Literal[
     "compiler",
     "crontab",
     "database",
+    "date",
     "dc",
     "dd",
     "debugger",

@@ -91,6 +91,7 @@ _READING: Final[Mapping[str, Program]] = {
     ),
     "cmp": _reading(options="-i= -n= --ignore-initial= --bytes="),
     "date": Program(
+        manner="date",
         reading="known",
         options="""-d= --date= -f=reads --file=reads -I? --iso-8601? -R --rfc-email --rfc-3339= -r=reads --reference=reads
             -s=changes --set=changes -u --utc --universal --debug --resolution --help --version -v= -j""",

@@ -26,7 +26,7 @@ from engine.journal import Cursor
 from engine.model import ModelInfo
 from engine.permission.policy import Policy
 from engine.permission.simple import AllowAll
-from engine.ports import Approver, Model
+from engine.ports import Allowance, Approver, Judgement, Model, PermissionQuery
 from engine.service import open_engine
 from engine.session import Session
 from engine.settings import Settings
@@ -184,7 +184,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
 
 
 def _approver(scenario: Scenario) -> Approver:
-    return Policy() if scenario.asks else AllowAll()
+    return _Asking() if scenario.asks else AllowAll()
 
 
 async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
@@ -376,3 +376,18 @@ def _verify_starts(run: Run) -> list[str]:
         and event.seq is not None
         and event.seq > points.fired_seq + inside
     ]
+
+
+@attrs.frozen(eq=False)
+class _Asking:
+    """The usual rules, without what they do in threads: a run has the same steps each time."""
+
+    _policy: Policy = attrs.field(factory=Policy)
+
+    def judge(self, query: PermissionQuery) -> Judgement:
+        """Return what the rules say."""
+        return self._policy.judge(query)
+
+    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
+        """Remember what was allowed."""
+        self._policy.grant(query, allowed)
