@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from engine.permission.shell_state import Field, Kind, Value
+import attrs
+
+from engine.permission.shell_calls import Call, listed, set_unknown, without_options
+from engine.permission.shell_state import Field, Kind, State, Value
 from engine.permission.shell_syntax import Assignment, Text
 from engine.permission.shell_variables import is_dangerous
 
 if TYPE_CHECKING:
     from engine.permission.shell_loops import Outcome
     from engine.permission.shell_walk import Walk
-from engine.permission.shell_calls import Call, listed, set_unknown, without_options
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SETTING: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL | re.ASCII)
@@ -100,10 +102,11 @@ def shift(walk: Walk, call: Call) -> Outcome:
 
 def declare(walk: Walk, call: Call) -> Outcome:
     """Follow `declare`, `local`, `export` and `readonly`."""
-    listed(walk, call)
     flags = ""
+    words = call.fields[:1]
     for item in call.command.words[1:]:
         if isinstance(item, Assignment):
+            words.append(_spelt(walk, item, call.state))
             if item.elements is None:
                 _check_compound(walk, call, item.name, flags, walk.expander.value(item.value, call.state))
             _declared(walk, call, item.name, flags)
@@ -112,8 +115,19 @@ def declare(walk: Walk, call: Call) -> Outcome:
                 walk.findings.doubt(f"{call.name} with braces")
             continue
         for field in walk.expander.fields([item], call.state):
+            words.append(field)
             flags += _declared_field(walk, call, field, flags)
+    listed(walk, attrs.evolve(call, fields=words))
     return call.stays
+
+
+def _spelt(walk: Walk, assignment: Assignment, state: State) -> Field:
+    """Return the word that an assignment was read from, as it is told."""
+    begun = f"{assignment.name}="
+    if assignment.elements is not None or assignment.subscript is not None or assignment.appends:
+        return Field(None, assignment.name)
+    value = walk.expander.value(assignment.value, state)
+    return Field(begun + value, begun + value) if isinstance(value, str) else Field(None, begun)
 
 
 def _declared_field(walk: Walk, call: Call, field: Field, flags: str) -> str:
@@ -164,6 +178,9 @@ def _declared(walk: Walk, call: Call, name: str, flags: str) -> None:
         state.add_array(name)
     if "A" in flags and not isinstance(state.variables.get(name), tuple):
         state.maps |= {name}
-    if set(flags) & set("rlu") or call.name == "readonly":
+    if name in state.fixed:
+        walk.findings.doubt(f"it sets {name}, which can't be set any more")
+    if set(flags) & set("lu"):
         state.pinned |= {name}
+    if "r" in flags or call.name == "readonly":
         state.fixed |= {name}

@@ -10,6 +10,8 @@ import attrs
 
 from engine.permission.program import Stdin
 from engine.permission.program import Unknown as UnknownInput
+from engine.permission.shell_builtin_variables import declare, getopts, let, mapfile, read, shift, unset
+from engine.permission.shell_calls import Call, listed, set_unknown
 from engine.permission.shell_conditions import is_safe_test
 from engine.permission.shell_folders import change_folder, pop_folder, push_folder
 from engine.permission.shell_options import set_options, shopt
@@ -19,8 +21,6 @@ from engine.permission.shell_syntax import Simple, Text, Word
 if TYPE_CHECKING:
     from engine.permission.shell_loops import Outcome
     from engine.permission.shell_walk import Walk
-from engine.permission.shell_builtin_variables import declare, getopts, let, mapfile, read, shift, unset
-from engine.permission.shell_calls import Call, listed, set_unknown
 
 _COUNT: Final = re.compile(r"0|[1-9]\d{0,8}")
 _FORMAT: Final = re.compile(r"%s|%%|\\n|\\t|[^%\\]+")

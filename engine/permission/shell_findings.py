@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -23,6 +24,7 @@ class Findings:
     """Commands, files and doubts, each once, in the order in which they were found."""
 
     home: str
+    is_folder: Callable[[str], bool] | None = None
     steps: int = 0
     _commands: dict[Command, None] = attrs.field(factory=dict[Command, None], init=False)
     _paths: dict[PathUse, None] = attrs.field(factory=dict[PathUse, None], init=False)
@@ -57,6 +59,16 @@ class Findings:
     def runs(self, file: str) -> None:
         """Remember a file whose text is run."""
         self._run[file] = None
+
+    def is_there(self, folder: str) -> bool:
+        """Tell whether the shell can go to a folder for certain: nothing was done yet that could have changed that."""
+        return (
+            self.is_folder is not None
+            and not self._doubts
+            and all(command.reads_only for command in self._commands)
+            and not any(use.access == "write" for use in self._paths)
+            and self.is_folder(folder)
+        )
 
     def scan(self) -> Scan:
         """Return all that was found."""

@@ -1,4 +1,4 @@
-"""`cd`, `pushd` and `popd`: where the shell is afterwards."""
+"""`cd`, `pushd` and `popd`: where the shell is afterwards. Only who can look at the folders knows that it does not fail."""
 
 from __future__ import annotations
 
@@ -79,4 +79,6 @@ def _moved(walk: Walk, call: Call, folders: Folders) -> Outcome:
     moved: State = call.state.copy()
     moved.folders = folders
     moved.previous = call.state.folders
-    return (moved, call.state)
+    is_ours = folders is not None and not walk.commands.programs.remote
+    is_certain = is_ours and all(map(walk.findings.is_there, folders or ()))
+    return (moved, None if is_certain else call.state)

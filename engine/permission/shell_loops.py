@@ -59,13 +59,17 @@ class Loops:
         """Follow a list of commands."""
         raise NotImplementedError
 
+    def search(self, fields: Sequence[Field], state: State) -> None:
+        """Note which folders are looked into to find what patterns fit."""
+        raise NotImplementedError
+
     def while_(self, command: While, state: State) -> Outcome:
         """Follow `while` and `until`."""
         return self._loop(command, command.body, state, None)
 
     def for_(self, command: For, state: State) -> Outcome:
         """Follow `for` and `select`."""
-        if is_dangerous(command.name, None):
+        if is_dangerous(command.name, None) or command.name in state.fixed:
             self.findings.doubt(f"it sets {command.name}")
         values = self._values(command, state)
         here: State | None = state
@@ -106,6 +110,7 @@ class Loops:
             if isinstance(found, Kind):
                 return [found]
             fields = tuple(found)
+        self.search(fields, state)
         values: list[Value] = []
         for field in fields:
             if field.pattern is not None and field.text is not None:

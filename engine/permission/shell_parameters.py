@@ -171,7 +171,7 @@ class Parameters:
             self.findings.doubt("arithmetic with what is not known to be a number")
             return
         for name in assigned:
-            if is_dangerous(name, None):
+            if is_dangerous(name, None) or name in state.fixed:
                 self.findings.doubt(f"it sets {name}")
             state.assign(name, Kind.NUMBER)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import attrs
@@ -66,7 +66,14 @@ _BASH: Final = frozenset({"bash", "rbash"})
 _POSIX: Final = frozenset({"sh", "dash", "ash"})
 
 
-def scan(script: str, *, cwd: str, home: str, knowledge: Knowledge = KNOWN) -> Scan:
+def scan(
+    script: str,
+    *,
+    cwd: str,
+    home: str,
+    knowledge: Knowledge = KNOWN,
+    is_folder: Callable[[str], bool] | None = None,
+) -> Scan:
     """Return what a script for bash may run and touch. Never raises.
 
     Args:
@@ -74,8 +81,9 @@ def scan(script: str, *, cwd: str, home: str, knowledge: Knowledge = KNOWN) -> S
         cwd: the folder it starts in, absolute.
         home: the user's home folder, absolute.
         knowledge: what is known of programs.
+        is_folder: tells whether there is a folder, absolute, that one can go to; without it, every `cd` may fail.
     """
-    findings = Findings(home)
+    findings = Findings(home, is_folder)
     reader = _Reader(findings, home, knowledge)
     try:
         reader.read(

@@ -56,6 +56,7 @@ class SimpleCommands:
         walk.printed = UnknownInput()
         plain = [word for word in command.words if isinstance(word, Word)]
         fields = walk.expander.fields(plain, state)
+        self.programs.search(fields, state.folders)
         stdin = self.redirect(walk, command.redirects, state)
         if not fields:
             for assignment in command.assignments:
@@ -154,6 +155,7 @@ class SimpleCommands:
                 is_plain = False
                 walk.expander.check_subscript(element.subscript, assignment.name, state)
                 walk.expander.value(element.value, state)
+        self.programs.search(fields, state.folders)
         return tuple(fields) if is_plain and assignment.name not in state.maps else Kind.UNKNOWN
 
     # ---- redirections ------------------------------------------------------------------------------------------------

@@ -58,6 +58,11 @@ class Walk(Loops):
     deferred: list[Callable[[], None]] = attrs.field(factory=list[Callable[[], None]], init=False)
     printed: Stdin | Kind = attrs.field(factory=UnknownInput, init=False)
     defined: list[Function] = attrs.field(factory=list[Function], init=False)
+
+    def search(self, fields: Sequence[Field], state: State) -> None:
+        """Note which folders are looked into to find what patterns fit."""
+        self.commands.programs.search(fields, state.folders)
+
     _called: list[Function] = attrs.field(factory=list[Function], init=False)
 
     def __attrs_post_init__(self) -> None:
