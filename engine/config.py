@@ -16,6 +16,7 @@ from engine.errors import ConfigError
 from engine.model import ModelOptions
 from engine.permission.rules import Rule
 from engine.providers.hosts import AuthKind, WireName
+from engine.sandbox.box import Sandbox
 from engine.tools.file_programs import FileProgram
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -171,6 +172,7 @@ class Config:
         checkers: programs that tell what is wrong in a file after a tool has changed it.
         profile: what may be done where no rule says otherwise; None: nobody picks one.
         rules: what may be done, and what may not.
+        sandbox: where commands run; None: in no sandbox.
         source: the file it is from, for people; empty: none.
     """
 
@@ -183,6 +185,7 @@ class Config:
     checkers: Mapping[str, FileProgram] = attrs.field(factory=dict[str, FileProgram])
     profile: str | None = None
     rules: tuple[Rule, ...] = ()
+    sandbox: Sandbox | None = None
     source: str = ""
 
     def __attrs_post_init__(self) -> None:

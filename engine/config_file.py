@@ -21,11 +21,12 @@ from engine.errors import ConfigError, InvalidArguments
 from engine.model import CacheLifetime, Effort, ModelOptions
 from engine.permission.rule_file import Permissions, parse_rule, read_permissions
 from engine.providers.host_config import host_named
+from engine.sandbox.box import SECRETS, Backend, Sandbox
 from engine.tools.arguments import structure
 from engine.tools.file_programs import PATIENCE, FileProgram
 
 VARIABLE = "ENGINE_CONFIG"
-_SECTIONS = ("hosts", "models", "agents", "defaults", "hooks", "formatters", "checkers", "permissions")
+_SECTIONS = ("hosts", "models", "agents", "defaults", "hooks", "formatters", "checkers", "permissions", "sandbox")
 # What people call a key: it has no place here by any name.
 _KEY_WORDS = frozenset({"api_key", "apikey", "api-key", "key_value", "token", "secret", "password"})
 
@@ -48,6 +49,14 @@ class _HostTable:
     )
     parallel: int | None = None
     local: bool | None = None
+
+
+@attrs.frozen(kw_only=True)
+class _SandboxTable:
+    backend: str = "bwrap"
+    network: bool = False
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -153,6 +162,7 @@ def read_config(text: bytes, source: str) -> Config:
             checkers=dict(reader.tables("checkers", _ProgramTable, _program)),
             profile=permissions.profile,
             rules=permissions.rules,
+            sandbox=_sandbox(reader),
             source=source,
         ),
     )
@@ -177,6 +187,20 @@ def _permissions(document: Mapping[str, object], text: str, source: str) -> Perm
     if "permissions" not in document:
         return Permissions()
     return read_permissions(document["permissions"], text, source)
+
+
+def _sandbox(reader: _Reader) -> Sandbox | None:
+    """Return where commands run. Raises `ConfigError`."""
+    if "sandbox" not in reader.document:
+        return None
+    table = reader.table("[sandbox]", reader.document["sandbox"], _SandboxTable)
+    hidden = SECRETS if table.hidden is None else table.hidden
+    return reader.made(
+        "[sandbox]",
+        lambda: Sandbox(
+            backend=cast("Backend", table.backend), network=table.network, writable=table.writable, hidden=hidden
+        ),
+    )
 
 
 def _host(table: _HostTable) -> HostConfig:

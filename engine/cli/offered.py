@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.cli.output import complain
 from engine.cli.text import visible
 from engine.config_file import usual_path
+from engine.sandbox.box import Sandbox
 from engine.tools.builtin.agents import usual_agents
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.skill import skill_tool
@@ -13,13 +14,14 @@ from engine.tools.skills import find_skills
 from engine.tools.spec import Tool
 
 
-def offered_tools() -> tuple[Tool, ...]:
+def offered_tools(sandbox: Sandbox | None = None) -> tuple[Tool, ...]:
     """Return the built-in tools, `task` with its usual agents, and `skill` if the user has skills. It blocks.
 
     Skills are looked for in the folder `skills` beside the user's configuration, and nowhere else: those of a project
     came with somebody's repository. One that can't be used is told of. Raises `ConfigError` as `builtin_tools` does.
+    With a *sandbox*, commands run in it.
     """
-    tools = builtin_tools()
+    tools = builtin_tools(sandbox=sandbox)
     skills = find_skills([usual_path().parent / "skills"])
     for path, why in skills.problems:
         complain(f"the skill {visible(path)} can't be used: {visible(why)}")

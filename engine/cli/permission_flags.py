@@ -13,6 +13,7 @@ from engine.permission.profiles import PROFILES
 from engine.permission.rule_file import parse_rule
 from engine.permission.rules import Rule
 from engine.permission.standing import UserFiles, user_policy
+from engine.sandbox.box import Sandbox
 
 Unattended = Literal["deny", "rules"]
 
@@ -26,12 +27,26 @@ class PermissionChoice:
         rules: for this run.
         trusts: whatever the folder brings along counts.
         unattended: what becomes of what would be asked where nobody is.
+        sandbox: whether commands run in one; None: as the configuration says.
+        network: with a sandbox of the flag's, whether there is a network in it.
     """
 
     profile: str | None = None
     rules: tuple[Rule, ...] = ()
     trusts: bool = False
     unattended: Unattended = "deny"
+    sandbox: Literal["bwrap", "off"] | None = None
+    network: bool = False
+
+    def box(self, config: Config) -> Sandbox | None:
+        """Return where commands run; None: in no sandbox."""
+        match self.sandbox:
+            case "off":
+                return None
+            case "bwrap":
+                return attrs.evolve(config.sandbox or Sandbox(), network=self.network)
+            case None:
+                return config.sandbox
 
     def policy(self, config: Config) -> Policy:
         """Return the rules. Raises `ConfigError`."""
@@ -62,6 +77,16 @@ def add_permission_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_sandbox_flags(parser: argparse.ArgumentParser) -> None:
+    """Add those of the sandbox."""
+    parser.add_argument(
+        "--sandbox",
+        choices=("bwrap", "off"),
+        help="run commands where they can change the project only, or in no sandbox; default: the configuration's, else off",
+    )
+    parser.add_argument("--network", action="store_true", help="with --sandbox bwrap: let commands use the network")
+
+
 def permission_choice(given: argparse.Namespace) -> PermissionChoice:
     """Return what they say. Raises `ConfigError`."""
     return PermissionChoice(
@@ -69,4 +94,6 @@ def permission_choice(given: argparse.Namespace) -> PermissionChoice:
         rules=tuple(parse_rule(rule, "--rule") for rule in given.rule),
         trusts=given.trust,
         unattended=cast("Unattended", given.unattended),
+        sandbox=cast('Literal["bwrap", "off"] | None', given.sandbox),
+        network=given.network,
     )

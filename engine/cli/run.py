@@ -20,7 +20,7 @@ from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
 from engine.cli.offered import offered_tools
 from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
 from engine.cli.output import Output, complain
-from engine.cli.permission_flags import PermissionChoice, add_permission_flags, permission_choice
+from engine.cli.permission_flags import PermissionChoice, add_permission_flags, add_sandbox_flags, permission_choice
 from engine.cli.screen import Screen
 from engine.cli.signals import heeded_signals, watch_signals
 from engine.errors import ConfigError
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
     try:
         options = parse(arguments)
-        return trio.run(_run, options, offered_tools())
+        return trio.run(_run, options, offered_tools(options.permissions.box(options.model.config)))
     except SystemExit as error:  # argparse has said what is wrong, or has helped
         return error.code if isinstance(error.code, int) else USAGE_ERROR
     except ConfigError as error:
@@ -103,6 +103,7 @@ def parse(arguments: list[str]) -> Options:
     parser.add_argument("--max-seconds", type=_positive_float, metavar="S", help="time for the whole task")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; asks nobody")
     add_permission_flags(parser)
+    add_sandbox_flags(parser)
     add_model_flags(parser)
     given = parser.parse_args(arguments)
     cwd = Path(given.cwd)
