@@ -24,6 +24,7 @@ from typing import Final, Literal, Self, cast
 import attrs
 
 from engine.permission.expand import expanded
+from engine.permission.following import followers, leads_out
 from engine.permission.moved import Moves
 from engine.permission.real_path import Real, Unclear, is_name, is_within, real_path
 from engine.permission.scanned import PathUse, Scan
@@ -141,9 +142,11 @@ class _Judge:
     cwd: str
     project: str
     moves: Moves = attrs.field(init=False)
+    followers: frozenset[str] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.moves = Moves(self.scan)
+        self.followers = followers(self.scan)
 
     def answers(self) -> Iterator[tuple[Judged | Unclear, PathUse | None]]:
         """Yield what is to say of each path, and what is done with it; some more than once."""
@@ -161,14 +164,14 @@ class _Judge:
         if folder is None:
             yield Unclear("nobody can tell in which folder a command runs")
             return
-        yield from self._both_ways(folder)
+        yield from self._judged(folder)
         # `cd` may have failed, and then what follows it runs elsewhere.
         if folder != self.cwd and not os.path.isdir(folder) and not self.moves.makes_folder(folder):  # noqa: PTH112
             yield Unclear(f"there is no folder {folder} to go to")
 
     def _program(self, name: str, path: str) -> Iterator[Judged | Unclear]:
         if name.rpartition("/")[0] not in _PROGRAM_FOLDERS:
-            yield from self._both_ways(path)
+            yield from self._judged(path)
 
     def _use(self, use: PathUse) -> Iterator[Judged | Unclear]:
         if use.path in _EMPTY_DEVICES or use.path in _STREAMS:
@@ -178,20 +181,24 @@ class _Judge:
             yield found
             return
         for path in found:
-            yield from self._both_ways(path)
+            yield from self._judged(path)
+            if use.by in self.followers and leads_out(path, self.project):
+                yield Unclear(f"{use.by} follows links, and what lies in {path} leads out of the project")
             real = real_path(path)
             if isinstance(real, Real) and real.missing and self.moves.may_make(real, use.by):
                 yield Unclear(f"what {path} is depends on what the script does before")
 
-    def _both_ways(self, path: str) -> Iterator[Judged | Unclear]:
-        """Yield where a path leads, by the kernel's reading of `..` and, where it goes out, by that of `cd`."""
-        # The shell takes `cd ..` for the folder before in its own path, the kernel for the real folder above.
-        for spelled in dict.fromkeys((path, os.path.normpath(path))) if ".." in path.split("/") else (path,):
-            real = real_path(spelled)
-            if isinstance(real, Unclear):
-                yield real
-            elif real.path not in _EMPTY_DEVICES and (spelled == path or not is_within(real.path, self.project)):
-                yield Judged(real.path, is_within(real.path, self.project))
+    def _judged(self, path: str) -> Iterator[Judged | Unclear]:
+        real = real_path(path)
+        if isinstance(real, Unclear):
+            yield real
+        elif real.path not in _EMPTY_DEVICES:
+            yield Judged(real.path, is_within(real.path, self.project))
+
+
+def can_enter(folder: str) -> bool:
+    """Tell whether there is a folder that one can go to. It blocks."""
+    return os.path.isdir(folder) and os.access(folder, os.X_OK)  # noqa: PTH112
 
 
 # ---- from a program --------------------------------------------------------------------------------------------------
@@ -242,7 +249,9 @@ class _Request:
             # Imported here: it loads a grammar.
             from engine.permission.shell_scan import scan
 
-            return judge_scan(scan(self.text, cwd=self.cwd, home=self.home), cwd=self.cwd, project=root)
+            return judge_scan(
+                scan(self.text, cwd=self.cwd, home=self.home, is_folder=can_enter), cwd=self.cwd, project=root
+            )
         judged = judge_path(self.text, cwd=self.cwd, project=root, home=self.home, kind="file")
         return Looked(opaque=(judged.reason,)) if isinstance(judged, Unclear) else Looked(paths=(judged,))
 

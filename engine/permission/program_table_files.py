@@ -260,7 +260,9 @@ _WRITING: Final[Mapping[str, Program]] = {
         operands="writes? reads?",
     ),
     "mktemp": Program(
-        options="-p= --tmpdir? --suffix= -dqtuV --directory --dry-run --quiet", operands="plain", prints_names=True
+        options="-p=writes --tmpdir?writes --suffix= -dqtuV --directory --dry-run --quiet",
+        operands="writes?",
+        prints_names=True,
     ),
     "mkfifo": _writing(options="-m= --mode="),
     "mknod": Program(operands="writes plain*"),

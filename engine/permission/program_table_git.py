@@ -223,7 +223,7 @@ GIT: Final = Program(
     permutes=False,
     commands=COMMANDS,
     options="""
-        -C=folder -c= --config-env=code --exec-path?code -p|--paginate --no-pager -P --git-dir=plain --work-tree=folder
+        -C=folder -c= --config-env=code --exec-path?code -p|--paginate --no-pager -P --git-dir=reads --work-tree=folder
         --namespace= --bare --no-replace-objects --literal-pathspecs --glob-pathspecs --noglob-pathspecs
         --icase-pathspecs --no-optional-locks --no-lazy-fetch --no-advice --super-prefix= --attr-source= --html-path
         --man-path --info-path -v|--version -h|--help --list-cmds=

@@ -11,7 +11,7 @@ from typing import Final, TypeGuard
 from engine.events import Offer, Right
 from engine.permission import path_pattern, wildcard
 from engine.permission.arity import bare_line_of, line_of, offers_for, written_line_of
-from engine.permission.paths import Used, judge_scan
+from engine.permission.paths import Used, can_enter, judge_scan
 from engine.permission.program import Begun
 from engine.permission.project import project_of
 from engine.permission.scanned import Command, Scan, Word
@@ -33,7 +33,7 @@ def only_reads(command: str) -> bool:
 def need_of(command: str, cwd: str, home: str | None = None) -> Need:
     """Return what a command line needs; *home* is by default this user's. It asks the file system, so it blocks."""
     home = home or str(Path("~").expanduser())
-    scanned = scan(command, cwd=cwd, home=home)
+    scanned = scan(command, cwd=cwd, home=home, is_folder=can_enter)
     looked = judge_scan(scanned, cwd=cwd, project=project_of(cwd, home=home))
     lines = tuple(dict.fromkeys(line_of(one.argv) for one in scanned.commands))
     return Need(
