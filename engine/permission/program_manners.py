@@ -106,6 +106,9 @@ def follow_interpreter(study: Study, program: Program) -> None:
     module = next((used.value for used in arguments.used if used.option.role == "stops"), "")
     if roles & {"stops"} and (known(module) is None or known(module) in _CODE_MODULES):
         study.give_up("its module may run inline code")
+    if roles & {"stops"} and (own := (known(module) or "").partition(".")[0]):
+        # Python looks for it in the folder where it starts, too.
+        study.runs.append(study.inside(f"{own}.py"))
     study.reads_only = study.reads_only and not arguments.operands
     if roles & {"code", "stops", "reading"} or (roles & {"runs"} and not arguments.operands):
         return
