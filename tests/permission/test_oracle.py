@@ -1,6 +1,7 @@
 """Random scripts, run by the real bash: what they run and write is what their scans tell, or the scan says that it can't."""
 
 import random
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -8,7 +9,7 @@ import pytest
 
 from tests.conftest import CountRuns, Soak
 from tests.permission.oracle import stubs
-from tests.permission.oracle.compare import Verdict
+from tests.permission.oracle.compare import Verdict, compare
 from tests.permission.oracle.grammar import Mode, script
 from tests.permission.oracle.measure import Figures, measure, smallest
 from tests.permission.oracle.run import Done, Sandbox, Started, sandbox
@@ -18,6 +19,8 @@ from tests.permission.oracle.written import ordinary, written
 
 QUICK: Final = 150
 AT_ONCE: Final = 500
+TOOLS: Final = written("written_tools.txt")
+MARKED: Final = re.compile(r"p\d+|victim")
 LONG: Final = 20_000  # scripts, at least, of the soak run
 MOST_ORDINARY: Final = 0.02
 MOST_OPAQUE: Final = {"plain": 0.15, "wild": 1.0}
@@ -72,6 +75,27 @@ def test_soak_what_many_random_scripts_do_is_told(box: Sandbox, mode: Mode, soak
         total.opaque += figures.opaque
     count_runs(total.scripts, f"random {mode} scripts")
     assert total.opacity < MOST_OPAQUE[mode]
+
+
+@pytest.mark.soak
+@pytest.mark.os
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("programs", "scripts"), TOOLS.items(), ids=[names.split()[0] for names in TOOLS])
+def test_soak_what_programs_execute_by_their_own_options_is_told(programs: str, scripts: list[str], soak: Soak) -> None:
+    if not soak.seconds:
+        pytest.skip("a long run: make soak")
+    if lacking := stubs.why_not():
+        pytest.skip(f"no sandbox to run scripts in: {lacking}")
+    untold: dict[str, list[str]] = {}
+    for text in scripts:
+        # They leave more behind than the shell does, so each has a sandbox of its own.
+        with sandbox(real=programs.split(), seconds=6) as opened:
+            (done,) = opened.run((text,))
+        # What they start besides, such as gzip or a pager, is their own business.
+        missed = [name for name in compare(scan_in_project(text), done).missed if MARKED.fullmatch(name)]
+        if missed:
+            untold[text] = missed
+    assert untold == {}
 
 
 @pytest.mark.os
