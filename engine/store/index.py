@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from engine.store.inserting import insert
 from engine.store.projection import Change, Said, Unsaid, storable, title_of
 from engine.store.words import indexed, shown
 
@@ -110,8 +111,10 @@ def _add_texts(connection: sqlite3.Connection, said: Sequence[tuple[str, Said]])
     if not said:
         return
     after: int = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()[0]
-    connection.executemany(
-        "INSERT INTO texts (id, session_id, seq, message_id, part_id, role, time) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    insert(
+        connection,
+        "texts",
+        "id, session_id, seq, message_id, part_id, role, time",
         [
             (
                 number,
@@ -125,8 +128,10 @@ def _add_texts(connection: sqlite3.Connection, said: Sequence[tuple[str, Said]])
             for number, (session_id, text) in enumerate(said, after + 1)
         ],
     )
-    connection.executemany(
-        "INSERT INTO words (rowid, text) VALUES (?, ?)",
+    insert(
+        connection,
+        "words",
+        "rowid, text",
         [(number, indexed(text.text[:INDEXED_CHARS])) for number, (_, text) in enumerate(said, after + 1)],
     )
 

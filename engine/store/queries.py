@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from engine.events import StopReason
@@ -69,8 +69,9 @@ def search(connection: sqlite3.Connection, owner: Owner, words: str, limit: int,
     if not query:
         return []
     found = _found(connection, query, limit, cwd)
+    snippets = _snippets(connection, query, found)
     held = holders(connection, owner)
-    return [_hit(connection, query, text_id, held) for text_id in found]
+    return [_hit(connection, text_id, snippets[text_id], held) for text_id in found]
 
 
 def holders(connection: sqlite3.Connection, owner: Owner) -> Mapping[SessionId, Holder]:
@@ -80,24 +81,34 @@ def holders(connection: sqlite3.Connection, owner: Owner) -> Mapping[SessionId, 
 
 def _found(connection: sqlite3.Connection, query: str, limit: int, cwd: str | None) -> Sequence[int]:
     """Return the newest text of each of the *limit* sessions that were spoken in last."""
-    texts: list[tuple[int, SessionId]] = connection.execute(
+    texts: Iterator[tuple[int, SessionId]] = connection.execute(
         "SELECT texts.id, texts.session_id FROM words JOIN texts ON texts.id = words.rowid"
-        " WHERE words MATCH ? AND (?2 IS NULL OR (SELECT cwd FROM sessions WHERE id = texts.session_id) = ?2)"
+        " WHERE words MATCH ?1 AND (?2 IS NULL OR (SELECT cwd FROM sessions WHERE id = texts.session_id) = ?2)"
         " ORDER BY words.rowid DESC LIMIT ?3",
         (query, cwd, _LOOKED_AT),
-    ).fetchall()
+    )
     newest: dict[SessionId, int] = {}
     for text_id, session_id in texts:
+        if session_id not in newest and len(newest) == limit:
+            break
         newest.setdefault(session_id, text_id)
-    return list(newest.values())[:limit]
+    return list(newest.values())
 
 
-def _hit(connection: sqlite3.Connection, query: str, text_id: int, held: Mapping[SessionId, Holder]) -> Hit:
-    snippet: str
-    (snippet,) = connection.execute(
-        f"SELECT snippet(words, 0, ?, ?, '…', {_SNIPPET_TOKENS}) FROM words WHERE words MATCH ? AND rowid = ?",  # noqa: S608  # a number of ours
-        (*FOUND, query, text_id),
-    ).fetchone()
+def _snippets(connection: sqlite3.Connection, query: str, found: Sequence[int]) -> Mapping[int, str]:
+    """Return what surrounds the words in those texts."""
+    if not found:
+        return {}
+    # The plus keeps it one run over the index: asked for each row by itself, a common word is looked up anew each time.
+    rows: list[tuple[int, str]] = connection.execute(
+        f"SELECT rowid, snippet(words, 0, ?1, ?2, '…', {_SNIPPET_TOKENS}) FROM words"  # noqa: S608  # a number of ours
+        " WHERE words MATCH ?3 AND rowid BETWEEN ?4 AND ?5 AND +rowid IN (SELECT value FROM json_each(?6))",
+        (*FOUND, query, min(found), max(found), f"[{','.join(map(str, found))}]"),
+    ).fetchall()
+    return dict(rows)
+
+
+def _hit(connection: sqlite3.Connection, text_id: int, snippet: str, held: Mapping[SessionId, Holder]) -> Hit:
     seq: int
     role: Literal["user", "assistant"]
     time: float
@@ -113,30 +124,51 @@ def _hit(connection: sqlite3.Connection, query: str, text_id: int, held: Mapping
 
 
 def _row(row: _Columns, held: Mapping[SessionId, Holder]) -> SessionRow:
-    holder = held.get(row[0], "nobody")
+    # Ten thousand of these are made for one list, so it is all done in one go.
+    (
+        session_id,
+        parent_id,
+        root_id,
+        title,
+        cwd,
+        model,
+        created,
+        updated,
+        seq,
+        messages,
+        turns,
+        is_busy,
+        asked,
+        stop_reason,
+        read,
+        written,
+        cache_read,
+        cache_write,
+        reasoning,
+        cost,
+    ) = row
+    holder = held.get(session_id, "nobody")
     return SessionRow(
-        id=row[0],
-        parent_id=row[1],
-        root_id=row[2],
-        title=row[3],
-        cwd=row[4],
-        model=row[5],
-        created=row[6],
-        updated=row[7],
-        seq=row[8],
-        messages=row[9],
-        turns=row[10],
-        status=_status(is_busy=bool(row[11]), asked=row[12], holder=holder),
-        stop_reason=row[13],
-        usage=Usage(input=row[14], output=row[15], cache_read=row[16], cache_write=row[17], reasoning=row[18]),
-        cost=row[19],
+        id=session_id,
+        parent_id=parent_id,
+        root_id=root_id,
+        title=title,
+        cwd=cwd,
+        model=model,
+        created=created,
+        updated=updated,
+        seq=seq,
+        messages=messages,
+        turns=turns,
+        status=_status(asked, holder) if is_busy else "idle",
+        stop_reason=stop_reason,
+        usage=Usage(input=read, output=written, cache_read=cache_read, cache_write=cache_write, reasoning=reasoning),
+        cost=cost,
         holder=holder,
     )
 
 
-def _status(*, is_busy: bool, asked: int, holder: Holder) -> RowStatus:
-    if not is_busy:
-        return "idle"
+def _status(asked: int, holder: Holder) -> RowStatus:
     if holder == "nobody":
         return "interrupted"
     return "waiting" if asked > 0 else "busy"

@@ -23,6 +23,7 @@ from engine.events import Durable
 from engine.ids import SessionId
 from engine.store.connections import Connections
 from engine.store.index import apply
+from engine.store.inserting import insert
 from engine.store.leases import Owner, elsewhere, lease_of
 from engine.store.migrate import version_of
 from engine.store.orders import Order
@@ -206,8 +207,10 @@ class Transaction:
 
     def _apply(self, rows: Sequence[Row], changes: Mapping[SessionId, Change]) -> None:
         if rows:
-            self.connection.executemany(
-                "INSERT INTO events (session_id, seq, type, version, body) VALUES (?, ?, ?, ?, ?)",
+            insert(
+                self.connection,
+                "events",
+                "session_id, seq, type, version, body",
                 [(row.event.session_id, row.seq, row.type, row.version, row.body) for row in rows],
             )
             apply(self.connection, tuple(changes.values()))
