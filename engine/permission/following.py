@@ -10,13 +10,13 @@ from engine.permission.program import Begun
 from engine.permission.real_path import Unclear, is_within, real_path
 from engine.permission.scanned import Command, Scan
 
-# The letters and the words that make them do so; no letters at all: they always do.
+# The letters and the words that make them do so.
 _OPTIONS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "ag": ("f", ("--follow",)),
     "chgrp": ("L", ()),
     "chown": ("L", ()),
     "cp": ("L", ("--dereference",)),
-    "diff": ("", ()),
+    "diff": ("r", ("--recursive",)),
     "du": ("L", ("--dereference",)),
     "egrep": ("R", ("--dereference-recursive",)),
     "fd": ("L", ("--follow",)),
@@ -27,10 +27,10 @@ _OPTIONS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "ls": ("L", ("--dereference",)),
     "rg": ("L", ("--follow",)),
     "rsync": ("LkK", ("--copy-links", "--copy-dirlinks", "--copy-unsafe-links", "--keep-dirlinks")),
-    "scp": ("", ()),
+    "scp": ("r", ()),
     "tar": ("h", ("--dereference",)),
     "tree": ("l", ()),
-    "zip": ("", ()),
+    "zip": ("r", ("--recurse-paths",)),
 }
 MAX_SEEN: Final = 20_000
 
@@ -67,7 +67,7 @@ def _follows(command: Command) -> bool:
     if options is None:
         return False
     letters, words = options
-    return not letters or any(_is_one(word, letters, words) for word in _words(command))
+    return any(_is_one(word, letters, words) for word in _words(command))
 
 
 def _words(command: Command) -> Iterator[str]:

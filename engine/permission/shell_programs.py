@@ -16,6 +16,8 @@ from engine.permission.shell_findings import Findings
 from engine.permission.shell_state import PIPE, Field, Folders, Kind, escaped
 
 _MAX_DEPTH: Final = 12
+# A part of a path that has to be looked for in its folder.
+_PATTERN: Final = re.compile(r"(?<!\\)(?:\\\\)*[*?\[]")
 _MAGIC: Final = frozenset("*?[")
 # Links that lead elsewhere in each process: they cannot be followed from ours.
 _ELSEWHERE: Final = re.compile(r"/proc/+(?:self|thread-self|\d+)/.*?(?:cwd|root|fd|exe|map_files)|/dev/+fd/+(?!\d+\Z)")
@@ -166,8 +168,10 @@ class Programs:
     def search(self, fields: Iterable[Field], folders: Folders) -> None:
         """Add the folders that bash looks into to find what patterns fit, whatever is done with the names."""
         for field in fields:
-            if field.pattern is not None and "/" in field.pattern:
-                self.touch(field.pattern.rpartition("/")[0] or "/", "read", "pattern", folders, is_pattern=True)
+            names = [] if field.pattern is None else field.pattern.split("/")
+            for place, name in enumerate(names):
+                if place and _PATTERN.search(name):
+                    self.touch("/".join(names[:place]) or "/", "read", "pattern", folders, is_pattern=True)
 
     def touch(self, path: str, access: Access, by: str, folders: Folders, *, is_pattern: bool = False) -> None:
         """Add a file."""

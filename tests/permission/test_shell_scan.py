@@ -114,8 +114,8 @@ def test_a_pattern_is_told_as_bash_expands_it() -> None:
         PathUse(path=f"{PROJECT}/src", access="read", by="pattern", is_pattern=True),
         PathUse(path=f"{PROJECT}/src/\\**.o", access="write", by="rm", is_pattern=True),
     )
-    folders = [use.path for use in scanned("for f in ../*/x*; do :; done; echo *; a=(../b*)").paths]
-    assert folders == [f"{PROJECT}/../*", f"{PROJECT}/.."]
+    folders = [use.path for use in scanned("for f in ../*/x*; do :; done; echo *; a=(../b*) b=(/*/c/'*'/*/d)").paths]
+    assert folders == [f"{PROJECT}/..", f"{PROJECT}/../*", "/", "/*/c/\\*"]
 
 
 def test_who_knows_the_folders_knows_that_a_cd_does_not_fail() -> None:
