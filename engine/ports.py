@@ -240,6 +240,15 @@ class Standing(Approver, Protocol):
         ...
 
 
+@runtime_checkable
+class Hiding(Approver, Protocol):
+    """An approver that can tell of a right whether it is denied whatever it is for."""
+
+    def hides(self, chain: Sequence[Link], cwd: str, permission: str) -> bool:
+        """Tell whether the last session of *chain* can never have that right: a tool that needs it is not offered. Quick."""
+        ...
+
+
 class Opinion(Protocol):
     """A second opinion on what the rules would ask a person about: a model, a program."""
 

@@ -33,7 +33,7 @@ from engine.nursery.inbox import admit, promote
 from engine.nursery.questions import Questions
 from engine.nursery.run import Cause, TurnRun
 from engine.permission.rules import Rule
-from engine.ports import Deps, Link, Model
+from engine.ports import Deps, Hiding, Link, Model
 from engine.settings import Headless, Limits, Settings
 from engine.state import PendingInput, SessionState
 from engine.tools.arguments import parse
@@ -95,6 +95,8 @@ class Session:
     _questions: Questions = attrs.field(alias="questions")
     _choices: tuple[str | Model, ...] = attrs.field(alias="choices")
     _rules: tuple[Rule, ...] = attrs.field(default=(), alias="rules")
+    # Decided once for a set of tools: requests begin with them, and are cheap only as long as they begin alike.
+    _hidden: tuple[Registry, frozenset[str]] | None = attrs.field(default=None, init=False)
     _active: TurnRun | None = attrs.field(default=None, init=False)
     _resting: trio.CancelScope | None = attrs.field(default=None, init=False)
     _jobs: Jobs | None = attrs.field(default=None, init=False)
@@ -246,6 +248,7 @@ class Session:
         self._registry = registry_of(tools)
         if self._active is not None:
             self._active.registry = self._registry
+            self._active.hidden = self._hidden_from(self._active.chain)
 
     # -- for the engine -------------------------------------------------------------------
 
@@ -354,6 +357,8 @@ class Session:
             self._resting.cancel(reason="a turn begins")
         chosen = settings or self._settings
         turn_id = TurnId(self._deps.ids.new("turn"))
+        own = Link(session_id=self.id, turn_id=turn_id, rules=self._rules)
+        chain = (own,) if parent is None else (*parent[0].chain, own)
         run = TurnRun(
             deps=self._deps,
             settings=chosen,
@@ -366,11 +371,9 @@ class Session:
             traffic=self._engine.traffic,
             system=chosen.system,
             spills=self._engine.spills.of(self._journal.path[0]),
-            chain=(
-                *(() if parent is None else parent[0].chain),
-                Link(session_id=self.id, turn_id=turn_id, rules=self._rules),
-            ),
+            chain=chain,
             around=self._engine.around,
+            hidden=self._hidden_from(chain),
             is_child=parent is not None,
             grace_limit=None if parent is None else CHILD_SHARE * _grace_of(*parent),
             output_schema=None if output is None else schema_of(output),
@@ -390,6 +393,15 @@ class Session:
             self._abandon(run, error)
             raise
         return run
+
+    def _hidden_from(self, chain: tuple[Link, ...]) -> frozenset[str]:
+        """Return the tools that the rules leave nothing to do. Not a checkpoint."""
+        if self._hidden is None or self._hidden[0] is not self._registry:
+            approver, cwd, hidden = self._deps.approver, self._journal.state.context.cwd, frozenset[str]()
+            if isinstance(approver, Hiding):
+                hidden = self._registry.hidden_by(partial(approver.hides, chain, cwd))
+            self._hidden = self._registry, hidden
+        return self._hidden[1]
 
     def _note_unknown_models(self, run: TurnRun) -> None:
         for info in (model.info for model in run.deps.models):

@@ -163,7 +163,7 @@ def _request(run: TurnRun, state: LoopState) -> ModelRequest:
         system=run.system,
         transcript=run.journal.journal.state.transcript,
         # The same tools to the end: without them a request would not begin with the bytes of the one before.
-        tools=run.registry.schemas_for(model.info.name),
+        tools=run.registry.schemas_for(model.info.name, run.hidden),
         tool_choice="none" if run.wrapping_up else "auto",
         options=options,
         max_output=min(state.output_cap(options), model.info.output),

@@ -44,6 +44,7 @@ class Given:
         offer: of an "always", which one.
         scope: of an "always", how far it reaches.
         seconds: of an "always", how long at most.
+        source: who has answered, where that is not the user: the rules, which allow it by now.
     """
 
     kind: AnswerKind
@@ -51,6 +52,7 @@ class Given:
     offer: int = 0
     scope: GrantScope = "session"
     seconds: float | None = None
+    source: str = ""
 
 
 # With "switch", the model to go on with.
@@ -107,7 +109,7 @@ class Questions:
     ) -> Given:
         """Ask for a permission, and return the answer. Always a checkpoint.
 
-        If only a rule asks (*by_rule*), the question is answered as well when the rules allow it by then.
+        If only a rule asks (*by_rule*), the question is answered as well as soon as the rules allow it.
 
         If cancelled, *on_cancel* is called, then the question is withdrawn, with an event.
         """
@@ -156,8 +158,10 @@ class Questions:
     def judge_again(self) -> None:
         """Answer the open permissions that the rules allow by now. Not a checkpoint."""
         for other in self._permissions():
-            if other.by_rule and self.approver.judge(other.query).verdict == "allow":
-                self._answer(other, Given(kind="once"))
+            if other.by_rule:
+                judgement = self.approver.judge(other.query)
+                if judgement.verdict == "allow":
+                    self._answer(other, Given(kind="once", source=judgement.source))
 
     def _allow(self, question: _Permission, given: Given) -> None:
         offers = question.asked.offers

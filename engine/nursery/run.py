@@ -69,6 +69,7 @@ class TurnRun:
         grace_limit: the longest grace of any call, where a parent's grace bounds it.
         spills: what the tree of sessions has kept of long outputs; None: nothing is kept.
         around: what happens around each change of a file; None: nothing.
+        hidden: the tools that are not offered, because the rules deny all that they could do.
         check_output: returns the JSON of a structured answer, or what is wrong with it.
         on_ended: told of the result, once the end is visible.
         unseen: what the user has said and no hook has seen.
@@ -89,6 +90,7 @@ class TurnRun:
     spills: Spills | None
     chain: tuple[Link, ...]
     around: Around | None = None
+    hidden: frozenset[str] = frozenset()
     is_child: bool = False
     grace_limit: float | None = None
     output_schema: str | None = None

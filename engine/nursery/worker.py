@@ -182,7 +182,8 @@ class _Call:
 
     @property
     def spills(self) -> Spills | None:
-        return self.step.run.spills if self.step.run.registry.get(READER) is not None else None
+        run = self.step.run
+        return run.spills if run.registry.get(READER) is not None and READER not in run.hidden else None
 
     @property
     def jobs(self) -> Jobs:
@@ -230,7 +231,8 @@ class _Call:
             return False
         need = Need(permission=DOOM_QUESTION, detail=finding.detail, offers=(self.entry.tool_name,))
         asks = Judgement(verdict="ask", source="the same call again and again")
-        answer = (await self._ask(self.query(need, read_only=False), asks, self.step.run.catch)).kind
+        query = self.query(need, read_only=False)
+        answer = (await self._ask(query, asks, self.step.run.catch, by_rule=False)).kind
         if answer == "always" and self.entry.seen is not None:
             self.step.run.doom.allow(self.entry.seen.signature)
         return answer in {"once", "always"}
@@ -277,10 +279,15 @@ class _Call:
     def judged(self, verdict: Verdict, source: str) -> None:
         self._record(CallJudged(call_id=self.entry.call_id, verdict=verdict, source=source))
 
-    async def question(self, query: PermissionQuery, judgement: Judgement) -> tuple[AnswerKind, str]:
-        given = await self._ask(query, judgement, self.step.run.catch)
+    async def question(self, query: PermissionQuery, judgement: Judgement, *, by_rule: bool) -> tuple[AnswerKind, str]:
+        now = self.judge(query)
+        if by_rule and now.verdict == "allow":  # somebody has allowed it while hooks or a second opinion were asked
+            await trio.lowlevel.checkpoint()
+            self.judged("allow", now.source)
+            return "once", ""
+        given = await self._ask(query, judgement, self.step.run.catch, by_rule=by_rule)
         if given.kind != "withdrawn":
-            self.judged("allow" if given.kind in {"once", "always"} else "deny", _SOURCES[given.kind])
+            self.judged("allow" if given.kind in {"once", "always"} else "deny", given.source or _SOURCES[given.kind])
         if given.kind == "reject" and not given.feedback:
             refused = Settlement(status="denied", text="Rejected by the user.")
             self.settle(Outcome(settlement=refused))
@@ -352,15 +359,21 @@ class _Call:
         if judgement.verdict == "deny":
             await trio.lowlevel.checkpoint()
             return "reject", f"denied by {judgement.source}"
-        if judgement.verdict == "allow":
+        if judgement.verdict == "allow" and not (judgement.is_default and self.settings.headless == "rules"):
             await trio.lowlevel.checkpoint()
             return "once", ""
         if self.settings.headless != "wait":
             await trio.lowlevel.checkpoint()
             return "reject", "nobody is there to answer"
         # A tool may stop waiting by itself; its turn is not cancelled by that.
-        given = await self._ask(query, judgement, lambda: None)
+        given = await self._ask(query, judgement, lambda: None, by_rule=True)
         return given.kind, given.feedback
+
+    def permits(self, need: Need, answered: str) -> bool:
+        judgement = self.judge(self.query(check_need(need), read_only=False))
+        return judgement.verdict == "allow" or (
+            judgement.verdict == "ask" and bool(answered) and judgement.source == answered
+        )
 
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
         run = self.step.run
@@ -381,7 +394,9 @@ class _Call:
 
     # -- both -----------------------------------------------------------------------------
 
-    async def _ask(self, query: PermissionQuery, judgement: Judgement, on_cancel: Callable[[], None]) -> Given:
+    async def _ask(
+        self, query: PermissionQuery, judgement: Judgement, on_cancel: Callable[[], None], *, by_rule: bool
+    ) -> Given:
         run = self.step.run
         timeout = run.settings.question_timeout
         asked = PermissionAsked(
@@ -398,8 +413,6 @@ class _Call:
             rule=judgement.source,
             until=None if timeout is None else run.deps.clock.now() + timeout,
         )
-        # What the rules say no more than that is asked because of somebody else: nothing but an answer ends it.
-        by_rule = self.judge(query).verdict == "ask"
         ask = partial(
             run.questions.ask, asked, query, run.journal, timeout=timeout, by_rule=by_rule, on_cancel=on_cancel
         )

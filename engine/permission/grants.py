@@ -8,7 +8,7 @@ whatever the unknown words of a right are; its other spellings give it nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Literal, get_args
 
 import attrs
@@ -16,11 +16,13 @@ import attrs
 from engine.errors import ConfigError
 from engine.ids import CallId, SessionId, TurnId
 from engine.permission.path_pattern import PathPattern
+from engine.permission.rule_index import CommandIndex, PathIndex
 from engine.permission.rules import PATH_PERMISSIONS, Right, base_of
 from engine.permission.wildcard import UNKNOWN, Wildcard
 
 Scope = Literal["turn", "session", "project"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+_MAX_BOOKS: Final = 1_000
 
 
 @attrs.frozen(kw_only=True)
@@ -113,6 +115,14 @@ class _Held:
     pattern: Wildcard | PathPattern
 
 
+@attrs.frozen(eq=False)
+class _Book:
+    """The grants of one right in one project, in the order in which they came."""
+
+    held: Sequence[_Held]
+    index: CommandIndex | PathIndex
+
+
 @attrs.define(eq=False)
 class Grants:
     """All grants that an engine knows of.
@@ -123,12 +133,22 @@ class Grants:
 
     home: str
     _held: dict[str, _Held] = attrs.field(init=False, factory=dict[str, _Held])
+    # Made when somebody asks, and forgotten when something changes: by project and permission.
+    _books: dict[tuple[str, str], _Book] = attrs.field(init=False, factory=dict[tuple[str, str], _Book])
 
     def add(self, grant: Grant) -> None:
         """Remember a grant. Raises `ConfigError` if its pattern can match nothing, or its id is taken."""
-        if grant.id in self._held:
-            raise ConfigError(f"there is a grant {grant.id} already")
-        self._held[grant.id] = self._ready(grant)
+        self.add_all([grant])
+
+    def add_all(self, grants: Iterable[Grant]) -> None:
+        """Remember several grants, or none of them. Raises `ConfigError` as `add` does."""
+        ready: dict[str, _Held] = {}
+        for grant in grants:
+            if grant.id in self._held or grant.id in ready:
+                raise ConfigError(f"there is a grant {grant.id} already")
+            ready[grant.id] = self._ready(grant)
+        self._held.update(ready)
+        self._books.clear()
 
     def keep(self, grants: Iterable[Grant]) -> None:
         """Put *grants* in the place of all those for projects: what their file holds now. Raises `ConfigError`, and changes nothing."""
@@ -137,6 +157,7 @@ class Grants:
             raise ConfigError("only grants for a project are kept")
         others = {name: held for name, held in self._held.items() if held.grant.scope != "project"}
         self._held = fresh | others
+        self._books.clear()
 
     def current(self, now: float) -> tuple[Grant, ...]:
         """Return the grants whose time is not up, in the order in which they were given."""
@@ -148,11 +169,20 @@ class Grants:
         held = self._held.pop(name, None)
         if held is None:
             raise ConfigError(f"there is no grant {name!r}: it was revoked, is over, or was never given")
+        self._books.clear()
         return held.grant
 
     def end_turn(self, turn_id: TurnId) -> None:
         """Drop what was given for a turn."""
         self._drop(held.grant.id for held in list(self._held.values()) if held.grant.turn_id == turn_id)
+
+    def end_other_turns(self, session_id: SessionId, turn_id: TurnId) -> None:
+        """Drop what was given for other turns of a session: it has one at a time, so they are over."""
+        self._drop(
+            held.grant.id
+            for held in list(self._held.values())
+            if held.grant.session_id == session_id and held.grant.turn_id not in {None, turn_id}
+        )
 
     def end_session(self, session_id: SessionId) -> None:
         """Drop what was given for a session, or a turn of it."""
@@ -164,18 +194,35 @@ class Grants:
 
     def covers(self, right: Right, asker: Asker, now: float) -> Grant | None:
         """Return a grant that gives *right* to *asker*; None if there is none."""
-        for held in self._held.values():
-            grant = held.grant
-            if (
-                grant.project == asker.project
-                and (grant.session_id is None or grant.session_id in asker.sessions)
-                and (grant.turn_id is None or grant.turn_id in asker.turns)
-                and not grant.is_over(now)
-                and grant.permission in {right.permission, base_of(right.permission)}
-                and held.pattern.matches(right.pattern)
-            ):
-                return grant
+        for permission in dict.fromkeys((right.permission, base_of(right.permission))):
+            book = self._book(asker.project, permission)
+            for number in reversed(book.index.candidates(right.pattern)):
+                held = book.held[number]
+                grant = held.grant
+                if (
+                    (grant.session_id is None or grant.session_id in asker.sessions)
+                    and (grant.turn_id is None or grant.turn_id in asker.turns)
+                    and not grant.is_over(now)
+                    and held.pattern.matches(right.pattern)
+                ):
+                    return grant
         return None
+
+    def _book(self, project: str, permission: str) -> _Book:
+        found = self._books.get((project, permission))
+        if found is None:
+            held = [
+                one for one in self._held.values() if (one.grant.project, one.grant.permission) == (project, permission)
+            ]
+            if base_of(permission) in PATH_PERMISSIONS:
+                paths = [one.pattern for one in held if isinstance(one.pattern, PathPattern)]
+                found = _Book(held, PathIndex(paths, project))
+            else:
+                found = _Book(held, CommandIndex([one.pattern for one in held if isinstance(one.pattern, Wildcard)]))
+            if len(self._books) >= _MAX_BOOKS:
+                self._books.clear()
+            self._books[project, permission] = found
+        return found
 
     def _ready(self, grant: Grant) -> _Held:
         if base_of(grant.permission) in PATH_PERMISSIONS:
@@ -185,3 +232,4 @@ class Grants:
     def _drop(self, names: Iterable[str]) -> None:
         for name in names:
             self._held.pop(name, None)
+        self._books.clear()

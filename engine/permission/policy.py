@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Final
 
 import attrs
+import trio
 
 from engine.errors import ConfigError
 from engine.events import Offer, Right, Verdict
 from engine.permission import rules as ruled
 from engine.permission.grant_file import GrantFile
 from engine.permission.grants import Asker, Grant, Grants, Origin
-from engine.permission.path_pattern import PathPattern
+from engine.permission.path_pattern import PathPattern, is_resolved
 from engine.permission.profiles import DEFAULT, defaults
 from engine.permission.project import project_of
 from engine.permission.project_file import rules_of
@@ -87,7 +88,7 @@ class Policy:
     user: tuple[Rule, ...] = ()
     host: tuple[Rule, ...] = ()
     home: str = attrs.field(factory=lambda: followed(str(Path("~").expanduser())))
-    grants: Grants = attrs.field()
+    grants: Grants = attrs.Factory(lambda self: Grants(self.home), takes_self=True)
     rules_of: Callable[[str], tuple[Rule, ...]] = rules_of
     file: GrantFile | None = None
     now: Callable[[], float] = time.time
@@ -98,10 +99,8 @@ class Policy:
     )
     _names: Iterator[str] = attrs.field(init=False)
     _unsaved: list[Grant] = attrs.field(factory=list[Grant], init=False)
-
-    @grants.default
-    def _no_grants(self) -> Grants:
-        return Grants(self.home)
+    # Those that are in the file, as far as we know: what is not must not be forgotten when the file is read again.
+    _saved: frozenset[str] = attrs.field(default=frozenset(), init=False)
 
     def __attrs_post_init__(self) -> None:
         self._defaults = defaults(self.profile)
@@ -111,11 +110,15 @@ class Policy:
 
     async def prepare(self, cwd: str) -> None:
         """Look at the project that *cwd* belongs to, and read the grants that are kept. A checkpoint. Raises `ConfigError`."""
+        saved = self._saved
         project, kept = await to_thread(self._look, cwd)
         self.compiled(project)
-        self._projects[cwd] = project
         if kept is not None:
-            self.grants.keep(kept)
+            own = (one for one in self.grants.current(self.now()) if one.scope == "project" and one.id not in saved)
+            ids = frozenset(grant.id for grant in kept)
+            self.grants.keep([*kept, *(one for one in own if one.id not in ids)])
+            self._saved |= ids
+        self._projects[cwd] = project
 
     async def save(self) -> None:
         """Write the grants that are to be kept. A checkpoint if there are any. Raises `EngineError`; they hold all the same.
@@ -123,11 +126,21 @@ class Policy:
         If cancelled, what is being written is written.
         """
         while self._unsaved and self.file is not None:
-            await to_thread(self.file.add, self._unsaved.pop(0), self.now(), abandon_on_cancel=False)
+            grant = self._unsaved.pop(0)
+            try:
+                await to_thread(self.file.add, grant, self.now(), abandon_on_cancel=False)
+            except trio.Cancelled:  # before the thread was started: once it runs it is waited for
+                self._unsaved.insert(0, grant)
+                raise
+            self._saved |= {grant.id}
 
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return what the rules say. Quick, unless nobody has prepared the folder."""
-        project = self._project(query.cwd)
+        try:
+            project = self._project(query.cwd)
+        except ConfigError as error:
+            # A session has moved to a project whose rules make no sense: what they forbid is not known.
+            return Judgement(verdict="deny", source=f"the rules here, which can't be read: {error}")
         said = [word for link in query.chain for word in self._said(query, project, link)]
         strictest = max(said, key=lambda word: (ACTIONS.index(word.verdict), not word.is_default))
         by_default = [word.is_default for word in said if word.verdict == strictest.verdict]
@@ -138,16 +151,20 @@ class Policy:
             # A question is one by default only if each of its reasons is; a yes, if one of them is.
             is_default=any(by_default) if strictest.verdict == "allow" else all(by_default),
             asked=asked if strictest.verdict == "ask" else (),
-            offers=tuple(self._fitting(query, asked, project.root)) if strictest.verdict == "ask" else None,
+            offers=self._offers(query, asked, project.root) if strictest.verdict == "ask" else None,
         )
 
     def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
-        """Remember what was allowed, for the whole tree of sessions. Not a checkpoint. Raises `ConfigError`."""
+        """Remember what was allowed, for the whole tree of sessions. Not a checkpoint.
+
+        Raises `ConfigError`, and remembers nothing, for what can't be remembered.
+        """
         root, now, project = query.chain[0], self.now(), self._project(query.cwd).root
+        if allowed.scope == "project" and not project:
+            raise ConfigError(f"{query.cwd} belongs to no project: allow it for this session, or once")
         origin = Origin(session_id=query.session_id, call_id=query.call_id, tool=query.tool, granted=now, by="the user")
-        self.grants.drop_over(now)
-        for permission, pattern in _granted(allowed.rights, query.cwd, project):
-            grant = Grant(
+        grants = [
+            Grant(
                 id=next(self._names),
                 permission=permission,
                 pattern=pattern,
@@ -158,9 +175,20 @@ class Policy:
                 until=None if allowed.seconds is None else now + allowed.seconds,
                 origin=origin,
             )
-            self.grants.add(grant)
-            if allowed.scope == "project" and self.file is not None:
-                self._unsaved.append(grant)
+            for permission, pattern in _granted(allowed.rights, query.cwd, project)
+        ]
+        self.grants.drop_over(now)
+        self.grants.end_other_turns(root.session_id, root.turn_id)
+        self.grants.add_all(grants)
+        if allowed.scope == "project" and self.file is not None:
+            self._unsaved += grants
+
+    def hides(self, chain: Sequence[Link], cwd: str, permission: str) -> bool:
+        """Tell whether one of the sessions of *chain* can never have that right. Quick, as `judge` is."""
+        project = self._project(cwd)
+        names = (permission,) if permission in PATH_PERMISSIONS else (permission, permission + READING)
+        rulesets = (self.compiled(project, link.rules) for link in chain)
+        return any(all(ruleset.hides(name) for name in names) for ruleset in rulesets)
 
     def root(self, cwd: str) -> str:
         """Return the project's folder; empty if there is none."""
@@ -186,6 +214,12 @@ class Policy:
                 self._rulesets.clear()
             self._rulesets[project, rules] = known
         return known
+
+    def _offers(self, query: PermissionQuery, asked: Sequence[Right], project: str) -> tuple[Offer, ...]:
+        # What nobody can see through is allowed once: the same text may do something else the next time.
+        if any(right.permission == OPAQUE for right in asked):
+            return ()
+        return tuple(self._fitting(query, asked, project))
 
     def _fitting(self, query: PermissionQuery, asked: Sequence[Right], project: str) -> Iterator[Offer]:
         """Yield the offers that would allow all that is *asked*, and nothing that need not be."""
@@ -215,12 +249,17 @@ class Policy:
         """Return what was prepared; what was not, a folder that a session has moved to, is looked at now, and that blocks."""
         known = self._projects.get(cwd)
         if known is None:
-            known = self._projects[cwd] = self._look(cwd)[0]
+            known = self._look_around(cwd)
+            self.compiled(known)
+            self._projects[cwd] = known
         return known
 
     def _look(self, cwd: str) -> tuple[Project, tuple[Grant, ...] | None]:
+        return self._look_around(cwd), None if self.file is None else self.file.load()
+
+    def _look_around(self, cwd: str) -> Project:
         root = project_of(cwd, home=self.home)
-        return Project(root, self.rules_of(root) if root else ()), None if self.file is None else self.file.load()
+        return Project(root, self.rules_of(root) if root else ())
 
     # -- one session ----------------------------------------------------------------------
 
@@ -250,18 +289,30 @@ class Policy:
             )
             grant = self.grants.covers(ruled.Right(right.permission, right.pattern), asker, self.now())
             if grant is not None:
-                return _Word(right, "allow", f"the user, who allowed {grant}", is_default=False)
-        return _Word(right, decision.action, decision.source, is_default=decision.is_default)
+                return _Word(right, "allow", f"the user, who allowed {grant}", is_default=False, is_granted=True)
+        is_general = decision.rule is None or decision.rule.pattern == "*"
+        return _Word(right, decision.action, decision.source, is_default=decision.is_default, is_general=is_general)
 
 
 @attrs.frozen
 class _Word:
-    """What is said of a right, and by whom."""
+    """What is said of a right, and by whom.
+
+    Attributes:
+        right: which.
+        verdict: what is said.
+        source: by whom.
+        is_default: nobody has said it, it holds where nobody has said anything.
+        is_granted: somebody's "always" says it.
+        is_general: what says it is not about this file or this command in particular.
+    """
 
     right: Right
     verdict: Verdict
     source: str
-    is_default: bool
+    is_default: bool = attrs.field(kw_only=True)
+    is_granted: bool = attrs.field(default=False, kw_only=True)
+    is_general: bool = attrs.field(default=False, kw_only=True)
 
 
 def judged_rights(needed: Iterable[Needed], cwd: str, project: str) -> Iterator[ruled.Right]:
@@ -278,12 +329,18 @@ def _rights(needed: Needed, cwd: str, project: str, *, read_only: bool) -> Itera
         name = needed.permission + READING if reads else needed.permission
         yield Right(permission=name, pattern=needed.pattern), needed.spellings
         return
-    path, *others = (os.path.join(cwd, one) for one in (needed.pattern, *needed.spellings))  # noqa: PTH118 - Path would change it
+    path, *others = (_placed(cwd, one) for one in (needed.pattern, *needed.spellings))
     spellings = tuple(_seen(other, project) for other in others)
     if needed.permission != OUTSIDE:
         yield Right(permission=needed.permission, pattern=_seen(path, project)), spellings
-    if needed.permission == OUTSIDE or not is_within(path, project):
+    if needed.permission == OUTSIDE or not is_within(path, project) or not is_resolved(path):
         yield Right(permission=OUTSIDE, pattern=path), spellings
+
+
+def _placed(cwd: str, path: str) -> str:
+    """Return a path as an absolute one. `..` stays: nobody here knows what is a link."""
+    whole = os.path.join(cwd, path)  # noqa: PTH118 - Path would change it
+    return whole if ".." in whole.split("/") else os.path.normpath(whole)
 
 
 def _gives(permission: str, pattern: Wildcard | PathPattern | None, right: Right) -> bool:
@@ -301,8 +358,14 @@ def _seen(path: str, project: str) -> str:
 
 
 def _following(word: _Word, before: Sequence[_Word | None]) -> _Word:
-    """Return what is said of a consequence: where somebody has allowed what it comes of, it is allowed as well."""
+    """Return what is said of a consequence: where somebody has allowed what it comes of, it is allowed as well.
+
+    An "always" was said of one command, and of the files that this one touched: others like it may touch others, but
+    not beyond the project, nor those that the defaults name.
+    """
     known = [one for one in before if one is not None and one.verdict == "allow" and not one.is_default]
+    if any(one.is_granted for one in known) and (word.right.permission == OUTSIDE or not word.is_general):
+        return word
     return attrs.evolve(known[0], right=word.right) if known and len(known) == len(before) else word
 
 
@@ -310,7 +373,8 @@ def _boxed(words: Iterable[_Word], decision: Decision) -> Iterator[_Word]:
     """Yield words as they are for a sandbox: what would be asked by default, *decision* about sandboxes may allow."""
     for word in words:
         is_allowed = word.verdict == "ask" and word.is_default and decision.action == "allow"
-        yield attrs.evolve(word, verdict="allow", source=decision.source) if is_allowed else word
+        boxed = attrs.evolve(word, verdict="allow", source=decision.source, is_default=decision.is_default)
+        yield boxed if is_allowed else word
 
 
 def _opaque(query: PermissionQuery, ruleset: Ruleset) -> _Word:

@@ -143,8 +143,10 @@ _READING: Final[tuple[_Line, ...]] = (
     *_each("allow", "read", NO_SECRETS),
 )
 _ASK: Final[tuple[_Line, ...]] = (("ask", "*", "*"), *_FREE, *_READING)
+# What is asked about by name, so that an "always" about a command does not go for it too.
+_CAREFUL: Final[tuple[_Line, ...]] = (*_each("ask", "edit", SECRETS), *_each("ask", "edit", RUN_LATER))
 _OF_PROFILE: Final[Mapping[ProfileName, tuple[_Line, ...]]] = {
-    "ask": _ASK,
+    "ask": (*_ASK, *_CAREFUL),
     "auto-edit": (
         *_ASK,
         ("allow", "task", "*"),

@@ -74,6 +74,10 @@ class CallHost(Protocol):
         """Ask the user; return the answer and the feedback."""
         ...
 
+    def permits(self, need: Need, answered: str) -> bool:
+        """Tell whether the rules allow *need*, or ask about it by the rule *answered*, to which somebody has said yes."""
+        ...
+
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
         """Ask the user something; return what was said."""
         ...
@@ -94,6 +98,7 @@ class ToolContext:
         shared: the context as it was when the call's batch began (C4).
         judged: the `paths` of the right that was judged, and given: the body touches no file but these. None:
             nobody has judged it, as where a host calls a tool itself.
+        answered: the rule that asked about this call, where somebody said yes to it; empty: none did.
     """
 
     session_id: SessionId
@@ -102,6 +107,7 @@ class ToolContext:
     shared: SharedContext
     _host: CallHost = attrs.field(alias="host")
     judged: frozenset[str] | None = None
+    answered: str = ""
 
     @property
     def cwd(self) -> str:
@@ -152,6 +158,14 @@ class ToolContext:
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
         """Ask the user for a right in the middle of the work. A checkpoint; if cancelled, the question is withdrawn."""
         return await self._host.ask(need)
+
+    def permits(self, need: Need) -> bool:
+        """Tell whether something more may be done without asking anybody. Not a checkpoint.
+
+        So it is if the rules allow it, or if they ask about it for the same reason as about this call, which somebody has
+        allowed. A search asks this of each file that it found, say.
+        """
+        return self._host.permits(need, self.answered)
 
     async def ask_user(self, question: str, choices: Sequence[Choice] = (), *, several: bool = False) -> Words:
         """Ask the user something; return `("answered", answers)`, or why there is no answer. A checkpoint.

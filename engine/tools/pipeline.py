@@ -112,8 +112,11 @@ class CallSite(Protocol):
         """Record who had which say."""
         ...
 
-    async def question(self, query: PermissionQuery, judgement: Judgement) -> tuple[AnswerKind, str]:
-        """Ask the user for what *judgement* leaves open. A rejection without a word ends the turn."""
+    async def question(self, query: PermissionQuery, judgement: Judgement, *, by_rule: bool) -> tuple[AnswerKind, str]:
+        """Ask the user for what *judgement* leaves open. A rejection without a word ends the turn.
+
+        What only rules ask about (*by_rule*) is answered as soon as they allow it.
+        """
         ...
 
     async def start(self, prepared: Prepared) -> Settlement | None:
@@ -163,7 +166,7 @@ async def run_call(site: CallSite) -> Outcome:
     if refused is not None:
         return Outcome(settlement=refused)
     direction = prepared.tool.direction
-    context = attrs.evolve(site.context, judged=frozenset(permitted.need.paths))
+    context = attrs.evolve(site.context, judged=frozenset(permitted.need.paths), answered=permitted.answered)
     outcome = await _cut(site, direction, await _run_body(site, prepared, context), partial(_reach, site))
     _reach(site, outcome)
     return await _cut(site, direction, await _ask_hooks_after(site, outcome), site.reached)
@@ -252,10 +255,11 @@ class _Right:
 
 @attrs.frozen
 class _Permitted:
-    """A call that may run, with the right that it was given."""
+    """A call that may run, with the right that it was given, and the rule that asked about it, if one did."""
 
     prepared: Prepared
     need: Need
+    answered: str
 
 
 async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> _Permitted | Settlement:
@@ -275,7 +279,8 @@ async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> _Permitted
         said = heard
     if isinstance(right, Settlement):
         return right
-    permitted = _Permitted(prepared, right.need)
+    judgement = right.judgement
+    permitted = _Permitted(prepared, right.need, judgement.source if judgement.verdict == "ask" else "")
     if right.is_asked(said):
         if right.judgement.verdict == "allow":
             site.judged("ask", said.source)
@@ -342,6 +347,9 @@ _FAILED_ON_PERMISSION = PermissionDecision(verdict="deny", reason="a hook that g
 async def _ask_somebody(site: CallSite, right: _Right, said: _Said) -> Settlement | None:
     """Ask who may answer for the user, then the user; return None if the call may run. A checkpoint if somebody is asked."""
     judgement = right.judgement
+    if right.need.futile:
+        # It fails anyhow, and a person's answer would be for nothing.
+        return Settlement(status="error", text=right.need.futile)
     if said.verdict == "ask":
         # A hook wants a person: neither a second opinion nor a rule answers for one.
         judgement = attrs.evolve(judgement, verdict="ask", source=said.source)
@@ -357,7 +365,7 @@ async def _ask_somebody(site: CallSite, right: _Right, said: _Said) -> Settlemen
     if site.settings.headless != "wait":
         site.judged("deny", "nobody is there to ask")
         return _denied(f"Denied: it needs the permission {right.need.permission!r}, and nobody is there to give it.")
-    answer, feedback = await site.question(right.query, judgement)
+    answer, feedback = await site.question(right.query, judgement, by_rule=said.verdict != "ask")
     return _refusal(answer, feedback)
 
 
@@ -391,7 +399,7 @@ def check_need(need: object) -> Need:
     """Return *need*. Raises `ConfigError` if it is none: a question made of it would make no sense to anybody."""
     if not isinstance(need, Need):
         raise ConfigError(f"a right that is needed is told as a Need, not as {type(need).__name__}")
-    texts: tuple[object, ...] = (need.permission, need.detail, need.metadata, need.opaque)
+    texts: tuple[object, ...] = (need.permission, need.detail, need.metadata, need.opaque, need.futile)
     if not all(_is_a(str, text) for text in texts) or not all(map(_is_texts, (need.patterns, need.paths))):
         raise ConfigError(f"a Need holds str, and tuples of str: not {need!r}")
     if need.offers is not None and not _are(need.offers, str, Offer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, cast
 
 import attrs
@@ -43,7 +43,9 @@ class Registry:
 
     _tools: dict[str, Tool]
     _aliases: dict[str, Tool] = attrs.field(init=False)
-    _schemas: dict[str, tuple[ToolSchema, ...]] = attrs.field(factory=dict[str, tuple[ToolSchema, ...]], init=False)
+    _schemas: dict[tuple[str, frozenset[str]], tuple[ToolSchema, ...]] = attrs.field(
+        factory=dict[tuple[str, frozenset[str]], tuple[ToolSchema, ...]], init=False
+    )
 
     def __attrs_post_init__(self) -> None:
         self._aliases = {}
@@ -65,12 +67,18 @@ class Registry:
             named[tool.name] = tool
         return cls(dict(sorted(named.items())))
 
-    def schemas_for(self, model: str) -> tuple[ToolSchema, ...]:
-        """Return what the model of that name sees of those that are offered to it: the same each time."""
-        if model not in self._schemas:
+    def schemas_for(self, model: str, hidden: frozenset[str] = frozenset()) -> tuple[ToolSchema, ...]:
+        """Return what the model of that name sees of those that are offered to it, and not *hidden*: the same each time."""
+        if (model, hidden) not in self._schemas:
             own_name = model.partition("/")[2] or model
-            self._schemas[model] = tuple(tool.schema for tool in self._tools.values() if tool.offered(own_name))
-        return self._schemas[model]
+            self._schemas[model, hidden] = tuple(
+                tool.schema for tool in self._tools.values() if tool.name not in hidden and tool.offered(own_name)
+            )
+        return self._schemas[model, hidden]
+
+    def hidden_by(self, hides: Callable[[str], bool]) -> frozenset[str]:
+        """Return the names of the tools whose right *hides* tells to be denied altogether."""
+        return frozenset(tool.name for tool in self._tools.values() if tool.permission and hides(tool.permission))
 
     def only(self, names: Collection[str]) -> Registry:
         """Return those of these names. Raises `ConfigError` for what is no collection of names."""

@@ -18,6 +18,7 @@ from engine.messages import FilePart, ImagePart
 from engine.model import ToolSchema
 from engine.permission import path_pattern, wildcard
 from engine.permission.rules import PATH_PERMISSIONS
+from engine.permission.wildcard import UNKNOWN
 from engine.ports import Needed
 from engine.tools.schema import schema_of
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 GRACE = 0.25
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
+_RIGHT = re.compile(r"[^\s:*?\[\]]{1,128}")
 
 
 @attrs.frozen(kw_only=True)
@@ -59,7 +61,7 @@ class Need:
 
     Attributes:
         permission: the name of the right that it is about.
-        patterns: what exactly it is needed for; rules are matched against each of them.
+        patterns: what exactly it is needed for; rules are matched against each of them. None: whatever it may be for.
         offers: what "always" may cover, the narrowest first; a text is a pattern of the permission.
             None: exactly what is needed; empty: it can be allowed only once.
         detail: what a person reads: the command, the change.
@@ -69,6 +71,7 @@ class Need:
         rights: all that is needed, where that is more than the patterns say: other kinds, other spellings.
         opaque: why nobody can tell what the call would do; then somebody is asked whatever it needs.
         sandboxed: it is done in a sandbox, so what a rule says of those may answer what would be asked by default.
+        futile: why the call would fail if it were allowed, for the model: then nobody is asked about it.
     """
 
     permission: str
@@ -81,17 +84,22 @@ class Need:
     rights: tuple[Needed, ...] = ()
     opaque: str = ""
     sandboxed: bool = False
+    futile: str = ""
 
     @property
     def needed(self) -> tuple[Needed, ...]:
         """All the rights that it needs."""
-        return self.rights or tuple(Needed(permission=self.permission, pattern=p) for p in self.patterns or ("*",))
+        # Of files, "*" is one with that name: which ones are meant where none is named, nobody knows.
+        whole = UNKNOWN if self.permission in PATH_PERMISSIONS else "*"
+        return self.rights or tuple(Needed(permission=self.permission, pattern=p) for p in self.patterns or (whole,))
 
     @property
     def offered(self) -> tuple[Offer, ...]:
         """What "always" may cover."""
         if self.offers is not None:
             return tuple(self._offer(one) if isinstance(one, str) else one for one in self.offers)
+        if any(UNKNOWN in needed.pattern for needed in self.needed):
+            return ()
         return (Offer(rights=tuple(Right(permission=w.permission, pattern=exactly(w)) for w in self.needed)),)
 
     def _offer(self, pattern: str) -> Offer:
@@ -100,10 +108,9 @@ class Need:
 
 def exactly(needed: Needed) -> str:
     """Return the pattern that matches what is needed, and nothing else."""
-    if needed.pattern == "*":
-        return "*"
-    is_path = needed.permission in PATH_PERMISSIONS
-    return path_pattern.exact(needed.pattern) if is_path else wildcard.exact(needed.pattern)
+    if needed.permission in PATH_PERMISSIONS:
+        return path_pattern.exact(needed.pattern)
+    return "*" if needed.pattern == "*" else wildcard.exact(needed.pattern)
 
 
 # Which part of a result that is too long is kept: its beginning, its end, or both.
@@ -130,6 +137,8 @@ class Tool:
         direction: which part is kept of a result that is too long.
         aliases: other names that a model may call it by; the call runs under its own.
         offered: is it offered to the model of that name?
+        permission: the right without which no call of it can do anything; where the rules deny that altogether, the tool
+            is not offered. Empty: it can't be told.
     """
 
     name: str
@@ -145,6 +154,7 @@ class Tool:
     direction: Direction = "both"
     aliases: tuple[str, ...] = ()
     offered: Callable[[str], bool] = lambda _: True
+    permission: str = ""
 
     @property
     def schema(self) -> ToolSchema:
@@ -178,6 +188,7 @@ def tool(
     direction: Direction = "both",
     aliases: Sequence[str] = (),
     offered: Callable[[str], bool] | None = None,
+    permission: str | None = None,
 ) -> Callable[[Function[A]], Tool]: ...
 def tool(
     function: Function[A] | None = None,
@@ -194,12 +205,14 @@ def tool(
     direction: Direction = "both",
     aliases: Sequence[str] = (),
     offered: Callable[[str], bool] | None = None,
+    permission: str | None = None,
 ) -> Tool | Callable[[Function[A]], Tool]:
     """Make a `Tool` of an async function `(arguments, context)`.
 
     The class of its first parameter gives the schema; that class's docstring, or the
     function's, the description. A read-only tool is taken to be safe beside others
-    unless *safe* says otherwise.
+    unless *safe* says otherwise. *permission* is the right that its `need` tells of, if it is always the same one: where
+    the rules deny that whatever it is for, the tool is not offered.
 
     Example::
 
@@ -226,6 +239,7 @@ def tool(
             direction=direction,
             aliases=aliases,
             offered=offered,
+            permission=permission,
         )
 
     return make if function is None else make(function)
@@ -245,6 +259,7 @@ def _make(
     direction: Direction,
     aliases: Sequence[str],
     offered: Callable[[str], bool] | None,
+    permission: str | None,
 ) -> Tool:
     function: object = body
     if not callable(function) or not inspect.iscoroutinefunction(inspect.unwrap(function)):
@@ -277,7 +292,18 @@ def _make(
         direction=direction,
         aliases=tuple(_name(alias) for alias in _several(aliases)),
         offered=offered or (lambda _: True),
+        permission=_permission(permission, chosen, has_need=need is not None),
     )
+
+
+def _permission(permission: object, name: str, *, has_need: bool) -> str:
+    if permission is None:
+        return "" if has_need else name
+    if not isinstance(permission, str) or not _RIGHT.fullmatch(permission):
+        raise ConfigError(f"the permission of tool {name} is the name of a right, such as 'edit', not {permission!r}")
+    if not has_need and permission != name:
+        raise ConfigError(f"tool {name} has no 'need', so the right that it needs is {name!r}, not {permission!r}")
+    return permission
 
 
 def _need_of(need: NeedFunction[A] | None, name: str) -> NeedOf:

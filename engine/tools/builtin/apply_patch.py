@@ -50,7 +50,7 @@ def apply_patch_tool(*, fuzzy: bool = True, around: Around | None = None) -> Too
         return await revise(ctx, names, lambda basis: planned(args, ctx.cwd, basis), around)
 
     text = description("apply_patch", otherwise=LOOSELY if fuzzy else EXACTLY)
-    return tool(name="apply_patch", description=text, need=need_of, offered=writes_patches)(apply_patch)
+    return tool(name="apply_patch", description=text, need=need_of, permission="edit", offered=writes_patches)(apply_patch)
 
 
 def plan(args: ApplyPatch, cwd: str, basis: Basis | None, *, fuzzy: bool) -> Plan:

@@ -173,6 +173,7 @@ BASH = tool(
     safe=is_safe,
     chain=True,
     need=need_of,
+    permission="bash",
 )(bash)
 
 

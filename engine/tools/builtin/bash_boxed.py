@@ -69,7 +69,7 @@ def bash_tool(sandbox: Sandbox) -> Tool:
 
     network = "there is a network" if sandbox.network else "there is no network (not even the user's own servers)"
     text = f"{told()}\n{description('bash_boxed', network=network)}"
-    return tool(name="bash", description=text, safe=safe, chain=True, need=need)(bash)
+    return tool(name="bash", description=text, safe=safe, chain=True, need=need, permission="bash")(bash)
 
 
 def _note(output: ToolOutput, sandbox: Sandbox) -> str:

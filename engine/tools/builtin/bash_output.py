@@ -95,6 +95,7 @@ BASH_OUTPUT = tool(
     ),
     read_only=True,
     need=_need,
+    permission="bash_output",
 )(bash_output)
 
 

@@ -43,4 +43,4 @@ def _need(args: BashStop) -> Need:
     )
 
 
-BASH_STOP = tool(name="bash_stop", description=description("bash_stop"), need=_need)(bash_stop)
+BASH_STOP = tool(name="bash_stop", description=description("bash_stop"), need=_need, permission="bash_stop")(bash_stop)

@@ -47,7 +47,7 @@ def edit_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool:
         return await revise(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), around)
 
     text = description("edit", otherwise=LOOSELY if fuzzy else EXACTLY)
-    return tool(name="edit", description=text, need=need_of, offered=makes_edits)(edit)
+    return tool(name="edit", description=text, need=need_of, permission="edit", offered=makes_edits)(edit)
 
 
 def plan(args: Edit, cwd: str, basis: Basis | None, *, fuzzy: bool) -> Plan:

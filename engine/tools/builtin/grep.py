@@ -11,6 +11,7 @@ from attrs.validators import ge, le, max_len, min_len
 from engine.errors import ToolError
 from engine.tools.builtin.files import resolve
 from engine.tools.builtin.grep_report import MAX_BYTES, Report, Shows
+from engine.tools.builtin.grep_rights import Readable, readable
 from engine.tools.builtin.long_lines import MAX_LINE_CHARS
 from engine.tools.builtin.places import (
     MAX_PATTERN_CHARS,
@@ -87,6 +88,7 @@ GREP = tool(
     description=description("grep", max_bytes=MAX_BYTES, max_line_chars=MAX_LINE_CHARS, timeout=TIMEOUT),
     read_only=True,
     need=_need,
+    permission="read",
     direction="head",
 )(grep)
 
@@ -96,7 +98,7 @@ async def grep_with(
 ) -> ToolOutput:
     """Do what `grep` does with the given program and bounds. A checkpoint; if cancelled, the program is ended first."""
     _check(args)
-    place, wanted = await ctx.to_thread(_where, args, ctx.cwd)
+    place, wanted, counts = await ctx.to_thread(_where, args, ctx)
     shows_lines = args.output == "content"
     job = Job(
         pattern=args.pattern,
@@ -115,7 +117,7 @@ async def grep_with(
     scope = Scope(
         folder=str(place.folder),
         in_repository=place.in_repository,
-        wanted=wanted,
+        wanted=counts,
         skip=args.offset,
         take=args.limit,
         held=held,
@@ -123,7 +125,15 @@ async def grep_with(
         marker=marker(ctx.session_id, ctx.call_id),
     )
     found = await search(searcher, job, scope)
-    report = Report(shows=args.output, offset=args.offset, job=job, place=place, found=found, timeout=timeout)
+    report = Report(
+        shows=args.output,
+        offset=args.offset,
+        job=job,
+        place=place,
+        found=found,
+        timeout=timeout,
+        withheld=len(counts.withheld),
+    )
     return await ctx.to_thread(report.output)
 
 
@@ -141,15 +151,14 @@ def _check(args: Grep) -> None:
         raise ToolError(f"There is no type of files named {args.type!r}. {hint} Or use glob.")
 
 
-def _where(args: Grep, cwd: str) -> tuple[Place, Wanted]:
-    place = place_at(cwd, args.path)
-    if place.only:
-        return place, Wanted()  # a file that was named is meant
-    wanted = Wanted()
-    if args.glob:
-        place, wanted = narrowed(cwd, place, args.glob)
-    names = names_of(args.type) if args.type else None
-    return place, wanted if names is None else wanted_names(wanted, names)
+def _where(args: Grep, ctx: ToolContext) -> tuple[Place, Wanted, Readable]:
+    place, wanted = place_at(ctx.cwd, args.path), Wanted()
+    if not place.only:  # a file that was named is meant
+        if args.glob:
+            place, wanted = narrowed(ctx.cwd, place, args.glob)
+        names = names_of(args.type) if args.type else None
+        wanted = wanted if names is None else wanted_names(wanted, names)
+    return place, wanted, readable(wanted, place, ctx)
 
 
 def _needed(args: Grep, cwd: str) -> Need:

@@ -32,6 +32,7 @@ class Report:
         place: where.
         found: what was found.
         timeout: the seconds it might have taken.
+        withheld: how many files match and may not be read.
     """
 
     shows: Shows
@@ -40,6 +41,7 @@ class Report:
     place: Place
     found: Found
     timeout: float
+    withheld: int = 0
 
     def output(self) -> ToolOutput:
         """Return what the model reads. Raises `ToolError` if what was asked for lies behind the last match."""
@@ -104,6 +106,11 @@ class Report:
 
     def _troubles(self) -> list[str]:
         notes: list[str] = []
+        if self.withheld:
+            notes.append(
+                f"({counted(self.withheld, 'file')} left out: what is in there may not be read unasked. To see one of "
+                "them, name it as path)"
+            )
         if self.found.timed_out:
             by_then = "this is what it had found" if self.found.hits else "it had found nothing"
             notes.append(

@@ -54,7 +54,7 @@ def multi_edit_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool
         return await revise(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), around)
 
     text = description("multi_edit", otherwise=LOOSELY if fuzzy else EXACTLY)
-    make = tool(name="multi_edit", description=text, need=need_of, offered=makes_edits, aliases=["multiedit"])
+    make = tool(name="multi_edit", description=text, need=need_of, permission="edit", offered=makes_edits, aliases=["multiedit"])
     return make(multi_edit)
 
 

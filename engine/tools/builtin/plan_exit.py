@@ -63,6 +63,7 @@ PLAN_EXIT = tool(
     read_only=True,
     safe=False,
     need=lambda _: Need(permission="question"),
+    permission="question",
 )(plan_exit)
 
 

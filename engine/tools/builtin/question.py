@@ -102,4 +102,5 @@ QUESTION = tool(
     read_only=True,
     safe=False,
     need=lambda _: Need(permission="question"),
+    permission="question",
 )(question)

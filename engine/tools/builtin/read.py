@@ -81,6 +81,7 @@ READ = tool(
     description=description("read", max_lines=MAX_LINES, max_line_chars=MAX_LINE_CHARS, max_bytes=MAX_BYTES),
     read_only=True,
     need=_need,
+    permission=PERMISSION,
 )(read)
 
 

@@ -113,9 +113,10 @@ TODO_WRITE = tool(
     read_only=True,
     safe=False,
     need=lambda _: Need(permission="todo"),
+    permission="todo",
 )(todo_write)
 TODO_READ = tool(
-    name="todo_read", description=description("todo_read"), read_only=True, need=lambda _: Need(permission="todo")
+    name="todo_read", description=description("todo_read"), read_only=True, need=lambda _: Need(permission="todo"), permission="todo"
 )(todo_read)
 
 

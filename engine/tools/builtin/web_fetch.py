@@ -82,6 +82,7 @@ def web_fetch_tool(*, allow_private: Sequence[str] = ()) -> Tool:
         read_only=False,
         safe=True,
         need=_need,
+        permission="web",
         direction="head",
     )(web_fetch)
 

@@ -64,6 +64,7 @@ def web_search_tool(provider: SearchProvider) -> Tool:
         read_only=False,
         safe=True,
         need=need,
+        permission="web",
         direction="head",
     )(web_search)
 

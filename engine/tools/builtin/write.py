@@ -35,7 +35,7 @@ def write_tool(*, around: Around | None = None) -> Tool:
     async def write(args: Write, ctx: ToolContext) -> ToolOutput:
         return await revise(ctx, [args.path], lambda basis: plan(args, ctx.cwd, basis), around)
 
-    return tool(name="write", description=description("write"), need=need_of, offered=makes_edits)(write)
+    return tool(name="write", description=description("write"), need=need_of, permission="edit", offered=makes_edits)(write)
 
 
 def plan(args: Write, cwd: str, basis: Basis | None) -> Plan:

@@ -40,6 +40,9 @@ class Listener:
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
         raise AssertionError("no built-in asks in the middle of its work")
 
+    def permits(self, need: Need, answered: str) -> bool:
+        return True
+
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
         raise AssertionError("no built-in asks in words unless it is its work")
 
