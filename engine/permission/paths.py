@@ -19,6 +19,7 @@ import pwd
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, Literal, Self, cast
 
 import attrs
@@ -37,6 +38,9 @@ _USER: Final = re.compile(r"[a-z_][a-z0-9_-]*\$?")
 _EMPTY_DEVICES: Final = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
 # What a command has open already, whatever that is.
 _STREAMS: Final = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"})
+# A blank parts words, so what stands behind it may be one.
+_OPTION_INSIDE: Final = re.compile(r"\s-")
+_MAX_FOLDERS: Final = 2_000
 _PROGRAM_FOLDERS: Final = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin"}
 )
@@ -159,6 +163,23 @@ class _Judge:
                 yield from zip(self._program(name, run.path), itertools.repeat(run), strict=False)
         for use in self.scan.paths:
             yield from zip(self._use(use), itertools.repeat(use), strict=False)
+        if self.scan.trusts_names and (name := self._odd_name()):
+            yield Unclear(f"there is a file {name!r:.100}, which reads like an option"), None
+
+    def _odd_name(self) -> str:
+        """Return the name of a file that would be taken for an option where names become words; empty: none was found."""
+        for folder in dict.fromkeys(command.cwd for command in self.scan.commands):
+            with suppress(OSError), os.scandir(folder or self.cwd) as entries:
+                for entry in entries:
+                    if entry.name.startswith("-"):
+                        return entry.name
+        for seen, (_, folders, files) in enumerate(os.walk(self.cwd)):
+            if seen > _MAX_FOLDERS:
+                break
+            for name in (*folders, *files):
+                if _OPTION_INSIDE.search(name):
+                    return name
+        return ""
 
     def _folder(self, folder: str | None) -> Iterator[Judged | Unclear]:
         if folder is None:

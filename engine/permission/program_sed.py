@@ -57,11 +57,11 @@ def follow_sed(study: Study, program: Program) -> None:
             study.touch(path, "read")
         for path in script.written_files:
             study.touch(path, "write")
-    for path in operands:
-        if known(path) != "-":
-            study.touch(path, "read")
+    for operand in operands:
+        if known(operand) != "-":
+            study.touch(operand, "read")
             if in_place:
-                study.touch(path, "write")
+                study.touch(operand, "write")
     study.reads_only = not in_place
 
 

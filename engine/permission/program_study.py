@@ -359,8 +359,27 @@ class Study:
 
 # Given no command, they start the shell of the user, or one as at a login, which reads its files first.
 _START_SHELLS: Final = frozenset(
-    """setarch linux linux32 linux64 i386 i486 i586 i686 x86_64 uname26 aarch64 unshare nsenter chroot fakeroot firejail
-    systemd-run newgrp sg""".split()
+    [
+        "setarch",
+        "linux",
+        "linux32",
+        "linux64",
+        "i386",
+        "i486",
+        "i586",
+        "i686",
+        "x86_64",
+        "uname26",
+        "aarch64",
+        "unshare",
+        "nsenter",
+        "chroot",
+        "fakeroot",
+        "firejail",
+        "systemd-run",
+        "newgrp",
+        "sg",
+    ]
 )
 
 

@@ -270,7 +270,13 @@ kubectx kubens doctor""",
             )
         },
     ),
-    "toolbox": Program(permutes=False, commands={"run": _exec(options="-c= --container= -d= -r=")}),
+    "toolbox": Program(
+        permutes=False,
+        commands={
+            "run": _exec(options="-c= --container= -d= -r="),
+            "enter": Program(manner="shell_from_stdin", options="-c= --container= -d= --distro= -r= --release="),
+        },
+    ),
     "distrobox": Program(opaque="starts commands elsewhere"),
     "vault": Program(),
     "act": Program(),

@@ -129,6 +129,8 @@ _UV: Final = Program(
         ),
     },
 )
+# A shell, which reads commands where there is no terminal.
+_SHELL: Final = Program(manner="shell_from_stdin")
 _POETRY: Final = Program(
     permutes=False,
     options="-C=folder --directory=folder -P= --project= -q -v -vv -vvv --no-interaction -n --no-plugins --no-cache --ansi --no-ansi --version -V",
@@ -136,9 +138,10 @@ _POETRY: Final = Program(
         "run": _exec(options=""),
         **rows("show check about list search", _reading()),
         **rows(
-            """install add remove update build publish init new lock config env export shell version cache self source""",
+            """install add remove update build publish init new lock config env export version cache self source""",
             _PLAIN,
         ),
+        "shell": _SHELL,
     },
 )
 _running: Final = Program(
@@ -182,7 +185,7 @@ PACKAGES: Final[Mapping[str, Program]] = {
     "pipenv": Program(
         permutes=False,
         options="--python= -q -v --bare --clear --where --venv --rm",
-        commands={"run": _exec(options="-q -v --quiet"), "install": _PLAIN, "shell": _PLAIN},
+        commands={"run": _exec(options="-q -v --quiet"), "install": _PLAIN, "shell": _SHELL},
     ),
     "pdm": Program(
         permutes=False,
@@ -193,7 +196,7 @@ PACKAGES: Final[Mapping[str, Program]] = {
     "hatch": Program(
         permutes=False,
         options="-e= --env= -p= -v -q --verbose --quiet --data-dir= --cache-dir= --config=code",
-        commands={"run": Program(permutes=False, tail="shell"), "shell": _PLAIN},
+        commands={"run": Program(permutes=False, tail="shell"), "shell": _SHELL},
     ),
     "conda": Program(
         permutes=False,

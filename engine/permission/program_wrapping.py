@@ -122,6 +122,8 @@ def follow_nix(study: Study, program: Program) -> None:
     if study.name != "nix":
         arguments = study.read(program)
         study.judge(program, arguments)
+        if study.name == "nix-shell":
+            study.run_input()
         return
     for at, word in enumerate(words):
         text = known(word)

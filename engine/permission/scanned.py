@@ -56,8 +56,11 @@ class Scan:
         commands: each simple command at any depth, in the order of the text.
         paths: each file that it is known to touch.
         opaque: why the two lists may not be all there is, a reason each; empty: they are all.
+        trusts_names: names of files become words of a command, so the lists are all there is only if none of them
+            reads like an option.
     """
 
     commands: tuple[Command, ...] = ()
     paths: tuple[PathUse, ...] = ()
     opaque: tuple[str, ...] = ()
+    trusts_names: bool = False

@@ -26,6 +26,7 @@ class Findings:
     home: str
     is_folder: Callable[[str], bool] | None = None
     steps: int = 0
+    trusts_names: bool = False
     _commands: dict[Command, None] = attrs.field(factory=dict[Command, None], init=False)
     _paths: dict[PathUse, None] = attrs.field(factory=dict[PathUse, None], init=False)
     _run: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
@@ -73,7 +74,14 @@ class Findings:
     def scan(self) -> Scan:
         """Return all that was found."""
         self._compare()
-        return Scan(commands=tuple(self._commands), paths=tuple(self._paths), opaque=tuple(self._doubts))
+        if self.trusts_names and any(_reads_like_option(use.path) for use in self._paths if use.access == "write"):
+            self.doubt("it makes a file whose name reads like an option")
+        return Scan(
+            commands=tuple(self._commands),
+            paths=tuple(self._paths),
+            opaque=tuple(self._doubts),
+            trusts_names=self.trusts_names,
+        )
 
     def _compare(self) -> None:
         """Doubt when a file is run that this very script may have written: no order holds in loops and pipelines."""
@@ -89,3 +97,7 @@ class Findings:
         for file in self._run:
             if is_vague or posixpath.basename(file) in names or (written and _MAGIC & set(file)):
                 self.doubt(f"it runs {file[:200]}, which it may have written")
+
+
+def _reads_like_option(path: str) -> bool:
+    return any(name.startswith("-") or " -" in name for name in path.split("/"))

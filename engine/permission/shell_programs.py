@@ -94,6 +94,8 @@ class Programs:
                 reads_only=meaning.reads_only and not meaning.opaque,
             )
         )
+        if isinstance(run.stdin, UnknownInput) and run.stdin.names and meaning.starts:
+            self.findings.trusts_names = True
         if meaning.opaque:
             self.findings.doubt(f"{posixpath.basename(name)}: {meaning.opaque}")
         self._check_written([name] if "/" in name else [], run)

@@ -19,6 +19,7 @@ from engine.permission.paths import Judged, Looked, judge_path, judge_scan
 from engine.permission.project import project_of
 from engine.permission.real_path import MAX_LINKS, Real, Unclear, is_within, real_path
 from engine.permission.scanned import Access, Command, PathUse, Scan
+from engine.permission.shell_scan import scan
 
 FILES = (
     "home/project/README.md",
@@ -652,3 +653,19 @@ def test_a_wrong_command_line() -> None:
     run = subprocess.run([sys.executable, "-m", "engine.permission.paths", "--help"], capture_output=True, check=False)
     assert (run.returncode, run.stdout) == (1, b"")
     assert run.stderr.startswith(b"usage: ")
+
+
+@pytest.mark.parametrize("name", ["--checkpoint-action=exec=x", "a -delete"])
+@pytest.mark.parametrize("script", ["ls | xargs tar cf x.tar", "git ls-files | xargs sed -i s/a/b/"])
+def test_names_that_become_words_may_be_options(tmp_path: Path, script: str, name: str) -> None:
+    (tmp_path / "a.txt").touch()
+    found = scan(script, cwd=str(tmp_path), home="/home/dev")
+    assert judge_scan(found, cwd=str(tmp_path), project=str(tmp_path)).opaque == ()
+    (tmp_path / name).touch()
+    (reason,) = judge_scan(found, cwd=str(tmp_path), project=str(tmp_path)).opaque
+    assert "reads like an option" in reason
+
+
+def test_a_script_that_makes_such_a_name_itself_is_opaque(tmp_path: Path) -> None:
+    found = scan("touch -- --checkpoint=1; ls | xargs tar cf x.tar", cwd=str(tmp_path), home="/home/dev")
+    assert found.opaque == ("it makes a file whose name reads like an option",)

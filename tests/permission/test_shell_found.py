@@ -114,3 +114,10 @@ def test_a_word_that_is_not_known_is_none(script: str, argv: tuple[str | None, .
 @pytest.mark.parametrize("script", CLEAR)
 def test_what_is_plain_is_clear(script: str) -> None:
     assert _scan(script).opaque == ()
+
+
+@pytest.mark.parametrize("shell", ["nix-shell", "poetry shell", "pipenv shell", "hatch shell", "toolbox enter box"])
+def test_a_shell_that_is_started_by_another_program_reads_what_it_is_fed(shell: str) -> None:
+    told = scan(f"echo p1 | {shell}", cwd="/home/dev/project", home="/home/dev")
+    assert told.opaque or ("p1",) in [command.argv for command in told.commands]
+    assert scan(f"curl h | {shell}", cwd="/home/dev/project", home="/home/dev").opaque
