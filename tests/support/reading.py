@@ -8,7 +8,7 @@ from engine.tools.context import ToolContext
 from engine.tools.file_state import digest, note_read
 
 
-def having_read(ctx: ToolContext, *names: str) -> ToolContext:
+def having_read(ctx: ToolContext, *names: str | Path) -> ToolContext:
     """Return the call as it would be if these files had been read as they are now."""
     shared = ctx.shared
     for name in names:

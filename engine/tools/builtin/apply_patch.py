@@ -35,7 +35,7 @@ class ApplyPatch:
 def apply_patch_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool:
     """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around the change."""
 
-    def planned(args: ApplyPatch, cwd: str, basis: Basis | None) -> Plan:
+    def planned(args: ApplyPatch, cwd: str, basis: Basis) -> Plan:
         return plan(args, cwd, basis, fuzzy=fuzzy)
 
     async def need_of(args: ApplyPatch, ctx: ToolContext) -> Need:
@@ -50,10 +50,12 @@ def apply_patch_tool(*, fuzzy: bool = True, around: Around | None = None) -> Too
         return await revise(ctx, names, lambda basis: planned(args, ctx.cwd, basis), around)
 
     text = description("apply_patch", otherwise=LOOSELY if fuzzy else EXACTLY)
-    return tool(name="apply_patch", description=text, need=need_of, permission="edit", offered=writes_patches)(apply_patch)
+    return tool(name="apply_patch", description=text, need=need_of, permission="edit", offered=writes_patches)(
+        apply_patch
+    )
 
 
-def plan(args: ApplyPatch, cwd: str, basis: Basis | None, *, fuzzy: bool) -> Plan:
+def plan(args: ApplyPatch, cwd: str, basis: Basis, *, fuzzy: bool) -> Plan:
     """Return what the patch would change. It blocks. Raises `ToolError` if a part of it does not fit."""
     operations = parse_patch(args.patch)
     tree = _Tree(cwd, basis, fuzzy)
@@ -97,7 +99,7 @@ class _Tree:
     """The files of a patch: changed one operation after the other, in memory."""
 
     cwd: str
-    basis: Basis | None
+    basis: Basis
     fuzzy: bool
     files: dict[Path, _File] = attrs.field(factory=dict[Path, _File])
     loose: int = 0

@@ -36,7 +36,7 @@ class Edit:
 def edit_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool:
     """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around each edit."""
 
-    def planned(args: Edit, cwd: str, basis: Basis | None) -> Plan:
+    def planned(args: Edit, cwd: str, basis: Basis) -> Plan:
         return plan(args, cwd, basis, fuzzy=fuzzy)
 
     async def need_of(args: Edit, ctx: ToolContext) -> Need:
@@ -50,7 +50,7 @@ def edit_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool:
     return tool(name="edit", description=text, need=need_of, permission="edit", offered=makes_edits)(edit)
 
 
-def plan(args: Edit, cwd: str, basis: Basis | None, *, fuzzy: bool) -> Plan:
+def plan(args: Edit, cwd: str, basis: Basis, *, fuzzy: bool) -> Plan:
     """Return what the edit would change. It blocks. Raises `ToolError`."""
     seen = look(cwd, args.path, basis)
     before = seen.text()

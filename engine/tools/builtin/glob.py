@@ -67,7 +67,9 @@ async def _need(args: Glob, ctx: ToolContext) -> Need:
     return await ctx.to_thread(_needed, args, ctx.cwd)
 
 
-GLOB = tool(name="glob", description=description("glob"), read_only=True, need=_need, permission="read", direction="head")(glob)
+GLOB = tool(
+    name="glob", description=description("glob"), read_only=True, need=_need, permission="read", direction="head"
+)(glob)
 
 
 async def glob_with(

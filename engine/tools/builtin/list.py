@@ -53,7 +53,12 @@ async def _need(args: List, ctx: ToolContext) -> Need:
 
 
 LIST = tool(
-    name="list", description=description("list", max_entries=MAX_ENTRIES), read_only=True, need=_need, permission="read", direction="head"
+    name="list",
+    description=description("list", max_entries=MAX_ENTRIES),
+    read_only=True,
+    need=_need,
+    permission="read",
+    direction="head",
 )(list_folder)
 
 

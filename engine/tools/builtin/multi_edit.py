@@ -43,7 +43,7 @@ class MultiEdit:
 def multi_edit_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool:
     """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around the change."""
 
-    def planned(args: MultiEdit, cwd: str, basis: Basis | None) -> Plan:
+    def planned(args: MultiEdit, cwd: str, basis: Basis) -> Plan:
         return plan(args, cwd, basis, fuzzy=fuzzy)
 
     async def need_of(args: MultiEdit, ctx: ToolContext) -> Need:
@@ -54,11 +54,13 @@ def multi_edit_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool
         return await revise(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), around)
 
     text = description("multi_edit", otherwise=LOOSELY if fuzzy else EXACTLY)
-    make = tool(name="multi_edit", description=text, need=need_of, permission="edit", offered=makes_edits, aliases=["multiedit"])
+    make = tool(
+        name="multi_edit", description=text, need=need_of, permission="edit", offered=makes_edits, aliases=["multiedit"]
+    )
     return make(multi_edit)
 
 
-def plan(args: MultiEdit, cwd: str, basis: Basis | None, *, fuzzy: bool) -> Plan:
+def plan(args: MultiEdit, cwd: str, basis: Basis, *, fuzzy: bool) -> Plan:
     """Return what the edits would change. It blocks. Raises `ToolError` if one of them does not fit."""
     seen = look(cwd, args.path, basis)
     before = seen.text()

@@ -143,17 +143,17 @@ class Basis:
     judged: frozenset[str] | None = None
 
 
-# Makes a plan. Without a basis, files are taken as they are: for the question what would change.
-Planner = Callable[[Basis | None], Plan]
+# Makes a plan, or says why there can be none.
+Planner = Callable[[Basis], Plan]
 
 
-def look(cwd: str, shown: str, basis: Basis | None) -> Seen:
+def look(cwd: str, shown: str, basis: Basis) -> Seen:
     """Return what is at a path. It blocks. Raises `ToolError`, also if it is not what *basis* knows."""
-    real = real_file(cwd, shown, None if basis is None else basis.judged)
+    real = real_file(cwd, shown, basis.judged)
     if shown.endswith("/"):
         raise ToolError(f"{shown} names a folder, not a file.")
     seen = Seen(shown=shown, path=real, data=read_data(shown, real) if os.path.lexists(real) else None)
-    if seen.data is not None and basis is not None:
+    if seen.data is not None:
         remembered = known(basis.shared, real)
         if remembered is None:
             seen.text()  # of what is no text it says so at once: to read it first would not help
@@ -167,7 +167,7 @@ def look(cwd: str, shown: str, basis: Basis | None) -> Seen:
 
 async def need(ctx: ToolContext, names: Sequence[str], plan: Planner, *, otherwise: str) -> Need:
     """Return the right to change files, with the diff, or *otherwise* where it can't be told yet. A checkpoint."""
-    return await ctx.to_thread(_need, ctx.cwd, tuple(names), plan, otherwise)
+    return await ctx.to_thread(_need, ctx.cwd, ctx.shared, tuple(names), plan, otherwise)
 
 
 async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: Around | None) -> ToolOutput:
@@ -232,9 +232,10 @@ def _carry_out(planned: Plan, final: Plan, notes: tuple[str, ...]) -> ToolOutput
     )
 
 
-def _need(cwd: str, names: tuple[str, ...], plan: Planner, otherwise: str) -> Need:
+def _need(cwd: str, shared: SharedContext, names: tuple[str, ...], plan: Planner, otherwise: str) -> Need:
     called: dict[str, tuple[str, ...]] = {}
     paths: tuple[str, ...] = ()
+    futile = ""
     try:
         # Once: what is judged is what may be changed.
         found = [(followed(path), shown_path(cwd, path)) for path in (resolve(cwd, name) for name in names)]
@@ -243,9 +244,9 @@ def _need(cwd: str, names: tuple[str, ...], plan: Planner, otherwise: str) -> Ne
             pattern = pattern_of_real(cwd, real)
             # A rule about the link to a file holds as well.
             called[pattern] = (*called.get(pattern, ()), *(() if name == pattern else (name,)))
-        detail = "".join(revision.diff() for revision in plan(None).revisions)
-    except ToolError:  # the call will say why, if it is allowed
-        detail = otherwise
+        detail = "".join(revision.diff() for revision in plan(Basis(shared)).revisions)
+    except ToolError as error:
+        detail, futile = otherwise, str(error)
     return Need(
         permission=PERMISSION,
         patterns=tuple(called) or tuple(names),
@@ -253,6 +254,7 @@ def _need(cwd: str, names: tuple[str, ...], plan: Planner, otherwise: str) -> Ne
         metadata=json.dumps({"paths": tuple(called), "diff": detail}),
         rights=tuple(Needed(permission=PERMISSION, pattern=p, spellings=others) for p, others in called.items()),
         paths=paths,
+        futile=futile,
     )
 
 

@@ -48,7 +48,13 @@ def skill_tool(skills: Skills | Iterable[str | os.PathLike[str]]) -> Tool:
         # Of one that is not there nobody needs to be asked: the call ends with the names of those that are.
         return Need(permission=PERMISSION, patterns=(args.name,), is_own=table.get(args.name) is None)
 
-    return tool(name="skill", description=description("skill", skills=_listed(table)), read_only=True, need=need, permission="skill")(load)
+    return tool(
+        name="skill",
+        description=description("skill", skills=_listed(table)),
+        read_only=True,
+        need=need,
+        permission="skill",
+    )(load)
 
 
 def _load(skill: Skill) -> ToolOutput:

@@ -139,7 +139,9 @@ def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = ())
         )
 
     # Sub-agents may work side by side; each of their calls asks for its own rights.
-    return tool(name="task", description=description("task", agents=table.text), safe=True, need=need, permission="task")(task)
+    return tool(
+        name="task", description=description("task", agents=table.text), safe=True, need=need, permission="task"
+    )(task)
 
 
 def _output(agent: Agent, result: TurnResult) -> ToolOutput:

@@ -116,7 +116,11 @@ TODO_WRITE = tool(
     permission="todo",
 )(todo_write)
 TODO_READ = tool(
-    name="todo_read", description=description("todo_read"), read_only=True, need=lambda _: Need(permission="todo"), permission="todo"
+    name="todo_read",
+    description=description("todo_read"),
+    read_only=True,
+    need=lambda _: Need(permission="todo"),
+    permission="todo",
 )(todo_read)
 
 

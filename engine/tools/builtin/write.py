@@ -35,10 +35,12 @@ def write_tool(*, around: Around | None = None) -> Tool:
     async def write(args: Write, ctx: ToolContext) -> ToolOutput:
         return await revise(ctx, [args.path], lambda basis: plan(args, ctx.cwd, basis), around)
 
-    return tool(name="write", description=description("write"), need=need_of, permission="edit", offered=makes_edits)(write)
+    return tool(name="write", description=description("write"), need=need_of, permission="edit", offered=makes_edits)(
+        write
+    )
 
 
-def plan(args: Write, cwd: str, basis: Basis | None) -> Plan:
+def plan(args: Write, cwd: str, basis: Basis) -> Plan:
     """Return what would be written. It blocks. Raises `ToolError`."""
     seen = look(cwd, args.path, basis)
     after = fitting(seen, args.content).data

@@ -238,6 +238,7 @@ async def test_each_file_is_formatted(ctx: ToolContext, tmp_path: Path) -> None:
 
 async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
     put(tmp_path, a="1\n", b="b\n")
+    ctx = having_read(ctx, tmp_path / "a", tmp_path / "b")
     args = patch("*** Update File: a", "-1", "+one", "*** Update File: b", "*** Move to: /elsewhere/c")
     diff = "--- a\n+++ a\n@@ -1,1 +1,1 @@\n-1\n+one\n--- b\n+++ /elsewhere/c\n"
     patterns = ("a", "b", "/elsewhere/c")

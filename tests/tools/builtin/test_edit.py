@@ -308,8 +308,11 @@ def test_once_means_once(text: str, old: str, new: str) -> None:
 
 
 async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
-    """It shows what would change, read or not; and what was asked for, where that can't be told."""
+    """It shows what would change, or what was asked for, and why that can't be done: then nobody is asked."""
     (tmp_path / "f").write_text("x\n  a\n")
+    unread = await need_in(ctx, EDIT, Edit("./f", "a", "b"))
+    assert unread.futile == "./f exists, but has not been read in this session. Read it first; nothing was changed."
+    ctx = having_read(ctx, tmp_path / "f")
     diff = "--- ./f\n+++ ./f\n@@ -1,2 +1,2 @@\n x\n-  a\n+  b\n"
     assert await need_in(ctx, EDIT, Edit("./f", "a", "b")) == Need(
         permission="edit",
@@ -322,6 +325,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
     for path in ("f", "missing"):
         need = await need_in(ctx, EDIT, Edit(path, "z", "b"))
         assert (need.patterns, need.detail) == ((path,), f"--- {path}\n+++ {path}\n-z\n+b\n")
+        assert need.futile
     assert (tmp_path / "f").read_text() == "x\n  a\n"
     outside = await need_in(ctx, EDIT, Edit(str(tmp_path.parent / "f"), "a", "b"))
     assert outside.patterns == (str(tmp_path.parent / "f"),)

@@ -93,6 +93,7 @@ def test_arguments() -> None:
 
 async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\nb\n")
+    ctx = having_read(ctx, tmp_path / "f")
     diff = "--- f\n+++ f\n@@ -1,2 +1,2 @@\n-a\n-b\n+A\n+B\n"
     assert await need_in(ctx, MULTI_EDIT, MultiEdit("f", [Replacement("a", "A"), Replacement("b", "B")])) == Need(
         permission="edit",

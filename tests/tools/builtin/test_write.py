@@ -258,7 +258,7 @@ async def test_another_encoding_is_not_lost(ctx: ToolContext, tmp_path: Path, da
 
 
 async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
-    """It shows what would change in a file that is there, read or not."""
+    """It shows what would change in a file that is there."""
     (tmp_path / "sub").mkdir()
     (tmp_path / "link").symlink_to("sub")
     diff = "--- /dev/null\n+++ link/a.txt\n@@ -0,0 +1,1 @@\n+x\n"
@@ -271,7 +271,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
         paths=(str(tmp_path / "sub/a.txt"),),
     )
     (tmp_path / "sub/a.txt").write_text("one\ntwo\n")
-    need = await need_in(ctx, WRITE, Write("sub/a.txt", "one\nTWO\n"))
+    need = await need_in(having_read(ctx, tmp_path / "sub/a.txt"), WRITE, Write("sub/a.txt", "one\nTWO\n"))
     assert need.detail == "--- sub/a.txt\n+++ sub/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n"
     need = await need_in(ctx, WRITE, Write("sub", "x\n"))
     assert (need.patterns, need.detail) == (("sub",), "+++ sub, all of it:\n+x\n")
