@@ -73,6 +73,9 @@ class Connections:
                 return self._only
         connection = _connect(uri_of(self.path, "rw"), self.patience)
         try:
+            if self.mode == "truncate":
+                # If it has a WAL still, that must not be read through shared memory: like this, it is not.
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             if check is not None:
                 check(connection)
             self._set_up(connection)
@@ -87,13 +90,11 @@ class Connections:
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         found: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
-        if self.mode == "truncate" and found == "wal":
-            # Without this, the very WAL that is to be left would be read through shared memory.
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         if found != self.mode:
             self._change_mode(connection)
-        if self.mode == "truncate" and found == "wal":
+        if self.mode == "truncate":
             connection.execute("PRAGMA locking_mode = NORMAL")
+            # Only now, with the next look, is the lock given back.
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         # A flush promises that a power cut takes nothing back.
         connection.execute("PRAGMA synchronous = FULL")

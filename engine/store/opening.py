@@ -15,7 +15,7 @@ from engine.store.connections import Connections
 from engine.store.leases import Owner
 from engine.store.migrate import look, migrate
 from engine.store.place import MEMORY, journal_mode, make
-from engine.store.reasons import renamed
+from engine.store.reasons import primary, renamed
 from engine.threads import in_background
 
 
@@ -56,6 +56,7 @@ class Opening:
 
     def _prepare(self, connections: Connections, connection: sqlite3.Connection) -> Sequence[SessionId]:
         migrate(connection)
+        _try_to_write(connection)
         damaged: Sequence[SessionId] = ()
         if is_due(connection, self.owner):
             damaged = check(connection, connections.path)
@@ -71,3 +72,13 @@ class Opening:
             if self._opened is not None:
                 # Closing writes.
                 in_background(self._opened[1].close)
+
+
+def _try_to_write(connection: sqlite3.Connection) -> None:
+    """Raise `sqlite3.Error` if it can be read only. That another is writing just now is no reason."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        if primary(error) != sqlite3.SQLITE_BUSY:
+            raise

@@ -12,12 +12,14 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
 from engine.errors import StoreError, StoreMismatch
 from engine.ids import SessionId
 from engine.store.mounts import is_shared, kind_of
+from engine.store.orders import Order, Round
 from engine.store.place import default_path
 from engine.store.sqlite import SqliteStore, open_store
 from tests.store.journals import A, B, created, noted, notes
@@ -224,6 +226,26 @@ async def test_a_file_that_was_deleted_while_it_was_open(path: Path, what: str) 
     await store.aclose()
 
 
+@attrs.define(eq=False)
+class Removal(Order):
+    """Removes the file in the middle of a transaction."""
+
+    path: Path
+
+    def do(self, at: Round) -> None:
+        self.path.unlink()
+
+
+async def test_a_commit_into_a_file_without_a_name_is_no_commit(path: Path) -> None:
+    store = await stored(path)
+    store.put(noted(A, 4))
+    store._give(Removal(path))
+    with pytest.raises(StoreError, match="was deleted while it was open"):
+        await store.flushed(A, 4)
+    with pytest.raises(StoreError, match="nothing more is written"):
+        await store.aclose()
+
+
 # ---- a network -------------------------------------------------------------------------------------------------------
 
 MOUNTS = """\
@@ -278,6 +300,23 @@ async def test_a_file_moves_to_a_network_and_back(path: Path, tmp_path: Path) ->
         await store.flushed(A, count)
         assert path.with_name(f"{path.name}-shm").exists() == (mode == "wal")
         await store.aclose()
+
+
+async def test_a_wal_is_left_behind_without_shared_memory(path: Path, tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"1 0 0:1 / {tmp_path} rw - nfs server:/ rw\n")
+    await (await stored(path)).aclose()
+    # Whoever wants to share memory here can't.
+    path.with_name(f"{path.name}-shm").mkdir()
+    with pytest.raises(StoreError, match="is read-only"):
+        await open_store(path)
+    store = await open_store(path, mounts=mounts)
+    assert list(await store.load(A)) == notes(A, 3)
+    other = await open_store(path, mounts=mounts)
+    other.put(noted(B, 1))
+    await other.flushed(B, 1)
+    await other.aclose()
+    await store.aclose()
 
 
 # ---- somebody else's -------------------------------------------------------------------------------------------------
