@@ -18,7 +18,8 @@ from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
 from engine.tools.builtin.bash import Bash, bash
 from engine.tools.builtin.bash_need import only_reads
-from engine.tools.context import ToolContext, Words
+from engine.tools.context import Errand, ToolContext, Words
+from engine.tools.formatters import Around
 from engine.tools.jobs import Jobs, TaskFunction
 from engine.tools.shell import argv
 from engine.tools.spec import Need
@@ -35,6 +36,7 @@ class Host:
     """What a call of bash sees of its turn: one that only listens."""
 
     spills: Spills | None
+    around: Around | None = None
     shown: int = 0
     locks: Locks = attrs.field(factory=Locks)
 
@@ -54,8 +56,11 @@ class Host:
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
         raise NotImplementedError
 
-    async def run_agent(self, prompt: str, model: str | None, system: str | None, steps: int | None) -> TurnResult:
+    async def run_agent(self, errand: Errand) -> TurnResult:
         raise NotImplementedError
+
+    def permits(self, need: Need, answered: str) -> bool:
+        return True
 
 
 async def call(folder: str) -> None:

@@ -164,10 +164,11 @@ def test_each_library(tmp_path: Path, name: str) -> None:
     pytest.importorskip(name)
     (tmp_path / "a.pdf").write_bytes(TWO)
     with_library = {"pypdfium2": read_media._with_pdfium, "pypdf": read_media._with_pypdf}[name]
-    found = with_library(str(tmp_path / "a.pdf"))
-    assert found is not None
-    count, text_of = found
-    pages = [text_of(index).replace("\r\n", "\n").strip() for index in range(count)]
+    with (tmp_path / "a.pdf").open("rb") as file:
+        found = with_library(file)
+        assert found is not None
+        count, text_of = found
+        pages = [text_of(index).replace("\r\n", "\n").strip() for index in range(count)]
     assert pages == ["First page\nsecond line", "Second page"]
 
 
@@ -175,7 +176,8 @@ def test_each_library(tmp_path: Path, name: str) -> None:
 @needs_library
 def test_the_work_is_bounded(tmp_path: Path, pages: int, size: int, seconds: int, read: int) -> None:
     (tmp_path / "a.pdf").write_bytes(TWO)
-    head, body = read_media.pdf(str(tmp_path / "a.pdf"), pages, size, seconds)
+    with (tmp_path / "a.pdf").open("rb") as file:
+        head, body = read_media.pdf(file, pages, size, seconds)
     assert (head["pages"], head["read"]) == (2, read)
     assert len(body) <= size
 
