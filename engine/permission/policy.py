@@ -142,6 +142,8 @@ class Policy:
             # A session has moved to a project whose rules make no sense: what they forbid is not known.
             return Judgement(verdict="deny", source=f"the rules here, which can't be read: {error}")
         said = [word for link in query.chain for word in self._said(query, project, link)]
+        if not said:  # of what a call needs nothing is known
+            return Judgement(verdict="ask", source="nobody: the call tells no right that it needs")
         strictest = max(said, key=lambda word: (ACTIONS.index(word.verdict), not word.is_default))
         by_default = [word.is_default for word in said if word.verdict == strictest.verdict]
         asked = tuple(dict.fromkeys(word.right for word in said if word.verdict == "ask"))
