@@ -1,0 +1,761 @@
+"""The approver as a whole: layers, chains of sessions, grants; what holds for all of them, and what each promise means.
+
+Nothing here touches a file but the last part, which keeps grants in a real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import get_args
+
+import attrs
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import ConfigError, EngineError
+from engine.events import GrantScope, Offer, Right
+from engine.ids import CallId, SessionId, TurnId
+from engine.permission import path_pattern, wildcard
+from engine.permission.grant_file import GrantFile
+from engine.permission.path_pattern import PathPattern
+from engine.permission.policy import Policy
+from engine.permission.profiles import PROFILES
+from engine.permission.rule_file import parse_rule
+from engine.permission.rules import ACTIONS, PATH_PERMISSIONS, Rule
+from engine.permission.wildcard import UNKNOWN, Wildcard
+from engine.ports import Allowance, Hiding, Judgement, Link, Needed, PermissionQuery, Standing
+
+# No such folder is there, so it is a project of its own.
+PROJECT, HOME = "/nowhere/app", "/nowhere/home"
+SCOPES: tuple[GrantScope, ...] = get_args(GrantScope)
+
+
+def rules(*texts: str) -> tuple[Rule, ...]:
+    return tuple(parse_rule(text, "test") for text in texts)
+
+
+def policy(
+    *user: str,
+    project: Iterable[Rule] = (),
+    host: Iterable[Rule] = (),
+    profile: str = "ask",
+    file: GrantFile | None = None,
+    now: float = 0.0,
+) -> Policy:
+    brought = tuple(project)
+    return Policy(
+        profile=profile,
+        user=rules(*user),
+        host=tuple(host),
+        home=HOME,
+        rules_of=lambda _: brought,
+        file=file,
+        now=lambda: now,
+    )
+
+
+def link(name: str = "root", *own: str, turn: str = "1") -> Link:
+    return Link(session_id=SessionId(name), turn_id=TurnId(f"{name}-{turn}"), rules=rules(*own))
+
+
+def needed(
+    permission: str, pattern: str, *spellings: str, reads: bool = False, follows: tuple[str, ...] = ()
+) -> Needed:
+    return Needed(permission=permission, pattern=pattern, spellings=spellings, reads_only=reads, follows=follows)
+
+
+def query(
+    *rights: Needed,
+    chain: Iterable[Link] = (),
+    offers: Iterable[Offer] | None = None,
+    cwd: str = PROJECT,
+    opaque: str = "",
+    sandboxed: bool = False,
+    read_only: bool = False,
+) -> PermissionQuery:
+    return PermissionQuery(
+        chain=tuple(chain) or (link(),),
+        call_id=CallId("call"),
+        cwd=cwd,
+        tool="tool",
+        read_only=read_only,
+        permission=rights[0].permission if rights else "none",
+        rights=rights,
+        offers=(exactly(*rights),) if offers is None else tuple(offers),
+        opaque=opaque,
+        sandboxed=sandboxed,
+        detail="the whole text",
+    )
+
+
+def exactly(*rights: Needed) -> Offer:
+    return Offer(rights=tuple(Right(permission=one.permission, pattern=_exact(one)) for one in rights))
+
+
+def _exact(one: Needed) -> str:
+    if one.permission in PATH_PERMISSIONS:
+        return path_pattern.exact(one.pattern)
+    return wildcard.exact(one.pattern)
+
+
+def offer(*texts: str) -> Offer:
+    rights = (text.partition(" ") for text in texts)
+    return Offer(rights=tuple(Right(permission=name, pattern=pattern) for name, _, pattern in rights))
+
+
+def allowed(one: Offer, scope: GrantScope = "session", seconds: float | None = None) -> Allowance:
+    return Allowance(rights=one.rights, scope=scope, seconds=seconds)
+
+
+def weight(judgement: Judgement) -> tuple[int, bool]:
+    """How strict it is: what is asked by default, a hook may allow."""
+    return ACTIONS.index(judgement.verdict), judgement.verdict == "ask" and not judgement.is_default
+
+
+# -- whatever the rules are ----------------------------------------------------------------------
+
+COMMANDS = (
+    "ls",
+    "ls -la",
+    "rm x",
+    "git push origin",
+    "git log",
+    f"rm {UNKNOWN}",
+    UNKNOWN,
+    f"git {UNKNOWN}",
+    "npm run x",
+)
+PATHS = (
+    "a.txt",
+    "src/b.py",
+    ".env",
+    "SECRET.md",
+    "/etc/hosts",
+    "/nowhere/home/.ssh/id",
+    "../beside",
+    UNKNOWN,
+    ".",
+    "*",
+)
+COMMAND_PATTERNS = ("*", "ls *", "rm *", "git *", "git push *", "git push origin", "npm*", "* x")
+PATH_PATTERNS = ("*", "*.env", "src/**", "/etc/**", "./a.txt", "SECRET.md", "~/.ssh", "/nowhere/beside")
+NAMES = ("bash", "bash:read", "web", "*", "*:read", "opaque", "sandboxed")
+
+
+@st.composite
+def some_rule(draw: st.DrawFn, *actions: str) -> Rule:
+    action = draw(st.sampled_from(actions or ACTIONS))
+    is_path = draw(st.booleans())
+    permission = draw(st.sampled_from([*sorted(PATH_PERMISSIONS), "*"] if is_path else NAMES))
+    pattern = draw(st.sampled_from(PATH_PATTERNS if is_path else COMMAND_PATTERNS))
+    lifts = action != "deny" and draw(st.integers(0, 3)) == 0
+    return parse_rule(f"{action}{'!' if lifts else ''} {permission} {pattern}", "test")
+
+
+some_rules = st.lists(some_rule(), max_size=4).map(tuple)
+DENY = some_rule("deny")
+
+
+@st.composite
+def some_needed(draw: st.DrawFn) -> Needed:
+    if draw(st.booleans()):
+        spellings = draw(st.lists(st.sampled_from(COMMANDS), max_size=2))
+        return needed(
+            draw(st.sampled_from(["bash", "web"])),
+            draw(st.sampled_from(COMMANDS)),
+            *spellings,
+            reads=draw(st.booleans()),
+        )
+    spellings = draw(st.lists(st.sampled_from(PATHS), max_size=2))
+    follows = draw(st.lists(st.sampled_from(COMMANDS), max_size=2))
+    return needed(
+        draw(st.sampled_from(sorted(PATH_PERMISSIONS))),
+        draw(st.sampled_from(PATHS)),
+        *spellings,
+        follows=tuple(follows),
+    )
+
+
+some_offers = st.lists(
+    st.builds(
+        lambda names, paths: offer(*(f"bash {one}" for one in names), *(f"edit {one}" for one in paths)),
+        st.lists(st.sampled_from(COMMAND_PATTERNS), max_size=2),
+        st.lists(st.sampled_from(PATH_PATTERNS), max_size=2),
+    ),
+    max_size=2,
+)
+
+
+@st.composite
+def some_chain(draw: st.DrawFn) -> tuple[Link, ...]:
+    length = draw(st.integers(1, 3))
+    return tuple(
+        Link(session_id=SessionId(f"s{n}"), turn_id=TurnId(f"t{n}"), rules=draw(some_rules)) for n in range(length)
+    )
+
+
+@st.composite
+def some_query(draw: st.DrawFn) -> PermissionQuery:
+    rights = draw(st.lists(some_needed(), min_size=1, max_size=3))
+    sure = [one for one in rights if UNKNOWN not in one.pattern]
+    return query(
+        *rights,
+        chain=draw(some_chain()),
+        offers=[exactly(*sure), *draw(some_offers)],
+        cwd=draw(st.sampled_from([PROJECT, f"{PROJECT}/src", "/"])),
+        opaque=draw(st.sampled_from(["", "", "nobody knows"])),
+        sandboxed=draw(st.booleans()),
+        read_only=draw(st.booleans()),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Rules:
+    """The rules of all layers but those of agents."""
+
+    profile: str
+    project: tuple[Rule, ...]
+    user: tuple[Rule, ...]
+    host: tuple[Rule, ...]
+
+    def policy(self) -> Policy:
+        return attrs.evolve(policy(project=self.project, host=self.host, profile=self.profile), user=self.user)
+
+
+some_layers = st.builds(Rules, profile=st.sampled_from(PROFILES), project=some_rules, user=some_rules, host=some_rules)
+some_allowance = st.builds(
+    allowed,
+    st.builds(
+        lambda names, paths: offer(*(f"{n} *" for n in names), *(f"{n} *" for n in paths)),
+        st.lists(st.sampled_from(["bash", "bash:read", "web", "opaque", "sandboxed"]), max_size=3),
+        st.lists(st.sampled_from(sorted(PATH_PERMISSIONS)), min_size=1, max_size=3),
+    ),
+    st.sampled_from(SCOPES),
+)
+
+
+@given(some_layers, some_query(), DENY, st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_deny_more_never_allows_more(layers: Rules, asked: PermissionQuery, deny: Rule, data: st.DataObject) -> None:
+    where = data.draw(st.sampled_from(["project", "user", "host", "agent"]))
+    before = weight(layers.policy().judge(asked))
+    if where == "agent":
+        at = data.draw(st.integers(0, len(asked.chain) - 1))
+        chain = list(asked.chain)
+        chain[at] = attrs.evolve(chain[at], rules=_with(chain[at].rules, deny, data))
+        asked = attrs.evolve(asked, chain=tuple(chain))
+    elif where == "project":
+        layers = attrs.evolve(layers, project=_with(layers.project, deny, data))
+    elif where == "user":
+        layers = attrs.evolve(layers, user=_with(layers.user, deny, data))
+    else:
+        layers = attrs.evolve(layers, host=_with(layers.host, deny, data))
+    assert weight(layers.policy().judge(asked)) >= before
+
+
+def _with(given_rules: tuple[Rule, ...], deny: Rule, data: st.DataObject) -> tuple[Rule, ...]:
+    at = data.draw(st.integers(0, len(given_rules)))
+    return (*given_rules[:at], deny, *given_rules[at:])
+
+
+@given(some_layers, some_query(), st.lists(st.tuples(some_query(), some_allowance), max_size=4))
+@settings(max_examples=150, deadline=None)
+def test_whatever_is_allowed_lifts_no_deny(
+    layers: Rules, asked: PermissionQuery, answers: list[tuple[PermissionQuery, Allowance]]
+) -> None:
+    rules_at_work = layers.policy()
+    before = rules_at_work.judge(asked)
+    for question, answer in answers:
+        try:
+            # By the same sessions, so that it does hold for them.
+            rules_at_work.grant(attrs.evolve(question, chain=asked.chain), answer)
+        except ConfigError:  # no project there
+            assert (answer.scope, question.cwd) == ("project", "/")
+    after = rules_at_work.judge(asked)
+    assert weight(after) <= weight(before)
+    if before.verdict == "deny":
+        assert after.verdict == "deny"
+
+
+@given(some_layers, some_query(), some_rules)
+@settings(max_examples=150, deadline=None)
+def test_a_sub_agent_may_do_what_it_and_all_above_it_may(
+    layers: Rules, asked: PermissionQuery, own: tuple[Rule, ...]
+) -> None:
+    rules_at_work = layers.policy()
+    child = Link(session_id=SessionId("child"), turn_id=TurnId("below"), rules=own)
+    nested = attrs.evolve(asked, chain=(*asked.chain, child))
+    assert weight(rules_at_work.judge(nested)) >= weight(rules_at_work.judge(asked))
+    alone = [rules_at_work.judge(attrs.evolve(asked, chain=(one,))) for one in nested.chain]
+    assert weight(rules_at_work.judge(nested)) == max(map(weight, alone))
+
+
+@given(some_layers, some_query(), st.sampled_from(SCOPES), st.data())
+@settings(max_examples=150, deadline=None)
+def test_an_offer_that_is_made_answers_the_question(
+    layers: Rules, asked: PermissionQuery, scope: GrantScope, data: st.DataObject
+) -> None:
+    rules_at_work = layers.policy()
+    judgement = rules_at_work.judge(asked)
+    if judgement.verdict != "ask":
+        assert (judgement.asked, judgement.offers) == ((), None)
+        return
+    assert judgement.asked
+    assert judgement.offers is not None
+    if not judgement.offers or (scope == "project" and asked.cwd == "/"):
+        return
+    taken = data.draw(st.sampled_from(judgement.offers))
+    other = attrs.evolve(asked, chain=(link("other"),))
+    elsewhere = rules_at_work.judge(other)
+    rules_at_work.grant(asked, allowed(taken, scope))
+    assert rules_at_work.judge(asked).verdict == "allow"
+    if scope != "project":
+        assert rules_at_work.judge(other) == elsewhere
+
+
+@given(some_layers, some_query(), some_query())
+@settings(max_examples=150, deadline=None)
+def test_a_grant_goes_no_further_than_what_was_offered(
+    layers: Rules, asked: PermissionQuery, later: PermissionQuery
+) -> None:
+    rules_at_work = layers.policy()
+    asked = attrs.evolve(asked, cwd=PROJECT)
+    # What follows of a command is another matter: see below.
+    bare = tuple(attrs.evolve(one, follows=()) for one in later.rights)
+    later = attrs.evolve(later, chain=asked.chain, rights=bare, cwd=PROJECT)
+    before = rules_at_work.judge(later)
+    offered = rules_at_work.judge(asked).offers or ()
+    for one in offered:
+        rules_at_work.grant(asked, allowed(one))
+    if before.verdict == "ask" and rules_at_work.judge(later).verdict == "allow":
+        given_rights = [right for one in offered for right in one.rights]
+        assert all(any(_covers(one, right) for one in given_rights) for right in before.asked)
+
+
+def _covers(given_right: Right, right: Right) -> bool:
+    name, pattern = given_right.permission, given_right.pattern
+    if name not in PATH_PERMISSIONS:
+        return name == right.permission.removesuffix(":read") and Wildcard(pattern).matches(right.pattern)
+    goes_out = right.permission == "outside" and pattern.startswith(("/", "~/"))
+    return (name == right.permission or goes_out) and PathPattern(pattern, PROJECT, HOME).matches(right.pattern)
+
+
+# -- what is said of a call -------------------------------------------------------------------------------
+
+
+def test_a_policy_is_all_that_an_approver_can_be() -> None:
+    assert isinstance(policy(), Standing)
+    assert isinstance(policy(), Hiding)
+
+
+def test_the_rule_and_its_layer_are_told() -> None:
+    judged = policy("deny bash rm *").judge(query(needed("bash", "rm x")))
+    assert judged == Judgement(verdict="deny", source="the rule 'deny bash rm *' of the layer user (test)")
+
+
+def test_deny_and_ask_in_one_call_is_a_deny() -> None:
+    judged = policy("deny bash rm *").judge(query(needed("bash", "npm x"), needed("bash", "rm x")))
+    assert (judged.verdict, judged.asked, judged.offers) == ("deny", (), None)
+
+
+def test_only_what_is_asked_about_is_asked_and_offered() -> None:
+    rights = (needed("bash", "ls", reads=True), needed("bash", "rm x"), needed("read", "a"), needed("edit", "/etc/x"))
+    judged = policy().judge(query(*rights))
+    assert judged.asked == (
+        Right(permission="bash", pattern="rm x"),
+        Right(permission="edit", pattern="/etc/x"),
+        Right(permission="outside", pattern="/etc/x"),
+    )
+    assert judged.offers == (offer("bash rm x", "edit /etc/x"),)
+
+
+def test_an_offer_that_would_not_do_is_not_made() -> None:
+    rights = (needed("bash", "rm x"), needed("edit", "b"))
+    judged = policy().judge(query(*rights, offers=[offer("bash rm *"), offer("bash rm *", "edit ./b")]))
+    assert judged.offers == (offer("bash rm *", "edit ./b"),)
+
+
+def test_what_nobody_can_see_through_is_asked_each_time() -> None:
+    asked = query(needed("bash", "x"), offers=[offer("bash *", "opaque *")], opaque="it is dark")
+    judged = policy().judge(asked)
+    assert (judged.verdict, judged.offers) == ("ask", ())
+    assert judged.asked[-1] == Right(permission="opaque", pattern="the whole text")
+    held = policy()
+    held.grant(asked, allowed(offer("bash *", "opaque *")))
+    assert held.judge(asked).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    ("profile", "user", "said"),
+    [
+        ("ask", (), "ask"),
+        ("ask", ("allow opaque *", "allow bash *"), "allow"),
+        ("ask", ("allow opaque *", "allow bash *", "deny read *.pem"), "ask"),
+        ("ask", ("allow opaque *", "allow bash *", "ask edit docs"), "ask"),
+        ("full", (), "allow"),
+        ("full", ("deny bash git push *",), "ask"),
+        ("full", ("deny web *",), "allow"),  # no script needs that right
+        ("full", ("deny opaque *",), "deny"),
+        ("read-only", (), "deny"),
+    ],
+)
+def test_the_dark_is_allowed_only_where_nothing_is_forbidden(profile: str, user: tuple[str, ...], said: str) -> None:
+    judged = policy(*user, profile=profile).judge(query(needed("bash", "x"), opaque="it is dark"))
+    assert judged.verdict == said
+
+
+@pytest.mark.parametrize(
+    ("profile", "user", "said", "is_default"),
+    [
+        ("ask", (), "ask", True),
+        ("auto-edit", (), "allow", True),
+        ("ask", ("allow sandboxed *",), "allow", False),
+        ("auto-edit", ("ask bash npm *",), "ask", False),
+        ("auto-edit", ("deny bash npm *",), "deny", False),
+        ("auto-edit", ("ask sandboxed *",), "ask", True),
+    ],
+)
+def test_a_sandbox_answers_what_is_asked_by_default(
+    profile: str, user: tuple[str, ...], said: str, *, is_default: bool
+) -> None:
+    judged = policy(*user, profile=profile).judge(query(needed("bash", "npm x"), sandboxed=True))
+    assert (judged.verdict, judged.is_default) == (said, is_default)
+
+
+def test_other_spellings_are_denied_too_and_never_allow() -> None:
+    spelled = needed("bash", "/bin/rm x", "rm x")
+    assert policy("deny bash rm *").judge(query(spelled)).verdict == "deny"
+    assert policy("allow bash rm *").judge(query(spelled)).verdict == "ask"
+    linked = needed("read", "real.txt", "link.txt")
+    assert policy("deny read link.txt").judge(query(linked)).verdict == "deny"
+
+
+@pytest.mark.parametrize("path", ["../beside", "src/../../x", f"{PROJECT}/../x", UNKNOWN])
+def test_a_path_that_may_lead_out_is_outside(path: str) -> None:
+    """What a tool of a host's own may tell: the rules follow no links, so `..` may lead anywhere."""
+    judged = policy("allow edit *").judge(query(needed("edit", path)))
+    assert judged.verdict == "ask"
+    assert "outside" in {right.permission for right in judged.asked}
+    assert policy("allow edit *", "deny edit a/b").judge(query(needed("edit", path))).verdict == "deny"
+
+
+@pytest.mark.parametrize("path", [".", "./", "a.txt", "./a.txt", "src//x", f"{PROJECT}/a.txt"])
+def test_a_path_inside_is_inside_however_it_is_written(path: str) -> None:
+    judged = policy("allow edit *").judge(query(needed("edit", path), cwd=f"{PROJECT}"))
+    assert judged.verdict == "allow"
+
+
+def test_paths_are_seen_from_the_project_wherever_the_session_works() -> None:
+    inner = policy("deny edit src/a.py")
+    inner._projects[f"{PROJECT}/src"] = inner._project(PROJECT)  # as in a repository, which this one is not
+    assert inner.judge(query(needed("edit", "a.py"), cwd=f"{PROJECT}/src")).verdict == "deny"
+    asked = query(needed("edit", "b.py"), cwd=f"{PROJECT}/src")
+    inner.grant(asked, allowed(asked.offers[0]))
+    assert inner.judge(asked).verdict == "allow"
+    assert inner.judge(query(needed("edit", "src/b.py"))).verdict == "allow"
+    assert inner.judge(query(needed("edit", "b.py"))).verdict == "ask"
+
+
+def test_without_a_project_all_is_outside_and_nothing_is_kept_for_it() -> None:
+    nowhere = policy()
+    asked = query(needed("read", "etc/hosts"), cwd="/", offers=[offer("read /etc/hosts")])
+    assert nowhere.judge(asked).asked == (Right(permission="outside", pattern="/etc/hosts"),)
+    with pytest.raises(ConfigError, match="/ belongs to no project: allow it for this session, or once"):
+        nowhere.grant(asked, allowed(offer("read /etc/hosts"), "project"))
+    assert nowhere.grants.current(0) == ()
+    nowhere.grant(asked, allowed(offer("read /etc/hosts")))
+    assert nowhere.judge(asked).verdict == "allow"
+
+
+def test_a_file_named_star_is_one_file() -> None:
+    """What a model may write for a click: the grant must not be for all files."""
+    from engine.tools.spec import Need
+
+    need = Need(permission="edit", patterns=("*",))
+    assert need.offered == (offer("edit ./\\*"),)
+    held = policy()
+    asked = query(*need.needed, offers=need.offered)
+    held.grant(asked, allowed(asked.offers[0]))
+    assert held.judge(asked).verdict == "allow"
+    assert held.judge(query(needed("edit", "a.txt"))).verdict == "ask"
+
+
+def test_files_that_nobody_names_may_be_any() -> None:
+    from engine.tools.spec import Need
+
+    need = Need(permission="edit")
+    assert need.offered == ()
+    assert policy("allow edit *", "allow outside *", "deny edit a").judge(query(*need.needed)).verdict == "deny"
+    assert policy("allow edit src").judge(query(*need.needed)).verdict == "ask"
+
+
+@pytest.mark.parametrize("cwd", [PROJECT, "/"])
+def test_a_query_for_nothing_is_asked(cwd: str) -> None:
+    assert policy(profile="full").judge(query(cwd=cwd, offers=())).verdict == "ask"
+
+
+def test_rules_that_can_not_be_read_deny_what_is_done_there() -> None:
+    def broken(root: str) -> tuple[Rule, ...]:
+        raise ConfigError(f"{root}/.engine/config.toml is no valid TOML")
+
+    held = attrs.evolve(policy(), rules_of=broken)
+    judged = held.judge(query(needed("read", "a")))
+    assert (judged.verdict, judged.source) == (
+        "deny",
+        f"the rules here, which can't be read: {PROJECT}/.engine/config.toml is no valid TOML",
+    )
+
+
+# -- what follows of a command ---------------------------------------------------------------------------
+
+COPY = (needed("bash", "cp a b"), needed("edit", "b", follows=("cp a b",)))
+
+
+def copy_to(path: str) -> PermissionQuery:
+    line = f"cp a {path}"
+    return query(
+        needed("bash", line), needed("edit", path, follows=(line,)), offers=[offer("bash cp *", f"edit ./{path}")]
+    )
+
+
+def test_an_always_for_a_command_goes_for_the_files_of_the_project_that_it_touches() -> None:
+    held = policy()
+    held.grant(copy_to("b"), allowed(copy_to("b").offers[0]))
+    assert held.judge(copy_to("c")).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", f"{HOME}/.ssh/authorized_keys", ".env", ".git/hooks/pre-commit", "../x"]
+)
+@pytest.mark.parametrize("profile", ["ask", "auto-edit"])
+def test_but_not_beyond_the_project_nor_for_what_is_asked_about_by_name(path: str, profile: str) -> None:
+    held = policy(profile=profile)
+    held.grant(copy_to("b"), allowed(copy_to("b").offers[0]))
+    assert held.judge(copy_to(path)).verdict == "ask"
+
+
+def test_a_rule_about_a_command_goes_for_what_follows_but_not_against_other_rules() -> None:
+    assert policy("allow bash cp *").judge(query(*COPY)).verdict == "allow"
+    assert policy("allow bash cp *", "ask edit b").judge(query(*COPY)).verdict == "ask"
+    assert policy("allow bash cp *", "deny edit b").judge(query(*COPY)).verdict == "deny"
+    assert policy(profile="ask").judge(query(*COPY)).verdict == "ask"
+
+
+# -- scopes -----------------------------------------------------------------------------------------------------
+
+PUSH = needed("bash", "git push")
+
+
+def pushed_in(*chain: Link, cwd: str = PROJECT) -> PermissionQuery:
+    return query(PUSH, chain=chain, cwd=cwd)
+
+
+@pytest.mark.parametrize(
+    ("scope", "holding"),
+    [
+        ("turn", {"same", "child"}),
+        ("session", {"same", "child", "later"}),
+        ("project", {"same", "child", "later", "other"}),
+    ],
+)
+def test_how_far_an_always_reaches(scope: GrantScope, holding: set[str]) -> None:
+    """It is given to the root, also where a sub-agent asked for it."""
+    root = link("root")
+    askers = {
+        "same": pushed_in(root),
+        "child": pushed_in(root, link("child")),
+        "later": pushed_in(link("root", turn="2")),
+        "other": pushed_in(link("other")),
+        "elsewhere": pushed_in(root, cwd="/nowhere/else"),
+    }
+    held = policy()
+    held.grant(askers["child"], allowed(offer("bash git push *"), scope))
+    assert {name for name, asked in askers.items() if held.judge(asked).verdict == "allow"} == holding
+
+
+def test_an_always_ends_when_its_time_is_up_and_is_forgotten() -> None:
+    clock = [100.0]
+    held = Policy(home=HOME, rules_of=lambda _: (), now=lambda: clock[0])
+    asked = pushed_in(link())
+    held.grant(asked, allowed(offer("bash git push *"), seconds=60))
+    for clock[0], said in ((159.9, "allow"), (160.0, "ask"), (1e9, "ask")):
+        assert held.judge(asked).verdict == said
+    held.grant(asked, allowed(offer("bash x")))
+    assert [grant.pattern for grant in held.grants.current(0)] == ["x"]
+
+
+def test_what_was_allowed_for_a_turn_is_forgotten_with_the_next_one() -> None:
+    held = policy()
+    held.grant(pushed_in(link("root", turn="1")), allowed(offer("bash one"), "turn"))
+    held.grant(pushed_in(link("root", turn="2")), allowed(offer("bash two"), "turn"))
+    held.grant(pushed_in(link("other", turn="1")), allowed(offer("bash three"), "turn"))
+    assert [grant.pattern for grant in held.grants.current(0)] == ["two", "three"]
+
+
+def test_a_grant_says_where_it_comes_from_and_is_taken_back() -> None:
+    held = policy(now=7.0)
+    asked = pushed_in(link("root"), link("child"))
+    held.grant(asked, allowed(offer("bash git push *")))
+    (grant,) = held.grants.current(7.0)
+    origin = grant.origin
+    assert (origin.session_id, origin.call_id, origin.tool, origin.granted) == ("child", "call", "tool", 7.0)
+    assert held.judge(asked).source == "the user, who allowed bash git push * (for this session)"
+    held.grants.revoke(grant.id)
+    assert held.judge(asked).verdict == "ask"
+
+
+def test_what_can_not_be_remembered_is_not_remembered_by_half() -> None:
+    held = policy()
+    with pytest.raises(ConfigError):
+        held.grant(pushed_in(link()), allowed(offer("bash fine", f"bash {UNKNOWN}")))
+    assert held.grants.current(0) == ()
+
+
+def test_deny_secret_always_on_all_still_denied() -> None:
+    """T25: an "always" on `*` opens all but what is denied."""
+    held = policy("deny edit SECRET.md")
+    held.grant(query(needed("edit", "a")), allowed(offer("edit *"), "project"))
+    assert held.judge(query(needed("edit", "b"))).verdict == "allow"
+    assert held.judge(query(needed("edit", "docs/SECRET.md"))).verdict == "deny"
+
+
+def test_thousands_of_grants_cost_a_question_next_to_nothing() -> None:
+    """Counted, not timed: how many patterns are looked at."""
+    held = policy()
+    for number in range(2_000):
+        held.grant(pushed_in(link()), allowed(offer(f"bash make {number}", f"edit ./f{number}")))
+    asked = query(needed("bash", "make 7"), needed("edit", "f7"))
+    assert held.judge(asked).verdict == "allow"
+    books = held.grants._books
+    assert len(books[PROJECT, "bash"].index.candidates("make 7")) == 1
+    assert len(books[PROJECT, "edit"].index.candidates("f7")) == 1
+
+
+# -- tools that need not be offered ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("profile", "user", "hidden"),
+    [
+        ("ask", (), set[str]()),
+        ("full", (), set[str]()),
+        ("read-only", (), {"edit"}),
+        ("read-only", ("allow! edit notes.md",), set[str]()),
+        ("ask", ("deny bash *",), {"bash"}),
+        ("ask", ("deny bash rm *",), set[str]()),
+        ("ask", ("deny bash *", "allow bash ls *"), set[str]()),
+        ("ask", ("deny bash:read *",), set[str]()),
+        ("ask", ("deny *:read *", "deny bash *"), {"bash"}),
+        ("ask", ("deny * *",), {"bash", "edit", "read", "web"}),
+    ],
+)
+def test_which_rights_nobody_can_get(profile: str, user: tuple[str, ...], hidden: set[str]) -> None:
+    held = policy(*user, profile=profile)
+    names = ("bash", "edit", "read", "web")
+    assert {name for name in names if held.hides([link()], PROJECT, name)} == hidden
+
+
+def test_what_is_hidden_from_a_parent_is_hidden_from_its_child() -> None:
+    chain = [link("root", "deny edit *"), link("child", "allow! edit *")]
+    assert policy().hides(chain, PROJECT, "edit")
+    assert not policy().hides(chain[1:], PROJECT, "edit")
+
+
+@given(some_layers, some_query(), st.sampled_from(["bash", "edit", "read"]))
+@settings(max_examples=100, deadline=None)
+def test_whatever_is_hidden_is_denied_when_it_is_called(layers: Rules, asked: PermissionQuery, name: str) -> None:
+    rules_at_work = layers.policy()
+    if rules_at_work.hides(asked.chain, asked.cwd, name) and any(one.permission == name for one in asked.rights):
+        assert rules_at_work.judge(asked).verdict == "deny"
+
+
+# -- in a real file -----------------------------------------------------------------------------------------------
+
+
+def kept(file: GrantFile) -> list[str]:
+    return [f"{grant.permission} {grant.pattern}" for grant in file.load()]
+
+
+@pytest.mark.os
+async def test_a_restart_keeps_what_was_allowed_for_the_project_and_nothing_else(tmp_path: Path) -> None:
+    file = GrantFile(tmp_path / "state" / "grants.json")
+    first = policy(file=file)
+    await first.prepare(PROJECT)
+    for scope in SCOPES:
+        first.grant(pushed_in(link()), allowed(offer(f"bash {scope}"), scope))
+    await first.save()
+    assert kept(file) == ["bash project"]
+    second = policy(file=file)
+    await second.prepare(PROJECT)
+    for scope in SCOPES:
+        asked = query(needed("bash", scope), chain=[link()])
+        assert second.judge(asked).verdict == ("allow" if scope == "project" else "ask")
+
+
+@pytest.mark.os
+async def test_what_could_not_be_written_holds_though_the_file_is_read_again(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.write_text("no folder")
+    held = policy(file=GrantFile(folder / "grants.json"))
+    asked = pushed_in(link())
+    held.grant(asked, allowed(offer("bash git push *"), "project"))
+    with pytest.raises(EngineError):
+        await held.save()
+    folder.unlink()
+    await held.prepare(PROJECT)
+    assert held.judge(asked).verdict == "allow"
+    await held.save()  # it was told once that it is not kept
+    assert kept(GrantFile(folder / "grants.json")) == []
+
+
+@pytest.mark.os
+async def test_a_save_that_is_cancelled_before_it_began_is_made_up_for(tmp_path: Path) -> None:
+    file = GrantFile(tmp_path / "grants.json")
+    held = policy(file=file)
+    held.grant(pushed_in(link()), allowed(offer("bash git push *"), "project"))
+    with trio.CancelScope() as scope:
+        scope.cancel(reason="test")
+        await held.save()
+    assert kept(file) == []
+    await held.save()
+    assert kept(file) == ["bash git push *"]
+
+
+@pytest.mark.os
+async def test_what_is_allowed_while_the_file_is_read_is_not_lost(tmp_path: Path) -> None:
+    file = GrantFile(tmp_path / "grants.json")
+    held = policy(file=file)
+    asked = pushed_in(link())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(held.prepare, PROJECT)
+        await trio.lowlevel.checkpoint()
+        held.grant(asked, allowed(offer("bash git push *"), "project"))
+    assert held.judge(asked).verdict == "allow"
+
+
+@pytest.mark.os
+async def test_what_another_process_revokes_is_over_when_the_file_is_read_again(tmp_path: Path) -> None:
+    file = GrantFile(tmp_path / "grants.json")
+    held = policy(file=file)
+    asked = pushed_in(link())
+    held.grant(asked, allowed(offer("bash git push *"), "project"))
+    await held.save()
+    file.revoke(file.load()[0].id)
+    await held.prepare(PROJECT)
+    assert held.judge(asked).verdict == "ask"
+
+
+@pytest.mark.os
+async def test_a_broken_file_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    file = GrantFile(tmp_path / "grants.json")
+    held = policy(file=file)
+    asked = pushed_in(link())
+    held.grant(asked, allowed(offer("bash git push *"), "project"))
+    await held.save()
+    file.path.write_text('{"version": 1, "grants": [7]}')
+    with pytest.raises(ConfigError, match=r"grants\.json"):
+        await held.prepare(PROJECT)
+    assert held.judge(asked).verdict == "allow"
