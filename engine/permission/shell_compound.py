@@ -67,9 +67,9 @@ class CompoundReader(SimpleReader):
     def _subshell(self) -> Command:
         if self.depth >= MAX_DEPTH:
             raise self.refuse("too deeply nested")
-        self.depth += 1
+        self.sink()
         body = self._body(")")
-        self.depth -= 1
+        self.rise()
         self._expect(")")
         return Group(body, is_subshell=True)
 
@@ -239,7 +239,7 @@ class CompoundReader(SimpleReader):
             found = _REGEX_TEXT.match(self.source, self.at)
             if found is not None:
                 parts.append(Text(found.group(), quoted=True))
-                self.at = found.end()
+                self.go(found.end())
             elif sign in "<>`":
                 raise self.refuse("a pattern that is not understood")
             else:

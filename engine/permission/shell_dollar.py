@@ -64,6 +64,18 @@ class DollarReader:
     filled: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
     inner: list[tuple[str, DollarReader]] = attrs.field(factory=list["tuple[str, DollarReader]"])
 
+    def go(self, at: int) -> None:
+        """Move to a place."""
+        self.at = at
+
+    def sink(self) -> None:
+        """Enter what is nested."""
+        self.depth += 1
+
+    def rise(self) -> None:
+        """Leave what is nested."""
+        self.depth -= 1
+
     def double(self) -> list[Part]:
         """Read what stands in double quotes, after the first of them, and the second."""
         raise NotImplementedError

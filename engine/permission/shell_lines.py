@@ -165,7 +165,7 @@ class LineReader(WordReader):
             end = self.source.find("\n", self.at)
             end = len(self.source) if end < 0 else end
             body = self.source[self.at : end]
-            self.at = min(end + 1, len(self.source))
+            self.go(min(end + 1, len(self.source)))
             goes_on = joins and (len(body) - len(body.rstrip("\\"))) % 2 == 1
             if not goes_on or self.at >= len(self.source):
                 break

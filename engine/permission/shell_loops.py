@@ -55,6 +55,10 @@ class Loops:
     expander: Expander = attrs.field(init=False)
     frames: list[Frame] = attrs.field(factory=lambda: [Frame(None)], init=False)
 
+    def expand_with(self, expander: Expander) -> None:
+        """Expand words with that one from now on."""
+        self.expander = expander
+
     def script(self, items: Script, state: State) -> Outcome:
         """Follow a list of commands."""
         raise NotImplementedError

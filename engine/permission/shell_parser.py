@@ -139,10 +139,10 @@ class Parser(CompoundReader):
             raise self.refuse(f"unexpected {word!r}")
         if self.depth >= MAX_DEPTH:
             raise self.refuse("too deeply nested")
-        self.at += len(word)
-        self.depth += 1
+        self.go(self.at + len(word))
+        self.sink()
         command = reader()
-        self.depth -= 1
+        self.rise()
         return command if isinstance(command, Function) else self._with_redirects(command)
 
     def _readers(self) -> dict[str, Callable[[], Command]]:

@@ -144,7 +144,7 @@ class SimpleReader(LineReader):
         if not FUNCTION_NAME.fullmatch(name):
             raise self.refuse("a function's name that is not understood")
         self.starts.pop()
-        self.at = parentheses.end()
+        self.go(parentheses.end())
         return self._definition(name)
 
 

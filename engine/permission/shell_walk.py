@@ -66,7 +66,7 @@ class Walk(Loops):
     _called: list[Function] = attrs.field(factory=list[Function], init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.expander = Expander(self.findings, self.home, self._substitute, self._process)
+        self.expand_with(Expander(self.findings, self.home, self._substitute, self._process))
 
     def whole(self, script: Script, state: State) -> None:
         """Follow a script from its beginning to its end."""

@@ -134,7 +134,7 @@ class WordReader(DollarReader):
             found = _HERE_TEXT.match(self.source, self.at)
             if found is not None:
                 parts.append(Text(found.group(), quoted=True))
-                self.at = found.end()
+                self.go(found.end())
             else:
                 self._in_double(self.source[self.at], parts, "$`\\")
             if not parts or isinstance(parts[-1], Text):

@@ -106,8 +106,6 @@ class Events(MutableSequence[Durable]):
         others = cast("Sequence[object]", other)
         return len(self) == len(others) and all(a == b for a, b in zip(self, others, strict=True))
 
-    __hash__ = None  # type: ignore[assignment]  # as a list: it changes
-
     def __repr__(self) -> str:
         return f"<{len(self)} events of session {self._session_id}>"
 
