@@ -86,7 +86,7 @@ class CompoundReader(SimpleReader):
             self._keyword("then")
             found.branches.append((condition, self._body("elif", "else", "fi")))
             word = self._reserved()
-            self.at += len(word)
+            self.go(self.at + len(word))
         if word == "else":
             found.otherwise = self._body("fi")
             self._keyword("fi")
@@ -99,7 +99,7 @@ class CompoundReader(SimpleReader):
         while True:
             self._newlines()
             if self._reserved() == "esac":
-                self.at += 4
+                self.go(self.at + 4)
                 return found
             self._takes("(")
             patterns: list[Word] = []
@@ -141,7 +141,7 @@ class CompoundReader(SimpleReader):
             return self._for_words(is_select=False)
         if self.is_posix:
             raise self.refuse("`for ((` in a shell that may not know it")
-        self.at += 2
+        self.go(self.at + 2)
         expression = self.arithmetic("))")
         self._blanks()
         self._takes(";")
@@ -157,7 +157,7 @@ class CompoundReader(SimpleReader):
             return self._do()
         if self.is_posix:
             raise self.refuse("a loop in braces in a shell that may not know it")
-        self.at += 1
+        self.go(self.at + 1)
         body = self._body("}")
         self._keyword("}")
         return body
@@ -171,14 +171,14 @@ class CompoundReader(SimpleReader):
             return For(name, words, self._loop_body(), is_select)
         self._newlines()
         if self._reserved() == "in":
-            self.at += 2
+            self.go(self.at + 2)
             words = []
             while True:
                 self._blanks()
                 if self.source[self.at : self.at + 1] in (";", "\n"):
                     break
                 words.append(self._some_word())
-            self.at += self.source.startswith(";", self.at)
+            self.go(self.at + self.source.startswith(";", self.at))
             self._newlines()
         return For(name, words, self._loop_body(), is_select)
 
@@ -186,7 +186,7 @@ class CompoundReader(SimpleReader):
         found = _NAME.match(self.source, self.at)
         if found is None or self.source[found.end() : found.end() + 1] not in _BORDERS:
             raise self.refuse("a name is missing")
-        self.at = found.end()
+        self.go(found.end())
         return found.group()
 
     # ---- functions and conditions ------------------------------------------------------------------------------------
@@ -196,10 +196,10 @@ class CompoundReader(SimpleReader):
         found = FUNCTION_NAME.match(self.source, self.at)
         if found is None:
             raise self.refuse("a function's name is missing")
-        self.at = found.end()
+        self.go(found.end())
         parentheses = PARENTHESES.match(self.source, self.at)
         if parentheses is not None:
-            self.at = parentheses.end()
+            self.go(parentheses.end())
         elif self.source[self.at : self.at + 1] not in (" ", "\t", "\n"):
             raise self.refuse("a function's name that is not understood")
         return self._definition(found.group())
@@ -218,11 +218,11 @@ class CompoundReader(SimpleReader):
         while True:
             self._newlines()
             if self._reserved() == "]]":
-                self.at += 2
+                self.go(self.at + 2)
                 return found
             sign = _CONDITION_SIGN.match(self.source, self.at)
             if sign is not None and not is_regex:
-                self.at = sign.end()
+                self.go(sign.end())
                 found.items.append(sign.group())
                 continue
             word = self._regex() if is_regex else self._some_word()

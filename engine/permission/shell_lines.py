@@ -46,7 +46,7 @@ class LineReader(WordReader):
         """Skip blanks, and a comment."""
         found = _BLANK.match(self.source, self.at)
         if found is not None:
-            self.at = found.end()
+            self.go(found.end())
         if (self.source.startswith("#", self.at) and self.at and self.source[self.at - 1] in _BORDERS) or (
             self.source.startswith("#", self.at) and not self.at
         ):
@@ -54,7 +54,7 @@ class LineReader(WordReader):
 
     def _comment(self) -> None:
         found = _COMMENT.match(self.source, self.at)
-        self.at = found.end() if found is not None else self.at
+        self.go(found.end() if found is not None else self.at)
 
     def _newlines(self) -> None:
         """Skip blanks, comments and ends of lines, and read the here-documents that begin there."""
@@ -80,7 +80,7 @@ class LineReader(WordReader):
         self._newlines()
         if self._reserved() != word:
             raise self.refuse(f"{word!r} is missing")
-        self.at += len(word)
+        self.go(self.at + len(word))
 
     def _no_continuation(self) -> None:
         """Refuse an operator that may go on in the next line."""
@@ -108,12 +108,12 @@ class LineReader(WordReader):
             raise self.refuse("a redirection in a shell that may not know it")
         if self.is_posix and len(fd or "") > 1:
             raise self.refuse("a number of a redirection that other shells take for a word")
-        self.at = found.end()
+        self.go(found.end())
         if operator in (">&", "<&") and _CLOSED_AND_MORE.match(self.source, self.at):
             raise self.refuse("a word right behind a file that is closed")
         self._no_continuation()
         blank = _BLANK.match(self.source, self.at)
-        self.at = blank.end() if blank is not None else self.at
+        self.go(blank.end() if blank is not None else self.at)
         redirect = Redirect(operator or both, fd or "", self._some_word())
         if operator == "<>":
             self.masked.append((found.start(2), found.start(2) + 1))

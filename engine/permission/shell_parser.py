@@ -69,11 +69,11 @@ class Parser(CompoundReader):
             self._blanks()
             sign = source[self.at : self.at + 1]
             if sign == "&" and not source.startswith("&&", self.at):
-                self.at += 1
+                self.go(self.at + 1)
                 items[-1].background = True
                 self._no_continuation()
             elif sign == ";" and not source.startswith((";;", ";&"), self.at):
-                self.at += 1
+                self.go(self.at + 1)
                 self._no_continuation()
             elif sign not in ("", "\n", ")", ";"):
                 raise self.refuse(f"unexpected {sign!r}")
@@ -90,7 +90,7 @@ class Parser(CompoundReader):
             operator = self.source[self.at : self.at + 2]
             if operator not in ("&&", "||"):
                 return found
-            self.at += 2
+            self.go(self.at + 2)
             self._no_continuation()
             self._newlines()
             found.pipelines.append((operator, self._pipeline()))
@@ -100,12 +100,12 @@ class Parser(CompoundReader):
         while (word := self._reserved()) in ("!", "time"):
             if word == "time" and self.is_posix:
                 raise self.refuse("`time` in a shell that may not know it")
-            self.at += len(word)
+            self.go(self.at + len(word))
             found.negated = found.negated != (word == "!")
             start = self.at - len(word)
             self._blanks()
             if word == "time" and re.compile(r"-p(?=[ \t\n])").match(self.source, self.at):
-                self.at += 2
+                self.go(self.at + 2)
                 self._blanks()
             if word == "time" and self.source.startswith("-", self.at):
                 raise self.refuse("an option of `time`")
@@ -115,7 +115,7 @@ class Parser(CompoundReader):
             self._blanks()
             if not self.source.startswith("|", self.at) or self.source.startswith("||", self.at):
                 return found
-            self.at += 1
+            self.go(self.at + 1)
             if self._takes("&") and self.is_posix:
                 raise self.refuse("`|&` in a shell that may not know it")
             self._no_continuation()
@@ -126,7 +126,7 @@ class Parser(CompoundReader):
         if source.startswith("((", self.at):
             if self.is_posix:
                 raise self.refuse("`((` in a shell that may not know it")
-            self.at += 2
+            self.go(self.at + 2)
             return self._with_redirects(ArithmeticCommand(self.arithmetic("))")))
         if self._takes("("):
             self._no_continuation()

@@ -110,7 +110,7 @@ class SimpleReader(LineReader):
 
     def _assignment(self, found: re.Match[str]) -> Assignment:
         start = self.at
-        self.at = found.end()
+        self.go(found.end())
         name, subscript, plus = found.groups()
         if self.is_posix and (subscript or plus or self.source.startswith("(", self.at)):
             raise self.refuse("an assignment in a shell that may not know it")
@@ -126,7 +126,8 @@ class SimpleReader(LineReader):
                 return tuple(elements)
             found = _ELEMENT.match(self.source, self.at)
             if found is not None:
-                start, self.at = self.at, found.end()
+                start = self.at
+                self.go(found.end())
                 elements.append(Assignment("", found.group(1), bool(found.group(2)), self.word(), None, start))
             elif self.source.startswith("[", self.at):
                 raise self.refuse("a subscript that is not understood")

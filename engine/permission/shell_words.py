@@ -27,7 +27,7 @@ class WordReader(DollarReader):
         source, start = self.source, self.at
         found = _PLAIN_WORD.match(source, start)
         if found is not None:
-            self.at = found.end()
+            self.go(found.end())
             text = found.group()
             return Word((Text(text, quoted=False),), start, self.at, text)
         parts: list[Part] = []
@@ -54,11 +54,11 @@ class WordReader(DollarReader):
         found = _PLAIN.match(source, self.at)
         if found is not None:
             parts.append(Text(found.group(), quoted=False))
-            self.at = found.end()
+            self.go(found.end())
         elif sign == "'":
             parts.append(Text(self._up_to("'"), quoted=True))
         elif sign == '"':
-            self.at += 1
+            self.go(self.at + 1)
             parts.extend(self.double())
         elif sign == "\\":
             self._escaped(parts)
@@ -69,14 +69,14 @@ class WordReader(DollarReader):
         elif sign in "<>":
             if self.is_posix:
                 raise self.refuse("a process substitution in a shell that may not know it")
-            self.at += 2
+            self.go(self.at + 2)
             parts.append(Process(self._nested()))
         else:
             # Of the signs that are left, none of ours means anything but itself or a pattern.
             if sign not in _SPECIAL and sign.isascii():
                 raise self.refuse(f"unexpected {sign!r}")
             parts.append(Text(sign, quoted=False))
-            self.at += 1
+            self.go(self.at + 1)
 
     def _escaped(self, parts: list[Part]) -> None:
         """Read a backslash outside of quotes, and what it is before."""
@@ -89,7 +89,7 @@ class WordReader(DollarReader):
             raise self.refuse("a word in two lines")
         if following != "\n":
             parts.append(Text(following, quoted=True))
-        self.at += 2
+        self.go(self.at + 2)
 
     # ---- quotes ------------------------------------------------------------------------------------------------------
 
@@ -101,12 +101,12 @@ class WordReader(DollarReader):
             found = _DOUBLE_TEXT.match(source, self.at)
             if found is not None:
                 parts.append(Text(found.group(), quoted=True))
-                self.at = found.end()
+                self.go(found.end())
             sign = source[self.at : self.at + 1]
             if not sign:
                 raise self.refuse("a double quote is not closed")
             if sign == '"':
-                self.at += 1
+                self.go(self.at + 1)
                 return parts or [Text("", quoted=True)]
             self._in_double(sign, parts, '$`"\\')
 
@@ -120,7 +120,7 @@ class WordReader(DollarReader):
                 parts.append(Text(following, quoted=True))
             else:
                 parts.append(Text("\\" + following, quoted=True))
-            self.at += 2
+            self.go(self.at + 2)
         elif sign == "$":
             self.dollar(parts, quoted=True)
         else:

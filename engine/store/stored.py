@@ -35,7 +35,7 @@ def decoded(body: str, session_id: str, seq: int, schema: Schema = PRESENT) -> D
     return cast("Durable", event)
 
 
-class Events(MutableSequence[Durable]):
+class Events(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it changes
     """The events of one session, number 1 first; those from the disk are decoded when they are looked at.
 
     It can be appended to, as a journal does. Reading one raises `JournalCorrupt`
