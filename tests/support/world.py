@@ -33,7 +33,7 @@ from engine.ids import SessionId
 from engine.messages import AssistantMessage, Message, ResultsMessage, Settlement, TextPart, UserMessage
 from engine.model import ModelInfo, ModelRequest
 from engine.permission.simple import AllowAll
-from engine.ports import Approver, ContextKeeper, Model
+from engine.ports import Approver, ContextKeeper, Model, Opinion
 from engine.session import Session
 from engine.settings import Settings
 from engine.state import Resync
@@ -164,6 +164,7 @@ async def world(
     settings: Settings | None = None,
     hooks: Hooks | None = None,
     approver: Approver | None = None,
+    opinion: Opinion | None = None,
     keeper: ContextKeeper | None = None,
     store: SlowStore | None = None,
     info: ModelInfo | None = None,
@@ -180,6 +181,7 @@ async def world(
         settings=settings,
         hooks=hooks,
         approver=approver or AllowAll(),
+        opinion=opinion,
         keeper=keeper,
         store=kept,
         clock=TrioClock(),

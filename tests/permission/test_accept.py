@@ -1,0 +1,618 @@
+"""Permissions through a real engine: the built-in tools in a real folder, a scripted model, and whoever answers.
+
+The "Accept" lines of the behaviours that this engine promises, one after the other:
+
+- T18, shell commands: `test_what_a_command_line_is_asked_about`, `test_a_deny_finds_the_command_wherever_it_hides`,
+  `test_what_can_not_be_parsed_is_asked_and_denied_where_nobody_is`, `test_what_only_reads_in_the_project_is_not_asked`.
+- T19, sub-agents: `test_a_sub_agent_of_a_session_that_may_not_edit_may_not_edit` and the one behind it.
+- T24, rules: `test_deny_and_ask_in_one_call_is_a_deny_without_a_question`, `test_a_hidden_tool_is_not_offered_and_denied_if_called`,
+  `test_a_secret_in_a_folder_below_is_asked_about`.
+- T25, answers: the tests on "always", rejections and withdrawn questions; those on one question in tests/nursery/test_questions.py.
+"""
+
+# ruff: noqa: ASYNC240 -- the folders are small
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+import engine
+from engine.answers import Answer as Reply
+from engine.errors import ConfigError, RequestNotFound
+from engine.events import CallJudged, GrantScope, Notice, PermissionAnswered, PermissionAsked, Right, Verdict
+from engine.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolUse
+from engine.permission.grant_file import GrantFile
+from engine.permission.policy import Policy
+from engine.permission.rule_file import parse_rule
+from engine.permission.rules import Rule
+from engine.ports import Allowance, Judgement, Opinion, PermissionQuery
+from engine.session import Session
+from engine.settings import Headless, Settings
+from engine.testing.script import Answer, call, done, text
+from engine.tools.builtin.all import builtin_tools
+from engine.turn import Turn
+from tests.support.world import Played, React, Seen, World, said, world
+
+pytestmark = pytest.mark.os
+
+DONE: Answer = [*text("Done."), *done()]
+TOOLS = builtin_tools({})
+
+
+def rules(*texts: str) -> tuple[Rule, ...]:
+    return tuple(parse_rule(one, "test") for one in texts)
+
+
+def policy(*user: str, profile: str = "ask", file: GrantFile | None = None, home: str = "/nowhere") -> Policy:
+    return Policy(profile=profile, user=rules(*user), file=file, home=home, rules_of=lambda _: ())
+
+
+def bash(*commands: str) -> Answer:
+    calls = [item for n, line in enumerate(commands) for item in call("bash", {"command": line}, id=f"b{n}")]
+    return [*calls, *done("calls")]
+
+
+def tool(name: str, **arguments: str) -> Answer:
+    return [*call(name, json.dumps(arguments), id=name), *done("calls")]
+
+
+@attrs.frozen
+class There:
+    """A world in which one session works in a real folder."""
+
+    world: World
+    session: Session
+
+    async def play(self, react: React | None = None, headless: Headless = "wait") -> Played:
+        return await self.world.play(session=self.session, react=react, settings=Settings(headless=headless))
+
+
+@asynccontextmanager
+async def at(
+    folder: Path,
+    *answers: Answer,
+    approver: Policy | None = None,
+    opinion: Opinion | None = None,
+    hooks: Hooks | None = None,
+    own: Sequence[str] = (),
+) -> AsyncGenerator[There]:
+    folder.mkdir(exist_ok=True)
+    async with world(
+        *answers, tools=TOOLS, approver=approver or policy(), opinion=opinion, hooks=hooks, settings=Settings()
+    ) as w:
+        yield There(w, await w.engine.create_session(cwd=folder, rules=own))
+
+
+def replies(*answers: Reply) -> React:
+    left = list(answers)
+
+    async def react(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            await turn.reply(event.request_id, left.pop(0))
+
+    return react
+
+
+NO = engine.Reject(feedback="no")
+
+
+def asked(played: Played) -> list[set[str]]:
+    return [{f"{one.permission} {one.pattern}" for one in event.rights} for event in played.all(PermissionAsked)]
+
+
+def answers(played: Played) -> list[str]:
+    return [event.answer for event in played.all(PermissionAnswered)]
+
+
+# -- T18 --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "rights"),
+    [
+        ("echo x > ../out", {"edit {up}/out", "outside {up}/out"}),
+        ("cat <(rm x)", {"bash rm x", "edit x"}),
+        ("echo $(rm x)", {"bash rm x", "edit x"}),
+        ("ls | tee /out", {"bash tee /out", "edit /out", "outside /out"}),
+        ("env A=1 rm /out", {"bash rm /out", "edit /out", "outside /out"}),
+        ("sh -c 'rm /out'", {"bash rm /out", "edit /out", "outside /out"}),
+        ("> /out", {"edit /out", "outside /out"}),
+        ("cd /tmp && rm x", {"bash rm x", "edit /tmp/x", "outside /tmp", "outside /tmp/x"}),
+        ("cat link", {"outside {up}/beside"}),
+    ],
+)
+async def test_what_a_command_line_is_asked_about(tmp_path: Path, command: str, rights: set[str]) -> None:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "x").touch()
+    (tmp_path / "beside").write_text("out of sight")
+    (folder / "link").symlink_to("../beside")
+    async with at(folder, bash(command), DONE) as there:
+        played = await there.play(replies(NO))
+    assert (played.statuses, (folder / "x").exists(), (tmp_path / "out").exists()) == (["denied"], True, False)
+    (told,) = asked(played)
+    told = {right for right in told if "/fd/" not in right}  # a pipe to a command of the line itself
+    assert {right.format(up=tmp_path) for right in rights} <= told
+    assert all(right.startswith("bash ") or right in {one.format(up=tmp_path) for one in rights} for right in told)
+    assert played.one(PermissionAsked).detail == command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm x",
+        "true && rm x",
+        "X=1 rm x",
+        "( rm x )",
+        "f(){ rm x; }; f",
+        "xargs rm < list",
+        "'r'm x",
+        "/bin/rm x",
+        "sudo -n rm x",
+        "if true; then rm x; fi",
+        "bash -c 'rm x'",
+        "find . -name x -exec rm {} +",
+        "command rm x",
+        "echo `rm x`",
+        "{ rm x; } 2>/dev/null",
+    ],
+)
+@pytest.mark.parametrize("profile", ["ask", "full"])
+async def test_a_deny_finds_the_command_wherever_it_hides(tmp_path: Path, command: str, profile: str) -> None:
+    (tmp_path / "x").touch()
+    (tmp_path / "list").write_text("x\n")
+    async with at(tmp_path, bash(command), DONE, approver=policy("deny bash rm *", profile=profile)) as there:
+        played = await there.play()
+        told = said(there.world.requests[-1].transcript[-1])
+    assert (played.statuses, asked(played), (tmp_path / "x").exists()) == (["denied"], [], True)
+    assert told == "Denied by the rule 'deny bash rm *' of the layer user (test). Don't try to get around it."
+    assert played.all(CallJudged)[-1].source == "the rule 'deny bash rm *' of the layer user (test)"
+
+
+@pytest.mark.parametrize("command", ["echo 'x", "eval $X", "$(", "rm\u202e x", "echo x" * 3_000])
+async def test_what_can_not_be_parsed_is_asked_and_denied_where_nobody_is(tmp_path: Path, command: str) -> None:
+    async with at(tmp_path, bash(command), bash(command), DONE) as there:
+        played = await there.play(replies(NO, NO))
+        first = played.all(PermissionAsked)[0]
+        assert first.opaque
+        assert (first.detail, first.offers) == (command, ())
+        there.world.will_say(bash(command), DONE)
+        headless = await there.play(headless="deny")
+    assert (headless.statuses, asked(headless)) == (["denied"], [])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls",
+        "ls nope 2>/dev/null; true",
+        "cat a.txt | wc -l >/dev/null",
+        "grep -c x a.txt || true",
+        "git status 2>&1; true",
+    ],
+)
+async def test_what_only_reads_in_the_project_is_not_asked(tmp_path: Path, command: str) -> None:
+    (tmp_path / "a.txt").write_text("x\n")
+    async with at(tmp_path, bash(command), DONE) as there:
+        played = await there.play()
+    assert (asked(played), played.statuses) == ([], ["completed"])
+
+
+async def test_an_always_for_a_command_line_holds_for_that_line(tmp_path: Path) -> None:
+    """The offers always answer the question that they were made with: each of them, by its number."""
+    for number in range(2):
+        folder = tmp_path / str(number)
+        line = "FOO=1 touch a b && touch c"
+        async with at(folder, bash(line), bash(line), DONE) as there:
+            played = await there.play(replies(engine.Always(offer=number)))
+        assert (answers(played), played.statuses) == (["always"], ["completed", "completed"])
+        assert (folder / "c").exists()
+
+
+# -- T24 --------------------------------------------------------------------------------------------------
+
+
+async def test_deny_and_ask_in_one_call_is_a_deny_without_a_question(tmp_path: Path) -> None:
+    approver = policy("ask bash touch *", "deny bash rm *")
+    async with at(tmp_path, bash("touch a; rm b"), DONE, approver=approver) as there:
+        played = await there.play()
+    assert (asked(played), played.statuses, list(tmp_path.iterdir())) == ([], ["denied"], [])
+
+
+async def test_a_secret_in_a_folder_below_is_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.env").write_text("KEY=1\n")
+    async with at(tmp_path, tool("read", path="a/b.env"), DONE) as there:
+        played = await there.play(replies(NO))
+    assert asked(played) == [{"read a/b.env"}]
+
+
+async def test_a_hidden_tool_is_not_offered_and_denied_if_called(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\n")
+    edit = tool("edit", path="a", old_string="one", new_string="two")
+    async with at(tmp_path, edit, bash("touch b"), DONE, approver=policy(profile="read-only")) as there:
+        played = await there.play()
+        offered = [{schema.name for schema in request.tools} for request in there.world.requests]
+    assert offered[0] & {"edit", "write", "multi_edit", "apply_patch", "bash", "read"} == {"bash", "read"}
+    assert offered == [offered[0]] * 3
+    assert (played.statuses, (tmp_path / "a").read_text()) == (["denied", "denied"], "one\n")
+
+
+async def test_which_tools_are_hidden_is_decided_once_for_a_set_of_tools(tmp_path: Path) -> None:
+    """Requests begin with the tools, and are cheap only as long as they begin alike."""
+    asked_about: list[str] = []
+
+    class Counting(Policy):
+        def hides(self, chain: object, cwd: str, permission: str) -> bool:
+            asked_about.append(permission)
+            return permission == "edit"
+
+    approver = Counting(rules_of=lambda _: ())
+    async with at(tmp_path, DONE, DONE, DONE, approver=approver) as there:
+        await there.play()
+        once = list(asked_about)
+        await there.play()
+        assert (asked_about, sorted(set(once)).count("edit")) == (once, 1)
+        there.session.use_tools([one for one in TOOLS if one.name in {"read", "edit"}])
+        await there.play()
+        names = [[schema.name for schema in request.tools] for request in there.world.requests]
+    assert names[0] == names[1]
+    assert (names[2], asked_about[len(once) :]) == (["read"], ["edit", "read"])
+
+
+# -- T25 --------------------------------------------------------------------------------------------------
+
+
+async def test_deny_secret_always_on_all_still_denied(tmp_path: Path) -> None:
+    write = [tool("write", path=name, content="x") for name in ("a", "docs/b", "SECRET.md", "docs/SECRET.md")]
+    approver = policy("deny edit SECRET.md")
+    async with at(tmp_path, *write, DONE, approver=approver) as there:
+
+        async def react(turn: Turn, event: Seen) -> None:
+            if isinstance(event, PermissionAsked):
+                query = PermissionQuery(
+                    chain=there.session._active.chain,  # type: ignore[union-attr]
+                    call_id=event.call_id,
+                    cwd=str(tmp_path),
+                    tool="write",
+                    read_only=False,
+                    permission="edit",
+                    rights=(),
+                )
+                approver.grant(query, engine_allowance("edit", "*"))
+                await turn.reply(event.request_id, engine.Once())
+
+        played = await there.play(react)
+    assert played.statuses == ["completed", "completed", "denied", "denied"]
+    assert len(played.all(PermissionAsked)) == 1
+
+
+def engine_allowance(permission: str, pattern: str) -> Allowance:
+    return Allowance(rights=(Right(permission=permission, pattern=pattern),), scope="session")
+
+
+@pytest.mark.parametrize(("scope", "released"), [("turn", False), ("session", False), ("project", True)])
+async def test_an_always_of_one_conversation_and_the_open_question_of_another(
+    tmp_path: Path, scope: GrantScope, *, released: bool
+) -> None:
+    async with at(tmp_path, bash("touch x"), bash("touch x"), DONE, DONE) as there:
+        other = await there.world.engine.create_session(cwd=tmp_path)
+        async with there.session.prompt("go") as one, other.prompt("go") as two:
+            first, second = await question(there.session), await question(other)
+            await one.reply(first.request_id, engine.Always(scope=scope))
+            if released:
+                with pytest.raises(RequestNotFound):
+                    await two.reply(second.request_id, engine.Once())
+            else:
+                await two.reply(second.request_id, engine.Once())
+            assert [(await turn.wait()).stop_reason for turn in (one, two)] == ["completed"] * 2
+        events = other.journal.events()
+    judged = [e.source for e in events if isinstance(e, CallJudged)]
+    by = "the user, who allowed bash touch x (for this project)" if released else "the user, once"
+    assert judged[-1] == by
+    assert [e.answer for e in events if isinstance(e, PermissionAnswered)] == ["once"]
+
+
+async def question(session: Session) -> PermissionAsked:
+    with trio.fail_after(20):
+        while True:
+            for event in session.journal.events():
+                if isinstance(event, PermissionAsked):
+                    return event
+            await trio.sleep(0.01)
+
+
+async def test_a_restart_keeps_what_was_allowed_for_the_project(tmp_path: Path) -> None:
+    file, folder = GrantFile(tmp_path / "state" / "grants.json"), tmp_path / "app"
+    for scope, questions in (("session", 2), ("project", 2), ("project", 1), ("turn", 1)):
+        script = [bash("touch x"), bash("rm x"), bash("rm x"), DONE]
+        async with at(folder, *script, approver=policy("allow bash touch *", file=file)) as there:
+            played = await there.play(replies(*[engine.Always(scope=scope)] * 2))  # type: ignore[arg-type]
+        assert len(played.all(PermissionAsked)) == (1 if questions == 2 else 0), scope
+    assert {grant.scope for grant in file.load()} == {"project"}
+
+
+async def test_where_there_is_no_project_nothing_is_kept_for_it_and_the_question_stays_open() -> None:
+    seen: list[str] = []
+
+    async def react(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            with pytest.raises(ConfigError, match="belongs to no project") as caught:
+                await turn.reply(event.request_id, engine.Always(scope="project"))
+            seen.append(str(caught.value))
+            await turn.reply(event.request_id, NO)
+
+    async with at(Path("/"), bash("touch /nowhere/x"), DONE) as there:
+        played = await there.play(react)
+    assert (len(seen), answers(played)) == (1, ["reject"])
+
+
+async def test_a_grant_that_can_not_be_written_holds_and_is_told(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    async with at(
+        tmp_path, bash("touch x"), bash("touch x"), DONE, approver=policy(file=GrantFile(state / "grants.json"))
+    ) as there:
+        state.write_text("no folder")
+        played = await there.play(replies(engine.Always(scope="project")))
+    assert played.statuses == ["completed", "completed"]
+    notices = [e.text for e in played.all(Notice) if e.code == "grant_not_saved"]
+    assert len(notices) == 1
+    assert notices[0].startswith("what was allowed ends with this engine: ")
+
+
+# -- T19 --------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Task:
+    """Hand a task to a sub-agent."""
+
+    prompt: str
+
+
+@engine.tool(name="agent", read_only=True)
+async def agent(args: Task, ctx: engine.ToolContext) -> str:
+    result = await ctx.run_agent(args.prompt)
+    return f"{result.stop_reason}: {result.text}"
+
+
+async def family(folder: Path, command: Answer, own: Sequence[str], react: React | None, headless: Headless) -> Played:
+    delegate = [*call("agent", {"prompt": "do"}, id="a"), *done("calls")]
+    async with world(delegate, command, DONE, DONE, tools=[*TOOLS, agent], approver=policy()) as w:
+        session = await w.engine.create_session(cwd=folder, rules=own)
+        return await w.play(session=session, react=react, settings=Settings(headless=headless))
+
+
+async def test_a_sub_agent_of_a_session_that_may_not_edit_may_not_edit(tmp_path: Path) -> None:
+    command = tool("write", path="a", content="x")
+    played = await family(tmp_path, command, ["deny edit *"], None, "wait")
+    judged = [e.source for e in played.events if isinstance(e, CallJudged) and e.session_id != played.session.id]
+    assert judged == ["the rule 'deny edit *' of the layer agent (the host's own)"]
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("headless", ["wait", "deny"])
+async def test_a_sub_agents_question_is_asked_at_the_root_with_its_path(tmp_path: Path, headless: Headless) -> None:
+    paths: list[int] = []
+    roots: list[str] = []
+
+    async def react(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            paths.append(len(event.path))
+            roots.append(event.path[0])
+            await turn.reply(event.request_id, engine.Once())
+
+    played = await family(tmp_path, bash("touch x"), [], react, headless)
+    assert (paths, (tmp_path / "x").exists()) == ([2] if headless == "wait" else [], headless == "wait")
+    assert played.statuses == ["completed"]
+    assert set(roots) <= {played.session.id}
+
+
+# -- second opinions, and hooks --------------------------------------------------------------------------------
+
+
+def says(*verdicts: object) -> Opinion:
+    left = list(verdicts)
+
+    async def second(query: PermissionQuery, judgement: Judgement) -> Verdict:
+        await trio.lowlevel.checkpoint()
+        said_now = left.pop(0)
+        if isinstance(said_now, Exception):
+            raise said_now
+        if said_now == "hang":
+            await trio.sleep_forever()
+        return said_now  # type: ignore[return-value]
+
+    return second
+
+
+@pytest.mark.parametrize(
+    ("verdict", "headless", "status", "questions"),
+    [
+        ("allow", "wait", "completed", 0),
+        ("allow", "deny", "completed", 0),
+        ("deny", "wait", "denied", 0),
+        ("ask", "wait", "completed", 1),
+        ("ask", "deny", "denied", 0),
+        ("hang", "wait", "completed", 1),
+        ("hang", "deny", "denied", 0),
+        *((odd, "wait", "completed", 1) for odd in ("ALLOW", "", None, True, 1, ["allow"], "none", ValueError("no"))),
+        (None, "deny", "denied", 0),
+    ],
+    ids=repr,
+)
+async def test_a_second_opinion(
+    tmp_path: Path, verdict: object, headless: Headless, status: str, questions: int
+) -> None:
+    async with at(tmp_path, bash("touch x"), DONE, opinion=says(verdict)) as there:
+        wanted = Settings(headless=headless, hook_timeout=0.2)
+        played = await there.world.play(session=there.session, react=replies(engine.Once()), settings=wanted)
+    assert (played.statuses, len(played.all(PermissionAsked))) == ([status], questions)
+    assert (tmp_path / "x").exists() == (status == "completed")
+
+
+async def test_a_second_opinion_is_not_asked_about_what_a_rule_or_a_hook_has_said(tmp_path: Path) -> None:
+    async def wants_a_person(use: ToolUse) -> ToolDecision:
+        await trio.lowlevel.checkpoint()
+        return ToolDecision(verdict="ask", reason="look at it" if "touch" in use.arguments else "")
+
+    hooks = Hooks(before_tool=(wants_a_person,))
+    script = [bash("rm x"), bash("touch x"), DONE]
+    async with at(tmp_path, *script, approver=policy("deny bash rm *"), opinion=says(), hooks=hooks) as there:
+        played = await there.play(replies(NO))
+    assert (played.statuses, len(played.all(PermissionAsked))) == (["denied", "denied"], 1)
+
+
+async def test_a_policy_hook_that_hangs_denies(tmp_path: Path) -> None:
+    async def hangs(wanted: PermissionWanted) -> PermissionDecision:
+        await trio.sleep_forever()
+        raise AssertionError(wanted)
+
+    hooks = Hooks(permission_request=(hangs,))
+    async with at(tmp_path, bash("touch x"), DONE, hooks=hooks) as there:
+        played = await there.world.play(session=there.session, settings=Settings(hook_timeout=0.2))
+    assert (played.statuses, asked(played), (tmp_path / "x").exists()) == (["denied"], [], False)
+
+
+async def test_what_a_hook_wants_asked_no_rule_and_no_always_for_another_call_answers(tmp_path: Path) -> None:
+    """Two open questions, one of them a hook's: an "always" for the other one leaves it open."""
+
+    async def wants_a_person(use: ToolUse) -> ToolDecision:
+        await trio.lowlevel.checkpoint()
+        return ToolDecision(verdict="ask" if use.session_id == hooked[0] else "none")
+
+    hooked = [""]
+    async with at(
+        tmp_path, bash("touch x"), bash("touch x"), DONE, DONE, hooks=Hooks(before_tool=(wants_a_person,))
+    ) as there:
+        other = await there.world.engine.create_session(cwd=tmp_path)
+        hooked[0] = other.id
+        async with there.session.prompt("go") as one, other.prompt("go") as two:
+            first, second = await question(there.session), await question(other)
+            await one.reply(first.request_id, engine.Always(scope="project"))
+            await one.wait()
+            await two.reply(second.request_id, NO)
+            await two.wait()
+        told = [e.answer for e in other.journal.events() if isinstance(e, PermissionAnswered)]
+    assert told == ["reject"]
+
+
+async def test_what_is_allowed_while_a_second_opinion_thinks_is_not_asked_any_more(tmp_path: Path) -> None:
+    approver = policy()
+
+    async def allows_it_elsewhere(query: PermissionQuery, judgement: Judgement) -> Verdict:
+        await trio.lowlevel.checkpoint()
+        approver.grant(query, engine_allowance("bash", "touch *"))
+        return "ask"
+
+    async with at(
+        tmp_path,
+        bash("touch x"),
+        DONE,
+        approver=approver,
+        opinion=allows_it_elsewhere,
+    ) as there:
+        played = await there.play()
+    assert (played.statuses, asked(played)) == (["completed"], [])
+
+
+# -- nobody there ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("user", "headless", "status"),
+    [
+        ((), "deny", "denied"),
+        ((), "rules", "denied"),
+        (("allow bash touch *", "allow edit x"), "deny", "completed"),
+        (("allow bash touch *", "allow edit x"), "rules", "completed"),
+        (("deny bash touch *",), "rules", "denied"),
+    ],
+)
+async def test_headless(tmp_path: Path, user: tuple[str, ...], headless: Headless, status: str) -> None:
+    async with at(tmp_path, bash("touch x"), DONE, approver=policy(*user)) as there:
+        played = await there.play(headless=headless)
+    assert (played.statuses, asked(played), (tmp_path / "x").exists()) == ([status], [], status == "completed")
+
+
+async def test_by_rule_alone_not_even_reading_is_allowed_by_default(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\n")
+    script = [tool("read", path="a"), bash("ls"), DONE]
+    async with at(tmp_path, *script) as there:
+        played = await there.play(headless="rules")
+        told = [one.text for one in played.settlements]
+    assert told == [
+        "Denied: no rule allows 'read' here, and nobody is there to ask.",
+        "Denied: no rule allows 'bash' here, and nobody is there to ask.",
+    ]
+
+
+# -- searches ---------------------------------------------------------------------------------------------------------
+
+
+def tree(folder: Path) -> None:
+    (folder / "deep").mkdir(parents=True)
+    for name in ("a.txt", ".env", "deep/prod.env", "deep/b.txt", ".env.example"):
+        (folder / name).write_text("KEY=1\n")
+
+
+GREP: Answer = [*call("grep", {"pattern": "KEY"}, id="g"), *done("calls")]
+
+
+async def test_a_search_does_not_show_what_may_not_be_read(tmp_path: Path) -> None:
+    tree(tmp_path)
+    async with at(tmp_path, GREP, DONE) as there:
+        played = await there.play()
+    assert played.settlements[0].text == (
+        ".env.example\n1: KEY=1\n\na.txt\n1: KEY=1\n\ndeep/b.txt\n1: KEY=1\n"
+        "(2 files left out: what is in there may not be read unasked. To see one of them, name it as path)"
+    )
+
+
+@pytest.mark.parametrize("output", ["files", "count"])
+async def test_nor_which_of_them_match(tmp_path: Path, output: str) -> None:
+    tree(tmp_path)
+    search = [*call("grep", {"pattern": "KEY", "output": output}, id="g"), *done("calls")]
+    async with at(tmp_path, search, DONE, approver=policy("deny read deep/b.txt")) as there:
+        shown = (await there.play()).settlements[0].text
+    assert ("prod.env" in shown, "b.txt" in shown, "a.txt" in shown, "(3 files left out" in shown) == (
+        False,
+        False,
+        True,
+        True,
+    )
+
+
+async def test_a_search_in_a_file_that_somebody_allows_shows_it(tmp_path: Path) -> None:
+    tree(tmp_path)
+    search = [*call("grep", {"pattern": "KEY", "path": ".env"}, id="g"), *done("calls")]
+    async with at(tmp_path, search, DONE) as there:
+        played = await there.play(replies(engine.Once()))
+    assert (asked(played), played.settlements[0].text) == ([{"read .env"}], ".env\n1: KEY=1")
+
+
+@pytest.mark.parametrize("way", ["a person", "a second opinion", "a hook"])
+async def test_a_search_outside_that_somebody_allows_shows_what_is_asked_for_the_same_reason(
+    tmp_path: Path, way: str
+) -> None:
+    tree(tmp_path / "out")
+    search = [*call("grep", {"pattern": "KEY", "path": str(tmp_path / "out")}, id="g"), *done("calls")]
+
+    async def allows(wanted: PermissionWanted) -> PermissionDecision:
+        await trio.lowlevel.checkpoint()
+        return PermissionDecision(verdict="allow")
+
+    hooks = Hooks(permission_request=(allows,)) if way == "a hook" else None
+    opinion = says("allow") if way == "a second opinion" else None
+    async with at(tmp_path / "app", search, DONE, hooks=hooks, opinion=opinion) as there:
+        played = await there.play(replies(engine.Once()))
+    assert len(asked(played)) == (1 if way == "a person" else 0)
+    shown = played.settlements[0].text
+    assert (shown.count("KEY=1"), "(2 files left out" in shown) == (3, True)
