@@ -95,7 +95,6 @@ class Release(Order):
     def do(self, at: Round) -> None:
         """Give the lease back."""
         at.owner.release(at.connection, self.session_id)
-        at.forget(self.session_id, refused=False)
 
 
 @attrs.define(eq=False)

@@ -243,7 +243,7 @@ class Transaction:
         if lease is not None and not self.owner.may_take(lease):
             return elsewhere(session_id, lease)
         self.owner.take(self.connection, session_id)
-        self.last[session_id] = None
+        self.forget(session_id, refused=False)
         return None
 
     def _last_of(self, session_id: SessionId) -> int:

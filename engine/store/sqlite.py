@@ -92,10 +92,14 @@ class _Puts:
 
     def add(self, seq: int, ticket: int, durable: int) -> None:
         """Note one more, and forget those up to the ticket *durable*."""
-        while self.tickets and self.tickets[0][1] <= durable:
-            self.tickets.popleft()
+        self.forget(durable)
         self.tickets.append((seq, ticket))
         self.last = max(self.last, seq)
+
+    def forget(self, durable: int) -> None:
+        """Forget those up to the ticket *durable*."""
+        while self.tickets and self.tickets[0][1] <= durable:
+            self.tickets.popleft()
 
     def ticket(self, seq: int) -> int:
         """Return the ticket of that event; 0 if it is durable."""
@@ -172,6 +176,7 @@ class SqliteStore:
             await self._handled(self._give(Nudge()))
         if not self._is_durable(session_id, seq):
             raise self._why_not(session_id)
+        puts.forget(self._writer.durable)
 
     async def load(self, session_id: SessionId) -> Sequence[Durable]:
         """Return the events of a session, what was put among them; none if it is not known. Always a checkpoint.
@@ -260,7 +265,11 @@ class SqliteStore:
     def release(self, session_id: SessionId) -> None:
         """See `Leasing`. Never blocks, not a checkpoint."""
         self._held.discard(session_id)
-        self._puts.pop(session_id, None)
+        puts = self._puts.get(session_id)
+        if puts is not None:
+            puts.forget(self._writer.durable)
+            if not puts.tickets:  # else somebody may still want to wait for them
+                del self._puts[session_id]
         self._remembered.pop(session_id, None)
         try:
             self._give(Release(session_id))

@@ -326,6 +326,18 @@ class FullSuite(StoreSuite):
             assert list(await store.load(B)) == notes(B, 2)
             await store.aclose()
 
+    async def test_what_was_put_before_a_release_is_waited_for(self) -> None:
+        with self.places() as place:
+            ours, theirs = await place.open(), await place.open()
+            for event in notes(A, 500):
+                ours.put(event)
+            ours.release(A)
+            await ours.flushed(A, 500)
+            assert list(await theirs.load(A)) == notes(A, 500)
+            await put_all(theirs, notes(A, 1, after=500))
+            await ours.aclose()
+            await theirs.aclose()
+
     async def test_a_cancelled_claim_holds_nothing(self) -> None:
         with self.places() as place:
             ours, theirs = await place.open(), await place.open()
