@@ -21,6 +21,7 @@ from engine.tools.builtin.places import (
     Wanted,
     folder_at,
     is_folder,
+    judged_place,
     narrowed,
     read_need,
     start_of,
@@ -76,7 +77,7 @@ async def glob_with(
     searcher: Searcher, args: Glob, ctx: ToolContext, *, timeout: float = TIMEOUT, held: int = MAX_HELD_BYTES
 ) -> ToolOutput:
     """Do what `glob` does with the given program and bounds. A checkpoint; if cancelled, the program is ended first."""
-    place, wanted = await ctx.to_thread(_where, args, ctx.cwd)
+    place, wanted = await ctx.to_thread(_where, args, ctx)
     scope = Scope(
         folder=str(place.folder),
         in_repository=place.in_repository,
@@ -114,8 +115,9 @@ def newest(folder: Path, paths: Sequence[bytes], count: int, halted: Callable[[]
     return [path for _, _, path in heapq.nsmallest(count, changed())]
 
 
-def _where(args: Glob, cwd: str) -> tuple[Place, Wanted]:
-    return narrowed(cwd, folder_at(cwd, args.path), args.pattern)
+def _where(args: Glob, ctx: ToolContext) -> tuple[Place, Wanted]:
+    place, wanted = narrowed(ctx.cwd, folder_at(ctx.cwd, args.path), args.pattern)
+    return judged_place(place, ctx.judged), wanted
 
 
 def _needed(args: Glob, cwd: str) -> Need:

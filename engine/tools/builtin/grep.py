@@ -18,6 +18,7 @@ from engine.tools.builtin.places import (
     Place,
     Wanted,
     is_folder,
+    judged_place,
     narrowed,
     place_at,
     read_need,
@@ -158,6 +159,7 @@ def _where(args: Grep, ctx: ToolContext) -> tuple[Place, Wanted, Readable]:
             place, wanted = narrowed(ctx.cwd, place, args.glob)
         names = names_of(args.type) if args.type else None
         wanted = wanted if names is None else wanted_names(wanted, names)
+    place = judged_place(place, ctx.judged)
     return place, wanted, readable(wanted, place, ctx)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,7 +14,7 @@ from attrs.validators import ge, le
 from engine.errors import ToolError
 from engine.tools.builtin.files import renamed_errors, resolve, visible_name
 from engine.tools.builtin.halting import to_halting_thread
-from engine.tools.builtin.places import Place, folder_at, read_need
+from engine.tools.builtin.places import Place, folder_at, judged_place, read_need
 from engine.tools.builtin.texts import counted, description, metadata
 from engine.tools.context import ToolContext
 from engine.tools.schema import doc
@@ -45,7 +45,7 @@ class List:
 
 async def list_folder(args: List, ctx: ToolContext) -> ToolOutput:
     """Return a folder as a tree. A checkpoint; if cancelled, the thread that looks is abandoned, and soon ends."""
-    return await to_halting_thread(lambda halted: _Tree(args, halted).output(ctx.cwd))
+    return await to_halting_thread(lambda halted: _Tree(args, halted).output(ctx.cwd, ctx.judged))
 
 
 async def _need(args: List, ctx: ToolContext) -> Need:
@@ -93,9 +93,9 @@ class _Tree:
     seen: int = 0
     ignored: int = 0
 
-    def output(self, cwd: str) -> ToolOutput:
+    def output(self, cwd: str, judged: Collection[str] | None) -> ToolOutput:
         """Return what the model reads. Raises `ToolError` if the folder can't be read."""
-        place = folder_at(cwd, self.args.path)
+        place = judged_place(folder_at(cwd, self.args.path), judged)
         root = start(os.fsencode(place.folder), include_ignored=self.args.include_ignored)
         with renamed_errors(self.args.path, place.folder):
             listing = self._read(root)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -134,6 +135,18 @@ def place_at(cwd: str, path: str) -> Place:
                 raise ToolError(f"{path} is a binary file of {size:,} bytes.")
     real = Path(followed(found))  # a link to a file is not followed in a search, a file that was named is
     return attrs.evolve(_place(cwd, path, real.parent), shown=shown_path(cwd, found), only=real.name)
+
+
+def judged_place(place: Place, judged: Collection[str] | None) -> Place:
+    """Return a place by its real path. Raises `ToolError` if that is not one of those that the right was *judged* for."""
+    real = followed(place.folder)
+    whole = os.path.join(real, place.only) if place.only else real  # noqa: PTH118 - a str is wanted
+    if judged is not None and whole not in judged:
+        raise ToolError(
+            f"{place.shown} leads to another place than when the right to it was given: a link on its way was changed. "
+            "Nothing was searched."
+        )
+    return attrs.evolve(place, folder=Path(real))
 
 
 def narrowed(cwd: str, place: Place, pattern: str) -> tuple[Place, Wanted]:
