@@ -80,7 +80,7 @@ WRITTEN, LISTED, SEARCHED, OPENED = 50_000, 0.050, 0.050, 0.300
 def session(session_id: SessionId, turns: int, at: float = 1.7e9) -> list[Durable]:
     """Return the journal of a session: turns of `STEPS` steps, each but the last with a call that reads."""
     bare = [
-        SessionCreated(context=SharedContext(cwd="/work/project"), model=MODEL),
+        SessionCreated(context=SharedContext(cwd="/home/dev/project"), model=MODEL),
         *(event for number in range(turns) for event in _turn(number, session_id)),
     ]
     return [

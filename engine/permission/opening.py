@@ -62,7 +62,7 @@ class RealFolder:
         try:
             for name in filter(None, whole.split("/")[:-1]):
                 folder._enter(name, make=make)
-        except BaseException:
+        except BaseException:  # whatever it is goes on: what was made must not stay
             folder.remove_made()
             folder.close()
             raise

@@ -121,7 +121,7 @@ class StateFile:
             while not _try_lock(lock):
                 if time.monotonic() >= deadline:
                     raise StoreError(f"can't change {self.path}: another process has been changing it for too long")
-                time.sleep(_POLL_SECONDS)
+                time.sleep(_POLL_SECONDS)  # in a thread: a lock of the kernel tells nobody when it is free
             yield
         finally:
             os.close(lock)  # and with it goes the lock
@@ -154,7 +154,7 @@ def _replace(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-    except BaseException:
+    except BaseException:  # whatever it is goes on: no half of a file must stay
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
         raise

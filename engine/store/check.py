@@ -56,7 +56,7 @@ def note_checked(connection: sqlite3.Connection, owner: Owner) -> None:
         dead = [(session_id,) for session_id, lease in leases(connection).items() if not owner.is_live(lease)]
         connection.executemany("DELETE FROM leases WHERE session_id = ?", dead)
         connection.execute("COMMIT")
-    except BaseException:
+    except BaseException:  # whatever it is goes on: the connection must not stay in a transaction
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise

@@ -75,7 +75,7 @@ class FullSuite(StoreSuite):
                     parent_id=None,
                     root_id=A,
                     title="Fix the parser",
-                    cwd="/work/project",
+                    cwd="/home/dev/project",
                     model=MODEL,
                     created=BEGIN + 1,
                     updated=BEGIN + len(events),
@@ -213,7 +213,7 @@ class FullSuite(StoreSuite):
             for words, expected in cases.items():
                 assert [(hit.session.id, hit.snippet) for hit in await store.search(words)] == expected, words
             assert [hit.session.id for hit in await store.search("bitte", cwd="/b")] == [B]
-            assert [hit.session.id for hit in await store.search("bitte", cwd="/work/project")] == []
+            assert [hit.session.id for hit in await store.search("bitte", cwd="/home/dev/project")] == []
             await store.aclose()
 
     async def test_a_hit_for_each_session_the_newest_first(self) -> None:

@@ -73,7 +73,7 @@ def any_journals(session_id: SessionId, *, max_size: int = 12) -> st.SearchStrat
     return st.lists(events, max_size=max_size).map(lambda drawn: numbered(drawn, session_id))
 
 
-def created(parent: SessionId | None = None, cwd: str = "/work/project") -> SessionCreated:
+def created(parent: SessionId | None = None, cwd: str = "/home/dev/project") -> SessionCreated:
     return SessionCreated(context=SharedContext(cwd=cwd), model=MODEL, parent_id=parent)
 
 
@@ -135,7 +135,7 @@ def session(
     steps: int = 1,
     at: float = BEGIN,
     parent: SessionId | None = None,
-    cwd: str = "/work/project",
+    cwd: str = "/home/dev/project",
 ) -> list[Durable]:
     """The journal of a session of so many turns: what was asked, and answered."""
     events: list[Durable] = [created(parent, cwd)]
