@@ -30,14 +30,21 @@ class GrantFile:
 
     def add(self, grant: Grant, now: float) -> tuple[Grant, ...]:
         """Keep one more, and return all; those whose time is up are dropped."""
-        if grant.scope != "project":
-            raise ConfigError(f"a grant for a {grant.scope} is not kept")
+        return self.add_all([grant], now)
+
+    def add_all(self, grants: Sequence[Grant], now: float) -> tuple[Grant, ...]:
+        """Keep several more, all of them or none, and return all; those whose time is up are dropped."""
+        for grant in grants:
+            if grant.scope != "project":
+                raise ConfigError(f"a grant for a {grant.scope} is not kept")
 
         def added(entries: Sequence[object]) -> Sequence[object]:
-            kept = [each for each in self._grants(entries) if not each.is_over(now)]
-            if any(each.id == grant.id for each in kept):
-                raise ConfigError(f"there is a grant {grant.id} already")
-            return [_entry(each) for each in (*kept, grant)]
+            kept = {each.id: each for each in self._grants(entries) if not each.is_over(now)}
+            for grant in grants:
+                if grant.id in kept:
+                    raise ConfigError(f"there is a grant {grant.id} already")
+                kept[grant.id] = grant
+            return [_entry(each) for each in kept.values()]
 
         return tuple(self._grants(self._file.update(added)))
 

@@ -42,6 +42,7 @@ from engine.permission.rules import (
 from engine.permission.wildcard import Wildcard
 from engine.ports import Allowance, Judgement, Link, Needed, PermissionQuery
 from engine.threads import to_thread
+from engine.tools.globs import escaped
 
 # The right to do what nobody can tell before it is done, and the right to leave the project.
 OPAQUE: Final = "opaque"
@@ -126,13 +127,14 @@ class Policy:
         If cancelled, what is being written is written.
         """
         while self._unsaved and self.file is not None:
-            grant = self._unsaved.pop(0)
+            # All that one answer gave, at once: half of it would answer nothing, and allow something.
+            grants, self._unsaved = self._unsaved, []
             try:
-                await to_thread(self.file.add, grant, self.now(), abandon_on_cancel=False)
+                await to_thread(self.file.add_all, grants, self.now(), abandon_on_cancel=False)
             except trio.Cancelled:  # before the thread was started: once it runs it is waited for
-                self._unsaved.insert(0, grant)
+                self._unsaved = [*grants, *self._unsaved]
                 raise
-            self._saved |= {grant.id}
+            self._saved |= {grant.id for grant in grants}
 
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return what the rules say. Quick, unless nobody has prepared the folder."""
@@ -339,6 +341,10 @@ def _rights(needed: Needed, cwd: str, project: str, *, read_only: bool) -> Itera
         yield Right(permission=OUTSIDE, pattern=path), spellings
 
 
+def _below(folder: str, path: str) -> str:
+    return path if path.startswith("/") else f"{folder}/{path}"
+
+
 def _placed(cwd: str, path: str) -> str:
     """Return a path as an absolute one. `..` stays: nobody here knows what is a link."""
     whole = os.path.join(cwd, path)  # noqa: PTH118 - Path would change it
@@ -405,9 +411,10 @@ def _granted(rights: Sequence[Right], cwd: str, project: str) -> Iterator[tuple[
         if right.permission not in PATH_PERMISSIONS:
             yield right.permission, pattern
             continue
-        if "/" in pattern and not pattern.startswith(("/", "~/", "$HOME/")):
-            whole = os.path.normpath(f"{cwd}/{pattern}")
-            pattern = f"./{_seen(whole, project)}" if is_within(whole, project) else whole
+        if "/" in pattern and not pattern.startswith(("~/", "$HOME/")):
+            # What a file is called may look like a pattern, so its folder is written as in one.
+            whole, folder = os.path.normpath(_below(escaped(cwd), pattern)), escaped(project)
+            pattern = f"./{_seen(whole, folder)}" if is_within(whole, folder) else whole
         yield right.permission, pattern
         if right.permission != OUTSIDE and pattern.startswith(("/", "~/", "$HOME/")):
             yield OUTSIDE, pattern

@@ -15,8 +15,9 @@ The "Accept" lines of the behaviours that this engine promises, one after the ot
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -26,7 +27,16 @@ import trio
 import engine
 from engine.answers import Answer as Reply
 from engine.errors import ConfigError, RequestNotFound
-from engine.events import CallJudged, GrantScope, Notice, PermissionAnswered, PermissionAsked, Right, Verdict
+from engine.events import (
+    CallJudged,
+    CallStarted,
+    GrantScope,
+    Notice,
+    PermissionAnswered,
+    PermissionAsked,
+    Right,
+    Verdict,
+)
 from engine.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolUse
 from engine.permission.grant_file import GrantFile
 from engine.permission.policy import Policy
@@ -35,6 +45,7 @@ from engine.permission.rules import Rule
 from engine.ports import Allowance, Judgement, Opinion, PermissionQuery
 from engine.session import Session
 from engine.settings import Headless, Settings
+from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, call, done, text
 from engine.tools.builtin.all import builtin_tools
 from engine.turn import Turn
@@ -365,6 +376,60 @@ async def test_a_grant_that_can_not_be_written_holds_and_is_told(tmp_path: Path)
     notices = [e.text for e in played.all(Notice) if e.code == "grant_not_saved"]
     assert len(notices) == 1
     assert notices[0].startswith("what was allowed ends with this engine: ")
+
+
+class CancelAt(trio.abc.Instrument):
+    """Calls *cancel* before the step of that number of any task, counted from when it is armed."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+        self.cancel: Callable[[], None] | None = None
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        if self.cancel is not None:
+            self.left -= 1
+            if self.left == 0:
+                self.cancel()
+
+
+async def _always(file: GrantFile, folder: Path, injector: CancelAt, *, by_host: bool) -> None:
+    """Play a question, an "always" for the project and a command; be cancelled somewhere in it."""
+    script = [bash("touch x && rm -f y"), bash("touch x && rm -f y"), DONE]
+    async with at(folder, *script, approver=policy(file=file)) as there:
+        with trio.CancelScope() as host:
+            async with there.session.prompt("go") as turn:
+                injector.cancel = (lambda: host.cancel(reason="test")) if by_host else turn.cancel
+                async for event in turn:
+                    if isinstance(event, PermissionAsked):
+                        with suppress(RequestNotFound):
+                            await turn.reply(event.request_id, engine.Always(scope="project"))
+        injector.cancel = None
+        events = there.session.journal.events()
+        assert check_transcript(there.session.state.transcript) == []
+        open_questions = {e.request_id for e in events if isinstance(e, PermissionAsked)}
+        assert open_questions == {e.request_id for e in events if isinstance(e, PermissionAnswered)}
+        assert len(there.session.questions) == 0
+        ran = [e for e in events if isinstance(e, CallStarted)]
+        allowed = [e for e in events if isinstance(e, PermissionAnswered) and e.answer == "always"]
+        assert not ran or allowed, "a command ran that nobody had allowed"
+
+
+@pytest.mark.parametrize("by_host", [False, True], ids=["the turn", "the host"])
+def test_wherever_an_always_for_the_project_is_cancelled_it_is_kept_whole_or_not_at_all(
+    tmp_path: Path, *, by_host: bool
+) -> None:
+    outcomes: set[int] = set()
+    for step in range(1, 400, 3):
+        file = GrantFile(tmp_path / str(step) / "grants.json")
+        injector = CancelAt(step)
+        trio.run(partial(_always, file, tmp_path / f"app{step}", injector, by_host=by_host), instruments=[injector])
+        outcomes.add(len(file.load()))
+        if injector.left > 0:  # it was over before
+            break
+    else:
+        raise AssertionError("the turn has more steps than were tried")
+    # The two commands and the two files that they touch.
+    assert outcomes == {0, 4}
 
 
 # -- T19 --------------------------------------------------------------------------------------------------
