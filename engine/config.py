@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import attrs
 
@@ -18,6 +18,9 @@ from engine.permission.rules import Rule
 from engine.providers.hosts import AuthKind, WireName
 from engine.sandbox.box import Sandbox
 from engine.tools.file_programs import FileProgram
+
+if TYPE_CHECKING:
+    from engine.permission.program_knowledge import Knowledge
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # Lower case is allowed to a variable, but then it might as well be a key.
@@ -173,6 +176,7 @@ class Config:
         profile: what may be done where no rule says otherwise; None: nobody picks one.
         rules: what may be done, and what may not.
         sandbox: where commands run; None: in no sandbox.
+        programs: what is known of programs, if that is more than everybody knows.
         source: the file it is from, for people; empty: none.
     """
 
@@ -186,6 +190,7 @@ class Config:
     profile: str | None = None
     rules: tuple[Rule, ...] = ()
     sandbox: Sandbox | None = None
+    programs: Knowledge | None = None
     source: str = ""
 
     def __attrs_post_init__(self) -> None:

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import attrs
 
@@ -25,8 +25,22 @@ from engine.sandbox.box import SECRETS, Backend, Sandbox
 from engine.tools.arguments import structure
 from engine.tools.file_programs import PATIENCE, FileProgram
 
+if TYPE_CHECKING:
+    from engine.permission.program_knowledge import Knowledge
+
 VARIABLE = "ENGINE_CONFIG"
-_SECTIONS = ("hosts", "models", "agents", "defaults", "hooks", "formatters", "checkers", "permissions", "sandbox")
+_SECTIONS = (
+    "hosts",
+    "models",
+    "agents",
+    "defaults",
+    "hooks",
+    "formatters",
+    "checkers",
+    "permissions",
+    "sandbox",
+    "programs",
+)
 # What people call a key: it has no place here by any name.
 _KEY_WORDS = frozenset({"api_key", "apikey", "api-key", "key_value", "token", "secret", "password"})
 
@@ -163,6 +177,7 @@ def read_config(text: bytes, source: str) -> Config:
             profile=permissions.profile,
             rules=permissions.rules,
             sandbox=_sandbox(reader),
+            programs=_programs(reader),
             source=source,
         ),
     )
@@ -201,6 +216,19 @@ def _sandbox(reader: _Reader) -> Sandbox | None:
             backend=cast("Backend", table.backend), network=table.network, writable=table.writable, hidden=hidden
         ),
     )
+
+
+def _programs(reader: _Reader) -> Knowledge | None:
+    """Return what is known of programs. Raises `ConfigError`."""
+    if "programs" not in reader.document:
+        return None
+    given = reader.document["programs"]
+    if not isinstance(given, dict):
+        raise ConfigError(f"{reader.source}: programs must hold tables: [programs.NAME]")
+    # Imported here: it is known of some 850 programs, and most configurations say nothing about any.
+    from engine.permission.program_knowledge import knowledge_of
+
+    return reader.made("[programs]", partial(knowledge_of, cast("dict[str, object]", given)))
 
 
 def _host(table: _HostTable) -> HostConfig:

@@ -19,6 +19,7 @@ from engine.hooks import Hooks, ToolUse
 from engine.model import ModelOptions
 from engine.providers.registry import resolve
 from engine.testing.scripted import ScriptedProvider
+from engine.tools.builtin.bash_need import need_of, only_reads
 from engine.tools.file_programs import FileProgram
 from engine.tools.hooking import name_of
 
@@ -380,3 +381,25 @@ async def test_hooks_of_the_configuration_come_before_those_of_the_host() -> Non
     assert (name_of(first), second) == ("PreToolUse (check)", mine)
     with pytest.raises(ConfigError, match="there is no event"):
         engine.open_engine(model=ScriptedProvider([]), config=Config(hooks={"Xyzzy": []}))
+
+
+def test_what_a_configuration_says_of_programs_counts(tmp_path: Path) -> None:
+    config = load_config(DOCS / "examples/config_programs.toml", {})
+    assert only_reads("shop -v status x", config.programs)
+    assert not only_reads("shop -v status x")
+    needed = need_of("deploy --exec 'rm x' git push", str(tmp_path), str(tmp_path), config.programs)
+    assert {"rm x", "git push"} < set(needed.patterns)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("programs = 1", "here.toml: programs must hold tables: [programs.NAME]"),
+        ("[programs.x]\nnonsense = 1", "here.toml, [programs]: programs.x.nonsense: there is no such entry"),
+        ("[sandbox]\nbackend = 'x'", "here.toml, [sandbox]: sandbox.backend must be one of bwrap, not 'x'"),
+        ("[permissions]\nrules = ['allow']", "here.toml:2"),
+    ],
+)
+def test_what_is_wrong_about_commands_is_told(text: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        read_config(text.encode(), "here.toml")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from engine.cli.output import complain
 from engine.cli.text import visible
 from engine.config_file import usual_path
@@ -13,15 +15,18 @@ from engine.tools.builtin.task import task_tool
 from engine.tools.skills import find_skills
 from engine.tools.spec import Tool
 
+if TYPE_CHECKING:
+    from engine.permission.program_knowledge import Knowledge
 
-def offered_tools(sandbox: Sandbox | None = None) -> tuple[Tool, ...]:
+
+def offered_tools(sandbox: Sandbox | None = None, programs: Knowledge | None = None) -> tuple[Tool, ...]:
     """Return the built-in tools, `task` with its usual agents, and `skill` if the user has skills. It blocks.
 
     Skills are looked for in the folder `skills` beside the user's configuration, and nowhere else: those of a project
     came with somebody's repository. One that can't be used is told of. Raises `ConfigError` as `builtin_tools` does.
-    With a *sandbox*, commands run in it.
+    With a *sandbox*, commands run in it; *programs* is what the configuration says of them.
     """
-    tools = builtin_tools(sandbox=sandbox)
+    tools = builtin_tools(sandbox=sandbox, programs=programs)
     skills = find_skills([usual_path().parent / "skills"])
     for path, why in skills.problems:
         complain(f"the skill {visible(path)} can't be used: {visible(why)}")

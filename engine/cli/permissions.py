@@ -91,7 +91,7 @@ def _run(given: argparse.Namespace) -> int:
     trio.run(policy.prepare, cwd)
     match given.command:
         case "explain":
-            return say(_explained(policy, cwd, given.permission, given.pattern))
+            return say(_explained(policy, cwd, given.permission, given.pattern, config))
         case "lint":
             return _linted(policy, policy.ruleset(cwd))
         case _:
@@ -99,13 +99,13 @@ def _run(given: argparse.Namespace) -> int:
             return say(_as_json(policy, cwd) if as_json else _as_text(policy, cwd, files, config))
 
 
-def _explained(policy: Policy, cwd: str, permission: str, pattern: str) -> str:
+def _explained(policy: Policy, cwd: str, permission: str, pattern: str, config: Config) -> str:
     """Return which rules decide about a right; a command line is taken apart first."""
     if permission == "bash":
         # Imported here: it loads a grammar.
         from engine.tools.builtin.bash_need import need_of
 
-        need = need_of(pattern, cwd, policy.home)
+        need = need_of(pattern, cwd, policy.home, config.programs)
         rights, opaque = need.needed, need.opaque
     else:
         rights, opaque = (Needed(permission=permission, pattern=pattern),), ""

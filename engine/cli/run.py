@@ -77,12 +77,17 @@ def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
     try:
         options = parse(arguments)
-        return trio.run(_run, options, offered_tools(options.permissions.box(options.model.config)))
+        return trio.run(_run, options, _tools(options))
     except SystemExit as error:  # argparse has said what is wrong, or has helped
         return error.code if isinstance(error.code, int) else USAGE_ERROR
     except ConfigError as error:
         complain(f"engine run: {error}")
         return USAGE_ERROR
+
+
+def _tools(options: Options) -> tuple[Tool, ...]:
+    config = options.model.config
+    return offered_tools(options.permissions.box(config), config.programs)
 
 
 def parse(arguments: list[str]) -> Options:

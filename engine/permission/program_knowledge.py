@@ -56,12 +56,13 @@ def knowledge_of(tables: Mapping[str, object]) -> Knowledge:
     that it is read like, where nothing else is said, and `arity`, how many words of it to offer for "always":
 
         [programs.deploy]
-        like = "ssh"
         options = "-q -c|--config=reads --exec=shell"
-        operands = "plain"
         tail = "command"
+        permutes = false
+        [programs.shop]
+        like = "git"
         arity = 2
-        [programs.deploy.commands.status]
+        [programs.shop.commands.status]
         reading = "free"
 
     Raises:

@@ -9,24 +9,35 @@ from typing import TYPE_CHECKING
 from engine.tools.spec import Tool
 
 if TYPE_CHECKING:
+    from engine.permission.program_knowledge import Knowledge
     from engine.sandbox.box import Sandbox
 
 
-def builtin_tools(environment: Mapping[str, str] | None = None, *, sandbox: Sandbox | None = None) -> tuple[Tool, ...]:
+def builtin_tools(
+    environment: Mapping[str, str] | None = None,
+    *,
+    sandbox: Sandbox | None = None,
+    programs: Knowledge | None = None,
+) -> tuple[Tool, ...]:
     """Return the built-in tools that need no configuration: `open_engine(model=…, tools=builtin_tools())`.
 
     `web_search` is among them if *environment*, by default that of the process, names a
     service (`web_search_hosts.provider_from`; raises `ConfigError` as that does). For `skill` and
     `task` see `skill_tool` and `task_tool`. With a *sandbox*, `bash` runs its commands in it, or not at all.
+    *programs* is what is known of them, where a configuration says more than everybody knows.
     """
     from engine.tools.builtin.web_search import configured_web_search
 
     search = configured_web_search(environment)
     tools = {tool.name: tool for tool in (*_fixed(), *(() if search is None else (search,)))}
     if sandbox is not None:
-        from engine.tools.builtin.bash_boxed import bash_tool
+        from engine.tools.builtin.bash_boxed import boxed_bash_tool
 
-        tools["bash"] = bash_tool(sandbox)
+        tools["bash"] = boxed_bash_tool(sandbox, programs)
+    elif programs is not None:
+        from engine.tools.builtin.bash import bash_tool
+
+        tools["bash"] = bash_tool(programs)
     return tuple(tool for _, tool in sorted(tools.items()))
 
 

@@ -8,7 +8,7 @@ for one folder would be allowed for another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 import trio
@@ -22,9 +22,12 @@ from engine.tools.jobs import MAX_RUNNING
 from engine.tools.process import Finished, run_tree
 from engine.tools.schema import doc
 from engine.tools.shell import argv, ending_of, environment, marker, survivors_of
-from engine.tools.spec import GRACE, Need, ToolOutput, tool
+from engine.tools.spec import GRACE, Need, Tool, ToolOutput, tool
 from engine.tools.spill_writer import Captured, SpillWriter
 from engine.tools.truncate import LIMITS, Limits
+
+if TYPE_CHECKING:
+    from engine.permission.program_knowledge import Knowledge
 
 DEFAULT_TIMEOUT: Final = 120.0
 MAX_TIMEOUT: Final = 600.0
@@ -140,19 +143,19 @@ def _not_started(error: OSError | ValueError) -> ToolError:
     return ToolError(f"The command could not be started: {error}.")
 
 
-def is_safe(args: Bash) -> bool:
-    """Tell whether it may run beside other calls that only read."""
+def is_safe(args: Bash, programs: Knowledge | None = None) -> bool:
+    """Tell whether it may run beside other calls that only read, as far as *programs* are known."""
     # Imported here: a parser costs time, and a session may never run a command.
     from engine.tools.builtin.bash_need import only_reads
 
-    return not args.background and only_reads(args.command)
+    return not args.background and only_reads(args.command, programs)
 
 
-async def need_of(args: Bash, ctx: ToolContext) -> Need:
-    """Return the rights that it needs. A checkpoint; if cancelled, nothing is left."""
+async def need_of(args: Bash, ctx: ToolContext, programs: Knowledge | None = None) -> Need:
+    """Return the rights that it needs, as far as *programs* are known. A checkpoint; if cancelled, nothing is left."""
     from engine.tools.builtin import bash_need
 
-    return await ctx.to_thread(bash_need.need_of, args.command, ctx.cwd)
+    return await ctx.to_thread(bash_need.need_of, args.command, ctx.cwd, None, programs)
 
 
 def told() -> str:
@@ -167,14 +170,19 @@ def told() -> str:
     )
 
 
-BASH = tool(
-    name="bash",
-    description=told(),
-    safe=is_safe,
-    chain=True,
-    need=need_of,
-    permission="bash",
-)(bash)
+def bash_tool(programs: Knowledge | None = None) -> Tool:
+    """Make the tool; *programs* is what is known of them, by default what everybody's do."""
+
+    def safe(args: Bash) -> bool:
+        return is_safe(args, programs)
+
+    async def need(args: Bash, ctx: ToolContext) -> Need:
+        return await need_of(args, ctx, programs)
+
+    return tool(name="bash", description=told(), safe=safe, chain=True, need=need, permission="bash")(bash)
+
+
+BASH = bash_tool()
 
 
 def report(finished: Finished, captured: Captured, timeout: float) -> ToolOutput:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 
@@ -21,6 +21,9 @@ from engine.tools.context import ToolContext
 from engine.tools.schema import doc
 from engine.tools.shell import argv
 from engine.tools.spec import Need, Tool, ToolOutput, tool
+
+if TYPE_CHECKING:
+    from engine.permission.program_knowledge import Knowledge
 
 OUTSIDE: Final = "unsandboxed"
 
@@ -40,12 +43,12 @@ class BoxedBash(Bash):
     outside_sandbox: Annotated[bool, doc("run it outside of the sandbox, about which the user is asked")] = False
 
 
-def bash_tool(sandbox: Sandbox) -> Tool:
-    """Make the tool."""
+def boxed_bash_tool(sandbox: Sandbox, programs: Knowledge | None = None) -> Tool:
+    """Make the tool; *programs* is what is known of them, by default what everybody's do."""
     jail = Jail(sandbox)
 
     async def need(args: BoxedBash, ctx: ToolContext) -> Need:
-        needed = await need_of(args, ctx)
+        needed = await need_of(args, ctx, programs)
         facts = {"sandboxed": not args.outside_sandbox, "network": sandbox.network or args.outside_sandbox}
         needed = attrs.evolve(needed, metadata=json.dumps({**json.loads(needed.metadata), **facts}))
         if not args.outside_sandbox:
@@ -56,7 +59,7 @@ def bash_tool(sandbox: Sandbox) -> Tool:
         )
 
     def safe(args: BoxedBash) -> bool:
-        return is_safe(args)
+        return is_safe(args, programs)
 
     async def bash(args: BoxedBash, ctx: ToolContext) -> ToolOutput:
         """Run a command line, in the sandbox or outside. Always a checkpoint; see `bash.bash`."""

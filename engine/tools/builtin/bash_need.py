@@ -13,6 +13,7 @@ from engine.permission import path_pattern, wildcard
 from engine.permission.arity import bare_line_of, line_of, offers_for, written_line_of
 from engine.permission.paths import Used, can_enter, judge_scan
 from engine.permission.program import Begun
+from engine.permission.program_knowledge import KNOWN, Knowledge
 from engine.permission.project import project_of
 from engine.permission.scanned import Command, Scan, Word
 from engine.permission.shell_scan import reads_only, scan
@@ -25,21 +26,29 @@ PERMISSION: Final = "bash"
 _MAX_OFFERED: Final = 8
 
 
-def only_reads(command: str) -> bool:
+def only_reads(command: str, programs: Knowledge | None = None) -> bool:
     """Tell whether a command line is known to change nothing, wherever it runs. Quick, and pure."""
-    return reads_only(scan(command, cwd="/", home="/"))
+    return reads_only(scan(command, cwd="/", home="/", knowledge=programs or KNOWN))
 
 
-def need_of(command: str, cwd: str, home: str | None = None) -> Need:
-    """Return what a command line needs; *home* is by default this user's. It asks the file system, so it blocks."""
+def need_of(command: str, cwd: str, home: str | None = None, programs: Knowledge | None = None) -> Need:
+    """Return what a command line needs. It asks the file system, so it blocks.
+
+    Args:
+        command: the command line.
+        cwd: the folder that it runs in.
+        home: the user's home folder; None: this user's.
+        programs: what is known of programs; None: what everybody's do.
+    """
+    knowledge = programs or KNOWN
     home = home or str(Path("~").expanduser())
-    scanned = scan(command, cwd=cwd, home=home, is_folder=can_enter)
+    scanned = scan(command, cwd=cwd, home=home, knowledge=knowledge, is_folder=can_enter)
     looked = judge_scan(scanned, cwd=cwd, project=project_of(cwd, home=home))
     lines = tuple(dict.fromkeys(line_of(one.argv) for one in scanned.commands))
     return Need(
         permission=PERMISSION,
         patterns=lines,
-        offers=() if looked.opaque else tuple(_offers(scanned, looked.used)),
+        offers=() if looked.opaque else tuple(_offers(scanned, looked.used, knowledge)),
         detail=command,
         metadata=json.dumps(
             {
@@ -48,18 +57,21 @@ def need_of(command: str, cwd: str, home: str | None = None) -> Need:
                 "opaque": list(looked.opaque),
             }
         ),
-        rights=tuple(_rights(scanned, looked.used)) or (Needed(permission=PERMISSION, pattern=command),),
+        rights=tuple(_rights(scanned, looked.used, knowledge)) or (Needed(permission=PERMISSION, pattern=command),),
         opaque="; ".join(looked.opaque),
     )
 
 
-def _rights(scanned: Scan, used: Sequence[Used]) -> Iterator[Needed]:
+def _rights(scanned: Scan, used: Sequence[Used], knowledge: Knowledge) -> Iterator[Needed]:
     lines: dict[str, list[str]] = {}
     for command in scanned.commands:
         line = line_of(command.argv)
         lines.setdefault(command.argv[0] or "", []).append(line)
         yield Needed(
-            permission=PERMISSION, pattern=line, spellings=_spellings(command, line), reads_only=command.reads_only
+            permission=PERMISSION,
+            pattern=line,
+            spellings=_spellings(command, line, knowledge),
+            reads_only=command.reads_only,
         )
     for one in used:
         if one.use is None:
@@ -72,7 +84,7 @@ def _rights(scanned: Scan, used: Sequence[Used]) -> Iterator[Needed]:
         yield Needed(permission=permission, pattern=one.judged.path, follows=follows)
 
 
-def _spellings(command: Command, line: str) -> tuple[str, ...]:
+def _spellings(command: Command, line: str, knowledge: Knowledge) -> tuple[str, ...]:
     """Return other ways to write a command: without quotes, without the folder of its program, without its options."""
     words = [word if is_known(word) else UNKNOWN for word in command.argv]
     name = os.path.basename(words[0])  # noqa: PTH119 - as a shell takes it
@@ -81,12 +93,12 @@ def _spellings(command: Command, line: str) -> tuple[str, ...]:
         " ".join(words),
         line_of((name, *command.argv[1:])),
         " ".join([name, *words[1:]]),
-        bare_line_of(command.argv),
+        bare_line_of(command.argv, knowledge),
     )
     return tuple(dict.fromkeys(one for one in spelled if one != line))
 
 
-def _offers(scanned: Scan, used: Sequence[Used]) -> Iterator[Offer]:
+def _offers(scanned: Scan, used: Sequence[Used], knowledge: Knowledge) -> Iterator[Offer]:
     """Yield what "always" may allow, the narrowest first: all that this line does, exactly, or commands like these."""
     argvs = dict.fromkeys(command.argv for command in scanned.commands)
     if len(argvs) > _MAX_OFFERED:
@@ -98,7 +110,7 @@ def _offers(scanned: Scan, used: Sequence[Used]) -> Iterator[Offer]:
     ]
     # A command of which a part is not known can't be allowed as it stands.
     exact = [wildcard.exact(line_of(argv)) if all(map(is_known, argv)) else None for argv in argvs]
-    like = [next(reversed(offers_for(argv)), None) for argv in argvs]
+    like = [next(reversed(offers_for(argv, knowledge)), None) for argv in argvs]
     for patterns in (exact, [wide or narrow for wide, narrow in zip(like, exact, strict=True)]):
         commands = [Right(permission=PERMISSION, pattern=pattern) for pattern in patterns if pattern is not None]
         if commands or files:

@@ -55,7 +55,7 @@ def make(folder: Path) -> None:
     (folder / "folder").mkdir()
     (folder / "binary").write_bytes(b"a\0b")
     (folder / "utf-16").write_bytes("a\n".encode("utf-16"))
-    (folder / "latin").write_bytes(b"caf\xe9 a\n")
+    (folder / "latin").write_bytes(b"na\xefve a\n")
     (folder / "loop").symlink_to("loop")
     (folder / "dangling").symlink_to("nowhere/at/all")
     os.mkfifo(folder / "pipe")
@@ -66,7 +66,7 @@ def make(folder: Path) -> None:
     (folder / "closed").chmod(0)
 
 
-MISSING: Final = "plian.txt does not exist. Did you mean plain.txt, in the same folder?"
+MISSING: Final = "plainn.txt does not exist. Did you mean plain.txt, in the same folder?"
 NO_FOLDER: Final = "no/where.txt does not exist. Not even its folder does: the nearest one is "
 NOWHERE: Final = "dangling does not exist. It is a link that leads to nowhere/at/all, where nothing is."
 A_FOLDER: Final = "folder is a folder. Use the list tool to see what is in it."
@@ -89,7 +89,7 @@ def editors(text: str, **others: str) -> dict[str, str]:
 
 # What is wrong: the path, and how each tool's answer begins.
 TABLE: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
-    "missing": ("plian.txt", all_of(MISSING, write="Created plian.txt (1 line).")),
+    "missing": ("plainn.txt", all_of(MISSING, write="Created plainn.txt (1 line).")),
     "missing folder": ("no/where.txt", all_of(NO_FOLDER, write="Created no/where.txt (1 line).")),
     "link to nowhere": (
         "dangling",
@@ -134,8 +134,8 @@ TABLE: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
         "latin",
         editors(
             LATIN,
-            read="     1\tcaf\ufffd a\n(what is no UTF-8 text in it is shown as \ufffd)",
-            grep="latin\n1: caf\ufffd a",
+            read="     1\tna\ufffdve a\n(what is no UTF-8 text in it is shown as \ufffd)",
+            grep="latin\n1: na\ufffdve a",
             **dict.fromkeys(FOLDERS_ONLY, f"error: latin {A_FILE}"),
         ),
     ),
