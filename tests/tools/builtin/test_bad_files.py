@@ -73,7 +73,7 @@ A_FOLDER: Final = "folder is a folder. Use the list tool to see what is in it."
 A_FILE: Final = "is no folder. If it is a text file, use the read tool to see what is in it."
 PART: Final = "plain.txt/inner: a part of this path is a file, not a folder."
 HUGE: Final = "huge has 20,000,002 bytes; the limit of this tool is 20,000,000. Use bash."
-LATIN: Final = "latin is not UTF-8 (byte 3), so this tool would damage it."
+LATIN: Final = "latin is not UTF-8 (byte 2), so this tool would damage it."
 PIPE: Final = "pipe is no regular file but a pipe, a socket or a device."
 
 
