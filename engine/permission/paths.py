@@ -26,6 +26,7 @@ import attrs
 
 from engine.permission.expand import expanded
 from engine.permission.following import followers, leads_out
+from engine.permission.git_settings import runs_more
 from engine.permission.moved import Moves
 from engine.permission.real_path import Real, Unclear, is_name, is_within, real_path
 from engine.permission.scanned import PathUse, Scan
@@ -158,6 +159,11 @@ class _Judge:
             yield from zip(self._folder(folder), itertools.repeat(None), strict=False)
         for command in self.scan.commands:
             name = command.argv[0] or ""
+            if reason := runs_more(command, self.project):
+                yield Unclear(reason), None
+            # Without a path it goes into the folder that it runs in.
+            if name.rpartition("/")[2] in self.followers and command.cwd and leads_out(command.cwd, self.project):
+                yield Unclear(f"{name} follows links, and what lies in {command.cwd} leads out of the project"), None
             if "/" in name and not command.remote and command.cwd is not None:
                 run = PathUse(path=os.path.join(command.cwd, name), access="read", by=name)  # noqa: PTH118 - as above
                 yield from zip(self._program(name, run.path), itertools.repeat(run), strict=False)
