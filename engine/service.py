@@ -65,6 +65,7 @@ from engine.ports import (
 from engine.session import Session
 from engine.settings import Settings
 from engine.store.memory import MemoryStore
+from engine.tools.leftovers import end_leftovers, look_once
 from engine.tools.registry import Registry
 from engine.tools.spec import Tool
 from engine.tools.spill import SpillStore
@@ -191,7 +192,7 @@ class Engine:
 
     @enable_ki_protection
     async def __aenter__(self) -> Self:
-        """Open it. Not a checkpoint."""
+        """Open it. Not a checkpoint; the first in a process looks for what a crashed engine left, some milliseconds."""
         if self._manager is not None:
             raise EngineClosed("an engine is opened once; call open_engine() again")
         # Names are resolved here so that a wrong one is told before any work is done.
@@ -205,6 +206,10 @@ class Engine:
             scope = trio.CancelScope()
             self._serving.append(scope)
             self._nursery.start_soon(_sweep, self.spills, scope, name="sweep of the spill")
+        if crashed := look_once():
+            scope = trio.CancelScope()
+            self._serving.append(scope)
+            self._nursery.start_soon(_end_leftovers, crashed, scope, name="leftovers of a crash")
         return self
 
     @enable_ki_protection
@@ -572,3 +577,8 @@ async def _serve(model: Served, scope: trio.CancelScope) -> None:
 async def _sweep(spills: SpillStore, scope: trio.CancelScope) -> None:
     with scope:
         await spills.sweep()
+
+
+async def _end_leftovers(owners: frozenset[str], scope: trio.CancelScope) -> None:
+    with scope:
+        await end_leftovers(owners)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from signal import Signals
 from typing import Final
 
+from engine.tools.leftovers import owned
 from engine.tools.process import Finished
 
 # Added to the environment of the engine.
@@ -45,10 +46,12 @@ def environment() -> dict[str, str]:
 def marker(session_id: str, call_id: str = "") -> str:
     """Return the marker of a call's processes, by which they are found wherever they went.
 
-    Without a call, it is what the markers of all the session's calls begin with: so what a crash left of a session
-    is found by `reap(lambda mark: mark.startswith(marker(session_id)))`.
+    Without a call, it is what the markers of all the session's calls begin with: so the processes of a session
+    are found by `find_marked(lambda mark: mark.startswith(marker(session_id)))`. That of a call ends with its owner,
+    so that the next engine finds what was left by one that crashed.
     """
-    return f"{session_id}/{call_id}".replace(":", "_")
+    name = f"{session_id}/{call_id}".replace(":", "_")
+    return owned(name) if call_id else name
 
 
 def hook_marker(session_id: str) -> str:

@@ -1,0 +1,137 @@
+"""What an engine that was killed has left running is ended by the next one that starts; what a living one runs is not."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from engine.tools import proc as proc_module
+from engine.tools.leftovers import find_dead_owners, look_once, owned, owner
+from engine.tools.proc import ENVIRONMENT_MARKER
+from engine.tools.shell import marker
+from engine.tools.strays import find_marked, reap
+from tests.os import trees
+from tests.os.test_strays import Proc
+
+pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+
+ROOT = Path(__file__).parents[2]
+# It looks when it is opened, and leaves as soon as there is nothing more to be done.
+START = """
+import trio, engine, sys
+from engine.testing.scripted import ScriptedProvider
+async def main():
+    async with engine.open_engine(model=ScriptedProvider([])):
+        print("open", flush=True)
+        await trio.to_thread.run_sync(sys.stdin.readline)
+trio.run(main)
+"""
+
+
+@attrs.frozen
+class Running:
+    """An engine in a process of its own, with a job and a command."""
+
+    process: subprocess.Popen[str]
+    session_id: str
+
+    def is_its(self, mark: str) -> bool:
+        return mark.startswith(marker(self.session_id))
+
+    def pids(self) -> set[int]:
+        return {stray.pid for stray in find_marked(self.is_its)}
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    with trees.nothing_left():
+        yield
+
+
+@contextmanager
+def running(cwd: Path) -> Generator[Running]:
+    job, command = (trees.bash(trees.STUBBORN[kind])[2] for kind in ("setsid, ignores TERM", "daemon"))
+    program = [sys.executable, "-m", "tests.os.crashed_session", str(cwd), job, command]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        it = Running(process, process.stdout.readline().strip())
+        try:
+            assert [process.stdout.readline(), process.stdout.readline()] == ["job\n", "command\n"]
+            yield it
+        finally:
+            it.kill()
+            trio.run(reap, it.is_its)
+
+
+@contextmanager
+def another_engine() -> Generator[None]:
+    program = [sys.executable, "-c", START]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        yield
+        process.communicate("\n")
+        assert process.returncode == 0
+
+
+async def _until_gone(it: Running) -> None:
+    with trio.fail_after(10):
+        while it.pids():
+            await trio.sleep(0.01)
+
+
+def test_the_next_start_ends_what_a_killed_engine_has_left_and_nothing_of_a_living_one(tmp_path: Path) -> None:
+    with running(tmp_path) as crashed, running(tmp_path) as living:
+        theirs = living.pids()
+        assert len(crashed.pids()) >= 4
+        assert len(theirs) >= 4
+        crashed.kill()
+        with another_engine():
+            trio.run(_until_gone, crashed)
+        assert living.pids() == theirs
+
+
+def test_owners_that_are_gone_and_have_left_somebody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a made-up `/proc`: real ones would be ended by engines that other tests start."""
+    home = owner().rsplit(".", 2)[0]
+    alive, gone, renumbered = f"{home}.301.500", f"{home}.302.500", f"{home}.303.499"
+    proc = Proc(tmp_path)
+    monkeypatch.setattr(proc_module, "_PROC", str(tmp_path))
+    monkeypatch.setattr(proc_module, "_births", {})
+    (tmp_path / "self").mkdir()
+    proc.add(301)
+    proc.add(303)
+    strangers = ["", "elsewhere.302.500", f"{home}.x.500", f"{home}.302", f"{home}.-302.500", f"{home}.302.²"]
+    for number, name in enumerate([alive, gone, renumbered, *strangers], 401):
+        proc.add(number, environ=f"{ENVIRONMENT_MARKER}=ses_1/c@{name}\0".encode())
+    proc.add(420, environ=f"{ENVIRONMENT_MARKER}=ses_1\0".encode())
+    assert find_dead_owners() == {gone, renumbered}
+    # In a call of an engine that was killed: who runs beside us, in a pipeline perhaps, is left alone.
+    monkeypatch.setenv(ENVIRONMENT_MARKER, f"ses_0/c@{gone}:ses_1/c@{alive}")
+    assert find_dead_owners() == {renumbered}
+
+
+def test_an_owner_is_a_process_named_beyond_doubt() -> None:
+    home, pid, began = owner().rsplit(".", 2)
+    assert home == f"{os.geteuid()}.{Path('/proc/self/ns/pid').stat().st_ino}"
+    assert int(pid) == os.getpid()
+    assert int(began) > 0
+    assert owned("ses_1/c1") == f"ses_1/c1@{owner()}"
+    assert marker("ses_1", "a@b:c") == f"ses_1/a@b_c@{owner()}"
+    assert owner() not in find_dead_owners()
+
+
+def test_a_process_looks_once() -> None:
+    look_once()
+    assert look_once() == frozenset()
