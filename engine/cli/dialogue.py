@@ -60,12 +60,17 @@ def question(asked: PermissionAsked, detail: str, symbols: Symbols) -> str:
     told = f"{symbols.running} {visible(asked.tool)} asks for the permission: {visible(asked.permission)}\n{what}\n"
     others = [f"{right.permission} {right.pattern}" for right in asked.rights if right.permission != "opaque"]
     if others := [other for other in others if not other.startswith(f"{asked.permission} ")]:
-        told += f"    and for: {visible(', '.join(others))}\n"
+        told += f"    and for: {_on_a_line(', '.join(others))}\n"
     if asked.opaque:
-        told += f"    Nobody can tell what this does before it runs: {visible(asked.opaque)}\n"
+        told += f"    Nobody can tell what this does before it runs: {_on_a_line(asked.opaque)}\n"
     if len(asked.path) > 1:
         told += f"    asked by a sub-agent, {len(asked.path) - 1} below this session\n"
     return told
+
+
+def _on_a_line(text: str) -> str:
+    """Return all of a text, on one line: what follows a line break in a name must not be hidden, nor look like words of ours."""
+    return visible(text).replace("\n", "^J")
 
 
 def trouble(asked: RecoveryAsked, symbols: Symbols) -> str:
@@ -108,7 +113,7 @@ def _offers(asked: PermissionAsked) -> str:
     """Return what "always" would allow, each offer with the letter that takes it."""
     told = ""
     for number, offer in enumerate(asked.offers[:MAX_OFFERS], 1):
-        what = visible(offer.text.partition("\n")[0])
+        what = _on_a_line(offer.text)
         letters = f"a{number}" if len(asked.offers) > 1 else "a"
         told += f"always in this session: {what} ({letters}), " if number == 1 else f"or {what} ({letters}), "
     return told + (f"the same for the whole project ({'p1' if len(asked.offers) > 1 else 'p'}), " if told else "")

@@ -8,12 +8,34 @@ from typing import Final
 import attrs
 
 # Cursor movements, colours and titles would let a text hide what it is; so would a
-# change of the writing direction. They are shown as what they are.
-_HIDING: Final = [*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C, 0x2028, 0x2029, 0xFEFF]
+# change of the writing direction, and what can't be seen at all. They are shown as what they are. (Not what joins
+# letters, and parts of a picture, to one.)
+_HIDING: Final = [
+    *range(0x202A, 0x202F),
+    *range(0x2060, 0x2070),
+    *(
+        0x200B,
+        0x200E,
+        0x200F,
+        0x00AD,
+        0x061C,
+        0x115F,
+        0x1160,
+        0x17B4,
+        0x17B5,
+        0x180E,
+        0x2028,
+        0x2029,
+        0x3164,
+        0xFEFF,
+        0xFFA0,
+    ),
+    *range(0xE0000, 0xE0080),
+]
 _VISIBLE: Final[dict[int, str]] = {
     **{code: f"^{chr(code + 64)}" for code in range(0x20)},
     **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
-    **{code: f"\\u{code:04x}" for code in _HIDING},
+    **{code: f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}" for code in _HIDING},
     0x7F: "^?",
     ord("\n"): "\n",
     ord("\t"): "\t",

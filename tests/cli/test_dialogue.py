@@ -67,7 +67,7 @@ def test_a_question_without_detail_shows_the_patterns() -> None:
             "once (o), always in this session: git log -3 (a1), or git log * (a2), the same for the whole project (p1), ",
         ),
         (offers("ls"), "once (o), always in this session: ls (a), the same for the whole project (p), "),
-        (offers("one\ntwo"), "once (o), always in this session: one (a), the same for the whole project (p), "),
+        (offers("one\ntwo"), "once (o), always in this session: one^Jtwo (a), the same for the whole project (p), "),
         ((), "once (o), "),
     ],
 )
@@ -81,6 +81,14 @@ def test_what_else_is_asked_for_and_why_it_is_not_known_is_shown() -> None:
     assert text == (
         "● bash asks for the permission: bash\n    ls /etc\n    and for: outside /etc\n"
         "    Nobody can tell what this does before it runs: $x names the program\n"
+    )
+
+
+def test_names_with_line_breaks_do_not_look_like_words_of_ours() -> None:
+    rights = (Right(permission="edit", pattern="a\n  once (o), or"),)
+    assert question(asked(rights=rights, opaque="b\nc"), "ls", UNICODE) == (
+        "● bash asks for the permission: bash\n    ls\n    and for: edit a^J  once (o), or\n"
+        "    Nobody can tell what this does before it runs: b^Jc\n"
     )
 
 
