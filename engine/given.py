@@ -11,7 +11,7 @@ from engine.config import Config
 from engine.errors import ConfigError
 from engine.hooks import Hooks
 from engine.permission.policy import Policy
-from engine.permission.profiles import DEFAULT
+from engine.permission.profiles import DEFAULT, PROFILES
 from engine.permission.rule_file import parse_rule
 from engine.permission.rules import Rule
 from engine.ports import Approver, Model, Opinion
@@ -110,15 +110,36 @@ def several(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ..
 
 def rules_given(rules: Iterable[str]) -> tuple[Rule, ...]:
     """Return rules that a host has written."""
-    given = tuple(cast("Iterable[object]", rules)) if not isinstance(rules, str) else (rules,)
-    if isinstance(rules, str) or not all(isinstance(rule, str) for rule in given):
+    several = cast("object", rules)
+    given = (
+        tuple(cast("Iterable[object]", several))
+        if isinstance(several, Iterable) and not isinstance(several, (str, bytes))
+        else (None,)
+    )
+    if not all(isinstance(rule, str) for rule in given):
         raise ConfigError(f"rules are a sequence of texts such as 'deny bash git push *', not {rules!r}")
-    return tuple(parse_rule(rule, "the host's own") for rule in cast("tuple[str, ...]", given))
+    return tuple(map(_rule_given, cast("tuple[str, ...]", given)))
 
 
-def policy_of(config: Config, profile: str | None, rules: Iterable[str]) -> Approver:
-    """Return the rules of a configuration and of a host."""
-    return Policy(profile=profile or config.profile or DEFAULT, user=config.rules, host=rules_given(rules))
+def _rule_given(text: str) -> Rule:
+    try:
+        return parse_rule(text, "the host's own")
+    except ConfigError as error:
+        raise ConfigError(f"the rule {text!r}: {error}") from error
+
+
+def approver_of(approver: Approver | None, config: Config, profile: str | None, rules: Iterable[str]) -> Approver:
+    """Return who judges: a host's own, or the rules of a configuration and of a host."""
+    own = rules_given(rules)
+    if approver is not None and (profile is not None or own):
+        raise ConfigError("an approver judges instead of a profile and rules: give it, or them")
+    return port("approver", approver, lambda: _policy_of(config, profile, own), "judge", "grant")
+
+
+def _policy_of(config: Config, profile: str | None, rules: tuple[Rule, ...]) -> Policy:
+    if profile is not None and profile not in PROFILES:
+        raise ConfigError(f"the profile is one of {', '.join(PROFILES)}, not {profile!r}")
+    return Policy(profile=profile or config.profile or DEFAULT, user=config.rules, host=rules)
 
 
 def opinion_of(opinion: Opinion | None) -> Opinion | None:

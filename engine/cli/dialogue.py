@@ -205,8 +205,14 @@ class Dialogue:
 
     async def _reply(self, asked: PermissionAsked, answer: Answer) -> None:
         self._close(asked)
-        with suppress(RequestNotFound):  # it was settled a moment ago
+        try:
             await self.turn.reply(asked.request_id, answer)
+        except ConfigError as error:  # there is no project to allow it for: the question stays open
+            self._open.insert(0, (asked, ""))
+            self._is_shown = True
+            self.screen.prompt(f"  {visible(str(error))}\n{choices(asked)}")
+        except RequestNotFound:  # it was settled a moment ago
+            pass
 
     async def _recover(self, asked: RecoveryAsked, words: str) -> None:
         way = _WAYS.get(words.lower())

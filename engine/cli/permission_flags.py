@@ -8,6 +8,7 @@ from typing import Literal, cast
 import attrs
 
 from engine.config import Config
+from engine.errors import ConfigError
 from engine.permission.policy import Policy
 from engine.permission.profiles import PROFILES
 from engine.permission.rule_file import parse_rule
@@ -91,9 +92,16 @@ def permission_choice(given: argparse.Namespace) -> PermissionChoice:
     """Return what they say. Raises `ConfigError`."""
     return PermissionChoice(
         profile="full" if given.yes else given.profile,
-        rules=tuple(parse_rule(rule, "--rule") for rule in given.rule),
+        rules=tuple(map(_rule, given.rule)),
         trusts=given.trust,
         unattended=cast("Unattended", given.unattended),
         sandbox=cast('Literal["bwrap", "off"] | None', given.sandbox),
         network=given.network,
     )
+
+
+def _rule(text: str) -> Rule:
+    try:
+        return parse_rule(text, "--rule")
+    except ConfigError as error:
+        raise ConfigError(f"--rule {text!r}: {error}") from error

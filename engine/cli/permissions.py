@@ -17,16 +17,18 @@ from engine.cli.text import visible
 from engine.config import Config
 from engine.config_file import load_config
 from engine.errors import EngineError
+from engine.ids import CallId, SessionId, TurnId
 from engine.permission.grants import Grant
 from engine.permission.lint import lint
-from engine.permission.policy import Policy, judged_rights
+from engine.permission.policy import OPAQUE, Policy, judged_rights
 from engine.permission.profiles import PROFILES
+from engine.permission.project import project_of
 from engine.permission.project_file import NAME, read_project_file
 from engine.permission.real_path import followed
 from engine.permission.rule_explain import explain
-from engine.permission.rules import Ruleset
+from engine.permission.rules import PATH_PERMISSIONS, Right, Ruleset
 from engine.permission.standing import UserFiles, user_policy
-from engine.ports import Needed
+from engine.ports import Link, Needed, PermissionQuery
 
 FOUND: Final = 1
 USAGE_ERROR: Final = 2
@@ -65,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("lint", help="rules that have no effect, or allow more than they look")
     for name, what in (("trust", "let a folder's own rules count"), ("distrust", "let them count no longer")):
         trusting = commands.add_parser(name, help=what)
-        trusting.add_argument("folder", nargs="?", help="which; default: that of --cwd")
+        trusting.add_argument("folder", nargs="?", help="which; default: the project that --cwd belongs to")
     return parser
 
 
@@ -81,9 +83,9 @@ def _run(given: argparse.Namespace) -> int:
             files.grants.revoke(given.id)
             return say(f"{given.id} is revoked\n")
         case "trust":
-            return say(f"{visible(files.trust.trust(given.folder or cwd))} is trusted\n")
+            return say(f"{visible(files.trust.trust(_folder(given.folder, cwd, files)))} is trusted\n")
         case "distrust":
-            return say(f"{visible(files.trust.distrust(given.folder or cwd))} is trusted no longer\n")
+            return say(f"{visible(files.trust.distrust(_folder(given.folder, cwd, files)))} is trusted no longer\n")
         case _:
             pass
     config = load_config(given.config, os.environ)
@@ -99,21 +101,49 @@ def _run(given: argparse.Namespace) -> int:
             return say(_as_json(policy, cwd) if as_json else _as_text(policy, cwd, files, config))
 
 
+def _folder(named: str | None, cwd: str, files: UserFiles) -> str:
+    """Return the folder to trust: where its rules lie, if none is named."""
+    return named or project_of(cwd, home=str(files.home)) or cwd
+
+
 def _explained(policy: Policy, cwd: str, permission: str, pattern: str, config: Config) -> str:
-    """Return which rules decide about a right; a command line is taken apart first."""
+    """Return which rules decide about a right, and what becomes of it; a command line is taken apart, links are followed."""
     if permission == "bash":
         # Imported here: it loads a grammar.
         from engine.tools.builtin.bash_need import need_of
 
         need = need_of(pattern, cwd, policy.home, config.programs)
         rights, opaque = need.needed, need.opaque
+    elif permission in PATH_PERMISSIONS:
+        called = Path(cwd, Path(pattern).expanduser())
+        real = followed(called)
+        # What it is called counts as well, but behind `..` nobody can tell what that is.
+        spellings = () if str(called) == real or ".." in called.parts else (str(called),)
+        rights, opaque = (Needed(permission=permission, pattern=real, spellings=spellings),), ""
     else:
         rights, opaque = (Needed(permission=permission, pattern=pattern),), ""
     ruleset = policy.ruleset(cwd)
-    told = [explain(ruleset, right) for right in judged_rights(rights, cwd, policy.root(cwd))]
+    wanted = [*judged_rights(rights, cwd, policy.root(cwd)), *([Right(OPAQUE, pattern)] if opaque else [])]
+    told = [visible(explain(ruleset, right)) for right in wanted]
     if opaque:
-        told.append(f"ask: nobody can tell what it does before it runs: {visible(opaque)}")
-    return "\n".join(told) + "\n"
+        told.append(f"  because nobody can tell what it does before it runs: {visible(opaque)}")
+    judged = policy.judge(_query(cwd, permission, pattern, rights, opaque))
+    return "\n".join([*told, f"so the call: {judged.verdict}, says {visible(judged.source)}"]) + "\n"
+
+
+def _query(cwd: str, permission: str, pattern: str, rights: tuple[Needed, ...], opaque: str) -> PermissionQuery:
+    """Return what a call would ask of the rules, in a session that has just begun."""
+    return PermissionQuery(
+        chain=(Link(session_id=SessionId(""), turn_id=TurnId("")),),
+        call_id=CallId(""),
+        cwd=cwd,
+        tool="",
+        read_only=False,
+        permission=permission,
+        rights=rights,
+        opaque=opaque,
+        detail=pattern,
+    )
 
 
 def _linted(policy: Policy, ruleset: Ruleset) -> int:

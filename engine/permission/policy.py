@@ -232,10 +232,13 @@ class Policy:
             rights: list[Right] = []
             open_rights = list(asked)
             for right in offer.rights:
-                granted = [self._pattern(name, text, project) for name, text in _granted([right], query.cwd, project)]
+                written = list(_granted([right], query.cwd, project))
+                granted = [self._pattern(name, text, project) for name, text in written]
                 fits = [one for one in asked if any(_gives(name, pattern, one) for name, pattern in granted)]
                 if fits:
-                    rights.append(right)
+                    # From the project's folder it reads better, and it is the same there.
+                    is_shorter = query.cwd == project and written[0][1].startswith("./")
+                    rights.append(attrs.evolve(right, pattern=written[0][1]) if is_shorter else right)
                     open_rights = [one for one in open_rights if one not in fits]
             if not open_rights:
                 found[Offer(rights=tuple(dict.fromkeys(rights)))] = None

@@ -48,6 +48,7 @@ def engine(host: str, tmp_path: Path) -> Iterator[Start]:
                 "ENGINE_MODEL": "",
                 "ENGINE_CONFIG": "",
                 "XDG_CONFIG_HOME": str(tmp_path / "no-config"),
+                "XDG_STATE_HOME": str(tmp_path / "no-state"),
                 **env,
             }
             return stack.enter_context(

@@ -1,0 +1,295 @@
+"""`engine permissions`, and what `engine run` asks at the keyboard, remembers, and does where nobody is: as real processes."""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Start
+
+pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+
+PROMPT = "or type what to do instead: "
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """The user's configuration, with no rules yet."""
+    path = tmp_path / "no-config" / "engine" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    return path
+
+
+def ruled(path: Path, *rules: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"  {json.dumps(rule)},\n" for rule in rules)
+    path.write_text(f"[permissions]\nrules = [\n{lines}]\n")
+
+
+def said(engine: Start, *arguments: str, code: int = 0) -> str:
+    """What `engine permissions …` says."""
+    command = engine("permissions", *arguments)
+    assert command.wait() == code, command.output
+    return command.output
+
+
+def ran(engine: Start, *arguments: str, code: int = 0) -> str:
+    """What `engine run …` says where nobody is."""
+    command = engine("run", *arguments)
+    assert command.wait() == code, command.output
+    return command.output
+
+
+# -- at the keyboard -------------------------------------------------------------------------------------
+
+
+def test_a_question_shows_the_command_and_what_else_is_asked(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "bash echo x > ../out-of-here", terminal=True)
+    command.read_until(PROMPT)
+    out = tmp_path.parent / "out-of-here"
+    assert "● bash asks for the permission: bash\r\n    echo x > ../out-of-here\r\n" in command.output
+    assert f"    and for: edit {out}, outside {out}\r\n" in re.sub(r"\r\n(?=\S)", "", command.output)
+    command.type("r\n")
+    assert command.wait() == 1
+    assert not out.exists()
+
+
+def test_a_question_says_why_nobody_can_tell(engine: Start) -> None:
+    command = engine("run", "bash eval $X", terminal=True)
+    command.read_until(PROMPT)
+    assert "    eval $X\r\n    Nobody can tell what this does before it runs: " in command.output
+    assert "  once (o), reject and stop (r), " in command.output
+    command.type("a\n")  # it was not offered
+    command.output = ""
+    command.read_until(PROMPT)
+    command.type("no\n")
+    assert command.wait() == 1
+
+
+def test_an_always_for_this_session_is_not_kept(engine: Start, tmp_path: Path) -> None:
+    for _ in range(2):
+        command = engine("run", "bash touch x", terminal=True)
+        command.read_until(PROMPT)
+        assert "always in this session: bash touch x, edit ./x (a1), or bash touch *, edit ./x (a2), " in command.output
+        command.type("a1\n")
+        assert command.wait() == 0
+    assert "nothing was allowed for this project" in said(engine)
+
+
+def test_an_always_for_the_project_is_kept_listed_explained_and_revoked(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "bash touch x", terminal=True)
+    command.read_until(PROMPT)
+    command.type("p2\n")
+    assert command.wait() == 0
+    again = engine("run", "bash touch x", terminal=True)
+    assert again.wait() == 0
+    assert PROMPT not in again.output
+    listed = said(engine)
+    (bash,) = re.findall(r"  (\S+)  bash touch \*  \(for bash on \d{4}-\d\d-\d\d\)", listed)
+    told = said(engine, "explain", "bash", "touch x")
+    assert "so the call: allow, says the user, who allowed bash touch * (for this project)\n" in told
+    assert said(engine, "revoke", bash) == f"{bash} is revoked\n"
+    assert "touch *" not in said(engine)
+    assert f"there is no grant '{bash}' in " in said(engine, "revoke", bash, code=2)
+    asking = engine("run", "bash touch x", terminal=True)
+    asking.read_until(PROMPT)
+
+
+def test_what_was_allowed_for_one_project_is_not_allowed_in_another(engine: Start, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    command = engine("run", "bash touch x", "--cwd", "one", terminal=True)
+    command.read_until(PROMPT)
+    command.type("p\n" if "(p)" in command.output else "p1\n")
+    assert command.wait() == 0
+    other = engine("run", "bash touch x", "--cwd", "two", terminal=True)
+    other.read_until(PROMPT)
+    assert "nothing was allowed" in said(engine, "--cwd", "two")
+    assert "bash touch x" in said(engine, "--cwd", "one")
+
+
+def test_where_there_is_no_project_an_always_for_it_is_refused_and_asked_again(engine: Start) -> None:
+    command = engine("run", "bash touch /nowhere/x", "--cwd", "/", terminal=True)
+    command.read_until(PROMPT)
+    command.output = ""
+    command.type("p1\n")
+    command.read_until("/ belongs to no project: allow it for this session, or once")
+    command.read_until(PROMPT)
+    command.type("not there\n")
+    assert command.wait() == 0
+    assert "denied: Rejected by the user: not there" in command.output
+
+
+def test_a_grants_file_that_makes_no_sense_is_told_and_nothing_runs(engine: Start, tmp_path: Path) -> None:
+    state = tmp_path / "no-state" / "engine" / "grants.json"
+    state.parent.mkdir(parents=True)
+    state.write_text("{")
+    told = f"{state} can't be understood, so nothing of it counts: "
+    assert said(engine, code=2).startswith(f"engine permissions: {told}")
+    assert ran(engine, "hello", code=2).startswith(f"engine run: {told}")
+
+
+# -- flags ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "runs"),
+    [
+        ((), False),
+        (("--profile", "auto-edit"), False),
+        (("--profile", "full"), True),
+        (("--profile", "read-only"), False),
+        (("--yes",), True),
+        (("--rule", "allow bash touch *"), True),
+        (("--rule", "allow bash touch *", "--rule", "deny bash touch x"), False),
+        (("--yes", "--rule", "deny bash touch *"), False),
+        (("--yes", "--rule", "ask bash touch *"), False),
+        (("--yes", "--unattended", "rules"), False),
+        (("--rule", "allow bash touch *", "--rule", "allow edit x", "--unattended", "rules"), True),
+    ],
+)
+def test_what_may_be_done_where_nobody_is(engine: Start, tmp_path: Path, flags: Sequence[str], *, runs: bool) -> None:
+    ran(engine, "bash touch x", *flags)
+    assert (tmp_path / "x").exists() == runs
+
+
+def test_yes_lifts_no_deny_of_the_user(engine: Start, tmp_path: Path, config: Path) -> None:
+    ruled(config, "deny bash touch *")
+    told = ran(engine, "bash touch x", "--yes", "--rule", "allow bash *")
+    assert "Denied by the rule 'deny bash touch *' of the layer user (" in told
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_projects_own_rules_count_when_it_is_trusted_and_its_denials_always(
+    engine: Start, tmp_path: Path, config: Path
+) -> None:
+    ruled(tmp_path / ".engine" / "config.toml", "allow bash touch *", "deny bash touch secret")
+    ran(engine, "bash touch x")
+    assert not (tmp_path / "x").exists()
+    ran(engine, "bash touch secret", "--yes")
+    assert not (tmp_path / "secret").exists()
+    ran(engine, "bash touch x", "--trust")
+    assert (tmp_path / "x").exists()
+    ran(engine, "bash touch y")
+    assert not (tmp_path / "y").exists()
+    assert said(engine, "trust") == f"{tmp_path} is trusted\n"
+    ran(engine, "bash touch y")
+    assert (tmp_path / "y").exists()
+    assert said(engine, "distrust") == f"{tmp_path} is trusted no longer\n"
+    ran(engine, "bash touch z")
+    assert not (tmp_path / "z").exists()
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("allow bash", "a rule is written 'ACTION PERMISSION PATTERN'"),
+        ("permit bash x", "there is no action 'permit'"),
+        ("", "a rule is written"),
+    ],
+)
+def test_broken_rules_are_named_with_their_place(engine: Start, config: Path, rule: str, told: str) -> None:
+    ruled(config, "allow bash ls *", rule)
+    for output in (ran(engine, "hello", code=2), said(engine, code=2)):
+        assert f"{config}:4: " in output
+        assert told in output
+    flag = ran(engine, "hello", "--rule", rule, "--config", "/dev/null", code=2)
+    assert "--rule" in flag
+    assert told in flag
+
+
+# -- engine permissions ------------------------------------------------------------------------------------------
+
+
+def test_the_rules_that_hold_are_listed(engine: Start, tmp_path: Path, config: Path) -> None:
+    ruled(config, "allow bash git *", "deny bash git push *")
+    ruled(tmp_path / ".engine" / "config.toml", "allow bash npm *", "deny read secret.txt")
+    own = tmp_path / ".engine" / "config.toml"
+    assert said(engine) == (
+        f"project  {tmp_path}\nprofile  ask\nyours    {config}\n"
+        f"its own  {own} (not trusted: only what forbids or asks counts)\n\n"
+        f"rules of the layer project, the last one that matches wins\n  deny read secret.txt ({own}:4)\n\n"
+        f"rules of the layer user, the last one that matches wins\n  allow bash git * ({config}:3)\n"
+        f"  deny bash git push * ({config}:4)\n\nnothing was allowed for this project\n"
+    )
+    document = json.loads(said(engine, "--profile", "full", "list", "--json"))
+    assert (document["project"], document["profile"], document["grants"]) == (str(tmp_path), "full", [])
+    assert document["rules"] == [
+        {"layer": "defaults", "rule": "allow * *", "origin": "profile full"},
+        {"layer": "project", "rule": "deny read secret.txt", "origin": f"{own}:4"},
+        {"layer": "user", "rule": "allow bash git *", "origin": f"{config}:3"},
+        {"layer": "user", "rule": "deny bash git push *", "origin": f"{config}:4"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("right", "lines"),
+    [
+        (
+            ("bash", "git push && rm x"),
+            [
+                "deny: bash git push",
+                "ask: bash rm x",
+                "ask: edit x",
+                "so the call: deny, says the rule 'deny bash git push *'",
+            ],
+        ),
+        (("read", "src/../SECRET"), ["deny: read SECRET", "so the call: deny"]),
+        (("read", "link"), ["deny: read SECRET", "so the call: deny"]),
+        (("read", "../x"), ["ask: outside ", "so the call: ask, says the rule 'ask outside *'"]),
+        (("read", "a"), ["allow: read a", "so the call: allow"]),
+        (("bash", "eval $X"), ["ask: opaque eval $X", "  because nobody can tell what it does", "so the call: ask"]),
+        (("bash", ""), ["so the call: "]),
+        (("deploy", "prod"), ["ask: deploy prod", "so the call: ask, says the rule 'ask * *'"]),
+    ],
+)
+def test_what_decides_is_explained(
+    engine: Start, tmp_path: Path, config: Path, right: tuple[str, str], lines: list[str]
+) -> None:
+    ruled(config, "allow bash git *", "deny bash git push *", "deny read SECRET")
+    (tmp_path / "SECRET").touch()
+    (tmp_path / "link").symlink_to("SECRET")
+    told = said(engine, "explain", *right).splitlines()
+    for line in lines:
+        assert any(one.startswith(line) for one in told), (line, told)
+    assert told[-1].startswith("so the call: ")
+
+
+def test_odd_rules_are_named(engine: Start, config: Path) -> None:
+    assert said(engine, "lint") == "nothing to say about the rules\n"
+    ruled(config, "allow bash python *")
+    told = said(engine, "lint", code=1)
+    assert told.startswith(f"warning: 'allow bash python *' of the layer user ({config}:3): 'python' runs whatever")
+
+
+def test_a_project_is_trusted_from_any_of_its_folders(engine: Start, tmp_path: Path) -> None:
+    (tmp_path / "app" / ".git").mkdir(parents=True)
+    (tmp_path / "app" / "src").mkdir()
+    assert said(engine, "--cwd", "app/src", "trust") == f"{tmp_path}/app is trusted\n"
+    assert f"{tmp_path}/app/src is trusted because of {tmp_path}/app" in said(engine, "distrust", "app/src", code=2)
+    assert said(engine, "--cwd", "app/src", "distrust") == f"{tmp_path}/app is trusted no longer\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--cwd", "/nowhere"), "engine permissions: /nowhere is no folder"),
+        (("--profile", "lax"), "invalid choice: 'lax'"),
+        (("frobnicate",), "invalid choice: 'frobnicate'"),
+        (("explain", "bash"), "the following arguments are required: pattern"),
+        (("revoke",), "the following arguments are required: id"),
+        (("revoke", "grant_1"), "there is no grant 'grant_1' in "),
+        (("trust", "/"), "/ can't be trusted: it holds all that you have. Trust the folder of a project."),
+        (("trust", "/nowhere"), "there is no folder /nowhere"),
+        (("distrust",), " is not trusted"),
+        (("--config", "/nowhere.toml"), "/nowhere.toml"),
+    ],
+)
+def test_wrong_usage(engine: Start, arguments: Sequence[str], told: str) -> None:
+    output = said(engine, *arguments, code=2)
+    assert told in output
+    assert "Traceback" not in output
