@@ -110,6 +110,25 @@ async def test_open_engine_with_an_unknown_model_says_what_names_there_are(name:
         ({"hooks": []}, "Hooks"),
         ({"approver": 5}, "approver"),
         ({"approver": Policy}, "approver"),
+        ({"approver": AllowAll(), "rules": ["deny bash *"]}, "give it, or them"),
+        ({"approver": AllowAll(), "profile": "ask"}, "give it, or them"),
+        ({"profile": 5}, "the profile is one of ask, auto-edit, read-only, full, not 5"),
+        ({"profile": ""}, "the profile is one of"),
+        ({"profile": "lax"}, "not 'lax'"),
+        ({"profile": ["ask"]}, "the profile is one of"),
+        ({"rules": 5}, "rules are a sequence of texts"),
+        ({"rules": None}, "rules are a sequence of texts"),
+        ({"rules": "deny bash *"}, "rules are a sequence of texts"),
+        ({"rules": b"deny bash *"}, "rules are a sequence of texts"),
+        ({"rules": [5]}, "rules are a sequence of texts"),
+        ({"rules": [""]}, "the rule ''"),
+        ({"rules": ["deny bash"]}, "the rule 'deny bash'"),
+        ({"rules": ["forbid bash *"]}, "there is no action 'forbid'"),
+        ({"rules": ["deny! bash *"]}, "a deny needs no override"),
+        ({"rules": ["deny bash \0"]}, "can match nothing"),
+        ({"rules": ["deny read a/../b"]}, "the rule 'deny read a/../b'"),
+        ({"opinion": "yes"}, "opinion"),
+        ({"opinion": 5}, "opinion"),
         ({"store": "a path"}, "store"),
         ({"keeper": 5}, "keeper"),
         ({"clock": 5}, "clock"),
@@ -405,8 +424,30 @@ async def test_a_turn_after_its_end(autojump_clock: MockClock) -> None:
         await w.goes_on()
 
 
-@pytest.mark.parametrize("answer", [None, "yes", True, engine.Once, engine.Reject(feedback=5)], ids=shown)  # type: ignore[arg-type]
-async def test_a_reply_that_is_no_answer(autojump_clock: MockClock, answer: engine.Once) -> None:
+@pytest.mark.parametrize("rules", [5, None, "deny bash *", [5], ["deny bash"]], ids=shown)
+async def test_a_session_with_rules_that_are_none(autojump_clock: MockClock, rules: Any) -> None:
+    async with world(DONE) as w:
+        with pytest.raises(ConfigError) as error:
+            await w.engine.create_session(rules=rules)
+        told(error, "rule")
+        await w.goes_on()
+
+
+def always(**facts: Any) -> engine.Always:
+    return engine.Always(**facts)
+
+
+WRONG_ANSWERS: list[tuple[object, str]] = [
+    *((answer, "engine.Reject(") for answer in (None, "yes", True, engine.Once, engine.Reject(feedback=5))),  # type: ignore[arg-type]
+    *((always(offer=offer), "the offer of an Always is a number from 0") for offer in (-1, True, "0", 0.0, None)),
+    *((always(offer=offer), f"the question has no offer number {offer}") for offer in (1, 10**9)),
+    *((always(scope=scope), "turn, session, project") for scope in ("forever", "", None, 5, ["turn"])),
+    *((always(seconds=s), "a number above 0, or None") for s in (0, -1, float("inf"), float("nan"), "60", True)),
+]
+
+
+@pytest.mark.parametrize(("answer", "named"), WRONG_ANSWERS, ids=shown)
+async def test_a_reply_that_is_no_answer(autojump_clock: MockClock, answer: engine.Once, named: str) -> None:
     bench = Bench()
     asking: Answer = [*call("write", {"name": "a"}, id="1"), *done("calls")]
     async with world(asking, DONE, tools=bench.tools(), approver=Policy()) as w:
@@ -415,7 +456,7 @@ async def test_a_reply_that_is_no_answer(autojump_clock: MockClock, answer: engi
             if isinstance(event, PermissionAsked):
                 with pytest.raises(ConfigError) as error:
                     await turn.reply(event.request_id, answer)
-                told(error, "engine.Reject(")
+                told(error, named)
                 await turn.reply(event.request_id, engine.Once())
 
         played = await w.play(react=reply)

@@ -184,6 +184,7 @@ def test_every_argument() -> None:
         "direction",
         "aliases",
         "offered",
+        "permission",
     }
     assert options == set(inspect.signature(engine.tool).parameters) - {"function"}
     assert options | set(fields_of(ToolOutput)) == set(names_in(told["Tools"]))

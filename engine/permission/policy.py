@@ -189,7 +189,10 @@ class Policy:
 
     def hides(self, chain: Sequence[Link], cwd: str, permission: str) -> bool:
         """Tell whether one of the sessions of *chain* can never have that right. Quick, as `judge` is."""
-        project = self._project(cwd)
+        try:
+            project = self._project(cwd)
+        except ConfigError:  # each call says what is wrong
+            return False
         names = (permission,) if permission in PATH_PERMISSIONS else (permission, permission + READING)
         rulesets = (self.compiled(project, link.rules) for link in chain)
         return any(all(ruleset.hides(name) for name in names) for ruleset in rulesets)

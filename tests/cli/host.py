@@ -50,7 +50,7 @@ def scenario(words: list[str]) -> Answers:
                 *([read] if name == "rewrite" else []),
                 [
                     *call("write", content, id="c1"),
-                    *call("bash", {"command": "cat a.txt"}, id="c2"),
+                    *call("bash", {"command": "cat a.txt | tee b.txt"}, id="c2"),
                     *done("calls", usage=USAGE),
                 ],
                 end,

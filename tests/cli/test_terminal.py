@@ -28,7 +28,7 @@ def test_a_question_shows_what_would_change_and_is_answered(engine: Start, tmp_p
     command.read_until(PROMPT)
     command.type("y\n")
     assert command.wait() == 0
-    assert "✓ bash  cat a.txt  exit code 0" in command.output
+    assert "✓ bash  cat a.txt | tee b.txt  exit code 0" in command.output
 
 
 def test_a_new_file_is_shown_whole(engine: Start) -> None:
