@@ -19,7 +19,8 @@ _CARGO: Final = Program(
     commands={
         **rows(
             """tree metadata search pkgid version locate-project verify-project info read-manifest help""",
-            Program(options="--config=code", reading="free"),
+            # A project's `.cargo/config.toml` and `rust-toolchain.toml` say which compiler is run, even to look.
+            Program(options="--config=code"),
         ),
         **rows(
             """build b check c test t run r bench doc d clean new init add remove rm update install uninstall publish
@@ -103,9 +104,7 @@ logout test""",
 BUILD: Final[Mapping[str, Program]] = {
     "cargo": _CARGO,
     "cross": _CARGO,
-    "rustup": Program(
-        permutes=False, commands={"run": _exec(options="--install", operands="plain"), "show": _reading()}
-    ),
+    "rustup": Program(permutes=False, commands={"run": _exec(options="--install", operands="plain"), "show": _PLAIN}),
     **rows(
         "rustc rustdoc clippy-driver",
         Program(

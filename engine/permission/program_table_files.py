@@ -17,7 +17,7 @@ _SUMS: Final = "b2sum cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512s
 _TELLING: Final = """
     : cal echo expr factor false free getconf groups id locale lscpu nproc numfmt pgrep printenv printf ps
     pwd seq sleep test [ true type uname uptime which whereis who whoami tty users w lsblk lsof lsusb lspci dirname
-    pidof cpuid vmstat iostat mpstat sw_vers getent logname hostid tput nslookup host uuidgen ncal jot tzselect
+    pidof cpuid vmstat iostat mpstat sw_vers logname hostid tput uuidgen ncal jot tzselect
     figlet cowsay column rev tr cut paste nl fold fmt expand unexpand tac tsort
 """
 
@@ -53,7 +53,7 @@ _READING: Final[Mapping[str, Program]] = {
         for name in words_of(
             """
     cat comm hexdump join stat readlink realpath nl od rev tac bat batcat zcat zless bzcat xzcat zgrep lzcat
-    zstdcat gzcat pr nm objdump readelf size ldd otool lsattr getfacl pathchk sum cloc tokei scc wc vdir dir exa
+    zstdcat gzcat pr nm objdump readelf size otool lsattr getfacl pathchk sum tokei wc vdir dir exa
     eza lsd ls du df diff3 sdiff cmp base64 basenc base32 strings
 """
         )

@@ -103,7 +103,7 @@ NETWORK: Final[Mapping[str, Program]] = {
     "ftp": Program(opaque="its commands may execute others"),
     "lftp": Program(opaque="its commands may execute others"),
     **rows(
-        "ping ping6 dig whois traceroute mtr arp netstat ss ifconfig route iwconfig",
+        "ping ping6 dig host nslookup getent whois traceroute mtr arp netstat ss ifconfig route iwconfig",
         Program(),
     ),
     **rows(

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+import attrs
+
 from engine.permission.program_record import Program, rows
 
 _PLAIN: Final = Program()
@@ -13,7 +15,8 @@ _reading: Final = partial(Program, reading="free")
 # Starts a command of the PATH, among its own folders.
 _exec: Final = partial(Program, permutes=False, tail="command")
 
-_NPM_READING: Final = "ls list ll la view info show outdated search why explain root prefix bin ping whoami"
+# What asks a registry is not among them: a project's `.npmrc` says which one, and what it is told, keys among it.
+_NPM_READING: Final = "ls list ll la why explain root prefix bin"
 _NPM: Final = Program(
     permutes=False,
     options="--prefix=folder -C=folder -w= --workspace= --loglevel= --registry= --script-shell=code --node-options=code --shell=code --userconfig=code --globalconfig=code -g -s -d -q --silent --global --workspaces -y --yes --no-audit",
@@ -31,7 +34,8 @@ _NPM: Final = Program(
             """install i ci add update up upgrade uninstall remove rm un link unlink publish pack run run-script test t
 tst start stop restart init create version audit fund dedupe prune rebuild cache config set get login
 logout dist-tag token access deprecate owner team doctor help shrinkwrap star completion docs repo bugs
-home ci it cit install-test install-ci-test query sbom pkg diff""",
+home ci it cit install-test install-ci-test query sbom pkg diff
+view info show outdated search ping whoami""",
             Program(
                 options="--script-shell=code --node-options=code --prefix= -w= --workspace= --registry= --tag= --otp= --loglevel= --omit= --include= --userconfig=code --globalconfig=code --shell=code -DEgOPSsyfdq --save-dev --silent --if-present --force --legacy-peer-deps --global --production --save --save-exact --no-save --ignore-scripts --dry-run --json --depth= --no-audit --no-fund --prefer-offline --workspaces"
             ),
@@ -50,7 +54,8 @@ _YARN: Final = Program(
     permutes=False,
     options="--cwd=folder -s --silent --verbose --script-shell=code --use-yarnrc=code",
     commands={
-        **rows("list info why outdated versions", _reading()),
+        # A project's `.yarnrc` names the program that is run instead.
+        **rows("list info why outdated versions", _PLAIN),
         "exec": _exec(options="-s -q --silent"),
         "dlx": Program(permutes=False, options="-p= --package= -q --quiet", manner="npx"),
         "run": Program(permutes=False, options="--script-shell=code"),
@@ -63,7 +68,8 @@ _PNPM: Final = Program(
     permutes=False,
     options="-C=folder --dir=folder -F= --filter= --script-shell=code -r --recursive -w --workspace-root -s --silent --shell-emulator --node-options=code --parallel --stream --reporter= --loglevel=",
     commands={
-        **rows("list ls ll why outdated", _reading()),
+        # A project's `.pnpmfile.cjs` is run.
+        **rows("list ls ll why outdated", _PLAIN),
         "exec": _exec(
             options="-r --recursive --parallel -c --shell-mode --no-reporter-hide-prefix --resume-from= --filter= -F="
         ),
@@ -122,7 +128,10 @@ _UV: Final = Program(
                 **rows("install uninstall upgrade update-shell dir", _PLAIN),
             },
         ),
-        "pip": _PIP,
+        # The interpreter of a project's `.venv` is run, even to look.
+        "pip": attrs.evolve(
+            _PIP, commands={**_PIP.commands, **rows("list show freeze check index debug inspect help", _PLAIN)}
+        ),
         **rows(
             """add remove sync lock export tree init version venv python cache self build publish help auth format""",
             _PLAIN,
@@ -136,7 +145,8 @@ _POETRY: Final = Program(
     options="-C=folder --directory=folder -P= --project= -q -v -vv -vvv --no-interaction -n --no-plugins --no-cache --ansi --no-ansi --version -V",
     commands={
         "run": _exec(options=""),
-        **rows("show check about list search", _reading()),
+        # The interpreter of a project's `.venv` is run.
+        **rows("show check about list search", _PLAIN),
         **rows(
             """install add remove update build publish init new lock config env export version cache self source""",
             _PLAIN,
@@ -237,7 +247,8 @@ PACKAGES: Final[Mapping[str, Program]] = {
         permutes=False,
         commands={
             "exec": _exec(options="--keep-file-descriptors --gemfile=reads"),
-            **rows("list show info outdated check platform", _reading()),
+            # A `Gemfile` is a program.
+            **rows("list show info outdated check platform", _PLAIN),
             **rows(
                 """install update add remove init lock cache clean config doctor gem open binstubs package viz pristine""",
                 _PLAIN,
@@ -265,7 +276,8 @@ PACKAGES: Final[Mapping[str, Program]] = {
         options="-d=folder --working-dir=folder -n -q -v",
         commands={
             "exec": _exec(options="-l --list"),
-            **rows("show info outdated why validate licenses", _reading()),
+            # A project's plugins are run.
+            **rows("show info outdated why validate licenses", _PLAIN),
         },
     ),
 }

@@ -37,7 +37,6 @@ READING = (
     "git shortlog -sn",
     "git rev-list --count HEAD",
     "npm ls --depth=0",
-    "npm outdated",
     "pip freeze",
     "pip list --outdated",
     "gofmt -l .",

@@ -270,3 +270,29 @@ def test_nor_inside_a_word(line: str, piece: str, data: st.DataObject) -> None:
 @given(st.text(max_size=60) | st.text(alphabet="lsrm ;|&()<>$`'\"\\\n-=*{}#0", max_size=30))
 def test_any_text_has_an_answer(text: str) -> None:
     assert only_reads(text) in {True, False}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        # A project says which program is run, or is one.
+        *(
+            "cargo tree",
+            "cargo metadata",
+            "yarn list",
+            "pnpm ls",
+            "bundle list",
+            "poetry show",
+            "uv pip list",
+            "rustup show",
+        ),
+        "composer show",
+        "ldd tool",
+        # It writes, or runs what an option names.
+        *("cloc --out=x .", "cloc --extract-with='sh x' .", "scc -o x ."),
+        # It tells somebody else.
+        *("host a.example", "nslookup a.example", "getent hosts a.example", "npm view a", "npm outdated"),
+    ],
+)
+def test_what_looks_like_reading(command: str) -> None:
+    assert not only_reads(command)
