@@ -29,7 +29,8 @@ from engine.permission.following import followers, leads_out
 from engine.permission.git_settings import runs_more
 from engine.permission.moved import Moves
 from engine.permission.real_path import Real, Unclear, is_name, is_within, real_path
-from engine.permission.scanned import PathUse, Scan
+from engine.permission.scanned import Command, PathUse, Scan
+from engine.permission.searching import searched_folders, secrets_below
 
 # A tool's path may begin with `~`; in a script the shell has read that.
 Kind = Literal["file", "shell"]
@@ -159,6 +160,7 @@ class _Judge:
             yield from zip(self._folder(folder), itertools.repeat(None), strict=False)
         for command in self.scan.commands:
             name = command.argv[0] or ""
+            yield from self._searched(command)
             if reason := runs_more(command, self.project):
                 yield Unclear(reason), None
             # Without a path it goes into the folder that it runs in.
@@ -171,6 +173,16 @@ class _Judge:
             yield from zip(self._use(use), itertools.repeat(use), strict=False)
         if self.scan.trusts_names and (name := self._odd_name()):
             yield Unclear(f"there is a file {name!r:.100}, which reads like an option"), None
+
+    def _searched(self, command: Command) -> Iterator[tuple[Judged | Unclear, PathUse | None]]:
+        """Yield the files that a search may show and that nobody has named, as far as they look like secrets."""
+        for folder in searched_folders(command, self.scan.paths):
+            for path in secrets_below(folder, command):
+                if path is None:
+                    yield Unclear(f"too many files lie in {folder} to tell what {command.argv[0]} shows"), None
+                    return
+                use = PathUse(path=path, access="read", by=command.argv[0] or "")
+                yield from zip(self._judged(path), itertools.repeat(use), strict=False)
 
     def _odd_name(self) -> str:
         """Return the name of a file that would be taken for an option where names become words; empty: none was found."""
