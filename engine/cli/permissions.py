@@ -20,13 +20,15 @@ from engine.errors import EngineError
 from engine.ids import CallId, SessionId, TurnId
 from engine.permission.grants import Grant
 from engine.permission.lint import lint
-from engine.permission.policy import OPAQUE, Policy, judged_rights
+from engine.permission.named import judged_rights
+from engine.permission.policy import Policy
 from engine.permission.profiles import PROFILES
 from engine.permission.project import project_of
 from engine.permission.project_file import NAME, read_project_file
 from engine.permission.real_path import followed
 from engine.permission.rule_explain import explain
 from engine.permission.rules import PATH_PERMISSIONS, Right, Ruleset
+from engine.permission.said import OPAQUE
 from engine.permission.standing import UserFiles, user_policy
 from engine.ports import Link, Needed, PermissionQuery
 

@@ -8,10 +8,9 @@ could not. What somebody allowed for longer counts for all of them, and lifts no
 from __future__ import annotations
 
 import itertools
-import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,15 +18,16 @@ import attrs
 import trio
 
 from engine.errors import ConfigError
-from engine.events import Offer, Right, Verdict
+from engine.events import Offer, Right
 from engine.permission import rules as ruled
 from engine.permission.grant_file import GrantFile
 from engine.permission.grants import Asker, Grant, Grants, Origin
-from engine.permission.path_pattern import PathPattern, is_resolved
+from engine.permission.named import gives, granted_rights, named_rights
+from engine.permission.path_pattern import PathPattern
 from engine.permission.profiles import DEFAULT, defaults
 from engine.permission.project import project_of
 from engine.permission.project_file import rules_of
-from engine.permission.real_path import followed, is_within
+from engine.permission.real_path import followed
 from engine.permission.rules import (
     ACTIONS,
     PATH_PERMISSIONS,
@@ -36,22 +36,12 @@ from engine.permission.rules import (
     Layer,
     Rule,
     Ruleset,
-    base_of,
-    holds_for,
 )
+from engine.permission.said import OPAQUE, SANDBOXED, Word, boxed, darkness, following
 from engine.permission.wildcard import Wildcard
-from engine.ports import Allowance, Judgement, Link, Needed, PermissionQuery
+from engine.ports import Allowance, Judgement, Link, PermissionQuery
 from engine.threads import to_thread
-from engine.tools.globs import escaped
 
-# The right to do what nobody can tell before it is done, and the right to leave the project.
-OPAQUE: Final = "opaque"
-OUTSIDE: Final = "outside"
-# The right to do in a sandbox what would be asked about otherwise.
-SANDBOXED: Final = "sandboxed"
-
-# What a script that can't be seen through might do.
-_DONE_BY_SCRIPTS: Final = ("bash", "edit", "read", OUTSIDE)
 # Where there is no project, nothing lies in it.
 _NOWHERE: Final = "/\ufdd0"
 _MAX_RULESETS: Final = 100
@@ -179,7 +169,7 @@ class Policy:
                 until=None if allowed.seconds is None else now + allowed.seconds,
                 origin=origin,
             )
-            for permission, pattern in _granted(allowed.rights, query.cwd, project)
+            for permission, pattern in granted_rights(allowed.rights, query.cwd, project)
         ]
         self.grants.drop_over(now)
         self.grants.end_other_turns(root.session_id, root.turn_id)
@@ -235,9 +225,9 @@ class Policy:
             rights: list[Right] = []
             open_rights = list(asked)
             for right in offer.rights:
-                written = list(_granted([right], query.cwd, project))
+                written = list(granted_rights([right], query.cwd, project))
                 granted = [self._pattern(name, text, project) for name, text in written]
-                fits = [one for one in asked if any(_gives(name, pattern, one) for name, pattern in granted)]
+                fits = [one for one in asked if any(gives(name, pattern, one) for name, pattern in granted)]
                 if fits:
                     # From the project's folder it reads better, and it is the same there.
                     is_shorter = query.cwd == project and written[0][1].startswith("./")
@@ -273,24 +263,24 @@ class Policy:
 
     # -- one session ----------------------------------------------------------------------
 
-    def _said(self, query: PermissionQuery, project: Project, link: Link) -> Iterator[_Word]:
+    def _said(self, query: PermissionQuery, project: Project, link: Link) -> Iterator[Word]:
         ruleset = self.compiled(project, link.rules)
         words = self._words(query, project, ruleset)
-        return _boxed(words, ruleset.judge(SANDBOXED, query.detail)) if query.sandboxed else words
+        return boxed(words, ruleset.judge(SANDBOXED, query.detail)) if query.sandboxed else words
 
-    def _words(self, query: PermissionQuery, project: Project, ruleset: Ruleset) -> Iterator[_Word]:
-        before: dict[str, _Word] = {}
+    def _words(self, query: PermissionQuery, project: Project, ruleset: Ruleset) -> Iterator[Word]:
+        before: dict[str, Word] = {}
         for needed in query.rights:
-            for right, spellings in _rights(needed, query.cwd, project.root, read_only=query.read_only):
+            for right, spellings in named_rights(needed, query.cwd, project.root, read_only=query.read_only):
                 word = self._word(right, ruleset.judge(right.permission, right.pattern, spellings), query, project)
                 if word.verdict == "ask" and word.is_default and needed.follows:
-                    word = _following(word, [before.get(pattern) for pattern in needed.follows])
+                    word = following(word, [before.get(pattern) for pattern in needed.follows])
                 before.setdefault(needed.pattern, word)
                 yield word
         if query.opaque:
-            yield _opaque(query, ruleset)
+            yield darkness(query, ruleset)
 
-    def _word(self, right: Right, decision: Decision, query: PermissionQuery, project: Project) -> _Word:
+    def _word(self, right: Right, decision: Decision, query: PermissionQuery, project: Project) -> Word:
         if decision.action == "ask":
             asker = Asker(
                 sessions=[link.session_id for link in query.chain],
@@ -299,128 +289,6 @@ class Policy:
             )
             grant = self.grants.covers(ruled.Right(right.permission, right.pattern), asker, self.now())
             if grant is not None:
-                return _Word(right, "allow", f"the user, who allowed {grant}", is_default=False, is_granted=True)
+                return Word(right, "allow", f"the user, who allowed {grant}", is_default=False, is_granted=True)
         is_general = decision.rule is None or decision.rule.pattern == "*"
-        return _Word(right, decision.action, decision.source, is_default=decision.is_default, is_general=is_general)
-
-
-@attrs.frozen
-class _Word:
-    """What is said of a right, and by whom.
-
-    Attributes:
-        right: which.
-        verdict: what is said.
-        source: by whom.
-        is_default: nobody has said it, it holds where nobody has said anything.
-        is_granted: somebody's "always" says it.
-        is_general: what says it is not about this file or this command in particular.
-    """
-
-    right: Right
-    verdict: Verdict
-    source: str
-    is_default: bool = attrs.field(kw_only=True)
-    is_granted: bool = attrs.field(default=False, kw_only=True)
-    is_general: bool = attrs.field(default=False, kw_only=True)
-
-
-def judged_rights(needed: Iterable[Needed], cwd: str, project: str) -> Iterator[ruled.Right]:
-    """Yield rights as they are judged."""
-    for one in needed:
-        for right, spellings in _rights(one, cwd, project, read_only=False):
-            yield ruled.Right(right.permission, right.pattern, spellings)
-
-
-def _rights(needed: Needed, cwd: str, project: str, *, read_only: bool) -> Iterator[tuple[Right, tuple[str, ...]]]:
-    """Yield a right as rules know it: paths as seen from the project, and the right to leave the project."""
-    if needed.permission not in PATH_PERMISSIONS:
-        reads = needed.reads_only or read_only
-        name = needed.permission + READING if reads else needed.permission
-        yield Right(permission=name, pattern=needed.pattern), needed.spellings
-        return
-    path, *others = (_placed(cwd, one) for one in (needed.pattern, *needed.spellings))
-    spellings = tuple(_seen(other, project) for other in others)
-    if needed.permission != OUTSIDE:
-        yield Right(permission=needed.permission, pattern=_seen(path, project)), spellings
-    if needed.permission == OUTSIDE or not is_within(path, project) or not is_resolved(path):
-        yield Right(permission=OUTSIDE, pattern=path), spellings
-
-
-def _below(folder: str, path: str) -> str:
-    return path if path.startswith("/") else f"{folder}/{path}"
-
-
-def _placed(cwd: str, path: str) -> str:
-    """Return a path as an absolute one. `..` stays: nobody here knows what is a link."""
-    whole = os.path.join(cwd, path)  # noqa: PTH118 - Path would change it
-    return whole if ".." in whole.split("/") else os.path.normpath(whole)
-
-
-def _gives(permission: str, pattern: Wildcard | PathPattern | None, right: Right) -> bool:
-    """Tell whether a grant would give a right."""
-    return (
-        pattern is not None
-        and permission in {right.permission, base_of(right.permission)}
-        and pattern.matches(right.pattern)
-    )
-
-
-def _seen(path: str, project: str) -> str:
-    """Return an absolute path as it is seen from the project: relative if it lies in there."""
-    return (path[len(project) + 1 :] or ".") if is_within(path, project) else path
-
-
-def _following(word: _Word, before: Sequence[_Word | None]) -> _Word:
-    """Return what is said of a consequence: where somebody has allowed what it comes of, it is allowed as well.
-
-    An "always" was said of one command, and of the files that this one touched: others like it may touch others, but
-    not beyond the project, nor those that the defaults name.
-    """
-    known = [one for one in before if one is not None and one.verdict == "allow" and not one.is_default]
-    if any(one.is_granted for one in known) and (word.right.permission == OUTSIDE or not word.is_general):
-        return word
-    return attrs.evolve(known[0], right=word.right) if known and len(known) == len(before) else word
-
-
-def _boxed(words: Iterable[_Word], decision: Decision) -> Iterator[_Word]:
-    """Yield words as they are for a sandbox: what would be asked by default, *decision* about sandboxes may allow."""
-    for word in words:
-        is_allowed = word.verdict == "ask" and word.is_default and decision.action == "allow"
-        boxed = attrs.evolve(word, verdict="allow", source=decision.source, is_default=decision.is_default)
-        yield boxed if is_allowed else word
-
-
-def _opaque(query: PermissionQuery, ruleset: Ruleset) -> _Word:
-    right = Right(permission=OPAQUE, pattern=query.detail or query.opaque)
-    decision = ruleset.judge(right.permission, right.pattern)
-    restriction = _restriction(ruleset) if decision.action == "allow" else None
-    if restriction is not None:
-        why = f"the rule '{restriction}'{restriction.place}, which nobody can tell whether it is heeded"
-        return _Word(right, "ask", why, is_default=False)
-    return _Word(right, decision.action, decision.source, is_default=decision.is_default)
-
-
-def _restriction(ruleset: Ruleset) -> Rule | None:
-    """Return a rule of somebody's own that forbids something which a script may do, or asks about it."""
-    for layer in ruleset.layers:
-        for rule in () if layer.name == "defaults" else layer.rules:
-            if rule.action != "allow" and any(holds_for(rule.permission, name) for name in _DONE_BY_SCRIPTS):
-                return rule
-    return None
-
-
-def _granted(rights: Sequence[Right], cwd: str, project: str) -> Iterator[tuple[str, str]]:
-    """Yield what is granted, as rules have it: paths from the project, and with those outside the right to be there."""
-    for right in rights:
-        pattern = right.pattern
-        if right.permission not in PATH_PERMISSIONS:
-            yield right.permission, pattern
-            continue
-        if "/" in pattern and not pattern.startswith(("~/", "$HOME/")):
-            # What a file is called may look like a pattern, so its folder is written as in one.
-            whole, folder = os.path.normpath(_below(escaped(cwd), pattern)), escaped(project)
-            pattern = f"./{_seen(whole, folder)}" if is_within(whole, folder) else whole
-        yield right.permission, pattern
-        if right.permission != OUTSIDE and pattern.startswith(("/", "~/", "$HOME/")):
-            yield OUTSIDE, pattern
+        return Word(right, decision.action, decision.source, is_default=decision.is_default, is_general=is_general)
