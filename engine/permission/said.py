@@ -58,8 +58,8 @@ def boxed(words: Iterable[Word], decision: Decision) -> Iterator[Word]:
     """Yield words as they are for a sandbox: what would be asked by default, *decision* about sandboxes may allow."""
     for word in words:
         is_allowed = word.verdict == "ask" and word.is_default and decision.action == "allow"
-        boxed = attrs.evolve(word, verdict="allow", source=decision.source, is_default=decision.is_default)
-        yield boxed if is_allowed else word
+        inside = attrs.evolve(word, verdict="allow", source=decision.source, is_default=decision.is_default)
+        yield inside if is_allowed else word
 
 
 def darkness(query: PermissionQuery, ruleset: Ruleset) -> Word:

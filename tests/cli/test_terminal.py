@@ -110,15 +110,15 @@ def test_a_tools_questions_are_answered_by_numbers_words_or_not_at_all(engine: S
 
 
 def test_what_a_sub_agent_wants_to_do_is_asked_here(engine: Start) -> None:
-    command = engine("run", "delegate general bash echo hi", terminal=True)
+    command = engine("run", "delegate general bash touch hi", terminal=True)
     command.read_until(PROMPT)
     assert "● task asks for the permission: task\r\n" in command.output
     command.type("o\n")
-    command.read_until("● bash asks for the permission: bash\r\n    echo hi\r\n")
+    command.read_until("● bash asks for the permission: bash\r\n    touch hi\r\n")
     command.read_until(PROMPT)
     command.type("o\n")
     assert command.wait() == 0
-    assert "✓ bash  echo hi  exit code 0" in command.output
+    assert "✓ bash  touch hi  exit code 0" in command.output
     assert "✓ task" in command.output
 
 
