@@ -229,11 +229,34 @@ def test_what_cannot_be_a_tool(body: Callable[..., Any], told: str) -> None:
         ({"safe": "yes"}, "'safe' of tool look must be a function of its arguments, not 'yes'"),
         ({"need": "read"}, "'need' of tool look must be a function of its arguments, not 'read'"),
         ({"need": True}, "'need' of tool look must be a function of its arguments, not True"),
+        (
+            {"need": to_read, "permission": ""},
+            "the permission of tool look is the name of a right, such as 'edit', not ''",
+        ),
+        ({"need": to_read, "permission": "re ad"}, "the permission of tool look"),
+        ({"need": to_read, "permission": "*"}, "the permission of tool look"),
+        ({"need": to_read, "permission": "bash:read"}, "the permission of tool look"),
+        ({"need": to_read, "permission": 5}, "the permission of tool look .* not 5"),
+        ({"permission": "read"}, "tool look has no 'need', so the right that it needs is 'look', not 'read'"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         tool(**options)(look)
+
+
+@pytest.mark.parametrize(
+    ("options", "permission"),
+    [
+        ({}, "look"),
+        ({"permission": "look"}, "look"),
+        ({"name": "seek"}, "seek"),
+        ({"need": to_read}, ""),
+        ({"need": to_read, "permission": "read"}, "read"),
+    ],
+)
+def test_the_right_without_which_it_can_do_nothing(options: dict[str, Any], permission: str) -> None:
+    assert tool(**options)(look).permission == permission
 
 
 @pytest.mark.parametrize("name", ["a", "A", "look_2-B", "a" * 64])

@@ -130,3 +130,22 @@ def test_metadata_is_json_with_a_summary() -> None:
 def test_counting() -> None:
     assert [counted(n, "line") for n in (0, 1, 1234)] == ["0 lines", "1 line", "1,234 lines"]
     assert counted(2, "entry", "entries") == "2 entries"
+
+
+def test_each_tells_the_right_without_which_it_can_do_nothing() -> None:
+    """By these the rules hide them."""
+    by_right: dict[str, set[str]] = {}
+    for tool in CONFIGURED:
+        by_right.setdefault(tool.permission, set()).add(tool.name)
+    assert by_right == {
+        "edit": {"apply_patch", "edit", "multi_edit", "write"},
+        "read": {"glob", "grep", "list", "read"},
+        "bash": {"bash"},
+        "bash_output": {"bash_output"},
+        "bash_stop": {"bash_stop"},
+        "web": {"web_fetch", "web_search"},
+        "question": {"plan_exit", "question"},
+        "todo": {"todo_read", "todo_write"},
+        "task": {"task"},
+        "skill": {"skill"},
+    }
