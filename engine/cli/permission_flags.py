@@ -90,6 +90,8 @@ def add_sandbox_flags(parser: argparse.ArgumentParser) -> None:
 
 def permission_choice(given: argparse.Namespace) -> PermissionChoice:
     """Return what they say. Raises `ConfigError`."""
+    if given.network and given.sandbox != "bwrap":
+        raise ConfigError("--network is about the sandbox of --sandbox bwrap: give both, or neither")
     return PermissionChoice(
         profile="full" if given.yes else given.profile,
         rules=tuple(map(_rule, given.rule)),

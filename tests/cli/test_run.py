@@ -230,6 +230,8 @@ def test_the_task_from_standard_input(host: str, tmp_path: Path) -> None:
         (["a", "--max-steps", "many"], "argument --max-steps: invalid"),
         (["a", "--max-seconds", "-1"], "argument --max-seconds: must be above 0"),
         (["a", "--max-seconds", "nan"], "argument --max-seconds: must be above 0"),
+        (["a", "--network"], "engine run: --network is about the sandbox of --sandbox bwrap: give both, or neither"),
+        (["a", "--network", "--sandbox", "off"], "engine run: --network is about the sandbox"),
         (["a", "--model", "gpt"], "engine run: no host answers to the model name 'gpt'"),
         (["a", "--model", "anthropic/"], "engine run: no host answers to the model name 'anthropic/'"),
     ],
