@@ -3,7 +3,7 @@
 Temporary folders stay those that everybody uses, and are no private ones: a file that a command leaves in `/tmp`
 is there for the next command, and for the tools that read and write files, which run outside. What is hidden in
 them are the sockets: whoever listens there (the user's terminals, agents, desktop) runs outside, too, and
-would do there what he is told. So is `/run`, where most of them are.
+would do there what he is told. So is `/run`, where most of them are, and wherever else somebody listens by now.
 
 A folder that is mounted can't be moved away by a command that runs in another sandbox at the same time, and a
 link put in its place. So all folders on the way from one that can be changed to the project are mounted, each.
@@ -57,6 +57,10 @@ def layout_for(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
     for path in (_expanded(path, home) for path in sandbox.hidden):
         with suppress(OSError):
             places[path] = "empty folder" if stat.S_ISDIR(Path(path).stat().st_mode) else "empty file"
+    covered = [path for path, kind in places.items() if kind == "empty folder"]
+    for path in _listening():
+        if not any(is_within(path, folder) for folder in (project, *covered)):
+            places[path] = "empty file"
     return Layout(
         cwd=followed(cwd),
         network=sandbox.network,
@@ -97,11 +101,23 @@ def _guarded(folder: str) -> dict[str, Kind]:
     if not git.is_dir():  # it says where the repository is
         return {**guarded, str(git): "readable"}
     _make(git / _HOOKS)
+    _name_settings(git)
     inside = [git / name for name in (_HOOKS, *_GIT_FILES) if os.path.lexists(git / name)]
     if git / _GIT_FILES[0] not in inside or any(path.is_symlink() for path in inside):
         return {**guarded, str(git): "readable"}
     # Itself as well, or it could be moved away and another one put in its place.
     return {**guarded, str(git): "writable", **{str(path): "readable" for path in inside}}
+
+
+def _name_settings(git: Path) -> None:
+    """Make the files of a repository that may say where its settings are, or a command could. They say what holds anyhow."""
+    with suppress(OSError):
+        if (git / "HEAD").is_file():
+            with (git / "commondir").open("x", encoding="ascii") as file:
+                file.write(".\n")
+    with suppress(OSError):
+        if b"worktreeconfig" in (git / "config").read_bytes().lower():
+            (git / "config.worktree").touch(exist_ok=False)
 
 
 def _make(folder: Path) -> None:
@@ -138,6 +154,19 @@ def _sockets(folders: Sequence[str], project: str) -> Iterator[tuple[str, Kind]]
                 yield entry.path, "empty file"
             elif entry.is_dir(follow_symlinks=False) and any(map(_is_socket, _entries(entry.path, left))):
                 yield entry.path, "empty folder"
+
+
+def _listening() -> Iterator[str]:
+    """Yield the sockets at which somebody listens, wherever they lie: that a folder can't be changed keeps nobody from talking."""
+    with suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123
+        for line in lines:
+            # Number, users, protocol, flags, type, state, inode, and where it lies, if it does.
+            path = line.rstrip("\n").split(maxsplit=7)[7:]
+            if path and path[0].startswith("/"):
+                real = followed(path[0])
+                with suppress(OSError):
+                    if stat.S_ISSOCK(os.lstat(real).st_mode):
+                        yield real
 
 
 def _entries(folder: str, most: int) -> list[os.DirEntry[str]]:

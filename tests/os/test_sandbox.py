@@ -4,11 +4,12 @@ import os
 import random
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from uuid import uuid4
 
 import attrs
@@ -234,6 +235,25 @@ async def test_settings_that_are_not_there_can_not_be_made(place: Place) -> None
     assert list((place.project / ".engine").iterdir()) == list((git / "hooks").iterdir()) == []
 
 
+def told_by_git(place: Place, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=place.project, check=True, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+async def test_a_repository_can_not_be_told_to_take_its_settings_from_elsewhere(place: Place) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("needs git")
+    git = place.project / ".git"
+    told_by_git(place, "init", "-q")
+    told_by_git(place, "config", "extensions.worktreeConfig", "true")
+    for name in ("commondir", "config.worktree"):
+        for way in (f"echo /tmp > .git/{name}", f"rm -f .git/{name} && echo x", f"mv .git/{name} .git/x"):
+            code, output = await place.run(way)
+            assert code != 0, (way, output)
+    assert told_by_git(place, "status", "--short") == ""
+    assert (git / "commondir").read_text() == ".\n", "as it is anyhow"
+
+
 @pytest.mark.parametrize("form", ["file", "links", "no settings"])
 async def test_repositories_of_other_forms(place: Place, form: str) -> None:
     git = place.project / ".git"
@@ -280,7 +300,8 @@ async def test_nobody_outside_can_be_talked_to(place: Place) -> None:
     connect = f"{sys.executable} -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "
     with TemporaryDirectory() as folder:
         beside = f"{folder[: folder.rfind('/')]}/engine-test-{uuid4().hex}.sock"
-        for path in (f"{folder}/s", beside):
+        deep = mkdtemp(dir=mkdtemp(dir=folder))
+        for path in (f"{folder}/s", beside, f"{deep}/s", str(place.home / "s")):
             with listening(socket.AF_UNIX, path):
                 assert (await place.run(f"{connect} {path}", Sandbox(network=True)))[0] != 0
     with listening(socket.AF_UNIX, str(place.project / "s")):
