@@ -619,6 +619,19 @@ async def test_by_rule_alone_not_even_reading_is_allowed_by_default(tmp_path: Pa
     ]
 
 
+async def test_a_question_says_until_when_it_waits_and_is_denied_then(tmp_path: Path) -> None:
+    async with at(tmp_path, bash("touch x"), bash("touch x"), DONE) as there:
+        wanted = Settings(question_timeout=0.2)
+        began = trio.current_time()
+        played = await there.world.play(session=there.session, settings=wanted)
+    first, second = played.all(PermissionAsked)
+    assert first.until is not None
+    assert second.until is not None
+    assert began + 0.2 <= first.until <= second.until
+    assert (answers(played), played.statuses) == (["expired", "expired"], ["denied", "denied"])
+    assert not (tmp_path / "x").exists()
+
+
 # -- searches ---------------------------------------------------------------------------------------------------------
 
 
