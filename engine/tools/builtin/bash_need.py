@@ -110,11 +110,22 @@ def _offers(scanned: Scan, used: Sequence[Used], knowledge: Knowledge) -> Iterat
     ]
     # A command of which a part is not known can't be allowed as it stands.
     exact = [wildcard.exact(line_of(argv)) if all(map(is_known, argv)) else None for argv in argvs]
-    like = [next(reversed(offers_for(argv, knowledge)), None) for argv in argvs]
-    for patterns in (exact, [wide or narrow for wide, narrow in zip(like, exact, strict=True)]):
+    like = [_like(argv, knowledge) for argv in argvs]
+    wider = [wide or narrow for wide, narrow in zip(like, exact, strict=True)]
+    for patterns in (exact,) if wider == exact else (exact, wider):
         commands = [Right(permission=PERMISSION, pattern=pattern) for pattern in patterns if pattern is not None]
         if commands or files:
             yield Offer(rights=tuple(dict.fromkeys([*commands, *files])))
+
+
+def _like(argv: Sequence[Word], knowledge: Knowledge) -> str | None:
+    """Return a pattern for commands like this one; None: there is none.
+
+    One that would only read but for an option is asked about because of that option: others with other ones are not like it.
+    """
+    pattern = next(reversed(offers_for(argv, knowledge)), None)
+    beginning = "" if pattern is None or not pattern.endswith(" *") else pattern.removesuffix(" *")
+    return None if beginning and only_reads(beginning, knowledge) else pattern
 
 
 def is_known(word: Word) -> TypeGuard[str]:

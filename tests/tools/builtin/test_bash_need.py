@@ -80,7 +80,11 @@ def test_a_link_is_where_it_leads(tmp_path: Path) -> None:
             "git commit -m 'a b' && git push",
             [["bash git commit -m 'a b'", "bash git push"], ["bash git commit *", "bash git push *"]],
         ),
-        ("echo [*]", [["bash echo '[[*]]'"], ["bash echo *"]]),
+        ("touch [*]", [["bash touch '[[*]]'", "edit ./\\[\\*\\]"], ["bash touch *", "edit ./\\[\\*\\]"]]),
+        # It would only read, but for what is asked about: others do not do the same.
+        ("echo [*]", [["bash echo '[[*]]'"]]),
+        ("git log --output=a", [["bash git log --output=a", "edit ./a"]]),
+        ("git branch -D a", [["bash git branch -D a"]]),
         ("python -c 'print(1)'", []),
         ("eval x", []),
         ("rm $x", []),
