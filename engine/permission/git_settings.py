@@ -22,9 +22,10 @@ _MAX_BYTES: Final = 1_000_000
 _BLANKS: Final = " \t\r"
 _SECTION: Final = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?\](.*)')
 _ENTRY: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=(.*))?")
-# Harmless where git only reads; what sets them is judged by a longer list.
+# Harmless where git only reads; what sets them is judged by a longer list. (No alias is heeded but for commands that git
+# does not have by itself, or will not have for long.)
 _HARMLESS: Final = re.compile(
-    r"core\.repositoryformatversion|gitflow\..*|gui\..*|submodule\..*\.(?:url|active|branch|ignore|update)"
+    r"core\.repositoryformatversion|alias\.(?!whatchanged|pack-redundant).*|gitflow\..*|gui\..*|submodule\..*\.(?:url|active|branch|ignore|update)"
     r"|remote\..*\.gh-resolved|diff\..*\.(?:x?funcname|binary|wordregex|cachetextconv)"
 )
 _LFS: Final = re.compile(r"filter\.lfs\.(?:clean|smudge|process)=git-lfs [\w% -]*")

@@ -46,7 +46,13 @@ def test_settings_by_which_git_runs_something(tmp_path: Path, settings: str, com
 
 
 @pytest.mark.parametrize(
-    "more", ["", '[filter "lfs"]\n\tclean = git-lfs clean -- %f\n\trequired = true\n', "[core]\nfsmonitor\n"]
+    "more",
+    [
+        "",
+        '[filter "lfs"]\n\tclean = git-lfs clean -- %f\n\trequired = true\n',
+        "[core]\nfsmonitor\n",
+        "[alias]\nst = !x\n",
+    ],
 )
 def test_settings_as_most_have_them(tmp_path: Path, more: str) -> None:
     repository(tmp_path / ".git", _PLAIN + more)
