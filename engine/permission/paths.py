@@ -38,11 +38,14 @@ Kind = Literal["file", "shell"]
 _USER: Final = re.compile(r"[a-z_][a-z0-9_-]*\$?")
 # Nothing is lost by writing there, and nothing is told by reading there.
 _EMPTY_DEVICES: Final = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
-# What a command has open already, whatever that is.
+# What a command has open already, whatever that is; what it reads there was seen where it was opened, as in `cat <(ls)`.
 _STREAMS: Final = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"})
+_OPENED: Final = re.compile(r"/dev/fd/[0-9]{1,4}")
 # A blank parts words, so what stands behind it may be one.
 _OPTION_INSIDE: Final = re.compile(r"\s-")
 _MAX_FOLDERS: Final = 2_000
+# More than that nobody would read, of whom it is asked.
+_MAX_SECRETS: Final = 20
 _PROGRAM_FOLDERS: Final = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin"}
 )
@@ -177,8 +180,11 @@ class _Judge:
     def _searched(self, command: Command) -> Iterator[tuple[Judged | Unclear, PathUse | None]]:
         """Yield the files that a search may show and that nobody has named, as far as they look like secrets."""
         for folder in searched_folders(command, self.scan.paths):
-            for path in secrets_below(folder, command):
-                if path is None:
+            real = real_path(folder)
+            if isinstance(real, Unclear) or not is_within(real.path, self.project):
+                continue  # it is judged itself
+            for number, path in enumerate(secrets_below(folder, command)):
+                if path is None or number >= _MAX_SECRETS:
                     yield Unclear(f"too many files lie in {folder} to tell what {command.argv[0]} shows"), None
                     return
                 use = PathUse(path=path, access="read", by=command.argv[0] or "")
@@ -213,7 +219,8 @@ class _Judge:
             yield from self._judged(path)
 
     def _use(self, use: PathUse) -> Iterator[Judged | Unclear]:
-        if use.path in _EMPTY_DEVICES or use.path in _STREAMS:
+        is_opened = use.access == "read" and _OPENED.fullmatch(use.path) is not None
+        if use.path in _EMPTY_DEVICES or use.path in _STREAMS or is_opened:
             return
         found = expanded(use.path) if use.is_pattern else (use.path,)
         if isinstance(found, Unclear):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import TemporaryDirectory, gettempdir, mkdtemp
 from uuid import uuid4
 
 import attrs
@@ -33,6 +33,18 @@ pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason
 
 GRACE = 0.5
 HERE = Path(__file__).parent
+
+
+def beside() -> Path:
+    """Return a folder that we may write to, and that is no temporary one: the sandbox leaves those open."""
+    temporary = [Path(folder).resolve() for folder in (gettempdir(), "/tmp", "/var/tmp", "/dev/shm")]
+    for folder in (HERE, Path.home(), Path("/opt"), Path("/srv")):
+        real = folder.resolve()
+        if os.access(real, os.W_OK) and not any(real.is_relative_to(one) for one in temporary):
+            return real
+    pytest.skip("there is no folder to write to outside of the temporary ones")
+
+
 ETC = Path("/etc")
 
 
@@ -111,7 +123,7 @@ async def test_the_project_and_temporary_folders_can_be_changed(place: Place, tm
 
 async def test_nothing_else_can(place: Place) -> None:
     name = f"engine-test-{uuid4().hex}"
-    somewhere = ("/", "/etc", "/usr", "/usr/local/bin", "/home", str(HERE), "/run", "/proc", "/sys")
+    somewhere = ("/", "/etc", "/usr", "/usr/local/bin", "/home", str(beside()), "/run", "/proc", "/sys")
     for folder in somewhere:
         code, output = await place.run(f"touch {folder}/{name}")
         assert code != 0, folder
@@ -153,7 +165,7 @@ async def test_the_kernel_can_not_be_changed(place: Place) -> None:
 
 
 async def test_more_folders_may_be_changed(place: Place) -> None:
-    with TemporaryDirectory(dir=HERE) as folder:
+    with TemporaryDirectory(dir=beside()) as folder:
         sandbox = Sandbox(writable=(folder, f"{folder}/nothing", "/nowhere/at/all"))
         assert await place.run(f"touch {folder}/x", sandbox) == (0, "")
         assert (await place.run(f"touch {folder}/y"))[0] != 0
@@ -448,7 +460,7 @@ async def test_without_bubblewrap_nothing_is_run(place: Place, monkeypatch: pyte
 
 
 async def test_a_bubblewrap_that_does_not_work(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    with TemporaryDirectory(dir=HERE) as folder:
+    with TemporaryDirectory(dir=beside()) as folder:
         make_program(f"{folder}/bwrap", "echo bwrap: No permissions to create a new namespace\nexit 1")
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
         told = await refusal(place, place.project)
@@ -557,7 +569,7 @@ async def test_the_model_is_told_what_the_sandbox_may_be_to_blame_for(place: Pla
 
 
 async def test_the_way_out_is_asked_about_whatever_is_allowed_inside(place: Place) -> None:
-    name = HERE / f"engine-test-{uuid4().hex}"
+    name = beside() / f"engine-test-{uuid4().hex}"
     command = f"touch {name} && echo done"
     answers = [ran(command), ran(command, outside_sandbox=True), ran(command, outside_sandbox=True), BYE]
     async with opened(place, answers) as session:
@@ -578,7 +590,7 @@ async def test_what_is_forbidden_is_forbidden_outside_too(place: Place) -> None:
 
 
 async def test_who_is_refused_the_way_out_stays_in(place: Place) -> None:
-    name = HERE / f"engine-test-{uuid4().hex}"
+    name = beside() / f"engine-test-{uuid4().hex}"
     async with opened(place, [ran(f"touch {name}", outside_sandbox=True), BYE]) as session:
         told, _ = await results(session, engine.Reject("no"))
     assert told == ["Rejected by the user: no"]

@@ -25,6 +25,7 @@ from engine.model import (
     ToolCallStarted,
     ToolSchema,
 )
+from engine.permission.simple import AllowAll
 from engine.providers.structured import ANSWER, offer_answer, with_answer_tool
 from engine.session import Session
 from engine.testing.http_server import ScriptedServer
@@ -55,7 +56,7 @@ async def session_with(*script: Answer, bench: Bench | None = None) -> AsyncGene
         url = await nursery.start(server.serve)
         config = attrs.evolve(CONFIG, hosts={"odd": attrs.evolve(CONFIG.hosts["odd"], base_url=url)})
         tools = () if bench is None else bench.tools()
-        async with engine.open_engine(model="odd/model", config=config, tools=tools) as eng:
+        async with engine.open_engine(model="odd/model", config=config, tools=tools, approver=AllowAll()) as eng:
             yield await eng.create_session(), server
         nursery.cancel_scope.cancel(reason="the test is over")
 
