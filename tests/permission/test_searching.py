@@ -37,3 +37,16 @@ def test_secrets_that_a_search_would_show(tmp_path: Path, command: str, shown: l
     files = {one.judged.path for one in looked.used if one.use is not None and Path(one.judged.path).is_file()}
     assert sorted(files - {f"{project}/a.txt"}) == [f"{project}/{name}" for name in shown]
     assert looked.opaque == ()
+
+
+def test_more_than_anybody_would_read(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    for number in range(30):
+        (tmp_path / "project" / f"{number}.key").write_text("x")
+    project = str((tmp_path / "project").resolve())
+    looked = judge_scan(scan("grep -r x .", cwd=project, home="/h"), cwd=project, project=project)
+    assert len(looked.used) < 30
+    assert looked.opaque == (f"too many files lie in {project}/. to tell what grep shows",)
+    above = judge_scan(scan("grep -r x ..", cwd=project, home="/h"), cwd=project, project=project)
+    assert [one.judged.inside for one in above.used if one.use is not None] == [False]
+    assert above.opaque == ()
