@@ -38,8 +38,9 @@ Kind = Literal["file", "shell"]
 _USER: Final = re.compile(r"[a-z_][a-z0-9_-]*\$?")
 # Nothing is lost by writing there, and nothing is told by reading there.
 _EMPTY_DEVICES: Final = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
-# What a command has open already, whatever that is.
+# What a command has open already, whatever that is; what it reads there was seen where it was opened, as in `cat <(ls)`.
 _STREAMS: Final = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"})
+_OPENED: Final = re.compile(r"/dev/fd/[0-9]{1,4}")
 # A blank parts words, so what stands behind it may be one.
 _OPTION_INSIDE: Final = re.compile(r"\s-")
 _MAX_FOLDERS: Final = 2_000
@@ -218,7 +219,8 @@ class _Judge:
             yield from self._judged(path)
 
     def _use(self, use: PathUse) -> Iterator[Judged | Unclear]:
-        if use.path in _EMPTY_DEVICES or use.path in _STREAMS:
+        is_opened = use.access == "read" and _OPENED.fullmatch(use.path) is not None
+        if use.path in _EMPTY_DEVICES or use.path in _STREAMS or is_opened:
             return
         found = expanded(use.path) if use.is_pattern else (use.path,)
         if isinstance(found, Unclear):
