@@ -289,6 +289,6 @@ class Policy:
             )
             grant = self.grants.covers(ruled.Right(right.permission, right.pattern), asker, self.now())
             if grant is not None:
-                return Word(right, "allow", f"the user, who allowed {grant}", is_default=False, is_granted=True)
+                return Word(right, "allow", f"the user, who allowed {grant}", is_default=False)
         is_general = decision.rule is None or decision.rule.pattern == "*"
         return Word(right, decision.action, decision.source, is_default=decision.is_default, is_general=is_general)

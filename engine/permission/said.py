@@ -30,7 +30,6 @@ class Word:
         verdict: what is said.
         source: by whom.
         is_default: nobody has said it, it holds where nobody has said anything.
-        is_granted: somebody's "always" says it.
         is_general: what says it is not about this file or this command in particular.
     """
 
@@ -38,19 +37,17 @@ class Word:
     verdict: Verdict
     source: str
     is_default: bool = attrs.field(kw_only=True)
-    is_granted: bool = attrs.field(default=False, kw_only=True)
     is_general: bool = attrs.field(default=False, kw_only=True)
 
 
 def following(word: Word, before: Sequence[Word | None]) -> Word:
     """Return what is said of a consequence: where somebody has allowed what it comes of, it is allowed as well.
 
-    An "always" was said of one command, and of the files that this one touched: others like it may touch others, but
-    not beyond the project, nor those that the defaults name.
+    Who allowed a command has said nothing of what lies beyond the project, nor of files that the defaults name.
     """
-    known = [one for one in before if one is not None and one.verdict == "allow" and not one.is_default]
-    if any(one.is_granted for one in known) and (word.right.permission == OUTSIDE or not word.is_general):
+    if word.right.permission == OUTSIDE or not word.is_general:
         return word
+    known = [one for one in before if one is not None and one.verdict == "allow" and not one.is_default]
     return attrs.evolve(known[0], right=word.right) if known and len(known) == len(before) else word
 
 

@@ -535,6 +535,7 @@ def test_but_not_beyond_the_project_nor_for_what_is_asked_about_by_name(path: st
     held = policy(profile=profile)
     held.grant(copy_to("b"), allowed(copy_to("b").offers[0]))
     assert held.judge(copy_to(path)).verdict == "ask"
+    assert policy("allow bash cp *", profile=profile).judge(copy_to(path)).verdict == "ask", "nor does a rule"
 
 
 def test_a_rule_about_a_command_goes_for_what_follows_but_not_against_other_rules() -> None:
