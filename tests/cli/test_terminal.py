@@ -1,5 +1,6 @@
 """`engine run` on a terminal: questions, steering, Ctrl-C, Ctrl-D, a hang-up, and a status line."""
 
+import re
 import signal
 import sys
 import time
@@ -192,7 +193,9 @@ def test_ctrl_d_at_a_question_rejects_it_and_the_next(engine: Start, tmp_path: P
     command.read_until(PROMPT)
     command.type("\x04")
     assert command.wait() == 0
-    assert command.output.count("denied: Rejected by the user: nobody can answer any more") == 2
+    # The second is rejected along with the first if it was asked by then, and else by itself.
+    denied = r"denied: Rejected by the user: (?:another call of this step was rejected: )?nobody can"
+    assert len(re.findall(denied, command.output)) == 2
     assert command.output.count(PROMPT) == 1
     assert not (tmp_path / "a.txt").exists()
 
