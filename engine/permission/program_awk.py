@@ -57,6 +57,8 @@ def follow_awk(study: Study, program: Program) -> None:
                 study.touch(path, "write")
         except _NotUnderstood as error:
             study.give_up(str(error))
+    if any((known(operand) or "").startswith("/inet") for operand in operands):
+        study.give_up("connects to a network")
     for operand in operands:
         text = known(operand)
         if text is None or (text != "-" and not _ASSIGNMENT.fullmatch(text)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from typing import Final
 
 import attrs
@@ -37,13 +38,13 @@ _BORDERS: Final = frozenset(" \t\n;&|()<>")
 class CompoundReader(SimpleReader):
     """Reads compound commands."""
 
+    @abstractmethod
     def _list(self, ends: frozenset[str]) -> Script:
         """Read commands up to one of the ends, which is left."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _command(self) -> Command:
         """Read a command."""
-        raise NotImplementedError
 
     def _body(self, *ends: str) -> Script:
         """Read commands up to one of the reserved words, which is left; at least one."""

@@ -6,6 +6,7 @@ It is strict: whatever is not plainly understood is refused, for instance quotes
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import Final
 
 import attrs
@@ -41,7 +42,7 @@ _C_SIGNS: Final = {
 
 
 @attrs.define(eq=False)
-class DollarReader:
+class DollarReader(ABC):
     """Reads expansions from a text, at a place that moves on.
 
     Attributes:
@@ -76,17 +77,17 @@ class DollarReader:
         """Leave what is nested."""
         self.depth -= 1
 
+    @abstractmethod
     def double(self) -> list[Part]:
         """Read what stands in double quotes, after the first of them, and the second."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_until_closed(self) -> Script:
         """Read commands up to the closing parenthesis, and that."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_text(self, text: str) -> Script:
         """Read the commands that are the whole of another text."""
-        raise NotImplementedError
 
     def refuse(self, why: str) -> NotUnderstood:
         """Return the exception to raise."""

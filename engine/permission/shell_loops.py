@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
@@ -42,7 +43,7 @@ class Frame:
 
 
 @attrs.define(eq=False)
-class Loops:
+class Loops(ABC):
     """Follows loops.
 
     Attributes:
@@ -59,13 +60,13 @@ class Loops:
         """Expand words with that one from now on."""
         self.expander = expander
 
+    @abstractmethod
     def script(self, items: Script, state: State) -> Outcome:
         """Follow a list of commands."""
-        raise NotImplementedError
 
+    @abstractmethod
     def search(self, fields: Sequence[Field], state: State) -> None:
         """Note which folders are looked into to find what patterns fit."""
-        raise NotImplementedError
 
     def while_(self, command: While, state: State) -> Outcome:
         """Follow `while` and `until`."""

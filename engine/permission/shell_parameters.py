@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -29,7 +30,7 @@ _ANY_FIELDS: Final = (Field(None, is_many=True),)
 
 
 @attrs.define(eq=False)
-class Parameters:
+class Parameters(ABC):
     """Expands parameters, and has the substitutions in them looked at.
 
     Attributes:
@@ -44,13 +45,13 @@ class Parameters:
     substitute: Callable[[Script, State], Value]
     process: Callable[[Script, State], None]
 
+    @abstractmethod
     def value(self, word: Word, state: State) -> Value:
         """Return what a word becomes where it stays one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def part(self, part: Part, state: State) -> Value:
         """Return what a part of a word becomes."""
-        raise NotImplementedError
 
     def check_subscript(self, subscript: str | None, name: str, state: State) -> None:
         """Doubt a subscript that may evaluate something."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from typing import Final
 
 import attrs
@@ -47,9 +48,9 @@ _KEYWORDS: Final = frozenset(
 class SimpleReader(LineReader):
     """Reads simple commands."""
 
+    @abstractmethod
     def _definition(self, name: str) -> Function:
         """Read the body of a function."""
-        raise NotImplementedError
 
     def _simple(self) -> Command:
         found = Simple()

@@ -45,7 +45,7 @@ def main(path: str, context: int, parent: int) -> None:
         _tell({"error": f"{type(error).__name__}: {error}"})
         return
     while os.getppid() == parent:
-        time.sleep(_LOOK_EVERY)
+        time.sleep(_LOOK_EVERY)  # all that this process still has to do: the server has threads of its own
     # Not an ordinary exit: the server's own clean-up waits for its clients.
     os._exit(0)
 

@@ -79,7 +79,7 @@ class Connections:
             if check is not None:
                 check(connection)
             self._set_up(connection)
-        except BaseException:
+        except BaseException:  # whatever it is goes on: nobody has the connection yet, who could close it
             connection.close()
             raise
         return connection
@@ -111,7 +111,7 @@ class Connections:
             except sqlite3.OperationalError as error:
                 if primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                     raise
-                time.sleep(_LOCK_SECONDS)
+                time.sleep(_LOCK_SECONDS)  # in a thread: nobody tells when the lock is free
             else:
                 return
 
@@ -179,8 +179,7 @@ class Connections:
         connection = self._take()
         try:
             yield connection
-        except BaseException:
-            # Who knows in which state it is.
+        except BaseException:  # whatever it is goes on: who knows in which state the connection is
             connection.close()
             raise
         self._give_back(connection)

@@ -146,7 +146,7 @@ async def test_nothing_else_can(place: Place) -> None:
         "mknod x b 8 0 && cat x",
         "chroot / touch /etc/x",
         "nsenter -t 1 -m touch /etc/x",
-        "touch /proc/1/root/etc/x",
+        "touch '/proc/1/root'/etc/x",
         "cat /proc/kcore | head -c 1 | grep -q .",
     ],
 )

@@ -31,7 +31,7 @@ SAFE = (
 TRIED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "awk": (
         ("awk '{print $1}' a", "awk -F: '/x/ {print $1, $NF}'", "awk -F ' ' 'NR==2{print}' a b"),
-        ("awk '{print > \"x\"}'", "awk 'BEGIN{system(\"x\")}'", "awk -f x"),
+        ("awk '{print > \"x\"}'", "awk 'BEGIN{system(\"x\")}'", "awk -f x", "awk '{print}' /inet/tcp/0/h/1"),
     ),
     "base32": (("base32 a",), ("base32 -o b a",)),
     "base64": (("base64 -d a",), ("base64 -o b a", "base64 --output=b a")),
