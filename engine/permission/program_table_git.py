@@ -90,7 +90,8 @@ _BY_KIND: Final[Mapping[str, Program]] = {
         """annotate blame check-attr check-ignore check-mailmap check-ref-format cherry count-objects for-each-ref
 get-tar-commit-id ls-tree merge-base name-rev patch-id rev-list show-branch show-index show-ref status
 stripspace var verify-commit verify-tag verify-pack version whatchanged help""",
-        _reading(),
+        # Several of these take the options of `diff`: they are not told apart by their names.
+        _reading(options="--output=writes --ext-diff!changes --show-signature!changes"),
     ),
     # Nothing that these print begins with a dash, but for what they are told to print.
     **rows("rev-parse ls-files describe merge-base", _reading(prints_names=True)),
@@ -185,7 +186,9 @@ COMMANDS: Final[Mapping[str, Program]] = {
         + """-x=shell --exec=shell --onto= -C= --whitespace= --empty= -i -f -q -v -n -r --rebase-merges? --root --autosquash
             --no-autosquash --keep-base --continue --abort --skip --quit --edit-todo --show-current-patch --interactive"""
     ),
+    # Without a sub-command it is `log`, and has its options.
     "reflog": Program(
+        options=_SHOWN,
         reading="free",
         commands={
             "show": _SHOWING,

@@ -72,7 +72,7 @@ WRAPPERS: Final[Mapping[str, Program]] = {
             options="""-H|--hidden -I|--no-ignore -u|--unrestricted -s|--case-sensitive -i|--ignore-case -g|--glob
             -F|--fixed-strings -a|--absolute-path -l|--list-details -L|--follow -p|--full-path -d|--max-depth=
             --min-depth= -t|--type= -e|--extension= -S|--size= --changed-within= --changed-before= -o|--owner=
-            -E|--exclude= -c|--color= -j|--threads= -0|--print0 -q|--quiet -1 --max-results= --base-directory=folder
+            --e!changes -E|--exclude= -c|--color= -j|--threads= -0|--print0 -q|--quiet -1 --max-results= --base-directory=folder
             --search-path=reads -C= --format= --and= --exact-depth= --ignore-file=reads --batch-size= -V -h
             --regex --no-ignore-vcs --no-ignore-parent --one-file-system --prune --strip-cwd-prefix?"""
             + _HELP,

@@ -205,6 +205,51 @@ def test_what_may_write(command: str) -> None:
     assert not only_reads(command)
 
 
+# Options with which a program that otherwise only reads does more: letters, and long names.
+MORE: dict[str, tuple[str, tuple[str, ...]]] = {
+    "base32": ("o", ("output",)),
+    "base64": ("o", ("output",)),
+    "diff": ("l", ("paginate",)),
+    "fd": ("xX", ("exec", "exec-batch")),
+    "file": ("CzZ", ("compile", "uncompress")),
+    "git annotate": ("", ("output",)),
+    "git blame": ("", ("output",)),
+    "git cat-file": ("", ("textconv", "filters")),
+    "git diff": ("", ("output", "ext-diff", "show-signature")),
+    "git diff-files": ("", ("output", "ext-diff", "show-signature")),
+    "git diff-index": ("", ("output", "ext-diff", "show-signature")),
+    "git diff-tree": ("", ("output", "ext-diff", "show-signature")),
+    "git grep": ("O", ("open-files-in-pager",)),
+    "git log": ("", ("output", "ext-diff", "show-signature")),
+    "git range-diff": ("", ("output", "ext-diff", "show-signature")),
+    "git reflog": ("", ("output", "ext-diff", "show-signature")),
+    "git rev-list": ("", ("output",)),
+    "git shortlog": ("", ("output", "ext-diff", "show-signature")),
+    "git show": ("", ("output", "ext-diff", "show-signature")),
+    "git stash list": ("", ("output", "ext-diff", "show-signature")),
+    "git stash show": ("", ("output", "ext-diff", "show-signature")),
+    "git whatchanged": ("", ("output", "ext-diff", "show-signature")),
+    "jq": ("i", ("in-place",)),
+    "rg": ("z", ("pre", "hostname-bin", "search-zip")),
+    "sort": ("To", ("output", "compress-program", "temporary-directory")),
+    "tree": ("oR", ("output",)),
+}
+
+
+@pytest.mark.parametrize("name", [name for name, (_, names) in MORE.items() if names])
+def test_what_is_forbidden_is_forbidden_shortened_too(name: str) -> None:
+    for long in MORE[name][1]:
+        for end in range(1, len(long) + 1):
+            assert not only_reads(f"{name} --{long[:end]} x"), long[:end]
+            assert not only_reads(f"{name} '--{long[:end]}=x'"), long[:end]
+
+
+@pytest.mark.parametrize("name", [name for name, (letters, _) in MORE.items() if letters])
+def test_a_forbidden_letter_is_forbidden_in_a_cluster(name: str) -> None:
+    for letter in MORE[name][0]:
+        assert not only_reads(f"{name} -n{letter}x y")
+
+
 # ---- what may be put into none of them -------------------------------------------------------------------------------
 
 PIECES = (
