@@ -154,12 +154,35 @@ class EventBase:
 
 @attrs.frozen(kw_only=True)
 class SessionCreated(EventBase):
-    """A session begins; a child names the call that made it."""
+    """A session begins; a child names the call that made it.
+
+    Attributes:
+        agent: the way of working that was chosen for it, by its name; empty: the usual one.
+        forked_from: the session whose history it begins with: a `HistoryReplaced` follows.
+    """
 
     context: SharedContext
     model: str
     parent_id: SessionId | None = None
     parent_call_id: CallId | None = None
+    agent: str = ""
+    forked_from: SessionId | None = None
+
+
+@attrs.frozen(kw_only=True)
+class SessionTitled(EventBase):
+    """The session has a title from now on; without one it is called by what was asked first.
+
+    Attributes:
+        by: whose words it is in. A model's never takes the place of a user's.
+        usage: what a model's has taken.
+        cost: of that.
+    """
+
+    title: str
+    by: Literal["user", "model"]
+    usage: Usage = attrs.field(factory=Usage)
+    cost: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -205,6 +228,14 @@ class NudgeAdded(EventBase):
 @attrs.frozen(kw_only=True)
 class TurnStarted(EventBase):
     """A turn begins."""
+
+
+@attrs.frozen(kw_only=True)
+class TurnResumed(EventBase):
+    """A turn that only waited for an answer goes on after its engine had ended: what was asked is asked anew.
+
+    Questions from before are withdrawn, and a call that waited inside its tool is queued again.
+    """
 
 
 @attrs.frozen(kw_only=True)
@@ -612,10 +643,53 @@ class PermissionAnswered(EventBase):
 
 @attrs.frozen(kw_only=True)
 class HistoryReplaced(EventBase):
-    """Pruning, collapsing or compaction put another history in place of the old."""
+    """Another history takes the place of the old: a shorter one, or the one that a fork or an import begins with."""
 
-    kind: Literal["prune", "collapse", "compact"]
+    kind: Literal["prune", "collapse", "compact", "fork", "import"]
     messages: tuple[Message, ...]
+
+
+@attrs.frozen(kw_only=True)
+class SnapshotTaken(EventBase):
+    """The files of the project were noted as they are: the turn can be undone to here.
+
+    Attributes:
+        step: the one that is over; 0: before the first change of the turn.
+        tree: what names this state of the files.
+    """
+
+    step: int
+    tree: str
+
+
+@attrs.frozen(kw_only=True)
+class TurnUndone(EventBase):
+    """The newest turn that was not undone yet is taken back: its messages, and its changes of files.
+
+    Attributes:
+        undone: the turn.
+        keep: so many of the first messages of the transcript stay.
+        messages: they follow those: where a compaction within the turn had replaced what was there before it.
+        files: what was put back, or removed, relative to the working directory.
+    """
+
+    undone: TurnId
+    keep: int
+    messages: tuple[Message, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class TurnRedone(EventBase):
+    """The turn that was undone last counts again, with its messages and its changes of files.
+
+    Attributes:
+        redone: the turn.
+        files: what was changed again.
+    """
+
+    redone: TurnId
+    files: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -638,11 +712,13 @@ class Notice(EventBase):
 
 Durable = (
     SessionCreated
+    | SessionTitled
     | InputAdmitted
     | InputPromoted
     | PromptBlocked
     | NudgeAdded
     | TurnStarted
+    | TurnResumed
     | StepStarted
     | StepEnded
     | LoopContinued
@@ -668,6 +744,9 @@ Durable = (
     | QuestionAsked
     | QuestionAnswered
     | HistoryReplaced
+    | SnapshotTaken
+    | TurnUndone
+    | TurnRedone
     | DoomDetected
     | Notice
 )

@@ -50,11 +50,16 @@ from engine.events import (
     RecoveryAsked,
     RetryScheduled,
     SessionCreated,
+    SessionTitled,
+    SnapshotTaken,
     StepEnded,
     StepStarted,
     TextDelta,
     TurnEnded,
+    TurnRedone,
+    TurnResumed,
     TurnStarted,
+    TurnUndone,
 )
 from engine.ids import CallId, PartId
 from engine.messages import (
@@ -77,6 +82,7 @@ from engine.state import (
     PendingInput,
     Retry,
     SessionState,
+    UndoneTurn,
 )
 
 
@@ -107,7 +113,11 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
     match event:
         case SessionCreated() | InputAdmitted() | InputPromoted() | PromptBlocked() | NudgeAdded() | HistoryReplaced():
             return _apply_to_session(state, event)
-        case TurnStarted() | StepStarted() | StepEnded() | TurnEnded():
+        case SessionTitled():
+            return _titled(state, event)
+        case TurnUndone() | TurnRedone():
+            return _apply_to_past(state, event)
+        case TurnStarted() | TurnResumed() | StepStarted() | StepEnded() | TurnEnded():
             return _apply_to_turn(state, event)
         case PartStarted() | PartEnded() | PartReplaced() | PartDiscarded():
             return _apply_to_message(state, event)
@@ -131,7 +141,7 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
             if isinstance(event, LoopContinued) and event.reason == "signature_retry":
                 return attrs.evolve(state, reasoning_from=len(state.transcript))
             return state
-        case CallJudged() | CallChanged() | DoomDetected() | Notice():
+        case CallJudged() | CallChanged() | SnapshotTaken() | DoomDetected() | Notice():
             return state
     assert_never(event)
 
@@ -149,7 +159,9 @@ def _apply_to_session(
                 session_id=event.session_id,
                 context=event.context,
                 model=event.model,
+                agent=event.agent,
                 parent_id=event.parent_id,
+                forked_from=event.forked_from,
             )
         case InputAdmitted():
             if any(item.input_id == event.input_id for item in state.inbox):
@@ -191,12 +203,50 @@ def _taken_back(state: SessionState, event: PromptBlocked) -> SessionState:
     )
 
 
-def _apply_to_turn(state: SessionState, event: TurnStarted | StepStarted | StepEnded | TurnEnded) -> SessionState:
+def _titled(state: SessionState, event: SessionTitled) -> SessionState:
+    state = attrs.evolve(state, usage=state.usage + event.usage, cost=state.cost + event.cost)
+    if event.by == "model" and state.titled_by == "user":
+        return state
+    return attrs.evolve(state, title=event.title, titled_by=event.by)
+
+
+def _apply_to_past(state: SessionState, event: TurnUndone | TurnRedone) -> SessionState:
+    """Take a turn back, or put it back. What the messages were is kept, so that nothing is lost."""
+    if state.turn is not None:
+        raise JournalCorrupt(f"{type(event).__name__} came while turn {state.turn.turn_id} was open")
+    messages, undone = _undone(state, event) if isinstance(event, TurnUndone) else _redone(state, event)
+    return attrs.evolve(
+        state,
+        transcript=Transcript(messages),
+        undone=undone,
+        reasoning_from=len(messages) if state.reasoning_from else 0,
+    )
+
+
+def _undone(state: SessionState, event: TurnUndone) -> tuple[tuple[Message, ...], tuple[UndoneTurn, ...]]:
+    if not 0 <= event.keep <= len(state.transcript):
+        raise JournalCorrupt(f"turn {event.undone} was undone to message {event.keep} of {len(state.transcript)}")
+    undone = UndoneTurn(turn_id=event.undone, keep=event.keep, messages=state.transcript[event.keep :])
+    return (*state.transcript[: event.keep], *event.messages), (*state.undone, undone)
+
+
+def _redone(state: SessionState, event: TurnRedone) -> tuple[tuple[Message, ...], tuple[UndoneTurn, ...]]:
+    last = state.undone[-1] if state.undone else None
+    if last is None or last.turn_id != event.redone:
+        raise JournalCorrupt(f"turn {event.redone} was redone but is not the one that was undone last")
+    return (*state.transcript[: last.keep], *last.messages), state.undone[:-1]
+
+
+def _apply_to_turn(
+    state: SessionState, event: TurnStarted | TurnResumed | StepStarted | StepEnded | TurnEnded
+) -> SessionState:
     match event:
         case TurnStarted():
             if state.turn is not None or event.turn_id is None:
                 raise JournalCorrupt(f"turn {event.turn_id} begins inside another")
-            return attrs.evolve(state, turn=OpenTurn(turn_id=event.turn_id))
+            return attrs.evolve(state, turn=OpenTurn(turn_id=event.turn_id), undone=())
+        case TurnResumed():
+            return attrs.evolve(state, turn=_resumed(_open_turn(state, event)))
         case StepStarted():
             turn = _open_turn(state, event)
             if turn.step is not None:
@@ -209,6 +259,15 @@ def _apply_to_turn(state: SessionState, event: TurnStarted | StepStarted | StepE
             if _open_turn(state, event).step is not None:
                 raise JournalCorrupt(f"turn {event.turn_id} ends with an open step")
             return attrs.evolve(state, turn=None, last_result=event.result, turns=state.turns + 1)
+
+
+def _resumed(turn: OpenTurn) -> OpenTurn:
+    """Return a turn that only waited as it stands when it goes on: nothing is asked, and what waited is queued."""
+    turn = attrs.evolve(turn, requests=(), questions=(), recovery=None, retry=None)
+    if turn.step is None:
+        return turn
+    calls = tuple(attrs.evolve(call, state="queued") if call.state == "running" else call for call in turn.step.calls)
+    return attrs.evolve(turn, step=attrs.evolve(turn.step, calls=calls))
 
 
 def _step_closed(state: SessionState, event: StepEnded) -> SessionState:

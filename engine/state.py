@@ -8,7 +8,7 @@ import attrs
 
 from engine.events import InputMode, PartKind, SharedContext, TurnResult
 from engine.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
-from engine.messages import AssistantPart, Settlement, Transcript, Usage, UserMessage
+from engine.messages import AssistantPart, Message, Settlement, Transcript, Usage, UserMessage
 
 CallState = Literal["receiving", "queued", "running", "settled", "delivered"]
 
@@ -112,17 +112,41 @@ class OpenTurn:
 
 
 @attrs.frozen(kw_only=True)
+class UndoneTurn:
+    """A turn that was undone and can be redone.
+
+    Attributes:
+        turn_id: the turn.
+        keep: so many of the first messages of the transcript were there before and after.
+        messages: those of the turn, which followed them.
+    """
+
+    turn_id: TurnId
+    keep: int
+    messages: tuple[Message, ...]
+
+
+@attrs.frozen(kw_only=True)
 class SessionState:
     """A session as it stands after its last event.
 
     Attributes:
+        title: what the user or a model has called it; empty: nobody has.
+        titled_by: who that was.
+        agent: the way of working that was chosen for it; empty: the usual one.
+        forked_from: the session whose history it began with.
         reasoning_from: messages before this one are sent without their thinking, which the host has rejected.
+        undone: the turns that can be redone, the one to be redone first at the end.
     """
 
     session_id: SessionId = SessionId("")
     seq: int = 0
+    title: str = ""
+    titled_by: Literal["", "user", "model"] = ""
     model: str = ""
+    agent: str = ""
     parent_id: SessionId | None = None
+    forked_from: SessionId | None = None
     context: SharedContext = SharedContext(cwd="")
     transcript: Transcript = attrs.field(factory=Transcript)
     reasoning_from: int = 0
@@ -130,6 +154,7 @@ class SessionState:
     turn: OpenTurn | None = None
     last_result: TurnResult | None = None
     turns: int = 0
+    undone: tuple[UndoneTurn, ...] = ()
     usage: Usage = attrs.field(factory=Usage)
     cost: float = 0.0
 

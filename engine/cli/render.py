@@ -52,11 +52,16 @@ from engine.events import (
     RecoveryAsked,
     RetryScheduled,
     SessionCreated,
+    SessionTitled,
+    SnapshotTaken,
     StepEnded,
     StepStarted,
     TextDelta,
     TurnEnded,
+    TurnRedone,
+    TurnResumed,
     TurnStarted,
+    TurnUndone,
 )
 from engine.ids import CallId, InputId, PartId
 from engine.messages import Settlement, TextPart
@@ -134,6 +139,11 @@ class Renderer:
                 return self._note("some of the text above may be missing")
             case (
                 SessionCreated()
+                | SessionTitled()
+                | TurnResumed()
+                | SnapshotTaken()
+                | TurnUndone()
+                | TurnRedone()
                 | PromptBlocked()
                 | NudgeAdded()
                 | TurnStarted()
