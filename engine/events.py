@@ -71,6 +71,8 @@ ContinueReason = Literal[
 CONTINUE_REASONS: tuple[ContinueReason, ...] = get_args(ContinueReason)
 AnswerKind = Literal["once", "always", "reject", "withdrawn", "expired"]
 RecoveryKind = Literal["wait", "switch", "stop", "withdrawn", "expired"]
+CompactionTrigger = Literal["full", "overflow", "manual"]
+CompactionOutcome = Literal["compacted", "failed", "cancelled"]
 QuestionOutcome = Literal["answered", "declined", "withdrawn", "expired"]
 Verdict = Literal["allow", "ask", "deny"]
 # How long an "always" holds: until the turn ends, until the session does, or for whoever works in the project.
@@ -642,10 +644,57 @@ class PermissionAnswered(EventBase):
 
 
 @attrs.frozen(kw_only=True)
-class HistoryReplaced(EventBase):
-    """Another history takes the place of the old: a shorter one, or the one that a fork or an import begins with."""
+class CompactionStarted(EventBase):
+    """The history is about to be summarised.
 
-    kind: Literal["prune", "collapse", "compact", "fork", "import"]
+    Attributes:
+        trigger: the window is full, a request was too large, or somebody asked for it.
+        messages: how many there are.
+        tokens: what the next request would take of the window, estimated; 0: nobody knows.
+        window: how much of the window there is for it.
+    """
+
+    trigger: CompactionTrigger
+    messages: int
+    tokens: int = 0
+    window: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class CompactionEnded(EventBase):
+    """It was summarised, and a `HistoryReplaced` stands before this; or it is as it was.
+
+    Attributes:
+        outcome: how it went.
+        detail: why it failed, or what else is to be known of it.
+        messages: how many there are now.
+        tokens: what the next request takes of the window now, estimated.
+        source: so many messages are summarised.
+        digest: of what they said.
+        model: who was asked for the summary; empty: nobody was.
+        usage: what that has taken.
+        cost: of that.
+    """
+
+    outcome: CompactionOutcome
+    detail: str = ""
+    messages: int = 0
+    tokens: int = 0
+    source: int = 0
+    digest: str = ""
+    model: str = ""
+    usage: Usage = attrs.field(factory=Usage)
+    cost: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class HistoryReplaced(EventBase):
+    """Another history takes the place of the old: a shorter one, or the one that a fork or an import begins with.
+
+    With "restore", it is the one from before the last compaction, and what was said since.
+    """
+
+    kind: Literal["prune", "collapse", "compact", "restore", "fork", "import"]
     messages: tuple[Message, ...]
 
 
@@ -743,6 +792,8 @@ Durable = (
     | PermissionAnswered
     | QuestionAsked
     | QuestionAnswered
+    | CompactionStarted
+    | CompactionEnded
     | HistoryReplaced
     | SnapshotTaken
     | TurnUndone

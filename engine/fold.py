@@ -24,6 +24,8 @@ from engine.events import (
     CallQueued,
     CallSettled,
     CallStarted,
+    CompactionEnded,
+    CompactionStarted,
     ContextChanged,
     Delta,
     DoomDetected,
@@ -115,6 +117,8 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
             return _apply_to_session(state, event)
         case SessionTitled():
             return _titled(state, event)
+        case CompactionStarted() | CompactionEnded():
+            return _summarised(state, event)
         case TurnUndone() | TurnRedone():
             return _apply_to_past(state, event)
         case TurnStarted() | TurnResumed() | StepStarted() | StepEnded() | TurnEnded():
@@ -208,6 +212,14 @@ def _titled(state: SessionState, event: SessionTitled) -> SessionState:
     if event.by == "model" and state.titled_by == "user":
         return state
     return attrs.evolve(state, title=event.title, titled_by=event.by)
+
+
+def _summarised(state: SessionState, event: CompactionStarted | CompactionEnded) -> SessionState:
+    # A request for a summary that was sent again waits no longer.
+    turn = attrs.evolve(_open_turn(state, event), retry=None)
+    if isinstance(event, CompactionStarted):
+        return attrs.evolve(state, turn=turn)
+    return attrs.evolve(state, turn=turn, usage=state.usage + event.usage, cost=state.cost + event.cost)
 
 
 def _apply_to_past(state: SessionState, event: TurnUndone | TurnRedone) -> SessionState:

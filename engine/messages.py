@@ -16,7 +16,9 @@ from engine.ids import CallId, MessageId, PartId
 
 CallStatus = Literal["completed", "error", "denied", "aborted"]
 AbortReason = Literal["cancelled", "timeout", "not_executed", "interrupted_by_crash"]
-Origin = Literal["user", "steer", "queue", "engine"]
+# "engine": it tells the model something. "summary": it stands for what was said before it. "continue": it says to go on after
+# the history was summarised; no user has said so.
+Origin = Literal["user", "steer", "queue", "engine", "summary", "continue"]
 FinishReason = Literal[
     "stop", "calls", "length", "pause", "refusal", "content_filter", "overflow", "malformed", "unknown"
 ]

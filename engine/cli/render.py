@@ -26,6 +26,8 @@ from engine.events import (
     CallQueued,
     CallSettled,
     CallStarted,
+    CompactionEnded,
+    CompactionStarted,
     ContextChanged,
     ContinueReason,
     DoomDetected,
@@ -142,6 +144,8 @@ class Renderer:
                 | SessionTitled()
                 | TurnResumed()
                 | SnapshotTaken()
+                | CompactionStarted()
+                | CompactionEnded()
                 | TurnUndone()
                 | TurnRedone()
                 | PromptBlocked()

@@ -13,6 +13,7 @@ from typing import Final, Literal
 import attrs
 
 from engine.events import (
+    CompactionEnded,
     Durable,
     InputAdmitted,
     InputPromoted,
@@ -115,6 +116,9 @@ class Change:
                 self.asked -= 1
             case ModelSwitched():
                 self.model = event.model
+            case CompactionEnded():
+                self.usage += event.usage
+                self.cost += event.cost
             case _:
                 pass
 
