@@ -14,8 +14,11 @@ from engine.permission.policy import Policy
 from engine.permission.profiles import DEFAULT, PROFILES
 from engine.permission.rule_file import parse_rule
 from engine.permission.rules import Rule
-from engine.ports import Approver, Model, Opinion
+from engine.ports import Approver, Model, Opinion, Store
 from engine.settings import Settings
+from engine.store.memory import MemoryStore
+from engine.store.opened import DATABASES
+from engine.store.place import MEMORY
 from engine.tools.registry import Registry
 from engine.tools.spec import Tool
 
@@ -62,6 +65,16 @@ def absolute(path: str | os.PathLike[str], name: str = "cwd") -> str:
         return str(Path(path).expanduser().absolute())
     except (TypeError, RuntimeError) as error:
         raise ConfigError(f"{name} must be the path of a directory, not {path!r}: {error}") from error
+
+
+def store_of(store: Store | str | os.PathLike[str] | None) -> Store | str:
+    """Return a store, or where one is to be opened."""
+    if isinstance(store, (str, os.PathLike)):
+        place = os.fspath(store)
+        if not isinstance(cast("object", place), str) or not place.strip():
+            raise ConfigError(f"store must be a path, the URL of a database or a store, not {store!r}")
+        return place if place == MEMORY or place.startswith(DATABASES) else absolute(place, "store")
+    return port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose")
 
 
 def hooks_of(config: Config) -> Hooks:

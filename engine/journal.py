@@ -21,7 +21,8 @@ one indivisible thing between two checkpoints, and nothing here needs a lock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -107,7 +108,6 @@ class Journal:
 
     Attributes:
         state: the fold of everything, what is held included.
-        inputs: the text of each input that was ever admitted.
         refused: why the store would not take an event; from then on nothing of the session is durable.
         ring: how many entries the tail keeps at least.
     """
@@ -121,10 +121,11 @@ class Journal:
     ring: int = RING
     state: SessionState = attrs.field(factory=SessionState, init=False)
     is_closed: bool = attrs.field(default=False, init=False)
-    inputs: dict[InputId, str] = attrs.field(factory=dict[InputId, str], init=False)
     refused: Exception | None = attrs.field(default=None, init=False)
-    _durable: list[Durable] = attrs.field(factory=list[Durable], init=False)
-    _log: list[Durable] = attrs.field(factory=list[Durable], init=False)
+    _inputs: dict[InputId, str] = attrs.field(factory=dict[InputId, str], init=False)
+    _inputs_before: Callable[[], Iterable[InputAdmitted]] | None = attrs.field(default=None, init=False)
+    _durable: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
+    _log: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
     _tail: list[Entry] = attrs.field(factory=list[Entry], init=False)
     _base: int = attrs.field(default=0, init=False)
     _visible: int = attrs.field(default=0, init=False)
@@ -139,12 +140,22 @@ class Journal:
 
     # -- writing ------------------------------------------------------------------
 
-    def restore(self, events: Sequence[Durable]) -> None:
-        """Begin with *events* from the store. Raises `JournalCorrupt` if they don't follow."""
-        self.state = fold(events)
-        self._durable = list(events)
-        self._log = list(events)
-        self.inputs = {event.input_id: event.message.text for event in events if isinstance(event, InputAdmitted)}
+    def restore(
+        self,
+        events: Sequence[Durable],
+        *,
+        state: SessionState | None = None,
+        inputs: Callable[[], Iterable[InputAdmitted]] | None = None,
+    ) -> None:
+        """Begin with *events* from the store. Raises `JournalCorrupt` if they don't follow.
+
+        Where the store knows their fold, the *state*, and what was admitted among them, the *inputs*, no event is
+        looked at before somebody wants to see it.
+        """
+        self.state = fold(events) if state is None else state
+        kept = events if isinstance(events, MutableSequence) else list(events)
+        self._durable, self._log = copy(kept), copy(kept)
+        self._inputs_before = inputs or (lambda: (event for event in events if isinstance(event, InputAdmitted)))
 
     @enable_ki_protection
     def append(self, event: E, *, turn_id: TurnId | None = None, held: bool = False) -> E:
@@ -253,7 +264,7 @@ class Journal:
     def _track(self, event: Durable) -> None:
         match event:
             case InputAdmitted():
-                self.inputs[event.input_id] = event.message.text
+                self._inputs[event.input_id] = event.message.text
             case PartStarted():
                 self._open[event.part_id] = _OpenText(event.message_id, event.turn_id, event.kind)
             case PartEnded():
@@ -272,6 +283,13 @@ class Journal:
     def seq(self) -> int:
         """The number of the last durable event."""
         return len(self._durable)
+
+    def input_text(self, input_id: InputId) -> str | None:
+        """Return the words of an input that was admitted at some time; None: it was not."""
+        if self._inputs_before is not None:
+            self._inputs.update((event.input_id, event.message.text) for event in self._inputs_before())
+            self._inputs_before = None
+        return self._inputs.get(input_id)
 
     def open_text(self, part_id: PartId) -> str:
         """Return what an open part has received so far."""

@@ -7,6 +7,7 @@ import random
 import typing
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, final
@@ -17,8 +18,8 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.compaction.keeper import NoKeeper
 from engine.config import Config
-from engine.errors import ConfigError, EngineClosed, EngineError, SessionNotFound, StoreError
-from engine.events import SessionCreated, SharedContext
+from engine.errors import ConfigError, EngineClosed, EngineError, StoreError
+from engine.events import InputAdmitted, ModelSwitched, SessionCreated, SharedContext
 from engine.exceptions import describe, leave, public
 from engine.given import (
     ModelChoice,
@@ -31,8 +32,7 @@ from engine.given import (
     opinion_of,
     port,
     registry_of,
-    rules_given,
-    several,
+    store_of,
 )
 from engine.hooks import Hooks
 from engine.ids import CallId, MessageId, SessionId
@@ -46,7 +46,6 @@ from engine.nursery.questions import Questions
 from engine.nursery.recover import recovery
 from engine.nursery.run import Cause
 from engine.nursery.traffic import Traffic
-from engine.permission.rules import Rule
 from engine.ports import (
     Approver,
     Closeable,
@@ -64,13 +63,16 @@ from engine.ports import (
 )
 from engine.session import Session
 from engine.settings import Settings
-from engine.store.memory import MemoryStore
+from engine.store.opened import opened
+from engine.store.shelf import Shelf
+from engine.store.stored import Stored
 from engine.tools.leftovers import end_leftovers, look_once
 from engine.tools.registry import Registry
 from engine.tools.spec import Tool
 from engine.tools.spill import SpillStore
 from engine.trace import NoTrace
 from engine.turn import Turn
+from engine.ways import Way
 
 if typing.TYPE_CHECKING:
     from engine.tools.formatters import Around, Diagnose
@@ -92,7 +94,7 @@ def open_engine(
     profile: str | None = None,
     rules: Iterable[str] = (),
     opinion: Opinion | None = None,
-    store: Store | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
     spill: str | os.PathLike[str] | None = None,
     keeper: ContextKeeper | None = None,
     clock: WallClock | None = None,
@@ -116,7 +118,8 @@ def open_engine(
             about), `"auto-edit"`, `"read-only"` or `"full"`. None: the one that the configuration picks.
         rules: of the host's own, such as `"deny bash git push *"`; they come after those of the configuration.
         opinion: asked before the user is: it may answer in the user's place, and overrules no rule.
-        store: where the journal is kept; by default in memory.
+        store: where sessions are kept: the path of a file, which is opened with the engine, the URL of a PostgreSQL
+            database, or a `Store`; by default in memory.
         spill: the folder for outputs that are too long to be shown; by default one in the user's cache.
             `os.devnull`: they are not kept.
         keeper: keeps the transcript inside the window; by default nobody does.
@@ -139,7 +142,7 @@ def open_engine(
         hooks=hooks_of(config).then(checked(hooks, Hooks)),
         approver=approver_of(approver, config, profile, rules),
         opinion=opinion_of(opinion),
-        store=port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose"),
+        place=store_of(store),
         spills=SpillStore(None if spill is None else Path(absolute(spill, "spill"))),
         keeper=port("keeper", keeper, NoKeeper, "prune", "collapse", "wants_compaction", "compact", "is_blocked"),
         clock=port("clock", clock, SystemClock, "now"),
@@ -165,7 +168,7 @@ class Engine:
     _hooks: Hooks = attrs.field(alias="hooks")
     _approver: Approver = attrs.field(alias="approver")
     _opinion: Opinion | None = attrs.field(alias="opinion")
-    _store: Store = attrs.field(alias="store")
+    _place: Store | str = attrs.field(alias="place")
     spills: SpillStore
     _keeper: ContextKeeper = attrs.field(alias="keeper")
     _clock: WallClock = attrs.field(alias="clock")
@@ -173,6 +176,7 @@ class Engine:
     _trace: Trace = attrs.field(alias="trace")
     jitter: Callable[[], float]
     around: Around | None
+    _shelf: Shelf = attrs.field(init=False)
     _locks: Locks = attrs.field(factory=Locks, init=False)
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
     _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
@@ -192,13 +196,18 @@ class Engine:
 
     @enable_ki_protection
     async def __aenter__(self) -> Self:
-        """Open it. Not a checkpoint; the first in a process looks for what a crashed engine left, some milliseconds."""
+        """Open it. A checkpoint if it opens a store; if cancelled, it is not open.
+
+        The first in a process looks for what a crashed engine left, some milliseconds.
+        Raises `UnknownModel` and what else is wrong with a model; `StoreError`.
+        """
         if self._manager is not None:
             raise EngineClosed("an engine is opened once; call open_engine() again")
         # Names are resolved here so that a wrong one is told before any work is done.
         for choice in self._choices:
             self._model(choice)
         self._manager = trio.open_nursery()
+        self._shelf = Shelf.of(await opened(self._place) if isinstance(self._place, str) else self._place)
         self._nursery = await self._manager.__aenter__()
         for model in self._models.values():
             self._serve(model)
@@ -260,7 +269,7 @@ class Engine:
 
     async def _close_ports(self) -> EngineError | None:
         """Close the store and the models, all of them whatever one says; return the first error."""
-        closing = [self._store.aclose, *(m.aclose for m in self._models.values() if isinstance(m, Closeable))]
+        closing = [self._shelf.store.aclose, *(m.aclose for m in self._models.values() if isinstance(m, Closeable))]
         failed: EngineError | None = None
         for aclose in closing:
             try:
@@ -293,37 +302,40 @@ class Engine:
                 nothing else is given, its system prompt instead of the settings', its rules after all others.
             rules: of this session alone, such as `"deny bash *"`; after the agent's.
         """
-        work = self._config.agent(agent)
-        settings = self._settings if settings is None else checked(settings, Settings)
-        system = settings.system if work.system is None else work.system
-        given_rules = (*work.rules, *rules_given(rules))
+        way = self._way.with_(self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules)
         folder = absolute(cwd)
         await self._prepare(folder)
-        session = self._create(
-            cwd=folder,
-            settings=attrs.evolve(settings, system=system, options=settings.options.over(work.options)),
-            registry=self._registry if tools is None else registry_of(tools),
-            choices=self._choices_for(model, agent),
-            rules=given_rules,
-        )
+        session = self._create(cwd=folder, way=way)
         await self.learn(session.models)
         await session.greet("new")
         return session
 
-    def _choices_for(
-        self, model: ModelChoice | Sequence[ModelChoice] | None, agent: str | None
-    ) -> tuple[ModelChoice, ...]:
-        if model is None and agent is None:
-            return self._choices
-        if model is None:
-            model = self._config.agent(agent).model or self._choices[0]
-        return self._config.chain(model, agent) if isinstance(model, str) else several(model)
-
-    async def open_session(self, session_id: str) -> Session:
-        """Return a session from the store. Always a checkpoint.
+    async def open_session(
+        self,
+        session_id: str,
+        *,
+        settings: Settings | None = None,
+        tools: Iterable[Tool] | None = None,
+        model: ModelChoice | Sequence[ModelChoice] | None = None,
+        agent: str | None = None,
+        rules: Iterable[str] = (),
+    ) -> Session:
+        """Return a session from the store. Always a checkpoint; if cancelled, it is not open.
 
         A turn that a crash cut off is settled and ended first; nothing is run again.
-        Raises `SessionNotFound`, `JournalCorrupt`.
+
+        Args:
+            session_id: which one. If it is open in this engine already, it is returned as it is.
+            settings: as for `create_session`.
+            tools: as for `create_session`.
+            model: as for `create_session`; None: the engine's, not the one that it had.
+            agent: as for `create_session`; None: the one that it had, if the configuration still knows it.
+            rules: as for `create_session`: those that it had are gone.
+
+        Raises:
+            SessionNotFound: the store does not know it.
+            SessionElsewhere: another engine has it open.
+            JournalCorrupt: what the store has of it is damaged.
         """
         self._check_open()
         if not isinstance(typing.cast("object", session_id), str):
@@ -332,22 +344,35 @@ class Engine:
         if known is not None:
             await trio.lowlevel.checkpoint()
             return known
-        events = await self._store.load(SessionId(session_id))
-        self._check_open()
-        known = self._sessions.get(SessionId(session_id))
-        if known is not None:
-            # Another task was quicker. One session has one journal.
-            return known
-        if not events:
-            raise SessionNotFound(f"the store has no session {session_id!r}")
-        journal = self._journal(SessionId(session_id), events[0].path, None)
-        journal.restore(events)
+        stored = await self._shelf.take(SessionId(session_id))
+        try:
+            await self._prepare(stored.state.context.cwd)
+            known = self._sessions.get(SessionId(session_id))
+            if known is not None:
+                # Another task was quicker. One session has one journal.
+                return known
+            if agent is None and stored.state.agent in self._config.agents:
+                agent = stored.state.agent
+            way = self._way.with_(self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules)
+            session = self._restore(stored, way)
+        except BaseException:
+            if SessionId(session_id) not in self._sessions:
+                self._shelf.release(SessionId(session_id))
+            raise
+        await self.learn(session.models)
+        await session.greet("resumed")
+        return session
+
+    def _restore(self, stored: Stored, way: Way) -> Session:
+        """Return the session that was stored, in order and idle. Not a checkpoint."""
+        journal = self._journal(stored.state.session_id, stored.events[0].path, None)
+        journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of, InputAdmitted))
+        session = self._adopt(journal, way)
         open_turn = journal.state.turn
         for event in recovery(journal.state, MessageId(self._ids.new("msg"))):
             journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
-        await self._prepare(journal.state.context.cwd)
-        session = self._adopt(journal, self._settings, self._registry, self._choices)
-        await session.greet("resumed")
+        if session.models[0].info.name != journal.state.model:
+            journal.append(ModelSwitched(model=session.models[0].info.name))
         return session
 
     def start_turn(
@@ -411,6 +436,11 @@ class Engine:
         self._sessions.pop(child.id, None)
         child.end_jobs()
         child.journal.close()
+        self._shelf.release(child.id)
+
+    def remember(self, journal: Journal) -> None:
+        """A turn has ended: the store may keep where the session stands. Not a checkpoint."""
+        self._shelf.remember(journal.state)
 
     async def learn(self, models: Iterable[Model]) -> None:
         """Ask servers on this machine about their models, all at once. Always a checkpoint; takes two seconds at most."""
@@ -431,39 +461,26 @@ class Engine:
         self, parent: Session, call_id: CallId, *, model: str | None, tools: Collection[str] | None
     ) -> Session:
         """Return a new child session of *parent*, with those of its tools that *tools* names; None: all. Not a checkpoint."""
-        return self._create(
-            cwd=parent.state.context.cwd,
+        way = Way(
             settings=self._settings,
             registry=parent.registry if tools is None else parent.registry.only(tools),
             choices=parent.choices if model is None else self._config.chain(model),
-            parent=parent,
-            call_id=call_id,
         )
+        return self._create(cwd=parent.state.context.cwd, way=way, parent=parent, call_id=call_id)
 
-    def _create(
-        self,
-        *,
-        cwd: str,
-        settings: Settings,
-        registry: Registry,
-        choices: tuple[ModelChoice, ...],
-        parent: Session | None = None,
-        call_id: CallId | None = None,
-        rules: tuple[Rule, ...] = (),
-    ) -> Session:
+    def _create(self, *, cwd: str, way: Way, parent: Session | None = None, call_id: CallId | None = None) -> Session:
         self._check_open()
         session_id = SessionId(self._ids.new("ses"))
         path = (session_id,) if parent is None else (*parent.journal.path, session_id)
         journal = self._journal(session_id, path, None if parent is None else parent.journal)
-        session = self._adopt(
-            journal, settings, registry, choices, questions=None if parent is None else parent.questions, rules=rules
-        )
+        session = self._adopt(journal, way, questions=None if parent is None else parent.questions)
         journal.append(
             SessionCreated(
                 context=SharedContext(cwd=cwd),
-                model=self._model(choices[0]).info.name,
+                model=session.models[0].info.name,
                 parent_id=None if parent is None else parent.id,
                 parent_call_id=call_id,
+                agent=way.agent,
             )
         )
         return session
@@ -472,25 +489,21 @@ class Engine:
         return Journal(
             session_id=session_id,
             path=path,
-            store=self._store,
+            store=self._shelf.store,
             clock=self._clock,
             trace=self._trace,
             parent=parent,
         )
 
-    def _adopt(
-        self,
-        journal: Journal,
-        settings: Settings,
-        registry: Registry,
-        choices: tuple[ModelChoice, ...],
-        *,
-        questions: Questions | None = None,
-        rules: tuple[Rule, ...] = (),
-    ) -> Session:
+    @property
+    def _way(self) -> Way:
+        """How sessions work for which nothing else was asked."""
+        return Way(settings=self._settings, registry=self._registry, choices=self._choices)
+
+    def _adopt(self, journal: Journal, way: Way, *, questions: Questions | None = None) -> Session:
         deps = Deps(
-            models=self.models_of(choices),
-            store=self._store,
+            models=self.models_of(way.choices),
+            store=self._shelf.store,
             approver=self._approver,
             keeper=self._keeper,
             clock=self._clock,
@@ -503,12 +516,12 @@ class Engine:
             engine=self,
             journal=journal,
             deps=deps,
-            registry=registry,
+            registry=way.registry,
             hooks=self._hooks,
-            settings=settings,
+            settings=way.settings,
             questions=Questions(self._approver, self._all_questions) if questions is None else questions,
-            choices=choices,
-            rules=rules,
+            choices=way.choices,
+            rules=way.rules,
         )
         self._sessions[session.id] = session
         return session

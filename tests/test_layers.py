@@ -20,13 +20,14 @@ ENGINE = Path(__file__).resolve().parent.parent / "engine"
 # Names are relative to `engine`. The `__init__` of a package belongs to the lowest layer of its modules, because
 # importing any of these runs it first.
 LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("values", ("_version", "errors", "ids", "settings", "messages", "model", "events")),
+    ("values", ("_version", "errors", "ids", "settings", "messages", "model", "events", "prompt.section")),
     (
         "pure logic",
         (
             "config",
             "fold",
             "state",
+            "archive.*",
             "nursery.admission",
             "nursery.demux",
             "nursery.doom",
@@ -120,7 +121,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("the turn", ("nursery.*",)),
-    ("session and service", ("answers", "given", "turn", "session", "service")),
+    ("session and service", ("answers", "given", "turn", "ways", "session", "service")),
     ("the outside", ("control.*", "cli.*", "testing.*", "__main__")),
 )
 

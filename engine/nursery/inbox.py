@@ -44,7 +44,7 @@ def admit(
     Raises `InputConflict` for an id that was used with another text.
     """
     if input_id is not None:
-        known = journal.inputs.get(input_id)
+        known = journal.input_text(input_id)
         if known is not None:
             if known != text:
                 raise InputConflict(f"input {input_id!r} was sent before with another text")

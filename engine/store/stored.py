@@ -53,6 +53,8 @@ class Events(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it change
         """Return another sequence of the same events, which costs next to nothing."""
         return Events(self._session_id, self._items, self._schema)
 
+    __copy__ = copy
+
     def of(self, kind: type[E]) -> Iterator[E]:
         """Yield the events of one class, decoding no other."""
         # An upcaster may give a document another type; then all must be looked at.

@@ -1,0 +1,80 @@
+"""`Shelf`: an engine's way to its store, whatever that can do beyond the port of the turn.
+
+A store of a host's own may keep events and no more. Then nobody is kept from a session,
+nothing is remembered, and a session is opened by folding all of it.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import attrs
+
+from engine.errors import SessionNotFound
+from engine.fold import fold
+from engine.ids import SessionId
+from engine.ports import Store
+from engine.state import SessionState
+from engine.store.ports import Leasing, Remembering
+from engine.store.stored import Events, Stored
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Shelf:
+    """Where sessions are taken from, and put back. Made by `of`.
+
+    Attributes:
+        store: the store.
+    """
+
+    store: Store
+    _leasing: Leasing | None = attrs.field(alias="leasing")
+    _remembering: Remembering | None = attrs.field(alias="remembering")
+
+    @classmethod
+    def of(cls, store: Store) -> Self:
+        """Look at what *store* can do."""
+        # Once: to ask an object whether it is like a protocol takes microseconds.
+        return cls(
+            store=store,
+            leasing=store if isinstance(store, Leasing) else None,
+            remembering=store if isinstance(store, Remembering) else None,
+        )
+
+    async def take(self, session_id: SessionId) -> Stored:
+        """Hold a session, so that no other engine writes it, and return it. A checkpoint; if cancelled, it is not held.
+
+        Raises `SessionElsewhere`, `SessionNotFound`, `JournalCorrupt`, `StoreError`.
+        """
+        if self._leasing is not None:
+            await self._leasing.claim(session_id)
+        try:
+            return await self.read(session_id)
+        except BaseException:
+            self.release(session_id)
+            raise
+
+    async def read(self, session_id: SessionId) -> Stored:
+        """Return a session as it stands, whoever holds it. A checkpoint.
+
+        Raises `SessionNotFound`, `JournalCorrupt`, `StoreError`.
+        """
+        found: Stored | None
+        if self._remembering is not None:
+            found = await self._remembering.open(session_id)
+        else:
+            events = await self.store.load(session_id)
+            found = Stored(fold(events), Events(session_id, events)) if events else None
+        if found is None:
+            raise SessionNotFound(f"the store has no session {session_id!r}")
+        return found
+
+    def release(self, session_id: SessionId) -> None:
+        """Let go of a session, after what was put. Not a checkpoint; no error if it is not held."""
+        if self._leasing is not None:
+            self._leasing.release(session_id)
+
+    def remember(self, state: SessionState) -> None:
+        """Keep the state of a session whose turn has ended, if that is worth it. Not a checkpoint."""
+        if self._remembering is not None:
+            self._remembering.remember(state)
