@@ -22,6 +22,7 @@ from engine.messages import (
     Usage,
     UserMessage,
 )
+from engine.prompt.section import PromptSection
 
 PartKind = Literal["text", "reasoning", "call", "provider"]
 InputMode = Literal["prompt", "steer", "queue"]
@@ -222,6 +223,39 @@ class NudgeAdded(EventBase):
     """The engine itself put a message to the model into the transcript."""
 
     message: UserMessage
+
+
+@attrs.frozen(kw_only=True)
+class PromptSet(EventBase):
+    """Requests begin with these sections from now on, byte for byte, until it comes again.
+
+    Attributes:
+        sections: in their order.
+        cwd: the folder that they were made for.
+        project: the project whose own files may be read for them; empty: none.
+        reason: why now: it is the first, the history was compacted, the session works in another folder, or the host
+            has given another system prompt.
+    """
+
+    sections: tuple[PromptSection, ...]
+    cwd: str
+    project: str = ""
+    reason: Literal["start", "compacted", "moved", "system"] = "start"
+
+
+@attrs.frozen(kw_only=True)
+class PromptUpdated(EventBase):
+    """Something that the prompt says has changed: the model is told in a message, and requests begin as before.
+
+    Attributes:
+        message: the newest of the transcript now.
+        sections: those that are new or different, as they are now.
+        removed: the names of those that hold no longer.
+    """
+
+    message: UserMessage
+    sections: tuple[PromptSection, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 # -- turn and step ---------------------------------------------------------------
@@ -545,6 +579,7 @@ class QuestionAsked(EventBase):
     """A call asks the user something. Answer with `turn.answer(request_id, "…")`.
 
     Attributes:
+        call_id: the call; empty: the engine itself asks, whether a project's own files may be read.
         question: what it asks.
         choices: answers that it offers; any other words are an answer as well.
         several: more than one of them may be chosen.
@@ -766,6 +801,8 @@ Durable = (
     | InputPromoted
     | PromptBlocked
     | NudgeAdded
+    | PromptSet
+    | PromptUpdated
     | TurnStarted
     | TurnResumed
     | StepStarted

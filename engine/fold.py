@@ -45,6 +45,8 @@ from engine.events import (
     PermissionAnswered,
     PermissionAsked,
     PromptBlocked,
+    PromptSet,
+    PromptUpdated,
     QuestionAnswered,
     QuestionAsked,
     ReasoningDelta,
@@ -82,6 +84,8 @@ from engine.state import (
     OpenStep,
     OpenTurn,
     PendingInput,
+    PromptState,
+    PromptUpdate,
     Retry,
     SessionState,
     UndoneTurn,
@@ -115,8 +119,8 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
     match event:
         case SessionCreated() | InputAdmitted() | InputPromoted() | PromptBlocked() | NudgeAdded() | HistoryReplaced():
             return _apply_to_session(state, event)
-        case SessionTitled():
-            return _titled(state, event)
+        case SessionTitled() | PromptSet() | PromptUpdated():
+            return _apply_to_heading(state, event)
         case CompactionStarted() | CompactionEnded():
             return _summarised(state, event)
         case TurnUndone() | TurnRedone():
@@ -182,7 +186,42 @@ def _apply_to_session(
             transcript = Transcript(event.messages)
             # What the host rejected may be among the messages that were kept.
             reasoning_from = len(transcript) if state.reasoning_from else 0
-            return attrs.evolve(state, transcript=transcript, reasoning_from=reasoning_from)
+            prompt = _held(state.prompt, transcript)
+            if prompt is not None and event.kind == "compact":
+                prompt = attrs.evolve(prompt, is_outdated=True)
+            return attrs.evolve(state, transcript=transcript, reasoning_from=reasoning_from, prompt=prompt)
+
+
+def _apply_to_prompt(state: SessionState, event: PromptSet | PromptUpdated) -> SessionState:
+    prompt = state.prompt
+    if isinstance(event, PromptSet):
+        names = {section.name for section in event.sections}
+        updates = () if prompt is None else prompt.updates
+        # What the baseline does not say, a message that is still there may have told.
+        kept = tuple(
+            attrs.evolve(update, sections=rest, removed=())
+            for update in updates
+            if (rest := tuple(section for section in update.sections if section.name not in names))
+        )
+        fresh = PromptState(sections=event.sections, cwd=event.cwd, project=event.project, updates=kept)
+        return attrs.evolve(state, prompt=fresh)
+    if prompt is None:
+        raise JournalCorrupt(f"the prompt of session {event.session_id} was updated before it was set")
+    update = PromptUpdate(message_id=event.message.id, sections=event.sections, removed=event.removed)
+    return attrs.evolve(
+        state,
+        transcript=state.transcript.append(event.message),
+        prompt=attrs.evolve(prompt, updates=(*prompt.updates, update)),
+    )
+
+
+def _held(prompt: PromptState | None, transcript: Transcript) -> PromptState | None:
+    """Return *prompt* with what is still told of it: a message may be gone with another history, or be back."""
+    if prompt is None or not prompt.updates:
+        return prompt
+    ids = {message.id for message in transcript}
+    updates = tuple(attrs.evolve(update, is_held=update.message_id in ids) for update in prompt.updates)
+    return attrs.evolve(prompt, updates=updates)
 
 
 def _promoted(state: SessionState, event: InputPromoted) -> SessionState:
@@ -205,6 +244,10 @@ def _taken_back(state: SessionState, event: PromptBlocked) -> SessionState:
         transcript=Transcript((*state.transcript[:index], *state.transcript[index + 1 :])),
         reasoning_from=state.reasoning_from - (index < state.reasoning_from),
     )
+
+
+def _apply_to_heading(state: SessionState, event: SessionTitled | PromptSet | PromptUpdated) -> SessionState:
+    return _titled(state, event) if isinstance(event, SessionTitled) else _apply_to_prompt(state, event)
 
 
 def _titled(state: SessionState, event: SessionTitled) -> SessionState:

@@ -9,6 +9,7 @@ import attrs
 from engine.events import InputMode, PartKind, SharedContext, TurnResult
 from engine.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
 from engine.messages import AssistantPart, Message, Settlement, Transcript, Usage, UserMessage
+from engine.prompt.section import PromptSection
 
 CallState = Literal["receiving", "queued", "running", "settled", "delivered"]
 
@@ -127,6 +128,57 @@ class UndoneTurn:
 
 
 @attrs.frozen(kw_only=True)
+class PromptUpdate:
+    """A change of the prompt that the model was told of in a message.
+
+    Attributes:
+        message_id: the message.
+        sections: what it says, as sections.
+        removed: what holds no longer, by name.
+        is_held: the message is in the transcript; one that is not, tells nobody anything.
+    """
+
+    message_id: MessageId
+    sections: tuple[PromptSection, ...] = ()
+    removed: tuple[str, ...] = ()
+    is_held: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class PromptState:
+    """What requests begin with, and what the model was told of it since.
+
+    Attributes:
+        sections: the baseline.
+        cwd: the folder that it was made for.
+        project: the project whose own files may be read for it.
+        updates: what was told since, the oldest first.
+        is_outdated: the history was compacted since: the next request has a new baseline.
+    """
+
+    sections: tuple[PromptSection, ...]
+    cwd: str
+    project: str = ""
+    updates: tuple[PromptUpdate, ...] = ()
+    is_outdated: bool = False
+
+    @property
+    def text(self) -> str:
+        """What requests begin with."""
+        return "\n\n".join(section.text for section in self.sections)
+
+    @property
+    def told(self) -> dict[str, PromptSection]:
+        """All sections as the model knows them, by name."""
+        known = {section.name: section for section in self.sections}
+        for update in self.updates:
+            if update.is_held:
+                known = {name: section for name, section in known.items() if name not in update.removed}
+                known |= {section.name: section for section in update.sections}
+        return known
+
+
+@attrs.frozen(kw_only=True)
 class SessionState:
     """A session as it stands after its last event.
 
@@ -135,6 +187,7 @@ class SessionState:
         titled_by: who that was.
         agent: the way of working that was chosen for it; empty: the usual one.
         forked_from: the session whose history it began with.
+        prompt: what requests begin with; None: what the settings say.
         reasoning_from: messages before this one are sent without their thinking, which the host has rejected.
         undone: the turns that can be redone, the one to be redone first at the end.
     """
@@ -148,6 +201,7 @@ class SessionState:
     parent_id: SessionId | None = None
     forked_from: SessionId | None = None
     context: SharedContext = SharedContext(cwd="")
+    prompt: PromptState | None = None
     transcript: Transcript = attrs.field(factory=Transcript)
     reasoning_from: int = 0
     inbox: tuple[PendingInput, ...] = ()

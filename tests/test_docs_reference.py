@@ -34,6 +34,7 @@ from engine.messages import (
     UserMessage,
 )
 from engine.model import ModelOptions
+from engine.prompt.section import PromptSection
 from engine.session import Session
 from engine.state import Resync
 from engine.testing import FakeTools, Scenario, strategies
@@ -53,6 +54,7 @@ VALUES = (
     SharedContext,
     Usage,
     UserMessage,
+    PromptSection,
     TextPart,
     Citation,
     ReasoningPart,

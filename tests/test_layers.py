@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "config",
             "fold",
             "state",
-            "archive.*",
+            "archive.fork",
             "nursery.admission",
             "nursery.demux",
             "nursery.doom",

@@ -1,0 +1,33 @@
+"""A section of the prompt: one layer of what every request begins with."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Literal
+
+import attrs
+
+# How often it may change: with the engine, with the conversation (what it is about), with each step of it.
+Stability = Literal["static", "conversation", "step"]
+
+
+@attrs.frozen(kw_only=True)
+class PromptSection:
+    """One layer of what every request begins with.
+
+    Attributes:
+        name: what it is: `base`, `environment`, `instructions:/path/AGENTS.md`.
+        text: what the model reads.
+        source: where it is from, for people.
+        stability: how often it may change. None of them changes in place: the model is told in a message.
+    """
+
+    name: str
+    text: str
+    source: str = ""
+    stability: Stability = "conversation"
+
+    @property
+    def digest(self) -> str:
+        """What tells its text from others: two of the same text are one."""
+        return sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
