@@ -119,7 +119,7 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
     match event:
         case SessionCreated() | InputAdmitted() | InputPromoted() | PromptBlocked() | NudgeAdded() | HistoryReplaced():
             return _apply_to_session(state, event)
-        case SessionTitled() | PromptSet() | PromptUpdated():
+        case SessionTitled() | ModelSwitched() | PromptSet() | PromptUpdated():
             return _apply_to_heading(state, event)
         case CompactionStarted() | CompactionEnded():
             return _summarised(state, event)
@@ -133,8 +133,6 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
             return _with_step(state, _apply_to_calls(_open_step(state, event), event))
         case ContextChanged():
             return attrs.evolve(state, context=state.context.merged(event.cwd, event.values, event.removed))
-        case ModelSwitched():
-            return attrs.evolve(state, model=event.model)
         case (
             PermissionAsked()
             | PermissionAnswered()
@@ -246,8 +244,16 @@ def _taken_back(state: SessionState, event: PromptBlocked) -> SessionState:
     )
 
 
-def _apply_to_heading(state: SessionState, event: SessionTitled | PromptSet | PromptUpdated) -> SessionState:
-    return _titled(state, event) if isinstance(event, SessionTitled) else _apply_to_prompt(state, event)
+def _apply_to_heading(
+    state: SessionState, event: SessionTitled | ModelSwitched | PromptSet | PromptUpdated
+) -> SessionState:
+    match event:
+        case SessionTitled():
+            return _titled(state, event)
+        case ModelSwitched():
+            return attrs.evolve(state, model=event.model)
+        case PromptSet() | PromptUpdated():
+            return _apply_to_prompt(state, event)
 
 
 def _titled(state: SessionState, event: SessionTitled) -> SessionState:
