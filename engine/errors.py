@@ -143,6 +143,10 @@ class SessionNotFound(SessionError):
     """No such session in the store."""
 
 
+class MessageNotFound(SessionError):
+    """No such message in the session: it was never there, or a hook did not let it pass."""
+
+
 class TurnNotEnded(SessionError):
     """`turn.result` was read before the turn had ended."""
 

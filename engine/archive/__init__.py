@@ -1,0 +1,1 @@
+"""Sessions out of their store: forked, exported, shared, and taken in again."""
