@@ -16,10 +16,11 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.archive.fork import forked
 from engine.compaction.keeper import NoKeeper
 from engine.config import Config
 from engine.errors import ConfigError, EngineClosed, EngineError, StoreError
-from engine.events import InputAdmitted, ModelSwitched, SessionCreated, SharedContext
+from engine.events import HistoryReplaced, InputAdmitted, ModelSwitched, SessionCreated, SessionTitled, SharedContext
 from engine.exceptions import describe, leave, public
 from engine.given import (
     ModelChoice,
@@ -66,12 +67,14 @@ from engine.settings import Settings
 from engine.store.opened import opened
 from engine.store.shelf import Shelf
 from engine.store.stored import Stored
+from engine.threads import to_thread
 from engine.tools.leftovers import end_leftovers, look_once
 from engine.tools.registry import Registry
 from engine.tools.spec import Tool
 from engine.tools.spill import SpillStore
 from engine.trace import NoTrace
 from engine.turn import Turn
+from engine.watching import Watch
 from engine.ways import Way
 
 if typing.TYPE_CHECKING:
@@ -305,7 +308,7 @@ class Engine:
         way = self._way.with_(self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules)
         folder = absolute(cwd)
         await self._prepare(folder)
-        session = self._create(cwd=folder, way=way)
+        session = self._create(context=SharedContext(cwd=folder), way=way)
         await self.learn(session.models)
         await session.greet("new")
         return session
@@ -374,6 +377,62 @@ class Engine:
         if session.models[0].info.name != journal.state.model:
             journal.append(ModelSwitched(model=session.models[0].info.name))
         return session
+
+    async def fork_session(
+        self,
+        session_id: str,
+        *,
+        at: str | None = None,
+        settings: Settings | None = None,
+        tools: Iterable[Tool] | None = None,
+        model: ModelChoice | Sequence[ModelChoice] | None = None,
+        agent: str | None = None,
+        rules: Iterable[str] = (),
+    ) -> Session:
+        """Return a new session that begins with the history of another. Always a checkpoint.
+
+        The other one stays as it is, and may be open anywhere. If cancelled, there is no new one.
+
+        Args:
+            session_id: the other one.
+            at: the id of the last message to begin with, of any that was ever in it; by default all.
+            settings: as for `create_session`.
+            tools: as for `create_session`.
+            model: as for `create_session`.
+            agent: as for `create_session`; None: that of the other one, if the configuration still knows it.
+            rules: as for `create_session`.
+
+        Raises:
+            SessionNotFound: the store does not know it.
+            MessageNotFound: it never had such a message.
+            JournalCorrupt: what the store has of it is damaged.
+        """
+        self._check_open()
+        stored = await self._shelf.read(SessionId(session_id))
+        messages = stored.state.transcript[:] if at is None else await to_thread(forked, stored.events, at)
+        if agent is None and stored.state.agent in self._config.agents:
+            agent = stored.state.agent
+        way = self._way.with_(self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules)
+        # What tools keep there is of the end.
+        context = stored.state.context if at is None else SharedContext(cwd=stored.state.context.cwd)
+        await self._prepare(context.cwd)
+        session = self._create(context=context, way=way, forked_from=stored.state.session_id)
+        if messages:
+            session.journal.append(HistoryReplaced(kind="fork", messages=messages))
+        if stored.state.title:
+            session.journal.append(SessionTitled(title=stored.state.title, by="model"))
+        await self.learn(session.models)
+        await session.greet("new")
+        return session
+
+    def watch_session(self, session_id: str, *, after: int = 0) -> Watch:
+        """Return the events of a session after that number, whichever engine has it open. Not a checkpoint.
+
+        `Session.subscribe` tells more, and sooner, of one that this engine has open. Raises `ConfigError` if the
+        store can't be watched.
+        """
+        self._check_open()
+        return Watch.of(self._shelf.store, SessionId(session_id), after)
 
     def start_turn(
         self,
@@ -466,9 +525,19 @@ class Engine:
             registry=parent.registry if tools is None else parent.registry.only(tools),
             choices=parent.choices if model is None else self._config.chain(model),
         )
-        return self._create(cwd=parent.state.context.cwd, way=way, parent=parent, call_id=call_id)
+        return self._create(
+            context=SharedContext(cwd=parent.state.context.cwd), way=way, parent=parent, call_id=call_id
+        )
 
-    def _create(self, *, cwd: str, way: Way, parent: Session | None = None, call_id: CallId | None = None) -> Session:
+    def _create(
+        self,
+        *,
+        context: SharedContext,
+        way: Way,
+        parent: Session | None = None,
+        call_id: CallId | None = None,
+        forked_from: SessionId | None = None,
+    ) -> Session:
         self._check_open()
         session_id = SessionId(self._ids.new("ses"))
         path = (session_id,) if parent is None else (*parent.journal.path, session_id)
@@ -476,11 +545,12 @@ class Engine:
         session = self._adopt(journal, way, questions=None if parent is None else parent.questions)
         journal.append(
             SessionCreated(
-                context=SharedContext(cwd=cwd),
+                context=context,
                 model=session.models[0].info.name,
                 parent_id=None if parent is None else parent.id,
                 parent_call_id=call_id,
                 agent=way.agent,
+                forked_from=forked_from,
             )
         )
         return session

@@ -19,7 +19,7 @@ from engine.errors import (
     SessionBusy,
     TurnOver,
 )
-from engine.events import ModelSwitched, Notice, TurnEnded, TurnResult, TurnStarted
+from engine.events import ModelSwitched, Notice, SessionTitled, TurnEnded, TurnResult, TurnStarted
 from engine.exceptions import describe
 from engine.given import registry_of
 from engine.hooks import Hooks
@@ -237,6 +237,16 @@ class Session:
         self._choices = choices
         self._journal.append(ModelSwitched(model=self._deps.models[0].info.name))
 
+    async def rename(self, title: str) -> None:
+        """Call it by a title, which takes the place of any other. Always a checkpoint; if cancelled, it may be named.
+
+        Raises `ConfigError` for a title without a word, `StoreError` if it could not be saved.
+        """
+        self._check_open()
+        line = " ".join(worded(title, "a title").split())
+        self._journal.append(SessionTitled(title=line, by="user"))
+        await self._deps.store.flushed(self.id, self._journal.seq)
+
     def use_tools(self, tools: Iterable[Tool]) -> None:
         """Use *tools* instead of the session's, from the next request on, also of a turn that runs. Not a checkpoint.
 
@@ -431,6 +441,7 @@ class Session:
         """The end of a turn is visible: the session is idle. Not a checkpoint."""
         if self._active is run:
             self._active = None
+        self._engine.remember(self._journal)
         finished = run.cause is not None and run.cause.kind == "finished"
         if parent is not None and not finished:
             _settle_parent(*parent, result)
