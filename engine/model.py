@@ -78,6 +78,7 @@ class ModelInfo:
         context: tokens of the window.
         output: tokens of the longest answer.
         is_known: whether the limits were told by somebody, not assumed.
+        family: whose models it is one of, where prompts differ by that: `claude`, `gpt`, `gemini`; empty: another's.
         host: what requests at once are counted by; empty: this model alone.
         parallel: requests at once that its host is sent at most, by this engine; None: no limit.
         options: what holds for this model unless a turn says otherwise.
@@ -88,6 +89,7 @@ class ModelInfo:
     context: int = 200_000
     output: int = 64_000
     is_known: bool = True
+    family: str = ""
     host: str = ""
     parallel: int | None = None
     options: ModelOptions = ModelOptions()

@@ -12,6 +12,7 @@ import attrs
 from engine.config import Config, ModelConfig, Prices
 from engine.model import LongPrices, ModelInfo
 from engine.providers import prices
+from engine.providers.family_names import family_of
 from engine.providers.host_config import host_named
 from engine.providers.hosts import Host
 from engine.providers.limits import Limits, limits_of
@@ -42,6 +43,7 @@ def info_of(name: str, host: Host | None = None, config: Config | None = None) -
         name=name,
         context=context,
         output=min(output, context),
+        family=family_of(model),
         is_known=limits.is_known or said.context is not None or bool(entry and entry.context),
         host=prefix,
         parallel=None if host is None else host.parallel,

@@ -23,6 +23,7 @@ def test_a_known_model_has_its_limits_and_prices() -> None:
         name="anthropic/claude-haiku-4-5",
         context=200_000,
         output=64_000,
+        family="claude",
         host="anthropic",
         price_input=1.0,
         price_output=5.0,

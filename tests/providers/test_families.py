@@ -9,6 +9,7 @@ import pytest
 
 from engine.config import Config, HostConfig
 from engine.providers.families import FAMILIES, quirks_of
+from engine.providers.family_names import family_of
 from engine.providers.host_table import BY_NAME, HOSTS
 from engine.providers.quirks import Quirks
 from engine.providers.registry import split_name
@@ -146,3 +147,27 @@ def test_every_family_changes_fields_that_there_are() -> None:
         assert changed
         assert changed <= fields
         assert family.hosts | family.not_at <= set(BY_NAME), family.pattern
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("claude-sonnet-4-5", "claude"),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude"),
+        ("anthropic/claude-sonnet-4", "claude"),
+        ("anthropic--claude-4-sonnet", "claude"),
+        ("o3", "gpt"),
+        ("gpt-5", "gpt"),
+        ("openai/gpt-oss-120b", "gpt"),
+        ("codex-mini-latest", "gpt"),
+        ("models/gemini-2.5-pro", "gemini"),
+        # Names that hold those words, or those letters, and are none of them.
+        ("my-claude-distill", ""),
+        ("turbo1", ""),
+        ("o1a", ""),
+        ("mistral-large-latest", ""),
+        ("nemotron-o3", ""),
+    ],
+)
+def test_t27_whose_models_a_name_belongs_to(name: str, family: str) -> None:
+    assert family_of(name) == family
