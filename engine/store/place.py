@@ -34,10 +34,11 @@ def make(path: Path) -> None:
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
-        if not path.is_file():
-            raise StoreError(f"the store {path} can't be written: there is something that is no file") from None
+        pass  # somebody was quicker, or a folder above it is a file
     except OSError as error:
         raise StoreError(f"the store {path} can't be written: {error.strerror or error}") from error
+    if not path.is_file():
+        raise StoreError(f"the store {path} can't be written: there is something that is no file")
     # SQLite would open it for reading only, and say so at the first event. It makes files beside it, too.
     for place in (path, path.parent):
         if not os.access(place, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
