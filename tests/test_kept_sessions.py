@@ -143,22 +143,22 @@ async def test_two_tasks_that_open_one_session_get_the_same(place: Path) -> None
 
 
 async def test_who_gives_up_opening_a_session_leaves_it_free(place: Path) -> None:
-    _, first = opening(place, DONE)
+    _, first = opening(place, *[DONE] * 6)
     async with first as eng:
-        session = await eng.create_session()
-        await session.run("one")
-    _, here = opening(place, DONE)
-    _, there = opening(place, DONE)
+        sessions = [await eng.create_session() for _ in range(6)]
+        for session in sessions:
+            await session.run("one")
+    _, here = opening(place, *[DONE] * 6)
+    _, there = opening(place, *[DONE] * 6)
     async with here as ours, there as theirs:
-        for checkpoints in range(6):
-            opened = False
+        for checkpoints, session in enumerate(sessions):
+            opened = None
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_cancel_after, nursery.cancel_scope, checkpoints)
-                await ours.open_session(session.id)
-                opened = True
-            if not opened:
-                theirs.forget(await _opened_soon(theirs, session.id))
-        assert (await (await _opened_soon(ours, session.id)).run("two")).stop_reason == "completed"
+                opened = await ours.open_session(session.id)
+            if opened is None:
+                opened = await _opened_soon(theirs, session.id)
+            assert (await opened.run("two")).stop_reason == "completed"
 
 
 async def _opened_soon(eng: engine.Engine, session_id: str) -> engine.Session:
