@@ -152,13 +152,12 @@ async def test_who_gives_up_opening_a_session_leaves_it_free(place: Path) -> Non
     _, there = opening(place, *[DONE] * 6)
     async with here as ours, there as theirs:
         for checkpoints, session in enumerate(sessions):
-            opened = None
+            opened: list[engine.Session] = []
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_cancel_after, nursery.cancel_scope, checkpoints)
-                opened = await ours.open_session(session.id)
-            if opened is None:
-                opened = await _opened_soon(theirs, session.id)
-            assert (await opened.run("two")).stop_reason == "completed"
+                opened.append(await ours.open_session(session.id))
+            used = opened[0] if opened else await _opened_soon(theirs, session.id)
+            assert (await used.run("two")).stop_reason == "completed"
 
 
 async def _opened_soon(eng: engine.Engine, session_id: str) -> engine.Session:
