@@ -27,10 +27,12 @@ hypothesis.settings.register_profile("ci", _COMMON, derandomize=True, database=N
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """An engine keeps long outputs in the user's cache, and sweeps it at its start: not in the one of who tests."""
+def nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """An engine keeps long outputs in the user's cache, and sweeps it; sessions in their data: not of who tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        patch.delenv("ENGINE_STORE", raising=False)
         yield
 
 

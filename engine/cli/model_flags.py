@@ -22,12 +22,14 @@ class ModelChoice:
     Attributes:
         config: the user's.
         models: the model, and those to go on with when it fails for good.
+        is_asked: a flag names the model, or the agent.
         agent: the way of working, if one was named.
         options: what the flags say.
     """
 
     config: Config
     models: tuple[str, ...]
+    is_asked: bool
     agent: str | None
     options: ModelOptions
 
@@ -70,4 +72,5 @@ def model_choice(given: argparse.Namespace) -> ModelChoice:
     options = ModelOptions(
         effort=given.effort, temperature=given.temperature, output_cap=given.max_output, cache=given.cache
     )
-    return ModelChoice(config=config, models=models, agent=given.agent, options=options)
+    is_asked = bool(given.model or given.agent)
+    return ModelChoice(config=config, models=models, is_asked=is_asked, agent=given.agent, options=options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,8 @@ from engine.cli.output import Output, complain
 from engine.cli.permission_flags import PermissionChoice, add_permission_flags, add_sandbox_flags, permission_choice
 from engine.cli.screen import Screen
 from engine.cli.signals import heeded_signals, watch_signals
-from engine.errors import ConfigError
+from engine.cli.store_flags import LAST, add_store_flag, find_session, open_place, place_of
+from engine.errors import ConfigError, JournalCorrupt, SessionElsewhere, SessionNotFound, StoreError
 from engine.events import (
     CallQueued,
     Durable,
@@ -38,10 +40,12 @@ from engine.events import (
     TurnResult,
 )
 from engine.ids import CallId
-from engine.service import open_engine
+from engine.service import Engine, open_engine
 from engine.session import Session
 from engine.settings import Limits, Settings
 from engine.state import Resync
+from engine.store.place import MEMORY
+from engine.store.ports import SessionRow
 from engine.tools.spec import Tool
 from engine.tools.strays import find_marked
 from engine.turn import Turn
@@ -71,6 +75,9 @@ class Options:
     permissions: PermissionChoice
     limits: Limits
     as_json: bool
+    place: str
+    resume: str | None
+    forks: bool
 
 
 def main(arguments: list[str]) -> int:
@@ -83,6 +90,12 @@ def main(arguments: list[str]) -> int:
     except ConfigError as error:
         complain(f"engine run: {error}")
         return USAGE_ERROR
+    except (SessionNotFound, SessionElsewhere) as error:
+        complain(f"engine run: {error}")
+        return USAGE_ERROR
+    except (StoreError, JournalCorrupt) as error:
+        complain(f"engine run: {error}\n(`--store :memory:` works without keeping anything)")
+        return STOPPED
 
 
 def _tools(options: Options) -> tuple[Tool, ...]:
@@ -95,7 +108,8 @@ def parse(arguments: list[str]) -> Options:
     parser = argparse.ArgumentParser(
         prog="engine run",
         allow_abbrev=False,
-        description="Give the agent a task and watch it work. Ctrl-C cancels it; nothing is left running.",
+        description="Give the agent a task and watch it work. Ctrl-C cancels it; nothing is left running. "
+        "What was said is kept: --continue goes on with it.",
         epilog="While it works, a typed line is given to the model. Exit codes: 0 completed, 1 stopped early, "
         "2 wrong usage, 128 and its number after a signal.",
     )
@@ -107,10 +121,13 @@ def parse(arguments: list[str]) -> Options:
     parser.add_argument("--max-steps", type=_positive_int, metavar="N", help="requests to the model, at most")
     parser.add_argument("--max-seconds", type=_positive_float, metavar="S", help="time for the whole task")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; asks nobody")
+    _add_session_flags(parser)
     add_permission_flags(parser)
     add_sandbox_flags(parser)
     add_model_flags(parser)
     given = parser.parse_args(arguments)
+    if given.fork and given.resume is None:
+        parser.error("--fork goes with --continue or --resume")
     cwd = Path(given.cwd)
     with suppress(RuntimeError):  # `~somebody`, who has no home here
         cwd = cwd.expanduser()
@@ -127,7 +144,28 @@ def parse(arguments: list[str]) -> Options:
         permissions=permission_choice(given),
         limits=Limits(steps=given.max_steps, seconds=given.max_seconds),
         as_json=given.json,
+        place=place_of(given),
+        resume=given.resume,
+        forks=given.fork,
     )
+
+
+def _add_session_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("which session")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument(
+        "-c",
+        "--continue",
+        dest="resume",
+        action="store_const",
+        const=LAST,
+        help="go on with the newest session of this folder",
+    )
+    which.add_argument(
+        "--resume", metavar="ID", help="go on with that session, in its folder; `engine sessions` lists them"
+    )
+    group.add_argument("--fork", action="store_true", help="go on in a new session that begins as that one stands")
+    add_store_flag(group)
 
 
 def _positive_int(text: str) -> int:
@@ -153,40 +191,70 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
     # Before signals are caught: a pipe that nobody writes to must not keep who presses Ctrl-C.
     attachments = [await attach(path) for path in options.attachments]
     keyboard = None if options.as_json else Keyboard.open()
-    settings = Settings(
-        limits=options.limits,
-        headless=options.permissions.unattended if keyboard is None else "wait",
-        on_exhausted="stop" if keyboard is None else "ask",
-        options=options.model.options,
-        system=SYSTEM.format(cwd=options.cwd),
-    )
     try:
         # Signals are caught from here on, and heeded as soon as there is a turn to cancel.
         with trio.open_signal_receiver(*heeded_signals()) as signals:
-            async with open_engine(
-                model=options.model.models,
-                config=options.model.config,
-                tools=tools,
-                settings=settings,
-                approver=options.permissions.policy(options.model.config),
-            ) as eng:
-                session = await eng.create_session(
-                    cwd=options.cwd, model=options.model.models, agent=options.model.agent
-                )
-                async with trio.open_nursery() as nursery:
-                    watch = _Watch(options, session, keyboard, Output.to(sys.stdout))
-                    nursery.start_soon(watch.output.run)
-                    async with session.prompt(options.task, attachments=attachments) as turn:
-                        watch.attach(turn)
-                        nursery.start_soon(watch_signals, signals, watch.interrupt, watch.tally.is_ours)
-                        await watch.follow(turn)
-                    await session.jobs.aclose()
-                    code = await watch.finish(turn.result)
-                    nursery.cancel_scope.cancel(reason="the command is over")
+            async with open_place(options.place) as store:
+                row = None if options.resume is None else await find_session(store, options.resume, str(options.cwd))
+                async with open_engine(
+                    model=_models(options, row),
+                    config=options.model.config,
+                    tools=tools,
+                    settings=_settings(options, row, is_watched=keyboard is not None),
+                    approver=options.permissions.policy(options.model.config),
+                    store=store,
+                ) as eng:
+                    session = await _session(eng, options, row)
+                    async with trio.open_nursery() as nursery:
+                        watch = _Watch(options, session, keyboard, Output.to(sys.stdout))
+                        nursery.start_soon(watch.output.run)
+                        async with session.prompt(options.task, attachments=attachments) as turn:
+                            watch.attach(turn)
+                            nursery.start_soon(watch_signals, signals, watch.interrupt, watch.tally.is_ours)
+                            await watch.follow(turn)
+                        await session.jobs.aclose()
+                        code = await watch.finish(turn.result)
+                        nursery.cancel_scope.cancel(reason="the command is over")
         return code
     finally:
         if keyboard is not None:
             keyboard.close()
+
+
+def _settings(options: Options, row: SessionRow | None, *, is_watched: bool) -> Settings:
+    return Settings(
+        limits=options.limits,
+        headless="wait" if is_watched else options.permissions.unattended,
+        on_exhausted="ask" if is_watched else "stop",
+        options=options.model.options,
+        system=SYSTEM.format(cwd=options.cwd if row is None else row.cwd),
+    )
+
+
+def _models(options: Options, row: SessionRow | None) -> tuple[str, ...]:
+    """Return the models to work with: those that were asked for, or else what the session had."""
+    choice = options.model
+    if row is None or choice.is_asked or not row.model:
+        return choice.models
+    # Imported here: a provider costs time, and a new session needs none of this.
+    from engine.providers.registry import resolve
+
+    try:
+        resolve(row.model, os.environ, choice.config)
+    except ConfigError as error:
+        complain(f"the session's model can't be used here, {choice.models[0]} is: {error}")
+        return choice.models
+    return choice.config.chain(row.model, choice.agent)
+
+
+async def _session(eng: Engine, options: Options, row: SessionRow | None) -> Session:
+    """Return the session to work in: a new one, one that is stored, or a fork of that. A checkpoint."""
+    models, agent = _models(options, row), options.model.agent
+    if row is None:
+        return await eng.create_session(cwd=options.cwd, model=models, agent=agent)
+    if options.forks:
+        return await eng.fork_session(row.id, model=models, agent=agent)
+    return await eng.open_session(row.id, model=models, agent=agent)
 
 
 @attrs.define(eq=False)
@@ -275,6 +343,8 @@ class _Watch:
         yield closing(result, self.tally, time.monotonic() - self._started)
         if left:
             yield remains
+        if self._keyboard is not None and self._options.place != MEMORY:
+            yield f"session {self._session.id}: `engine run --continue` goes on with it"
         if self._keyboard is None and any(call.status == "denied" for call in self.tally.settled.values()):
             yield "calls were denied because nobody is here to allow them: run it in a terminal, or with --yes"
 

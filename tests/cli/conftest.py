@@ -49,6 +49,7 @@ def engine(host: str, tmp_path: Path) -> Iterator[Start]:
                 "ENGINE_CONFIG": "",
                 "XDG_CONFIG_HOME": str(tmp_path / "no-config"),
                 "XDG_STATE_HOME": str(tmp_path / "no-state"),
+                "XDG_DATA_HOME": str(tmp_path / "data"),
                 **env,
             }
             return stack.enter_context(
