@@ -88,6 +88,16 @@ def find_skills(folders: Iterable[str | os.PathLike[str]]) -> Skills:
     return Skills(found=tuple(sorted(found.values(), key=lambda skill: skill.name)), problems=tuple(problems))
 
 
+def listed(skills: Iterable[Skill], room: int) -> str:
+    """Return the skills as a model reads them, a line each; once the *room* is used up, their names only."""
+    lines: list[str] = []
+    for skill in skills:
+        line = f"- {skill.name}: {skill.description}"
+        room -= len(line)
+        lines.append(line if room > 0 else f"- {skill.name}")
+    return "\n".join(lines)
+
+
 def read_skill(skill: Skill) -> str:
     """Return what a skill says. Raises `SkillError`. It blocks."""
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Final
 
 import attrs
@@ -13,12 +13,13 @@ from engine.errors import ToolError
 from engine.tools.builtin.texts import description, metadata
 from engine.tools.context import ToolContext
 from engine.tools.schema import doc
-from engine.tools.skills import MAX_FILES, Skill, SkillError, Skills, files_of, find_skills, read_skill
-from engine.tools.spec import Need, Tool, ToolOutput, tool
+from engine.tools.skills import MAX_FILES, SkillError, Skills, files_of, find_skills, listed, read_skill
+from engine.tools.spec import Need, NeedFunction, Tool, ToolOutput, tool
 
 PERMISSION: Final = "skill"
 # The list is a part of every request.
 MAX_LISTED_CHARS: Final = 16_000
+_ELSEWHERE: Final = "They are listed in your instructions, or in a reminder; a name that is not there can't be loaded."
 
 
 @attrs.frozen
@@ -28,36 +29,50 @@ class LoadSkill:
     name: Annotated[str, doc("the skill's name, as the list has it")]
 
 
-def skill_tool(skills: Skills | Iterable[str | os.PathLike[str]]) -> Tool:
+def skill_tool(skills: Skills | Iterable[str | os.PathLike[str]] | Callable[[str], Skills]) -> Tool:
     """Return the tool `skill`. It looks into the folders at once, which blocks.
 
     Args:
         skills: folders of skills, the most important first; or what `find_skills` found in
-            them, which also tells what could not be used.
+            them, which also tells what could not be used. Or a function, which blocks, that returns those of a
+            working directory: then the prompt lists them, as that of `PromptLayers` does.
     """
-    table = skills if isinstance(skills, Skills) else find_skills(skills)
+    if callable(skills):
+        skills_at = skills
 
+        async def need_there(args: LoadSkill, ctx: ToolContext) -> Need:
+            return _need(await ctx.to_thread(skills_at, ctx.cwd), args.name)
+
+        return _tool(skills_at, _ELSEWHERE, need_there)
+    table = skills if isinstance(skills, Skills) else find_skills(skills)
+    said = listed(table.found, MAX_LISTED_CHARS) or "(there are none)"
+    return _tool(lambda _: table, said, lambda args: _need(table, args.name))
+
+
+def _tool(skills_at: Callable[[str], Skills], said: str, need: NeedFunction[LoadSkill]) -> Tool:
     async def load(args: LoadSkill, ctx: ToolContext) -> ToolOutput:
         """Return what a skill says. A checkpoint; if cancelled, the thread that reads is abandoned."""
-        found = table.get(args.name)
-        if found is None:
-            raise ToolError(_missing(table, args.name[:64]))
-        return await ctx.to_thread(_load, found)
-
-    def need(args: LoadSkill) -> Need:
-        # Of one that is not there nobody needs to be asked: the call ends with the names of those that are.
-        return Need(permission=PERMISSION, patterns=(args.name,), is_own=table.get(args.name) is None)
+        return await ctx.to_thread(_load, skills_at, ctx.cwd, args.name)
 
     return tool(
         name="skill",
-        description=description("skill", skills=_listed(table)),
+        description=description("skill", skills=said),
         read_only=True,
         need=need,
-        permission="skill",
+        permission=PERMISSION,
     )(load)
 
 
-def _load(skill: Skill) -> ToolOutput:
+def _need(table: Skills, name: str) -> Need:
+    # Of one that is not there nobody needs to be asked: the call ends with the names of those that are.
+    return Need(permission=PERMISSION, patterns=(name,), is_own=table.get(name) is None)
+
+
+def _load(skills_at: Callable[[str], Skills], cwd: str, name: str) -> ToolOutput:
+    table = skills_at(cwd)
+    skill = table.get(name)
+    if skill is None:
+        raise ToolError(_missing(table, name[:64]))
     try:
         text, files = read_skill(skill), files_of(skill)
     except SkillError as error:
@@ -76,13 +91,3 @@ def _missing(table: Skills, name: str) -> str:
     names = [skill.name for skill in table.found]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or names
     return f"There is no skill named {name!r}. There is: {', '.join(close) or 'none'}."
-
-
-def _listed(table: Skills) -> str:
-    lines: list[str] = []
-    room = MAX_LISTED_CHARS
-    for skill in table.found:
-        line = f"- {skill.name}: {skill.description}"
-        room -= len(line)
-        lines.append(line if room > 0 else f"- {skill.name}")
-    return "\n".join(lines) or "(there are none)"
