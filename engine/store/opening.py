@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 
+from engine.errors import StoreMismatch
 from engine.ids import SessionId
 from engine.store.check import check, is_due, note_checked
 from engine.store.connections import Connections
@@ -41,18 +42,24 @@ class Opening:
             mode=journal_mode(self._path, self._mounts) if is_file else "memory",
             patience=self._patience,
         )
-        with renamed(connections.path):
-            connection = connections.open(look)
-            try:
-                damaged = self._prepare(connections, connection)
-            except BaseException:
-                connection.close()
-                raise
+        try:
+            with renamed(connections.path):
+                connection, damaged = self._connect(connections)
+        except StoreMismatch as error:
+            raise StoreMismatch(f"the store {connections.path}: {error}", is_newer=error.is_newer) from error
         with self._lock:
             self._opened = connections, connection
             if self._is_abandoned:
                 connection.close()
         return connections, connection, damaged
+
+    def _connect(self, connections: Connections) -> tuple[sqlite3.Connection, Sequence[SessionId]]:
+        connection = connections.open(look)
+        try:
+            return connection, self._prepare(connections, connection)
+        except BaseException:
+            connection.close()
+            raise
 
     def _prepare(self, connections: Connections, connection: sqlite3.Connection) -> Sequence[SessionId]:
         migrate(connection)

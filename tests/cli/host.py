@@ -40,9 +40,8 @@ def scenario(words: list[str]) -> Answers:
                 [*text("I'll run it."), *call("bash", {"command": argument}, id="c1"), *done("calls", usage=USAGE)],
                 end,
             ]
-        case "tree" | "job" | "ask" | "delegate" | "skill":
-            known = {"tree": _tree, "job": _job, "ask": _ask, "delegate": _delegate, "skill": _skill}
-            return [*known[name](argument), end]
+        case "tree" | "job" | "ask" | "delegate" | "skill" | "remember":
+            return [*_OF_SEVERAL_STEPS[name](argument), end]
         case "write" | "rewrite":
             content = {"path": "a.txt", "content": "one\nTWO\n"}
             read: Answer = [*call("read", {"path": "a.txt"}, id="c0"), *done("calls", usage=USAGE)]
@@ -113,8 +112,34 @@ def _skill(name: str) -> Answers:
     ]
 
 
+def _remember(_: str) -> Answers:
+    """One answer after the other tells what the user has said so far."""
+    return [lambda request: [*text(_heard(request)), *done(usage=USAGE)]] * 5
+
+
+_OF_SEVERAL_STEPS: dict[str, Callable[[str], Answers]] = {
+    "tree": _tree,
+    "job": _job,
+    "ask": _ask,
+    "delegate": _delegate,
+    "skill": _skill,
+    "remember": _remember,
+}
+
+
 def _echo(request: ReceivedRequest) -> str:
     return f"{request.json['model']} {request.system}\n{json.dumps(request.json)}"
+
+
+def _heard(request: ReceivedRequest) -> str:
+    messages = cast("list[dict[str, Any]]", request.json["messages"])
+    said = [_words(message) for message in messages if message["role"] == "user"]
+    return f"{request.json['model']} has heard: {' / '.join(said)}."
+
+
+def _words(message: dict[str, Any]) -> str:
+    content = message["content"]
+    return content if isinstance(content, str) else str(content[-1]["text"])
 
 
 def _told(request: ReceivedRequest) -> str:

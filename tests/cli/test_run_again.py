@@ -1,0 +1,109 @@
+"""`engine run` with sessions that are kept: going on, resuming one, forking it, and what can be wrong with that."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Start
+
+SESSION = re.compile(r'"session_id": ?"(ses_\w+)"')
+
+
+def run(engine: Start, *arguments: str, **env: str) -> str:
+    command = engine("run", *arguments, terminal=False, **env)
+    code = command.wait()
+    assert code == 0, command.output
+    return command.output
+
+
+def session_of(output: str) -> str:
+    found = SESSION.search(output)
+    assert found is not None, output
+    return found.group(1)
+
+
+def test_a_run_goes_on_with_what_was_said_before_in_this_folder(engine: Start, tmp_path: Path) -> None:
+    first = run(engine, "remember one")
+    assert "has heard: remember one." in first
+    assert (tmp_path / "data" / "engine" / "sessions.db").stat().st_mode & 0o777 == 0o600
+    assert "has heard: remember one / two." in run(engine, "--continue", "two")
+    assert "has heard: remember one / two / three." in run(engine, "-c", "three")
+    assert "has heard: remember apart." in run(engine, "remember apart")
+    other = tmp_path / "other"
+    other.mkdir()
+    elsewhere = engine("run", "-c", "four", "--cwd", str(other))
+    assert elsewhere.wait() == 2
+    assert f"engine run: there is no session in {other} yet" in elsewhere.output
+
+
+def test_a_session_is_resumed_by_its_id_in_its_own_folder(engine: Start, tmp_path: Path) -> None:
+    session = session_of(run(engine, "remember one", "--json"))
+    run(engine, "remember something else")
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in (session, session.removeprefix("ses_"), session[-8:]):
+        again = run(engine, "--resume", name, f"by {name}", "--cwd", str(other), "--json")
+        assert session_of(again) == session
+    wrong = engine("run", "--resume", "ses_none", "hello")
+    assert wrong.wait() == 2
+    assert wrong.output == "engine run: there is no session 'ses_none'; `engine sessions list --all` lists them\n"
+    both = engine("run", "--resume", "ses_", "hello")
+    assert both.wait() == 2
+    assert "'ses_' may be one of 2 sessions: ses_" in both.output
+
+
+def test_a_fork_goes_its_own_way(engine: Start) -> None:
+    session = session_of(run(engine, "remember one", "--json"))
+    fork = run(engine, "--resume", session, "--fork", "two", "--json")
+    assert session_of(fork) != session
+    assert "has heard: remember one / two." in fork
+    assert "has heard: remember one / three." in run(engine, "--resume", session, "three")
+    lonely = engine("run", "--fork", "hello")
+    assert lonely.wait() == 2
+    assert "--fork goes with --continue or --resume" in lonely.output
+
+
+def test_a_session_keeps_its_model_unless_another_is_named(engine: Start) -> None:
+    run(engine, "remember one", "--model", "anthropic/claude-haiku-4-5")
+    assert "claude-haiku-4-5 has heard: remember one / two." in run(engine, "-c", "two")
+    assert "claude-sonnet-4-5 has heard" in run(engine, "-c", "three", "--model", "anthropic/claude-sonnet-4-5")
+    assert "claude-sonnet-4-5 has heard" in run(engine, "-c", "four", ENGINE_MODEL="anthropic/claude-haiku-4-5")
+
+
+def test_nothing_is_kept_where_nothing_shall_be(engine: Start, tmp_path: Path) -> None:
+    run(engine, "remember one", "--store", ":memory:")
+    run(engine, "remember one", ENGINE_STORE=":memory:")
+    assert not (tmp_path / "data").exists()
+    run(engine, "remember one", ENGINE_STORE=str(tmp_path / "mine.db"))
+    assert "has heard: remember one / two." in run(engine, "-c", "two", "--store", str(tmp_path / "mine.db"))
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_a_store_that_cannot_be_opened_is_told_and_nothing_runs(
+    engine: Start, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    damaged = tmp_path / "s.db"
+    damaged.write_text("no database, this")
+    command = engine("run", "remember one", "--store", str(damaged), *arguments)
+    assert command.wait() == 1
+    assert command.output.startswith(f"engine run: the store {damaged}")
+    assert "`--store :memory:` works without keeping anything" in command.output
+    assert "heard" not in command.output
+    assert damaged.read_text() == "no database, this"
+
+
+def test_a_session_that_runs_elsewhere_is_refused(engine: Start, tmp_path: Path) -> None:
+    first = engine("run", "slow")
+    first.read_until("word word")
+    second = engine("run", "-c", "hello")
+    assert second.wait() == 2
+    assert re.search(r"engine run: session ses_\w+ is open in another engine \(process \d+ on ", second.output)
+    first.send(signal.SIGINT)
+    first.wait()
+    rows = sqlite3.connect(tmp_path / "data" / "engine" / "sessions.db").execute("SELECT count(*) FROM leases")
+    assert rows.fetchone() == (0,)
