@@ -570,6 +570,7 @@ class Engine:
             clock=self._clock,
             trace=self._trace,
             parent=parent,
+            drafts=self._shelf.drafts(),
         )
 
     @property
