@@ -23,6 +23,7 @@ from engine.tools.registry import Registry
 from engine.tools.spec import Tool
 
 if TYPE_CHECKING:
+    from engine.prompt.layers import PromptLayers
     from engine.tools.formatters import Around, Diagnose
 
 ModelChoice = str | Model
@@ -153,6 +154,14 @@ def _policy_of(config: Config, profile: str | None, rules: tuple[Rule, ...]) -> 
     if profile is not None and profile not in PROFILES:
         raise ConfigError(f"the profile is one of {', '.join(PROFILES)}, not {profile!r}")
     return Policy(profile=profile or config.profile or DEFAULT, user=config.rules, host=rules)
+
+
+def prompt_of(prompt: PromptLayers | None) -> PromptLayers | None:
+    """Return what prompts are made of."""
+    # Looked at without its class: most engines have no layers, and need not import them.
+    if prompt is not None and not all(hasattr(prompt, name) for name in ("read", "may_read", "instructions")):
+        raise ConfigError(f"prompt must be an engine.prompt.layers.PromptLayers, not {prompt!r}")
+    return prompt
 
 
 def opinion_of(opinion: Opinion | None) -> Opinion | None:

@@ -29,6 +29,7 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.drafts import DELTAS, Drafts
 from engine.events import (
     ArgumentsDelta,
     CallHeartbeat,
@@ -109,6 +110,7 @@ class Journal:
     Attributes:
         state: the fold of everything, what is held included.
         refused: why the store would not take an event; from then on nothing of the session is durable.
+        drafts: what the store keeps of open parts; None: nothing.
         ring: how many entries the tail keeps at least.
     """
 
@@ -119,6 +121,7 @@ class Journal:
     trace: Trace
     parent: Journal | None = None
     ring: int = RING
+    drafts: Drafts | None = None
     state: SessionState = attrs.field(factory=SessionState, init=False)
     is_closed: bool = attrs.field(default=False, init=False)
     refused: Exception | None = attrs.field(default=None, init=False)
@@ -178,6 +181,8 @@ class Journal:
             self.store.put(stamped)
         except Exception as error:  # noqa: BLE001  # a port's; half an append would leave a turn that can't end
             self.refused = self.refused or error
+        if self.drafts is not None:
+            self.drafts.note(stamped)
         self._track(stamped)
         self._push(stamped)
         self.trace.point("journal.appended")
@@ -194,7 +199,7 @@ class Journal:
     def grow(self, part_id: PartId, text: str, time: float) -> None:
         """Append a delta to an open part: the hot path, so it takes its parts and no event. Not a checkpoint."""
         part = self._open[part_id]
-        delta = _DELTAS[part.kind](
+        delta = DELTAS[part.kind](
             session_id=self.session_id,
             turn_id=part.turn_id,
             path=self.path,
@@ -357,14 +362,6 @@ class Journal:
         return self._hold is not None or any(child._holds() for child in self._children)
 
 
-_DELTAS: dict[PartKind, type[Delta]] = {
-    "text": TextDelta,
-    "reasoning": ReasoningDelta,
-    "call": ArgumentsDelta,
-    "provider": TextDelta,
-}
-
-
 @attrs.define(eq=False)
 class Cursor:
     """A position in a journal: `async for event in cursor`.
@@ -516,7 +513,7 @@ class Cursor:
         if offset >= len(text):
             return None
         assert event.seq is not None
-        return _DELTAS[_KINDS[type(part)]](
+        return DELTAS[_KINDS[type(part)]](
             session_id=event.session_id,
             turn_id=event.turn_id,
             path=event.path,
@@ -532,7 +529,7 @@ class Cursor:
         for journal, part_id, part in self.journal._open_texts():
             offset = self._offsets.get(part_id, 0)
             if offset < part.length:
-                return _DELTAS[part.kind](
+                return DELTAS[part.kind](
                     session_id=journal.session_id,
                     turn_id=part.turn_id,
                     path=journal.path,

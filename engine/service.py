@@ -32,6 +32,7 @@ from engine.given import (
     hooks_of,
     opinion_of,
     port,
+    prompt_of,
     registry_of,
     store_of,
 )
@@ -78,6 +79,7 @@ from engine.watching import Watch
 from engine.ways import Way
 
 if typing.TYPE_CHECKING:
+    from engine.prompt.layers import PromptLayers
     from engine.tools.formatters import Around, Diagnose
     from engine.tools.jobs import TaskFunction
 
@@ -105,6 +107,7 @@ def open_engine(
     trace: Trace | None = None,
     jitter: Callable[[], float] | None = None,
     diagnostics: Diagnose | None = None,
+    prompt: PromptLayers | None = None,
 ) -> Engine:
     """Make an engine, which is opened by entering it with `async with`.
 
@@ -132,6 +135,8 @@ def open_engine(
         jitter: random fractions for retry delays.
         diagnostics: asked about each file that a tool has changed, once what the configuration names has checked it;
             what it returns goes to the model with the result. A language server's word, say.
+        prompt: the layers that requests begin with: a prompt for the model's family, the environment, instruction files,
+            skills. None: they begin with `settings.system`, and nothing else.
 
     Raises:
         ConfigError: if something of it can't work; `UnknownModel` for the model's name.
@@ -153,6 +158,7 @@ def open_engine(
         trace=port("trace", trace, NoTrace, "point"),
         jitter=port("jitter", jitter, lambda: random.random, "__call__"),
         around=around_of(config, diagnostics),
+        prompt=prompt_of(prompt),
     )
 
 
@@ -179,6 +185,7 @@ class Engine:
     _trace: Trace = attrs.field(alias="trace")
     jitter: Callable[[], float]
     around: Around | None
+    prompt: PromptLayers | None
     _shelf: Shelf = attrs.field(init=False)
     _locks: Locks = attrs.field(factory=Locks, init=False)
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
@@ -563,6 +570,7 @@ class Engine:
             clock=self._clock,
             trace=self._trace,
             parent=parent,
+            drafts=self._shelf.drafts(),
         )
 
     @property

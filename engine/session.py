@@ -379,7 +379,7 @@ class Session:
             questions=self._questions,
             agents=self,
             traffic=self._engine.traffic,
-            system=chosen.system,
+            prompt=self._engine.prompt,
             spills=self._engine.spills.of(self._journal.path[0]),
             chain=chain,
             around=self._engine.around,

@@ -103,7 +103,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "ports and journal",
-        ("exceptions", "ports", "journal", "deferred", "codec", "hooks", "trace", "otel", "threads", "locks"),
+        ("exceptions", "ports", "drafts", "journal", "deferred", "codec", "hooks", "trace", "otel", "threads", "locks"),
     ),
     (
         "input and output",

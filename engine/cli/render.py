@@ -47,6 +47,8 @@ from engine.events import (
     PermissionAnswered,
     PermissionAsked,
     PromptBlocked,
+    PromptSet,
+    PromptUpdated,
     QuestionAnswered,
     QuestionAsked,
     ReasoningDelta,
@@ -137,6 +139,8 @@ class Renderer:
                 return self._input(event)
             case LoopContinued() | RetryScheduled() | ModelSwitched() | DoomDetected() | Notice() | HistoryReplaced():
                 return self._note(_told(event))
+            case PromptUpdated():
+                return self._note(_told_of(event))
             case Resync():
                 return self._note("some of the text above may be missing")
             case (
@@ -150,6 +154,7 @@ class Renderer:
                 | TurnRedone()
                 | PromptBlocked()
                 | NudgeAdded()
+                | PromptSet()
                 | TurnStarted()
                 | StepStarted()
                 | StepEnded()
@@ -332,6 +337,12 @@ def _summary(settlement: Settlement) -> str:
 def _last_line(output: str) -> str:
     lines = output.strip().splitlines()
     return visible(lines[-1]).strip() if lines else ""
+
+
+def _told_of(event: PromptUpdated) -> str:
+    """Return the note that a change of the prompt is worth: which sections the model has been told of."""
+    names = (*(section.source or section.name for section in event.sections), *event.removed)
+    return f"the model was told what is new: {', '.join(names)}"
 
 
 def _told(

@@ -40,6 +40,7 @@ from engine.nursery.moves import (
     wait_again,
     wants_stop_hooks,
 )
+from engine.nursery.prompting import prepare_prompt
 from engine.nursery.retry import Failure
 from engine.nursery.step import begin_step, run_step
 from engine.ports import ContextView
@@ -79,6 +80,7 @@ async def _make_room(run: TurnRun, state: LoopState) -> Move | None:
     blocked = await ask_about_prompts(run)
     if blocked is not None:
         return Stop(reason="hook_stopped", detail=blocked)
+    await prepare_prompt(run, state.model_index)
     if not run.settings.auto_compact:
         return None
     keeper = run.deps.keeper

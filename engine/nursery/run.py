@@ -28,6 +28,7 @@ from engine.tools.spill import Spills
 if TYPE_CHECKING:
     from engine.nursery.ledger import Entry
     from engine.nursery.step import Step
+    from engine.prompt.layers import PromptLayers
     from engine.tools.context import Errand
     from engine.tools.formatters import Around
     from engine.tools.jobs import Jobs
@@ -69,6 +70,9 @@ class TurnRun:
         grace_limit: the longest grace of any call, where a parent's grace bounds it.
         spills: what the tree of sessions has kept of long outputs; None: nothing is kept.
         around: what happens around each change of a file; None: nothing.
+        prompt: what requests begin with is made of these; None: it is what the settings say.
+        touched: the files and folders that tools have worked on since it was looked for instructions.
+        is_prompted: what requests begin with was looked at in this turn.
         hidden: the tools that are not offered, because the rules deny all that they could do.
         check_output: returns the JSON of a structured answer, or what is wrong with it.
         on_ended: told of the result, once the end is visible.
@@ -86,10 +90,10 @@ class TurnRun:
     questions: Questions
     agents: AgentRunner
     traffic: Traffic
-    system: str
     spills: Spills | None
     chain: tuple[Link, ...]
     around: Around | None = None
+    prompt: PromptLayers | None = None
     hidden: frozenset[str] = frozenset()
     is_child: bool = False
     grace_limit: float | None = None
@@ -107,6 +111,8 @@ class TurnRun:
     during: During = attrs.field(default="waiting", init=False)
     caught: During | None = attrs.field(default=None, init=False)
     step: Step | None = attrs.field(default=None, init=False)
+    touched: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
+    is_prompted: bool = attrs.field(default=False, init=False)
     result: TurnResult | None = attrs.field(default=None, init=False)
     flushing: trio.CancelScope | None = attrs.field(default=None, init=False)
     children: list[TurnRun] = attrs.field(factory=list["TurnRun"], init=False)
@@ -204,6 +210,12 @@ class TurnRun:
     def cwd(self) -> str:
         """The session's working directory."""
         return self.journal.journal.state.context.cwd
+
+    @property
+    def system(self) -> str:
+        """What the next request begins with."""
+        prompt = self.journal.journal.state.prompt
+        return self.settings.system if self.prompt is None or prompt is None else prompt.text
 
     @property
     def desk(self) -> Desk:

@@ -32,6 +32,7 @@ from engine.ids import MessageId, PartId
 from engine.messages import CallPart, ProviderPart, ReasoningPart, Settlement, TextPart, Usage
 from engine.model import ModelRequest, StreamEvent
 from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
+from engine.nursery.drafter import keep_drafts
 from engine.nursery.inbox import nudge
 from engine.nursery.ledger import Entry, Ledger
 from engine.nursery.moves import StepOutcome
@@ -413,6 +414,8 @@ async def run_step(step: Step) -> StepOutcome:
     async with trio.open_nursery() as nursery:
         step.nursery = nursery
         nursery.start_soon(read_stream, step, name="model stream")
+        if step.run.journal.journal.drafts is not None:
+            nursery.start_soon(keep_drafts, step, name="drafts")
         await step.stream_over.wait()
         await step.collect()
     step.charge()

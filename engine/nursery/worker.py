@@ -35,6 +35,7 @@ from engine.locks import Locks
 from engine.messages import Settlement
 from engine.nursery.doom import Finding, digest, signature_of
 from engine.nursery.hook_points import while_notifying
+from engine.nursery.prompting import touch
 from engine.nursery.questions import Given
 from engine.nursery.run import Cause
 from engine.ports import Judgement, Opinion, PermissionQuery
@@ -311,6 +312,9 @@ class _Call:
         self.entry.entered = True
         self.entry.timeout_at = trio.current_time() + (prepared.tool.timeout or float("inf"))
         return None
+
+    def touched(self, need: Need) -> None:
+        touch(self.step.run, need.touched(self.entry.shared.cwd))
 
     def reached(self, outcome: Outcome) -> None:
         self.entry.reached = outcome

@@ -74,4 +74,4 @@ class Place:
     def _brought(self, names: tuple[str, ...]) -> Iterator[str]:
         for folder in self.folders():
             yield from (path for name in names if os.path.lexists(path := f"{folder.rstrip('/')}/{name}"))
-        yield from (path for path in self.own_folders((*SKILLS, *COMMANDS)) if os.path.isdir(path))  # noqa: PTH112 - a str
+        yield from (path for path in self.own_folders(SKILLS) if os.path.isdir(path))  # noqa: PTH112 - a str

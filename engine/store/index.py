@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from engine.store.inserting import insert
-from engine.store.projection import Change, Said, Unsaid, storable, title_of
+from engine.store.projection import Change, Said, Titled, Unsaid, storable, title_of
 from engine.store.words import indexed, shown
 
 # Of one text: what is found is found in its beginning.
@@ -18,15 +18,17 @@ MOST_COUNTED: Final = 1 << 48
 
 _UPSERT: Final = """
 INSERT INTO sessions (id, parent_id, root_id, title, cwd, model, created, updated, seq, messages, turns, is_busy, asked,
-    stop_reason, input, output, cache_read, cache_write, reasoning, cost)
+    stop_reason, input, output, cache_read, cache_write, reasoning, cost, given_title, titled_by, forked_from, agent,
+    step_model)
 VALUES (:id, :parent, :root, :title, :cwd, :model, :created, :updated, :seq, :messages, :turns, coalesce(:is_busy, 0),
-    :asked, :stop_reason, :input, :output, :cache_read, :cache_write, :reasoning, :cost)
+    :asked, :stop_reason, :input, :output, :cache_read, :cache_write, :reasoning, :cost, :given_title, :titled_by,
+    :forked_from, :agent, coalesce(:step_model, ''))
 ON CONFLICT (id) DO UPDATE SET
     title = CASE title WHEN '' THEN excluded.title ELSE title END,
     cwd = CASE :cwd WHEN '' THEN cwd ELSE :cwd END,
     model = CASE :model WHEN '' THEN model ELSE :model END,
     updated = max(updated, excluded.updated),
-    seq = excluded.seq,
+    seq = max(seq, excluded.seq),
     messages = messages + excluded.messages,
     turns = turns + excluded.turns,
     is_busy = coalesce(:is_busy, is_busy),
@@ -37,12 +39,42 @@ ON CONFLICT (id) DO UPDATE SET
     cache_read = cache_read + excluded.cache_read,
     cache_write = cache_write + excluded.cache_write,
     reasoning = reasoning + excluded.reasoning,
+    cost = cost + excluded.cost,
+    given_title = CASE WHEN :titled_by = '' OR (:titled_by = 'model' AND titled_by = 'user') THEN given_title
+        ELSE :given_title END,
+    titled_by = CASE WHEN :titled_by = '' OR (:titled_by = 'model' AND titled_by = 'user') THEN titled_by
+        ELSE :titled_by END,
+    forked_from = coalesce(:forked_from, forked_from),
+    agent = CASE :agent WHEN '' THEN agent ELSE :agent END,
+    step_model = coalesce(:step_model, step_model)
+"""
+
+_ADDED: Final = """
+ON CONFLICT (slot, session_id, model) DO UPDATE SET
+    steps = steps + excluded.steps,
+    input = input + excluded.input,
+    output = output + excluded.output,
+    cache_read = cache_read + excluded.cache_read,
+    cache_write = cache_write + excluded.cache_write,
+    reasoning = reasoning + excluded.reasoning,
     cost = cost + excluded.cost
 """
+_SPEND: Final = f"""
+INSERT INTO spent (slot, session_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
+VALUES (?1, ?2, coalesce(?3, (SELECT step_model FROM sessions WHERE id = ?2), ''), ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+{_ADDED}"""  # noqa: S608  # texts of ours
+# What a session has spent stays spent when it is deleted; whose it was, and where, is forgotten.
+_SPENT_BY_NOBODY: Final = f"""
+INSERT INTO spent (slot, session_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
+SELECT slot, '', model, steps, input, output, cache_read, cache_write, reasoning, cost FROM spent
+WHERE session_id = ?1 AND session_id <> ''
+{_ADDED}"""  # noqa: S608  # texts of ours
 
 
 def apply(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
     """Write *changes*."""
+    # Before the rows, which tell the model of a step that had begun before.
+    connection.executemany(_SPEND, [row for change in changes for row in _spent_rows(change)])
     connection.executemany(_UPSERT, [_row(change) for change in changes])
     _write_texts(connection, changes)
     for change in changes:
@@ -51,9 +83,11 @@ def apply(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
 
 
 def remove(connection: sqlite3.Connection, session_id: str) -> None:
-    """Remove a session from the lists and the search."""
+    """Remove a session from the lists and the search. What it has spent stays counted, as nobody's."""
     rows: list[tuple[int]] = connection.execute("SELECT id FROM texts WHERE session_id = ?", (session_id,)).fetchall()
     _remove_texts(connection, rows)
+    connection.execute(_SPENT_BY_NOBODY, (session_id,))
+    connection.execute("DELETE FROM spent WHERE session_id = ?1 AND session_id <> ''", (session_id,))
     connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
 
@@ -82,7 +116,26 @@ def _row(change: Change) -> dict[str, str | float | None]:
         "cache_write": _counted(usage.cache_write),
         "reasoning": _counted(usage.reasoning),
         "cost": _finite(change.cost),
+        "given_title": "" if change.titled is None else change.titled.title,
+        "titled_by": "" if change.titled is None else change.titled.by,
+        "forked_from": None if change.forked_from is None else storable(change.forked_from),
+        "agent": storable(change.agent),
+        "step_model": None if change.step_model is None else storable(change.step_model),
     }
+
+
+def _spent_rows(change: Change) -> Iterator[tuple[str | float | None, ...]]:
+    for (slot, model), taken in change.spent.items():
+        usage = taken.usage
+        counted = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
+        yield (
+            slot,
+            change.session_id,
+            None if model is None else storable(model),
+            taken.steps,
+            *map(_counted, counted),
+            _finite(taken.cost),
+        )
 
 
 def _finite(value: float) -> float:
@@ -98,13 +151,30 @@ def _write_texts(connection: sqlite3.Connection, changes: Iterable[Change]) -> N
     said: list[tuple[str, Said]] = []
     for change in changes:
         for text in change.texts:
-            if isinstance(text, Said):
-                said.append((change.session_id, text))
-            else:
+            if isinstance(text, Unsaid):
                 _add_texts(connection, said)
                 said = []
                 _take_back(connection, change.session_id, text)
+            elif isinstance(text, Said):
+                said.append((change.session_id, text))
+            elif _counts(connection, change.session_id, text):
+                _take_title_back(connection, change.session_id)
+                if text.title:
+                    said.append((change.session_id, Said(text.seq, "title", "", "", text.time, text.title)))
     _add_texts(connection, said)
+
+
+def _counts(connection: sqlite3.Connection, session_id: str, titled: Titled) -> bool:
+    """Tell whether that title is the one that the session has: its row is written already."""
+    row: tuple[str] = connection.execute("SELECT titled_by FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    return row[0] == titled.by
+
+
+def _take_title_back(connection: sqlite3.Connection, session_id: str) -> None:
+    rows: list[tuple[int]] = connection.execute(
+        "SELECT id FROM texts WHERE session_id = ? AND message_id = '' AND role = 'title'", (session_id,)
+    ).fetchall()
+    _remove_texts(connection, rows)
 
 
 def _add_texts(connection: sqlite3.Connection, said: Sequence[tuple[str, Said]]) -> None:
@@ -138,7 +208,8 @@ def _add_texts(connection: sqlite3.Connection, said: Sequence[tuple[str, Said]])
 
 def _take_back(connection: sqlite3.Connection, session_id: str, what: Unsaid) -> None:
     rows: list[tuple[int]] = connection.execute(
-        "SELECT id FROM texts WHERE session_id = ? AND message_id = ? AND (?3 = '' OR part_id = ?3)",
+        "SELECT id FROM texts WHERE session_id = ? AND message_id = ? AND role <> 'title'"
+        " AND (?3 = '' OR part_id = ?3)",
         (session_id, storable(what.message_id), storable(what.part_id)),
     ).fetchall()
     _remove_texts(connection, rows)
@@ -152,7 +223,8 @@ def _remove_texts(connection: sqlite3.Connection, rows: Sequence[tuple[int]]) ->
 def _title_anew(connection: sqlite3.Connection, session_id: str) -> None:
     """Make the title again, of what the user said that still stands."""
     texts = connection.execute(
-        "SELECT text FROM texts JOIN words ON words.rowid = texts.id WHERE session_id = ? AND role = 'user' ORDER BY seq",
+        "SELECT text FROM texts JOIN words ON words.rowid = texts.id WHERE session_id = ? AND role = 'user'"
+        " ORDER BY seq, texts.id",
         (session_id,),
     )
     titles = (title_of(shown(text)) for (text,) in texts)

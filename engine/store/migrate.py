@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from engine.errors import StoreMismatch
+from engine.store.anew import project_anew, statements
 from engine.store.reasons import primary
 from engine.store.schema import APPLICATION_ID, TABLES, VERSION
 
@@ -23,14 +24,20 @@ class Plan:
         version: the one to get to.
         tables: what makes it in an empty file.
         steps: by version, what leads from there to the next. A step must not begin or end a transaction.
+        last: what is done after the last step, once.
     """
 
     version: int
     tables: str
     steps: Mapping[int, Step] = attrs.field(factory=dict[int, Step])
+    last: Step | None = None
 
 
-PRESENT: Final = Plan(version=VERSION, tables=TABLES)
+def _nothing_but_projections(connection: sqlite3.Connection) -> None:
+    """Version 2 has other projections, which are made anew after the last step."""
+
+
+PRESENT: Final = Plan(version=VERSION, tables=TABLES, steps={1: _nothing_but_projections}, last=project_anew)
 
 
 def migrate(connection: sqlite3.Connection, plan: Plan = PRESENT) -> None:
@@ -68,12 +75,8 @@ def look(connection: sqlite3.Connection) -> None:
 
 def run(connection: sqlite3.Connection, script: str) -> None:
     """Run the statements of *script* inside the open transaction, which `executescript` would commit."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            connection.execute(statement)
-            statement = ""
+    for statement in statements(script):
+        connection.execute(statement)
 
 
 def version_of(connection: sqlite3.Connection) -> int:
@@ -107,3 +110,5 @@ def _lift(connection: sqlite3.Connection, version: int, plan: Plan) -> None:
             raise StoreMismatch(f"nothing leads from version {version} of the store's file to {plan.version}")
         step(connection)
         version += 1
+    if plan.last is not None:
+        plan.last(connection)

@@ -19,6 +19,8 @@ from engine.store.stored import Stored
 
 # Whether an engine has a session open: this one, or another that is alive.
 Holder = Literal["nobody", "here", "elsewhere"]
+# Who said what was found; "title": it is what the session was called.
+Role = Literal["user", "assistant", "title"]
 # "interrupted": a turn is open, and no engine has the session.
 RowStatus = Literal["idle", "busy", "waiting", "interrupted"]
 
@@ -30,12 +32,15 @@ class SessionRow:
     Attributes:
         parent_id: the session whose call made it.
         root_id: the first one of its tree, itself perhaps.
-        title: the beginning of the first thing that was asked.
+        title: the one that it was given; without one, the beginning of the first thing that was asked.
         created: in seconds since the epoch, as all times.
         updated: when its last event happened.
         seq: the number of that event.
-        messages: inputs that got their place, and steps that were kept.
+        messages: inputs that got their place, steps that were kept, and those of a history that it began with.
         stop_reason: how its last turn ended; None: none has.
+        titled_by: who has given it its title; empty: nobody.
+        forked_from: the session whose history it began with.
+        agent: the way of working that was chosen for it; empty: the usual one.
     """
 
     id: SessionId
@@ -54,6 +59,9 @@ class SessionRow:
     usage: Usage
     cost: float
     holder: Holder
+    titled_by: Literal["", "user", "model"] = ""
+    forked_from: SessionId | None = None
+    agent: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -79,14 +87,14 @@ class Hit:
 
     Attributes:
         seq: the event that holds them, the newest such of the session.
-        role: who said it.
+        role: who said it, or that it is the title.
         snippet: the text around them, each found word between U+E000 and U+E001.
         time: when it was said.
     """
 
     session: SessionRow
     seq: int
-    role: Literal["user", "assistant"]
+    role: Role
     snippet: str
     time: float
 

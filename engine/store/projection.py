@@ -7,6 +7,7 @@ rows. (`fold` stays the one projection of what a session *is*; this is an index 
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final, Literal
 
@@ -15,6 +16,7 @@ import attrs
 from engine.events import (
     CompactionEnded,
     Durable,
+    HistoryReplaced,
     InputAdmitted,
     InputPromoted,
     ModelSwitched,
@@ -28,14 +30,43 @@ from engine.events import (
     RecoveryAnswered,
     RecoveryAsked,
     SessionCreated,
+    SessionTitled,
     StepEnded,
+    StepStarted,
     TurnEnded,
     TurnStarted,
 )
 from engine.ids import SessionId
-from engine.messages import TextPart, Usage
+from engine.messages import AssistantMessage, Message, TextPart, Usage, UserMessage
 
 TITLE_CHARS: Final = 100
+# What is spent is added up by quarters of an hour: everywhere on earth, a day begins with one.
+SLOT_SECONDS: Final = 900
+# No other event changes more of a row than its number and its time.
+TAKEN: Final[tuple[type[Durable], ...]] = (
+    SessionCreated,
+    SessionTitled,
+    InputAdmitted,
+    InputPromoted,
+    PromptBlocked,
+    PartEnded,
+    PartDiscarded,
+    TurnStarted,
+    StepStarted,
+    StepEnded,
+    TurnEnded,
+    PermissionAsked,
+    QuestionAsked,
+    RecoveryAsked,
+    PermissionAnswered,
+    QuestionAnswered,
+    RecoveryAnswered,
+    ModelSwitched,
+    CompactionEnded,
+    HistoryReplaced,
+)
+
+_MOST_SLOTS: Final = 1 << 40
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
 
@@ -45,7 +76,7 @@ class Said:
     """A text to be found later."""
 
     seq: int
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "title"]
     message_id: str
     part_id: str
     time: float
@@ -60,6 +91,25 @@ class Unsaid:
     part_id: str = ""
 
 
+@attrs.frozen
+class Titled:
+    """The session was given a title; empty: it has none any more."""
+
+    seq: int
+    time: float
+    title: str
+    by: Literal["user", "model"]
+
+
+@attrs.define
+class Taken:
+    """What steps, and requests beside them, have taken."""
+
+    steps: int = 0
+    usage: Usage = attrs.field(factory=Usage)
+    cost: float = 0.0
+
+
 @attrs.define(eq=False)
 class Change:
     """What a run of events of one session changes in its row.
@@ -68,8 +118,12 @@ class Change:
         root: the first session of its tree.
         asked: questions that were asked, less those that were answered.
         asked_anew: a turn began or ended, so that none from before is open.
+        title: the beginning of what was asked first.
         is_title_lost: a message of the user was taken back, and perhaps the title came of it.
-        texts: what was said and unsaid, in order.
+        titled: the title that was given, of those the one that counts.
+        step_model: that of the step which began last; None: none has.
+        spent: by slot and model; None: that of a step which had begun before.
+        texts: what was said and unsaid, in order, and the title among it.
     """
 
     session_id: SessionId
@@ -91,7 +145,12 @@ class Change:
     usage: Usage = attrs.field(factory=Usage)
     cost: float = 0.0
     is_title_lost: bool = False
-    texts: list[Said | Unsaid] = attrs.field(factory=list["Said | Unsaid"])
+    titled: Titled | None = None
+    forked_from: str | None = None
+    agent: str = ""
+    step_model: str | None = None
+    spent: dict[tuple[int, str | None], Taken] = attrs.field(factory=dict["tuple[int, str | None]", Taken])
+    texts: list[Said | Unsaid | Titled] = attrs.field(factory=list["Said | Unsaid | Titled"])
 
     @classmethod
     def of(cls, event: Durable, seq: int) -> Change:
@@ -104,29 +163,74 @@ class Change:
         self.last = seq
         self.updated = max(self.updated, event.time)
         match event:
-            case SessionCreated():
-                self.parent, self.cwd, self.model = event.parent_id, event.context.cwd, event.model
+            case SessionCreated() | SessionTitled() | ModelSwitched() | HistoryReplaced():
+                self._take_heading(event, seq)
             case InputAdmitted() | InputPromoted() | PromptBlocked() | PartEnded() | PartDiscarded():
                 self._take_words(event, seq)
-            case TurnStarted() | StepEnded() | TurnEnded():
+            case TurnStarted() | StepStarted() | StepEnded() | TurnEnded():
                 self._take_turn(event)
             case PermissionAsked() | QuestionAsked() | RecoveryAsked():
                 self.asked += 1
             case PermissionAnswered() | QuestionAnswered() | RecoveryAnswered():
                 self.asked -= 1
-            case ModelSwitched():
-                self.model = event.model
             case CompactionEnded():
-                self.usage += event.usage
-                self.cost += event.cost
+                self._spend(event.time, event.model, event.usage, event.cost)
             case _:
                 pass
 
-    def _take_turn(self, event: TurnStarted | StepEnded | TurnEnded) -> None:
+    def _take_heading(self, event: SessionCreated | SessionTitled | ModelSwitched | HistoryReplaced, seq: int) -> None:
         match event:
+            case SessionCreated():
+                self.parent, self.cwd, self.model = event.parent_id, event.context.cwd, event.model
+                self.forked_from, self.agent = event.forked_from, event.agent
+            case SessionTitled():
+                self._spend(event.time, "", event.usage, event.cost)
+                if event.by == "user" or self.titled is None or self.titled.by == "model":
+                    self._take_title(Titled(seq, event.time, title_of(event.title), event.by))
+            case ModelSwitched():
+                self.model = event.model
+            case HistoryReplaced():
+                if event.kind in {"fork", "import"}:
+                    for message in event.messages:
+                        self._take_message(message, event.time, seq)
+
+    def _take_title(self, titled: Titled) -> None:
+        if self.titled is not None:
+            self.texts.remove(self.titled)
+        self.titled = titled
+        self.texts.append(titled)
+
+    def _take_message(self, message: Message, time: float, seq: int) -> None:
+        """Look at a message that a session begins with."""
+        match message:
+            case UserMessage():
+                self.messages += 1
+                if message.origin in {"user", "steer", "queue"} and message.text:
+                    self.texts.append(Said(seq, "user", message.id, "", time, message.text))
+                    self.title = self.title or title_of(message.text)
+            case AssistantMessage():
+                self.messages += 1
+                for part in message.parts:
+                    if isinstance(part, TextPart) and part.text:
+                        self.texts.append(Said(seq, "assistant", message.id, part.id, time, part.text))
+            case _:
+                pass
+
+    def _spend(self, time: float, model: str | None, usage: Usage, cost: float, *, steps: int = 0) -> None:
+        self.usage += usage
+        self.cost += cost
+        if steps or cost or usage.total:
+            taken = self.spent.setdefault((slot_of(time), model), Taken())
+            taken.steps += steps
+            taken.usage += usage
+            taken.cost += cost
+
+    def _take_turn(self, event: TurnStarted | StepStarted | StepEnded | TurnEnded) -> None:
+        match event:
+            case StepStarted():
+                self.step_model = event.model
             case StepEnded():
-                self.usage += event.usage
-                self.cost += event.cost
+                self._spend(event.time, self.step_model, event.usage, event.cost, steps=1)
                 if event.kept:
                     self.messages += 1
                 else:
@@ -159,6 +263,11 @@ class Change:
                     self.texts.append(said)
             case PartDiscarded():
                 self.texts.append(Unsaid(event.message_id, event.part_id))
+
+
+def slot_of(time: float) -> int:
+    """Return the number of the quarter of an hour in which *time* is."""
+    return int(max(-_MOST_SLOTS, min(time // SLOT_SECONDS, _MOST_SLOTS))) if math.isfinite(time) else 0
 
 
 def title_of(words: str) -> str:

@@ -10,7 +10,7 @@ from engine.events import StopReason
 from engine.ids import SessionId
 from engine.messages import Usage
 from engine.store.leases import Lease, Owner, leases
-from engine.store.ports import Hit, Holder, RowStatus, SessionQuery, SessionRow
+from engine.store.ports import Hit, Holder, Role, RowStatus, SessionQuery, SessionRow
 from engine.store.words import FOUND, query_of, shown
 
 # Of the texts that fit, how many are looked at to find that many sessions.
@@ -18,8 +18,8 @@ _LOOKED_AT: Final = 5_000
 _SNIPPET_TOKENS: Final = 24
 
 _COLUMNS: Final = (
-    "id, parent_id, root_id, title, cwd, model, created, updated, seq, messages, turns, is_busy, asked, stop_reason,"
-    " input, output, cache_read, cache_write, reasoning, cost"
+    "id, parent_id, root_id, CASE given_title WHEN '' THEN title ELSE given_title END, cwd, model, created, updated, seq, messages, turns, is_busy, asked, stop_reason,"
+    " input, output, cache_read, cache_write, reasoning, cost, titled_by, forked_from, agent"
 )
 _Columns: TypeAlias = tuple[
     SessionId,
@@ -42,6 +42,9 @@ _Columns: TypeAlias = tuple[
     int,
     int,
     float,
+    Literal["", "user", "model"],
+    SessionId | None,
+    str,
 ]
 
 
@@ -110,7 +113,7 @@ def _snippets(connection: sqlite3.Connection, query: str, found: Sequence[int]) 
 
 def _hit(connection: sqlite3.Connection, text_id: int, snippet: str, held: Mapping[SessionId, Holder]) -> Hit:
     seq: int
-    role: Literal["user", "assistant"]
+    role: Role
     time: float
     session_id: SessionId
     session_id, seq, role, time = connection.execute(
@@ -146,6 +149,9 @@ def _row(row: _Columns, held: Mapping[SessionId, Holder]) -> SessionRow:
         cache_write,
         reasoning,
         cost,
+        titled_by,
+        forked_from,
+        agent,
     ) = row
     holder = held.get(session_id, "nobody")
     return SessionRow(
@@ -165,6 +171,9 @@ def _row(row: _Columns, held: Mapping[SessionId, Holder]) -> SessionRow:
         usage=Usage(input=read, output=written, cache_read=cache_read, cache_write=cache_write, reasoning=reasoning),
         cost=cost,
         holder=holder,
+        titled_by=titled_by,
+        forked_from=forked_from,
+        agent=agent,
     )
 
 

@@ -2,9 +2,13 @@
 
 events      the journal: JSON text as the codec writes it. All else can be made of it.
 sessions    one row each, for lists
-texts, words   what was said, by whom, and its full-text index
+texts, words   what was said, by whom, and its full-text index; titles too
+spent       tokens and money, by quarter of an hour, session and model
 leases      which engine has which session open
 states      the fold of long sessions at some event, a cache
+
+`sessions`, `texts`, `words` and `spent` are projections: a file of an older version gets
+them anew, made of its events.
 """
 
 from __future__ import annotations
@@ -13,17 +17,11 @@ from typing import Final
 
 # "ngin": what SQLite keeps in the header of a file for `file(1)` and for us.
 APPLICATION_ID: Final = 0x6E67696E
-VERSION: Final = 1
+VERSION: Final = 2
 
-TABLES: Final = """
-CREATE TABLE events (
-    session_id TEXT NOT NULL,
-    seq INTEGER NOT NULL,
-    type TEXT NOT NULL,
-    version INTEGER NOT NULL,
-    body TEXT NOT NULL,
-    PRIMARY KEY (session_id, seq)
-);
+# What can be made of the events.
+PROJECTED: Final = ("sessions", "texts", "words", "spent")
+PROJECTIONS: Final = """
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY NOT NULL,
     parent_id TEXT,
@@ -44,7 +42,12 @@ CREATE TABLE sessions (
     cache_read INTEGER NOT NULL DEFAULT 0,
     cache_write INTEGER NOT NULL DEFAULT 0,
     reasoning INTEGER NOT NULL DEFAULT 0,
-    cost REAL NOT NULL DEFAULT 0
+    cost REAL NOT NULL DEFAULT 0,
+    given_title TEXT NOT NULL DEFAULT '',
+    titled_by TEXT NOT NULL DEFAULT '',
+    forked_from TEXT,
+    agent TEXT NOT NULL DEFAULT '',
+    step_model TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX sessions_listed ON sessions (parent_id, updated, id);
 CREATE INDEX sessions_of_folder ON sessions (cwd, parent_id, updated, id);
@@ -60,7 +63,32 @@ CREATE TABLE texts (
 );
 CREATE INDEX texts_of_message ON texts (session_id, message_id);
 CREATE VIRTUAL TABLE words USING fts5 (text, tokenize = 'unicode61 remove_diacritics 2');
-CREATE TABLE leases (
+CREATE TABLE spent (
+    slot INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    model TEXT NOT NULL,
+    steps INTEGER NOT NULL,
+    input INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL,
+    reasoning INTEGER NOT NULL,
+    cost REAL NOT NULL,
+    PRIMARY KEY (slot, session_id, model)
+) WITHOUT ROWID;
+CREATE INDEX spent_by_session ON spent (session_id);
+"""
+
+TABLES: Final = f"""
+CREATE TABLE events (
+    session_id TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (session_id, seq)
+);
+{PROJECTIONS}CREATE TABLE leases (
     session_id TEXT PRIMARY KEY NOT NULL,
     owner TEXT NOT NULL,
     machine TEXT NOT NULL,

@@ -10,6 +10,7 @@ from typing import Self
 
 import attrs
 
+from engine.drafts import Drafting, Drafts, with_drafts
 from engine.errors import SessionNotFound
 from engine.fold import fold
 from engine.ids import SessionId
@@ -25,9 +26,11 @@ class Shelf:
 
     Attributes:
         store: the store.
+        drafting: the same, if it keeps drafts.
     """
 
     store: Store
+    drafting: Drafting | None
     _leasing: Leasing | None = attrs.field(alias="leasing")
     _remembering: Remembering | None = attrs.field(alias="remembering")
 
@@ -37,6 +40,7 @@ class Shelf:
         # Once: to ask an object whether it is like a protocol takes microseconds.
         return cls(
             store=store,
+            drafting=store if isinstance(store, Drafting) else None,
             leasing=store if isinstance(store, Leasing) else None,
             remembering=store if isinstance(store, Remembering) else None,
         )
@@ -44,15 +48,24 @@ class Shelf:
     async def take(self, session_id: SessionId) -> Stored:
         """Hold a session, so that no other engine writes it, and return it. A checkpoint; if cancelled, it is not held.
 
+        Where an engine was killed, its state holds what is there of parts that were being received.
         Raises `SessionElsewhere`, `SessionNotFound`, `JournalCorrupt`, `StoreError`.
         """
         if self._leasing is not None:
             await self._leasing.claim(session_id)
         try:
-            return await self.read(session_id)
+            found = await self.read(session_id)
+            if self.drafting is None or found.state.turn is None:
+                return found
+            drafts = await self.drafting.drafts(session_id)
+            return attrs.evolve(found, state=with_drafts(found.state, found.events, drafts))
         except BaseException:
             self.release(session_id)
             raise
+
+    def drafts(self) -> Drafts | None:
+        """Return where one journal keeps its drafts; None if the store keeps none. Not a checkpoint."""
+        return None if self.drafting is None else Drafts(self.drafting)
 
     async def read(self, session_id: SessionId) -> Stored:
         """Return a session as it stands, whoever holds it. A checkpoint.

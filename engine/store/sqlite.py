@@ -22,12 +22,13 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.codec import PRESENT, Schema
 from engine.errors import StoreError
-from engine.events import Durable
-from engine.ids import SessionId
+from engine.events import Delta, Durable
+from engine.ids import PartId, SessionId
 from engine.state import SessionState
-from engine.store import queries, reading
+from engine.store import drafted, queries, reading
 from engine.store.beat import Heart
 from engine.store.connections import Connections
+from engine.store.drafted import Draft, Undraft
 from engine.store.leases import BEATS, SECONDS, Owner
 from engine.store.mounts import MOUNTS
 from engine.store.opening import Opening
@@ -228,7 +229,7 @@ class SqliteStore:
         await self._done([order])
         if order.error is not None:
             raise order.error
-        await self._done([Shrink()])
+        await self._done([*(Undraft(deleted) for deleted in order.deleted), Shrink()])
         return order.deleted
 
     async def prune(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
@@ -240,7 +241,7 @@ class SqliteStore:
             await self._done(orders)
             deleted += [session_id for order in orders for session_id in order.deleted]
         if deleted:
-            await self._done([Shrink()])
+            await self._done([*(Undraft(session_id) for session_id in deleted), Shrink()])
         return deleted
 
     # -- leases ---------------------------------------------------------------------------
@@ -321,6 +322,21 @@ class SqliteStore:
         except StoreError:
             # It is a cache; who puts an event is told.
             return
+
+    # -- drafts -----------------------------------------------------------------------------
+
+    def draft(self, delta: Delta) -> None:
+        """See `Drafting`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
+        self._give(Draft(delta))
+
+    def undraft(self, session_id: SessionId, part_id: PartId) -> None:
+        """See `Drafting`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
+        self._give(Undraft(session_id, part_id))
+
+    async def drafts(self, session_id: SessionId) -> Sequence[Delta]:
+        """See `Drafting`. Always a checkpoint; if cancelled, the thread that reads is abandoned."""
+        await self._handled(self._last_ticket)
+        return await self._connections.read(lambda connection: drafted.load(connection, session_id, self._sink.schema))
 
     # -- waiting for the writer -------------------------------------------------------------
 

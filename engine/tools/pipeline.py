@@ -123,6 +123,10 @@ class CallSite(Protocol):
         """Record that the body is entered now; a settlement if that could not be made durable."""
         ...
 
+    def touched(self, need: Need) -> None:
+        """The body works on what that right is for."""
+        ...
+
     def reached(self, outcome: Outcome) -> None:
         """The body is over: this stands even if a hook after it is cancelled."""
         ...
@@ -165,6 +169,7 @@ async def run_call(site: CallSite) -> Outcome:
     refused = site.stale(prepared) or await site.start(prepared)
     if refused is not None:
         return Outcome(settlement=refused)
+    site.touched(permitted.need)
     direction = prepared.tool.direction
     context = attrs.evolve(site.context, judged=frozenset(permitted.need.paths), answered=permitted.answered)
     outcome = await _cut(site, direction, await _run_body(site, prepared, context), partial(_reach, site))

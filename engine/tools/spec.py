@@ -93,6 +93,12 @@ class Need:
         whole = UNKNOWN if self.permission in PATH_PERMISSIONS else "*"
         return self.rights or tuple(Needed(permission=self.permission, pattern=p) for p in self.patterns or (whole,))
 
+    def touched(self, cwd: str) -> list[str]:
+        """Return the absolute paths of the files and folders that it is known to be for."""
+        named = [n.pattern for n in self.needed if n.permission in {"read", "edit"} and UNKNOWN not in n.pattern]
+        # The patterns of a command's files; those of a tool's own are in `paths` already, as real ones.
+        return list(self.paths or (each if each.startswith("/") else f"{cwd}/{each}" for each in named))
+
     @property
     def offered(self) -> tuple[Offer, ...]:
         """What "always" may cover."""

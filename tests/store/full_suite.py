@@ -13,6 +13,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.drafts import Drafting
 from engine.errors import SessionElsewhere, StoreError
 from engine.events import (
     Durable,
@@ -21,6 +22,7 @@ from engine.events import (
     PermissionAsked,
     PromptBlocked,
     StepEnded,
+    TextDelta,
     TurnEnded,
     TurnStarted,
 )
@@ -33,6 +35,18 @@ from tests.store.suite import StoreSuite
 
 C = SessionId("ses_c")
 CHILD = SessionId("ses_child")
+
+
+def drafted(session_id: SessionId, part_id: str, offset: int, text: str) -> TextDelta:
+    return TextDelta(
+        session_id=session_id,
+        path=(session_id,),
+        message_id=MessageId("m"),
+        part_id=PartId(part_id),
+        after=2,
+        offset=offset,
+        text=text,
+    )
 
 
 class FullPlace(Protocol):
@@ -414,6 +428,42 @@ class FullSuite(StoreSuite):
             await again.aclose()
 
     # ---- retention -------------------------------------------------------------------------
+
+    # ---- drafts ----------------------------------------------------------------------------
+
+    async def test_drafts_are_kept_until_their_part_is_over(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            assert isinstance(store, Drafting)
+            await put_all(store, notes(A, 2), notes(B, 2))
+            first, second, third = (
+                drafted(A, "p1", 0, "one "),
+                drafted(A, "p1", 4, "two"),
+                drafted(A, "p2", 0, "é\ud83d"),
+            )
+            for delta in (first, second, third, drafted(B, "p1", 0, "theirs")):
+                store.draft(delta)
+            assert list(await store.drafts(A)) == [first, second, third]
+            store.undraft(A, PartId("p1"))
+            assert list(await store.drafts(A)) == [third]
+            await store.aclose()
+            again = await place.open()
+            assert isinstance(again, Drafting)
+            assert list(await again.drafts(A)) == [third]
+            assert await again.delete(A) == (A,)
+            assert list(await again.drafts(A)) == []
+            assert [delta.text for delta in await again.drafts(B)] == ["theirs"]
+            await again.aclose()
+
+    async def test_an_engine_that_lost_its_session_drafts_nothing(self) -> None:
+        with self.places() as place:
+            theirs, ours = await place.open(), await place.open()
+            assert isinstance(ours, Drafting)
+            await put_all(theirs, notes(A, 2))
+            ours.draft(drafted(A, "p1", 0, "late"))
+            assert list(await ours.drafts(A)) == []
+            await ours.aclose()
+            await theirs.aclose()
 
     async def test_a_session_is_deleted_with_its_children(self) -> None:
         with self.places() as place:

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from engine.codec import Json, Schema, encode_event
+from engine.codec import TAGS, Json, Schema, encode_event
 from engine.errors import StoreError, StoreMismatch
 from engine.events import Notice
 from engine.store.migrate import PRESENT, Plan, migrate, run, version_of
@@ -16,7 +16,7 @@ from engine.store.schema import APPLICATION_ID, VERSION
 from engine.store.sqlite import open_store
 from tests.store.journals import A, noted, session
 
-TABLES_OF = {1: Path(__file__).parent / "tables.v1.sql"}
+TABLES_OF = {version: Path(__file__).parent / f"tables.v{version}.sql" for version in (1, 2)}
 
 
 def connected(path: Path) -> sqlite3.Connection:
@@ -32,7 +32,7 @@ def made(path: Path, version: int) -> None:
     events = session(A, ("Fix the parser", "done"))
     connection.executemany(
         "INSERT INTO events (session_id, seq, type, version, body) VALUES (?, ?, ?, 1, ?)",
-        [(A, event.seq, "?", encode_event(event)) for event in events],
+        [(A, event.seq, TAGS[type(event)], encode_event(event)) for event in events],
     )
     connection.execute(
         "INSERT INTO sessions (id, root_id, title, created, updated, seq) VALUES (?, ?, 'Fix the parser', 1, 2, ?)",

@@ -1,0 +1,80 @@
+-- The tables of version 2, as they were. Never changed: files of that version exist.
+CREATE TABLE events (
+    session_id TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (session_id, seq)
+);
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY NOT NULL,
+    parent_id TEXT,
+    root_id TEXT NOT NULL,
+    title TEXT NOT NULL DEFAULT '',
+    cwd TEXT NOT NULL DEFAULT '',
+    model TEXT NOT NULL DEFAULT '',
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    seq INTEGER NOT NULL,
+    messages INTEGER NOT NULL DEFAULT 0,
+    turns INTEGER NOT NULL DEFAULT 0,
+    is_busy INTEGER NOT NULL DEFAULT 0,
+    asked INTEGER NOT NULL DEFAULT 0,
+    stop_reason TEXT,
+    input INTEGER NOT NULL DEFAULT 0,
+    output INTEGER NOT NULL DEFAULT 0,
+    cache_read INTEGER NOT NULL DEFAULT 0,
+    cache_write INTEGER NOT NULL DEFAULT 0,
+    reasoning INTEGER NOT NULL DEFAULT 0,
+    cost REAL NOT NULL DEFAULT 0,
+    given_title TEXT NOT NULL DEFAULT '',
+    titled_by TEXT NOT NULL DEFAULT '',
+    forked_from TEXT,
+    agent TEXT NOT NULL DEFAULT '',
+    step_model TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX sessions_listed ON sessions (parent_id, updated, id);
+CREATE INDEX sessions_of_folder ON sessions (cwd, parent_id, updated, id);
+CREATE INDEX sessions_of_tree ON sessions (root_id);
+CREATE TABLE texts (
+    id INTEGER PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    message_id TEXT NOT NULL,
+    part_id TEXT NOT NULL,
+    role TEXT NOT NULL,
+    time REAL NOT NULL
+);
+CREATE INDEX texts_of_message ON texts (session_id, message_id);
+CREATE VIRTUAL TABLE words USING fts5 (text, tokenize = 'unicode61 remove_diacritics 2');
+CREATE TABLE spent (
+    slot INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    model TEXT NOT NULL,
+    steps INTEGER NOT NULL,
+    input INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL,
+    reasoning INTEGER NOT NULL,
+    cost REAL NOT NULL,
+    PRIMARY KEY (slot, session_id, model)
+) WITHOUT ROWID;
+CREATE INDEX spent_by_session ON spent (session_id);
+CREATE TABLE leases (
+    session_id TEXT PRIMARY KEY NOT NULL,
+    owner TEXT NOT NULL,
+    machine TEXT NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    started INTEGER NOT NULL,
+    expires REAL NOT NULL
+);
+CREATE TABLE states (
+    session_id TEXT PRIMARY KEY NOT NULL,
+    seq INTEGER NOT NULL,
+    made_by TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+CREATE TABLE notes (name TEXT PRIMARY KEY NOT NULL, value REAL NOT NULL);
