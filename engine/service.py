@@ -17,6 +17,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.archive.fork import forked
+from engine.beside import Beside
 from engine.compaction.keeper import NoKeeper
 from engine.config import Config
 from engine.errors import ConfigError, EngineClosed, EngineError, StoreError
@@ -50,19 +51,16 @@ from engine.nursery.run import Cause
 from engine.nursery.traffic import Traffic
 from engine.ports import (
     Approver,
-    Closeable,
     ContextKeeper,
     Deps,
     IdSource,
-    Learning,
-    Model,
     Opinion,
-    Served,
     Standing,
     Store,
     Trace,
     WallClock,
 )
+from engine.resolved import ResolvedModels
 from engine.session import Session
 from engine.settings import Settings
 from engine.store.opened import opened
@@ -189,15 +187,16 @@ class Engine:
     _shelf: Shelf = attrs.field(init=False)
     _locks: Locks = attrs.field(factory=Locks, init=False)
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
-    _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
-    _serving: list[trio.CancelScope] = attrs.field(factory=list[trio.CancelScope], init=False)
-    _beside: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
-    _mentioned: set[str] = attrs.field(factory=set[str], init=False)
+    models: ResolvedModels = attrs.field(init=False)
+    _beside: Beside = attrs.field(init=False)
     _sessions: dict[SessionId, Session] = attrs.field(factory=dict[SessionId, Session], init=False)
     _manager: AbstractAsyncContextManager[trio.Nursery] | None = attrs.field(default=None, init=False)
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
     _pid: int = attrs.field(factory=os.getpid, init=False)
     _closed: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.models = ResolvedModels(self._config)
 
     @property
     def is_closed(self) -> bool:
@@ -214,21 +213,16 @@ class Engine:
         if self._manager is not None:
             raise EngineClosed("an engine is opened once; call open_engine() again")
         # Names are resolved here so that a wrong one is told before any work is done.
-        for choice in self._choices:
-            self._model(choice)
+        self.models.models_of(self._choices)
         self._manager = trio.open_nursery()
         self._shelf = Shelf.of(await opened(self._place) if isinstance(self._place, str) else self._place)
         self._nursery = await self._manager.__aenter__()
-        for model in self._models.values():
-            self._serve(model)
+        self._beside = Beside(self._nursery)
+        self.models.serve_with(self._beside)
         if self.spills.is_due():
-            scope = trio.CancelScope()
-            self._serving.append(scope)
-            self._nursery.start_soon(_sweep, self.spills, scope, name="sweep of the spill")
+            self._beside.start(self.spills.sweep, name="sweep of the spill")
         if crashed := look_once():
-            scope = trio.CancelScope()
-            self._serving.append(scope)
-            self._nursery.start_soon(_end_leftovers, crashed, scope, name="leftovers of a crash")
+            self._beside.start(partial(end_leftovers, crashed), name="leftovers of a crash")
         return self
 
     @enable_ki_protection
@@ -245,8 +239,7 @@ class Engine:
         ending = [run for session in self._sessions.values() if (run := session.end_turn(cause)) is not None]
         for session in self._sessions.values():
             session.end_jobs()
-        for scope in (*self._serving, *self._beside):
-            scope.cancel(reason="the engine was closed")
+        self._beside.cancel()
         try:
             await leave(self._manager, error)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
         finally:
@@ -279,7 +272,7 @@ class Engine:
 
     async def _close_ports(self) -> EngineError | None:
         """Close the store and the models, all of them whatever one says; return the first error."""
-        closing = [self._shelf.store.aclose, *(m.aclose for m in self._models.values() if isinstance(m, Closeable))]
+        closing = [self._shelf.store.aclose, *(model.aclose for model in self.models.closeable)]
         failed: EngineError | None = None
         for aclose in closing:
             try:
@@ -316,7 +309,7 @@ class Engine:
         folder = absolute(cwd)
         await self._prepare(folder)
         session = self._create(context=SharedContext(cwd=folder), way=way)
-        await self.learn(session.models)
+        await self.models.learn(session.models)
         await session.greet("new")
         return session
 
@@ -369,7 +362,7 @@ class Engine:
             if SessionId(session_id) not in self._sessions:
                 self._shelf.release(SessionId(session_id))
             raise
-        await self.learn(session.models)
+        await self.models.learn(session.models)
         await session.greet("resumed")
         return session
 
@@ -428,7 +421,7 @@ class Engine:
             session.journal.append(HistoryReplaced(kind="fork", messages=messages))
         if stored.state.title:
             session.journal.append(SessionTitled(title=stored.state.title, by="model"))
-        await self.learn(session.models)
+        await self.models.learn(session.models)
         await session.greet("new")
         return session
 
@@ -479,10 +472,7 @@ class Engine:
         """
         if self.is_closed or self._nursery is None:
             return None
-        scope = trio.CancelScope()
-        self._beside.add(scope)
-        self._nursery.start_soon(_run_beside, work, scope, self._beside, name=name)
-        return scope
+        return self._beside.start(work, name=name)
 
     async def start_task(self, task: TaskFunction, *, name: str) -> None:
         """Start a task in the engine's nursery, and return when it says that it has started. A checkpoint.
@@ -490,12 +480,6 @@ class Engine:
         If cancelled, so is the task, and it is waited for. Raises `EngineClosed`, and what the task raised until then.
         """
         await self._check_open().start(task, name=name)
-
-    def is_first_mention(self, model: str) -> bool:
-        """Tell whether this is asked about *model* for the first time. Not a checkpoint."""
-        is_first = model not in self._mentioned
-        self._mentioned.add(model)
-        return is_first
 
     def forget(self, child: Session) -> None:
         """A sub-agent is done: its session is in the store, and `open_session` finds it there. Not a checkpoint."""
@@ -507,21 +491,6 @@ class Engine:
     def remember(self, journal: Journal) -> None:
         """A turn has ended: the store may keep where the session stands. Not a checkpoint."""
         self._shelf.remember(journal.state)
-
-    async def learn(self, models: Iterable[Model]) -> None:
-        """Ask servers on this machine about their models, all at once. Always a checkpoint; takes two seconds at most."""
-        async with trio.open_nursery() as nursery:
-            for model in models:
-                if isinstance(model, Learning):
-                    nursery.start_soon(model.learn)
-
-    def choices_of(self, model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
-        """Return what was given as a chain of models. Raises `ConfigError`. Not a checkpoint."""
-        return chosen(model, self._config)
-
-    def models_of(self, choices: Sequence[ModelChoice]) -> tuple[Model, ...]:
-        """Return the models of a chain, those of a name resolved once. Raises `ConfigError`. Not a checkpoint."""
-        return tuple(self._model(choice) for choice in choices)
 
     def create_child(
         self, parent: Session, call_id: CallId, *, model: str | None, tools: Collection[str] | None
@@ -580,7 +549,7 @@ class Engine:
 
     def _adopt(self, journal: Journal, way: Way, *, questions: Questions | None = None) -> Session:
         deps = Deps(
-            models=self.models_of(way.choices),
+            models=self.models.models_of(way.choices),
             store=self._shelf.store,
             approver=self._approver,
             keeper=self._keeper,
@@ -622,24 +591,6 @@ class Engine:
             return error
         return None
 
-    def _model(self, choice: ModelChoice) -> Model:
-        if not isinstance(choice, str):
-            return choice
-        if choice not in self._models:
-            # Imported here: a provider costs time, and a host may bring its own.
-            from engine.providers.registry import resolve
-
-            self._models[choice] = resolve(choice, os.environ, self._config)
-            self._serve(self._models[choice])
-        return self._models[choice]
-
-    def _serve(self, model: Model) -> None:
-        """Run what a model needs beside its requests, in the engine's nursery. Not a checkpoint."""
-        if self._nursery is not None and isinstance(model, Served):
-            scope = trio.CancelScope()
-            self._serving.append(scope)
-            self._nursery.start_soon(_serve, model, scope, name=f"model {model.info.name}")
-
     def _check_open(self) -> trio.Nursery:
         if self._pid != os.getpid():
             raise EngineClosed("this process was forked; an engine works only in the process that opened it")
@@ -648,28 +599,3 @@ class Engine:
         if self._nursery is None:
             raise EngineClosed("the engine is not open; use it as: async with open_engine(...) as eng")
         return self._nursery
-
-
-async def _run_beside(
-    work: Callable[[], Awaitable[None]], scope: trio.CancelScope, running: set[trio.CancelScope]
-) -> None:
-    try:
-        with scope:
-            await work()
-    finally:
-        running.discard(scope)
-
-
-async def _serve(model: Served, scope: trio.CancelScope) -> None:
-    with scope:
-        await model.serve()
-
-
-async def _sweep(spills: SpillStore, scope: trio.CancelScope) -> None:
-    with scope:
-        await spills.sweep()
-
-
-async def _end_leftovers(owners: frozenset[str], scope: trio.CancelScope) -> None:
-    with scope:
-        await end_leftovers(owners)

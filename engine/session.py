@@ -219,9 +219,9 @@ class Session:
             raise ConfigError(f"a request id is the str of a RecoveryAsked event, not {request_id!r}")
         if how not in get_args(Recovery) or (how == "switch") != (model is not None):
             raise ConfigError(f"recover takes 'wait', 'stop', or 'switch' with a model, not {how!r} with {model!r}")
-        found = None if model is None else self._engine.models_of((model,))[0]
+        found = None if model is None else self._engine.models.models_of((model,))[0]
         if found is not None:
-            await self._engine.learn((found,))
+            await self._engine.models.learn((found,))
         self._questions.recover(RequestId(request_id), (how, found))
         await trio.lowlevel.checkpoint()
 
@@ -231,9 +231,9 @@ class Session:
         What was said so far goes to the new one; thinking that only the old one can read
         goes as plain text. Raises `ConfigError` for a model that can't work.
         """
-        choices = self._engine.choices_of(model)
-        await self._engine.learn(self._engine.models_of(choices))
-        self._deps = attrs.evolve(self._deps, models=self._engine.models_of(choices))
+        choices = self._engine.models.choices_of(model)
+        await self._engine.models.learn(self._engine.models.models_of(choices))
+        self._deps = attrs.evolve(self._deps, models=self._engine.models.models_of(choices))
         self._choices = choices
         self._journal.append(ModelSwitched(model=self._deps.models[0].info.name))
 
@@ -415,7 +415,7 @@ class Session:
 
     def _note_unknown_models(self, run: TurnRun) -> None:
         for info in (model.info for model in run.deps.models):
-            if not info.is_known and self._engine.is_first_mention(info.name):
+            if not info.is_known and self._engine.models.is_first_mention(info.name):
                 run.notice(
                     "warning",
                     "unknown_model",
