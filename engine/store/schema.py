@@ -81,12 +81,12 @@ CREATE INDEX spent_by_tree ON spent (root_id);
 
 TABLES: Final = f"""
 CREATE TABLE events (
-    root_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
     seq INTEGER NOT NULL,
     type TEXT NOT NULL,
     version INTEGER NOT NULL,
     body TEXT NOT NULL,
-    PRIMARY KEY (root_id, seq)
+    PRIMARY KEY (session_id, seq)
 );
 {PROJECTIONS}CREATE TABLE leases (
     session_id TEXT PRIMARY KEY NOT NULL,
