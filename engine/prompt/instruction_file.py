@@ -64,7 +64,8 @@ def read_text(path: str, *, limit: int, within: str = "") -> Text | None:
         text = codecs.getincrementaldecoder("utf-8")().decode(data[:limit], final=not is_cut)
     except UnicodeDecodeError as error:
         raise UnusableFileError(f"it is not UTF-8 (byte {error.start + 1:,})") from error
-    return Text(path=path, real=real.path, text=_tidy(text), size=max(size, len(data)), is_cut=is_cut)
+    whole = text.rpartition("\n")[0] if is_cut else ""
+    return Text(path=path, real=real.path, text=_tidy(whole or text), size=max(size, len(data)), is_cut=is_cut)
 
 
 def cut_text(text: str, room: int) -> str:
@@ -85,10 +86,11 @@ def shown_path(path: str) -> str:
 def _read(path: str, limit: int) -> tuple[bytes, int]:
     # Not blocking: a pipe of that name may have nobody at its other end.
     descriptor = open_real(path, os.O_RDONLY | os.O_NONBLOCK)
+    state = os.fstat(descriptor)
+    if not stat.S_ISREG(state.st_mode):
+        os.close(descriptor)
+        raise UnusableFileError("it is no regular file")
     with os.fdopen(descriptor, "rb") as file:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            raise UnusableFileError("it is no regular file")
         return file.read(limit + 1), state.st_size
 
 

@@ -24,7 +24,7 @@ _Row: TypeAlias = tuple[SessionId, int, str]
 
 
 def project_anew(connection: sqlite3.Connection) -> None:
-    """Drop the projections and make them of the events, inside the open transaction. It blocks, for seconds in a file of many sessions."""
+    """Drop the projections and make them of the events, inside the open transaction. It blocks, perhaps for seconds."""
     known = connection.execute(
         "SELECT id, parent_id, root_id, title, cwd, model, created, updated, seq FROM sessions"
     ).fetchall()

@@ -50,7 +50,7 @@ ON CONFLICT (id) DO UPDATE SET
 """
 
 _ADDED: Final = """
-ON CONFLICT (slot, session_id, model) DO UPDATE SET
+ON CONFLICT (slot, root_id, model) DO UPDATE SET
     steps = steps + excluded.steps,
     input = input + excluded.input,
     output = output + excluded.output,
@@ -60,14 +60,14 @@ ON CONFLICT (slot, session_id, model) DO UPDATE SET
     cost = cost + excluded.cost
 """
 _SPEND: Final = f"""
-INSERT INTO spent (slot, session_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
-VALUES (?1, ?2, coalesce(?3, (SELECT step_model FROM sessions WHERE id = ?2), ''), ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+INSERT INTO spent (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
+VALUES (?1, ?2, coalesce(?3, (SELECT step_model FROM sessions WHERE id = ?11), ''), ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 {_ADDED}"""  # noqa: S608  # texts of ours
-# What a session has spent stays spent when it is deleted; whose it was, and where, is forgotten.
+# What a tree of sessions has spent stays spent when it is deleted; which it was, and where, is forgotten.
 _SPENT_BY_NOBODY: Final = f"""
-INSERT INTO spent (slot, session_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
+INSERT INTO spent (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
 SELECT slot, '', model, steps, input, output, cache_read, cache_write, reasoning, cost FROM spent
-WHERE session_id = ?1 AND session_id <> ''
+WHERE root_id = ?1 AND root_id <> ''
 {_ADDED}"""  # noqa: S608  # texts of ours
 
 
@@ -83,11 +83,11 @@ def apply(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
 
 
 def remove(connection: sqlite3.Connection, session_id: str) -> None:
-    """Remove a session from the lists and the search. What it has spent stays counted, as nobody's."""
+    """Remove a session from the lists and the search. What its tree has spent stays counted, as nobody's."""
     rows: list[tuple[int]] = connection.execute("SELECT id FROM texts WHERE session_id = ?", (session_id,)).fetchall()
     _remove_texts(connection, rows)
     connection.execute(_SPENT_BY_NOBODY, (session_id,))
-    connection.execute("DELETE FROM spent WHERE session_id = ?1 AND session_id <> ''", (session_id,))
+    connection.execute("DELETE FROM spent WHERE root_id = ?1 AND root_id <> ''", (session_id,))
     connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
 
@@ -130,11 +130,12 @@ def _spent_rows(change: Change) -> Iterator[tuple[str | float | None, ...]]:
         counted = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
         yield (
             slot,
-            change.session_id,
+            storable(change.root),
             None if model is None else storable(model),
             taken.steps,
             *map(_counted, counted),
             _finite(taken.cost),
+            change.session_id,
         )
 
 

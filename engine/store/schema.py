@@ -3,7 +3,7 @@
 events      the journal: JSON text as the codec writes it. All else can be made of it.
 sessions    one row each, for lists
 texts, words   what was said, by whom, and its full-text index; titles too
-spent       tokens and money, by quarter of an hour, session and model
+spent       tokens and money, by quarter of an hour, tree of sessions and model
 leases      which engine has which session open
 states      the fold of long sessions at some event, a cache
 
@@ -65,7 +65,7 @@ CREATE INDEX texts_of_message ON texts (session_id, message_id);
 CREATE VIRTUAL TABLE words USING fts5 (text, tokenize = 'unicode61 remove_diacritics 2');
 CREATE TABLE spent (
     slot INTEGER NOT NULL,
-    session_id TEXT NOT NULL,
+    root_id TEXT NOT NULL,
     model TEXT NOT NULL,
     steps INTEGER NOT NULL,
     input INTEGER NOT NULL,
@@ -74,9 +74,9 @@ CREATE TABLE spent (
     cache_write INTEGER NOT NULL,
     reasoning INTEGER NOT NULL,
     cost REAL NOT NULL,
-    PRIMARY KEY (slot, session_id, model)
+    PRIMARY KEY (slot, root_id, model)
 ) WITHOUT ROWID;
-CREATE INDEX spent_by_session ON spent (session_id);
+CREATE INDEX spent_by_tree ON spent (root_id);
 """
 
 TABLES: Final = f"""

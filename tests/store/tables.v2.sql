@@ -50,7 +50,7 @@ CREATE INDEX texts_of_message ON texts (session_id, message_id);
 CREATE VIRTUAL TABLE words USING fts5 (text, tokenize = 'unicode61 remove_diacritics 2');
 CREATE TABLE spent (
     slot INTEGER NOT NULL,
-    session_id TEXT NOT NULL,
+    root_id TEXT NOT NULL,
     model TEXT NOT NULL,
     steps INTEGER NOT NULL,
     input INTEGER NOT NULL,
@@ -59,9 +59,9 @@ CREATE TABLE spent (
     cache_write INTEGER NOT NULL,
     reasoning INTEGER NOT NULL,
     cost REAL NOT NULL,
-    PRIMARY KEY (slot, session_id, model)
+    PRIMARY KEY (slot, root_id, model)
 ) WITHOUT ROWID;
-CREATE INDEX spent_by_session ON spent (session_id);
+CREATE INDEX spent_by_tree ON spent (root_id);
 CREATE TABLE leases (
     session_id TEXT PRIMARY KEY NOT NULL,
     owner TEXT NOT NULL,

@@ -33,7 +33,8 @@ from engine.ids import SessionId
 from engine.messages import AssistantMessage, Message, ResultsMessage, Settlement, TextPart, UserMessage
 from engine.model import ModelInfo, ModelRequest
 from engine.permission.simple import AllowAll
-from engine.ports import Approver, ContextKeeper, Model, Opinion
+from engine.ports import Approver, ContextKeeper, Model, Opinion, WallClock
+from engine.prompt.layers import PromptLayers
 from engine.session import Session
 from engine.settings import Settings
 from engine.state import Resync
@@ -171,6 +172,9 @@ async def world(
     models: Sequence[Model] = (),
     batch: int = 1,
     repeat: bool = False,
+    prompt: PromptLayers | None = None,
+    cwd: str = "/nowhere",
+    clock: WallClock | None = None,
 ) -> AsyncGenerator[World]:
     """Open an engine whose model gives *answers*, and a session in it. *models* come after that model, in a chain."""
     model = ScriptedProvider(list(answers), info=info or ModelInfo(name="scripted/model"), batch=batch, repeat=repeat)
@@ -184,11 +188,12 @@ async def world(
         opinion=opinion,
         keeper=keeper,
         store=kept,
-        clock=TrioClock(),
+        clock=clock or TrioClock(),
         ids=CountingIds(),
         jitter=lambda: 1.0,
+        prompt=prompt,
     ) as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd=cwd)
         yield World(eng, session, model, kept)
 
 
