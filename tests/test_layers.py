@@ -20,7 +20,7 @@ ENGINE = Path(__file__).resolve().parent.parent / "engine"
 # Names are relative to `engine`. The `__init__` of a package belongs to the lowest layer of its modules, because
 # importing any of these runs it first.
 LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("values", ("_version", "errors", "ids", "settings", "messages", "model", "events", "prompt.section")),
+    ("values", ("_version", "errors", "ids", "settings", "messages", "model", "events", "keeping", "prompt.section")),
     (
         "pure logic",
         (
@@ -34,7 +34,10 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "nursery.moves",
             "nursery.recover",
             "nursery.retry",
+            "compaction.extract",
+            "compaction.media",
             "compaction.overflow",
+            "compaction.pins",
             "compaction.prune",
             "compaction.resume",
             "compaction.select",
