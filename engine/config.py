@@ -152,10 +152,17 @@ class AgentConfig:
 
 @attrs.frozen(kw_only=True)
 class Defaults:
-    """What is used where nobody says otherwise."""
+    """What is used where nobody says otherwise.
+
+    Attributes:
+        model: the model.
+        agent: the agent.
+        titles: the model that gives sessions their titles; None: nobody does.
+    """
 
     model: str | None = None
     agent: str | None = None
+    titles: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -231,6 +238,8 @@ class Config:
 def _models_named(config: Config) -> Iterable[str]:
     if config.defaults.model:
         yield config.defaults.model
+    if config.defaults.titles:
+        yield config.defaults.titles
     for agent in config.agents.values():
         yield from agent.fallback or ()
         if agent.model:

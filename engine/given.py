@@ -122,6 +122,12 @@ def several(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ..
     return cast("tuple[ModelChoice, ...]", choices)
 
 
+def titles_of(model: ModelChoice | None, config: Config) -> ModelChoice | None:
+    """Return the model that gives sessions their titles; None: nobody does."""
+    wanted = config.defaults.titles if model is None else model
+    return None if wanted is None else several(wanted)[0]
+
+
 def rules_given(rules: Iterable[str]) -> tuple[Rule, ...]:
     """Return rules that a host has written."""
     several = cast("object", rules)

@@ -36,6 +36,7 @@ from engine.given import (
     prompt_of,
     registry_of,
     store_of,
+    titles_of,
 )
 from engine.hooks import Hooks
 from engine.ids import CallId, MessageId, SessionId
@@ -54,6 +55,7 @@ from engine.ports import (
     ContextKeeper,
     Deps,
     IdSource,
+    Model,
     Opinion,
     Standing,
     Store,
@@ -105,6 +107,7 @@ def open_engine(
     trace: Trace | None = None,
     jitter: Callable[[], float] | None = None,
     diagnostics: Diagnose | None = None,
+    titles: ModelChoice | None = None,
     prompt: PromptLayers | None = None,
 ) -> Engine:
     """Make an engine, which is opened by entering it with `async with`.
@@ -133,6 +136,8 @@ def open_engine(
         jitter: random fractions for retry delays.
         diagnostics: asked about each file that a tool has changed, once what the configuration names has checked it;
             what it returns goes to the model with the result. A language server's word, say.
+        titles: a small model that says in a few words what a session is about, once its first step is over. None: the one
+            that the configuration names, or nobody.
         prompt: the layers that requests begin with: a prompt for the model's family, the environment, instruction files,
             skills. None: they begin with `settings.system`, and nothing else.
 
@@ -156,6 +161,7 @@ def open_engine(
         trace=port("trace", trace, NoTrace, "point"),
         jitter=port("jitter", jitter, lambda: random.random, "__call__"),
         around=around_of(config, diagnostics),
+        titles=titles_of(titles, config),
         prompt=prompt_of(prompt),
     )
 
@@ -183,7 +189,9 @@ class Engine:
     _trace: Trace = attrs.field(alias="trace")
     jitter: Callable[[], float]
     around: Around | None
+    _titles: ModelChoice | None = attrs.field(alias="titles")
     prompt: PromptLayers | None
+    titler: Model | None = attrs.field(default=None, init=False)
     _shelf: Shelf = attrs.field(init=False)
     _locks: Locks = attrs.field(factory=Locks, init=False)
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
@@ -214,6 +222,8 @@ class Engine:
             raise EngineClosed("an engine is opened once; call open_engine() again")
         # Names are resolved here so that a wrong one is told before any work is done.
         self.models.models_of(self._choices)
+        if self._titles is not None:
+            self.titler = self.models.models_of((self._titles,))[0]
         self._manager = trio.open_nursery()
         self._shelf = Shelf.of(await opened(self._place) if isinstance(self._place, str) else self._place)
         self._nursery = await self._manager.__aenter__()

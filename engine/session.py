@@ -36,6 +36,7 @@ from engine.permission.rules import Rule
 from engine.ports import Deps, Hiding, Link, Model
 from engine.settings import Headless, Limits, Settings
 from engine.state import PendingInput, SessionState
+from engine.titles import entitle
 from engine.tools.arguments import parse
 from engine.tools.hooking import Desk
 from engine.tools.registry import Registry
@@ -100,6 +101,7 @@ class Session:
     _active: TurnRun | None = attrs.field(default=None, init=False)
     _resting: trio.CancelScope | None = attrs.field(default=None, init=False)
     _jobs: Jobs | None = attrs.field(default=None, init=False)
+    _titling: trio.Event | None = attrs.field(default=None, init=False)
 
     @property
     def id(self) -> SessionId:
@@ -246,6 +248,12 @@ class Session:
         line = " ".join(worded(title, "a title").split())
         self._journal.append(SessionTitled(title=line, by="user"))
         await self._deps.store.flushed(self.id, self._journal.seq)
+
+    async def titled(self) -> None:
+        """Wait until a model that was asked for a title has answered, or is given up. Always a checkpoint."""
+        if self._titling is not None:
+            await self._titling.wait()
+        await trio.lowlevel.checkpoint()
 
     def use_tools(self, tools: Iterable[Tool]) -> None:
         """Use *tools* instead of the session's, from the next request on, also of a turn that runs. Not a checkpoint.
@@ -399,6 +407,8 @@ class Session:
             promote(run, None if isinstance(text, str) else text)
             self._note_unknown_models(run)
             self._note_complaint(run)
+            if parent is None:
+                self._entitle(text if isinstance(text, str) else text.message.text)
         except BaseException as error:
             self._abandon(run, error)
             raise
@@ -412,6 +422,22 @@ class Session:
                 hidden = self._registry.hidden_by(partial(approver.hides, chain, cwd))
             self._hidden = self._registry, hidden
         return self._hidden[1]
+
+    def _entitle(self, asked: str) -> None:
+        """Have the session given a title, if it has none and this is its first turn. Not a checkpoint."""
+        model, state = self._engine.titler, self._journal.state
+        if model is None or state.titled_by or state.turns or self._titling is not None or len(self._journal.path) > 1:
+            return
+        over = trio.Event()
+
+        async def work() -> None:
+            try:
+                await entitle(self._journal, model, self._deps.ids, asked)
+            finally:
+                over.set()
+
+        if self._engine.run_beside(work, name=f"title of {self.id}") is not None:
+            self._titling = over
 
     def _note_unknown_models(self, run: TurnRun) -> None:
         for info in (model.info for model in run.deps.models):

@@ -53,6 +53,8 @@ from engine.turn import Turn
 USAGE_ERROR: Final = 2
 # How long a reader who doesn't read may keep us after somebody cancelled.
 _PATIENCE: Final = 1.0
+# All is said by then; a model that gives the session a title may have just been asked.
+_FOR_A_TITLE: Final = 5.0
 
 SYSTEM: Final = """\
 You are a coding agent. You work with the tools you are given, in the folder {cwd}.
@@ -331,6 +333,8 @@ class _Watch:
             self._screen.say(lines)
         with self._last_words:
             await self.output.drain()
+            with trio.move_on_after(_FOR_A_TITLE):
+                await self._session.titled()
         return self._exit_code(result)
 
     def _last_lines(self, result: TurnResult) -> Iterator[str]:
