@@ -685,14 +685,10 @@ class CompactionStarted(EventBase):
     Attributes:
         trigger: the window is full, a request was too large, or somebody asked for it.
         messages: how many there are.
-        tokens: what the next request would take of the window, estimated; 0: nobody knows.
-        window: how much of the window there is for it.
     """
 
     trigger: CompactionTrigger
     messages: int
-    tokens: int = 0
-    window: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -703,7 +699,8 @@ class CompactionEnded(EventBase):
         outcome: how it went.
         detail: why it failed, or what else is to be known of it.
         messages: how many there are now.
-        tokens: what the next request takes of the window now, estimated.
+        before: what the next request would have taken of the window, estimated; 0: nobody knows.
+        after: what it takes now.
         source: so many messages are summarised.
         digest: of what they said.
         model: who was asked for the summary; empty: nobody was.
@@ -714,7 +711,8 @@ class CompactionEnded(EventBase):
     outcome: CompactionOutcome
     detail: str = ""
     messages: int = 0
-    tokens: int = 0
+    before: int = 0
+    after: int = 0
     source: int = 0
     digest: str = ""
     model: str = ""

@@ -16,9 +16,9 @@ from typing import Literal, cast
 import attrs
 
 from engine.errors import ConfigError
-from engine.events import TurnResult
+from engine.events import CompactionTrigger, TurnResult
 from engine.ids import CallId, RequestId, SessionId
-from engine.messages import Message, Settlement, UserMessage
+from engine.messages import Message, Settlement, Transcript, UserMessage
 from engine.model import ModelRequest
 
 # -- what hooks look at ----------------------------------------------------------------
@@ -116,19 +116,23 @@ class Compacting(Subject):
     """What a hook before a compaction looks at.
 
     Attributes:
-        trigger: the window is full, or a request was too large.
+        trigger: the window is full, a request was too large, or somebody asks for it.
         messages: how many there are.
+        instructions: what somebody who asks for it wants the summary to heed.
+        transcript: the history as it is.
     """
 
-    trigger: Literal["full", "overflow"]
+    trigger: CompactionTrigger
     messages: int
+    instructions: str = ""
+    transcript: Transcript = attrs.field(factory=Transcript, eq=False, repr=False)
 
 
 @attrs.frozen(kw_only=True)
 class Compacted(Subject):
     """What a hook after a compaction looks at: the history from now on."""
 
-    trigger: Literal["full", "overflow"]
+    trigger: CompactionTrigger
     messages: tuple[Message, ...]
 
 
@@ -253,10 +257,23 @@ class StopDecision(Remark):
 
 @attrs.frozen(kw_only=True)
 class CompactionDecision(Remark):
-    """What a hook before a compaction wants: `"block"` leaves the history as it is."""
+    """What a hook before a compaction wants.
+
+    Attributes:
+        verdict: `"block"` leaves the history as it is.
+        reason: for the user, if it is blocked.
+        instructions: what the summary has to heed besides; those of several hooks are put together.
+        prompt: said to the summariser instead of the usual words; the conversation stands behind it.
+        summary: the summary itself: no model is asked for one.
+        continues: False: the turn ends after it, where the model was in the middle of its work.
+    """
 
     verdict: Literal["pass", "block"] = "pass"
     reason: str = ""
+    instructions: str = ""
+    prompt: str = ""
+    summary: str = ""
+    continues: bool = True
 
 
 ToolHook = Callable[[ToolUse], Awaitable[ToolDecision | None]]

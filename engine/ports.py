@@ -7,15 +7,16 @@ A turn gets them in one record, `Deps`, and reaches the world by nothing else
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import attrs
 
-from engine.events import Durable, GrantScope, Offer, Right, Verdict
+from engine.events import Durable, GrantScope, Offer, Right, SharedContext, Verdict
 from engine.ids import CallId, SessionId, TurnId
+from engine.keeping import Compaction, CompactionWish, NotCompacted, Summariser
 from engine.locks import Locks
 from engine.messages import Message, Transcript, Usage
-from engine.model import ModelInfo, ModelRequest, StreamEvent
+from engine.model import ModelInfo, ModelRequest, StreamEvent, ToolSchema
 from engine.permission.rules import Rule
 
 
@@ -262,35 +263,58 @@ class Opinion(Protocol):
 
 @attrs.frozen(kw_only=True)
 class ContextView:
-    """What the context keeper may look at."""
+    """What the context keeper may look at: the next request as it would be now.
+
+    Attributes:
+        model: who will read it.
+        last_usage: what the last request took, as its host counts.
+        counted: the transcript of that request; None: there was none.
+        system: the system prompt.
+        tools: those that are offered.
+        max_output: tokens that the answer may have.
+        shared: what calls share: the list of what is to be done, the files that are known.
+        protected: tools whose results are never cleared.
+        read_only: tools that can be called again for the same result.
+        failure: how the last request failed, where that is why room is wanted.
+    """
 
     transcript: Transcript
     model: ModelInfo
     last_usage: Usage
+    counted: Transcript | None = None
+    system: str = ""
+    tools: tuple[ToolSchema, ...] = ()
+    max_output: int = 0
+    shared: SharedContext = SharedContext(cwd="")
+    protected: frozenset[str] = frozenset()
+    read_only: frozenset[str] = frozenset()
+    failure: Literal["none", "overflow", "media"] = "none"
 
 
 class ContextKeeper(Protocol):
     """Keeps the transcript inside the window (T7-T12).
 
-    Each method returns the messages that replace the transcript, or None where
-    there is nothing to do. They may take their time: a cancel leaves the old
-    transcript in place.
+    Each method returns what replaces the transcript, or None where there is
+    nothing to do. They may take their time: a cancel leaves the old transcript in
+    place. They are asked before every request, in this order.
     """
 
     async def prune(self, view: ContextView) -> Sequence[Message] | None:
-        """Clear old results, if that spares a compaction."""
+        """Clear old results, if that spares a compaction. A checkpoint."""
         ...
 
     async def collapse(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
-        """Commit staged collapses."""
+        """Make room without a summary; with *forced*, because a request was too large. A checkpoint."""
         ...
 
     def wants_compaction(self, view: ContextView) -> bool:
-        """Tell whether `compact` would do something now, unforced; pure and quick."""
+        """Tell whether the history has to be summarised before the next request; pure and quick."""
         ...
 
-    async def compact(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
-        """Summarise the head; with *forced*, also if the window seems large enough."""
+    async def compact(
+        self, view: ContextView, summariser: Summariser, wish: CompactionWish
+    ) -> Compaction | NotCompacted | None:
+        """Summarise what is old, also if the window seems large enough. A checkpoint."""
         ...
 
     def is_blocked(self, view: ContextView) -> bool:
@@ -324,7 +348,11 @@ class Trace(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Deps:
-    """All the ports of a turn, and the locks that its tools share with all other turns of the engine."""
+    """All the ports of a turn, and the locks that its tools share with all other turns of the engine.
+
+    Attributes:
+        summariser: the model that writes summaries; None: the turn's own.
+    """
 
     models: tuple[Model, ...]
     store: Store
@@ -335,3 +363,4 @@ class Deps:
     trace: Trace
     locks: Locks
     opinion: Opinion | None = None
+    summariser: Model | None = None

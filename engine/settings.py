@@ -111,6 +111,7 @@ class Settings:
             or asks whoever watches (`RecoveryAsked`).
         question_timeout: seconds after which an open question counts as rejected.
         auto_compact: let the context keeper make room when the window is full.
+        auto_continue: how often a turn may go on by itself after its history was summarised in the middle of its work.
         durable_within: seconds that the store has before a turn ends without it.
         system: the system prompt.
     """
@@ -132,6 +133,7 @@ class Settings:
     on_exhausted: OnExhausted = "stop"
     question_timeout: float | None = None
     auto_compact: bool = True
+    auto_continue: int = 25
     durable_within: float = 5.0
     system: str = ""
 
@@ -148,7 +150,8 @@ class Settings:
             _instance(name, getattr(self, name), bool)
         for name in ("parallel", "output_cap", "output_cap_raised", "stop_hook_limit"):
             _number(name, getattr(self, name), 1, whole=True)
-        _number("output_recoveries", self.output_recoveries, 0, whole=True)
+        for name in ("output_recoveries", "auto_continue"):
+            _number(name, getattr(self, name), 0, whole=True)
         _number("token_target", self.token_target, 1, whole=True, optional=True)
         for name in ("hook_timeout", "durable_within"):
             _number(name, getattr(self, name), 0.001)

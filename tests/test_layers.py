@@ -42,6 +42,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "compaction.resume",
             "compaction.select",
             "compaction.summary",
+            "compaction.undo",
             "permission.arity",
             "permission.glob*",
             "permission.grants",

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+import attrs
 import trio
 
-from engine.events import NudgeAdded, PromptBlocked, TurnResult
+from engine.events import CompactionTrigger, NudgeAdded, PromptBlocked, TurnResult
 from engine.exceptions import public
 from engine.hooks import (
     Compacted,
@@ -33,6 +34,7 @@ from engine.hooks import (
 )
 from engine.ids import RequestId
 from engine.journal import Journal
+from engine.keeping import CompactionWish
 from engine.messages import UserMessage
 from engine.model import ModelRequest
 from engine.nursery.inbox import engine_message, nudge
@@ -43,7 +45,6 @@ from engine.tools.hooking import Desk, name_of
 if TYPE_CHECKING:
     from engine.nursery.run import TurnRun
 
-Trigger = Literal["full", "overflow"]
 T = TypeVar("T")
 
 
@@ -112,20 +113,36 @@ async def ask_to_stop(
     return "passed", ""
 
 
-async def may_compact(run: TurnRun, trigger: Trigger) -> bool:
-    """Ask the hooks whether the history may be summarised now. A checkpoint if a hook is one."""
-    messages = len(run.journal.journal.state.transcript)
-    subject = Compacting(session_id=run.session_id, cwd=run.cwd, trigger=trigger, messages=messages)
+async def ask_about_compaction(run: TurnRun, wish: CompactionWish) -> CompactionWish | None:
+    """Ask the hooks whether, and how, the history may be summarised now; None: not. A checkpoint if a hook is one."""
+    transcript = run.journal.journal.state.transcript
+    subject = Compacting(
+        session_id=run.session_id,
+        cwd=run.cwd,
+        trigger=wish.trigger,
+        messages=len(transcript),
+        instructions=wish.instructions,
+        transcript=transcript,
+    )
     for hook in run.hooks.before_compaction:
         decision = await run.desk.ask(hook, subject, CompactionDecision())
-        if decision is not None and decision.verdict == "block":
+        if decision is None:
+            continue
+        if decision.verdict == "block":
             why = f": {decision.reason}" if decision.reason else ""
             run.notice("info", "compaction_blocked", f"the hook {name_of(hook)} blocked a compaction{why}")
-            return False
-    return True
+            return None
+        wish = attrs.evolve(
+            wish,
+            instructions="\n".join(text for text in (wish.instructions, decision.instructions) if text),
+            prompt=wish.prompt or decision.prompt,
+            summary=wish.summary or decision.summary,
+            continues=wish.continues and decision.continues,
+        )
+    return wish
 
 
-async def tell_of_compaction(run: TurnRun, trigger: Trigger) -> None:
+async def tell_of_compaction(run: TurnRun, trigger: CompactionTrigger) -> None:
     """Show the new history to the hooks; what they add for the model is put behind it. A checkpoint if a hook is one."""
     if not run.hooks.after_compaction:
         return

@@ -6,25 +6,19 @@ pure `transition` say what comes next, carry that out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
-from engine.errors import ConfigError
-from engine.events import DoomDetected, HistoryReplaced, LoopContinued, RecoveryAsked, RetryScheduled
+from engine.events import DoomDetected, LoopContinued, RecoveryAsked, RetryScheduled
 from engine.ids import RequestId
-from engine.messages import AssistantMessage, Message, ResultsMessage, UserMessage
 from engine.model import ModelRequest
 from engine.nursery.hook_points import (
-    Trigger,
     ask_about_prompts,
     ask_about_request,
     ask_to_stop,
-    may_compact,
-    tell_of_compaction,
     while_notifying,
 )
 from engine.nursery.inbox import nudge, promote, steers
@@ -34,16 +28,14 @@ from engine.nursery.moves import (
     Move,
     StepOutcome,
     Stop,
-    after_compaction,
     switch_model,
     transition,
     wait_again,
     wants_stop_hooks,
 )
 from engine.nursery.prompting import prepare_prompt
-from engine.nursery.retry import Failure
+from engine.nursery.room import Counted, compact_only, make_room, make_room_after
 from engine.nursery.step import begin_step, run_step
-from engine.ports import ContextView
 
 if TYPE_CHECKING:
     from engine.nursery.run import TurnRun
@@ -55,11 +47,13 @@ WRAP_UP = "This is the last step that the limit allows. Answer now in text, with
 async def run_loop(run: TurnRun) -> Stop:
     """Run the turn to a stop. Always a checkpoint; if cancelled, the concluder saves what is open."""
     await trio.lowlevel.checkpoint_if_cancelled()
+    if run.wish is not None:
+        return await compact_only(run, run.wish)
     state = LoopState(settings=run.settings, model_count=len(run.deps.models))
     number, attempt = 0, 0
     while True:
         run.host_deadline = trio.current_effective_deadline()
-        move = await _make_room(run, state)
+        move = await _begin_round(run, state)
         if move is None:
             number, attempt = (number, attempt + 1) if run.repeats_step else (number + 1, 1)
             move = await _take_step(run, state, number, attempt)
@@ -74,53 +68,14 @@ async def run_loop(run: TurnRun) -> Stop:
 # -- before a request ------------------------------------------------------------------------
 
 
-async def _make_room(run: TurnRun, state: LoopState) -> Move | None:
-    """Take input in, prune, collapse, compact, check the blocking limit, in this order; None: go on to the request."""
+async def _begin_round(run: TurnRun, state: LoopState) -> Move | None:
+    """Take input in, then make room in the window; None: go on to the request."""
     promote(run)
     blocked = await ask_about_prompts(run)
     if blocked is not None:
         return Stop(reason="hook_stopped", detail=blocked)
     await prepare_prompt(run, state.model_index)
-    if not run.settings.auto_compact:
-        return None
-    keeper = run.deps.keeper
-    _replace(run, "prune", await keeper.prune(_view(run, state)))
-    _replace(run, "collapse", await keeper.collapse(_view(run, state), forced=False))
-    if await _compact(run, state, "full"):
-        return after_compaction(state)
-    if keeper.is_blocked(_view(run, state)):
-        return Stop(reason="blocking_limit", detail="the next request can't fit into the model's window")
-    return None
-
-
-async def _compact(run: TurnRun, state: LoopState, trigger: Trigger) -> bool:
-    """Let the keeper compact, if the hooks before it do; return whether it has. A checkpoint."""
-    keeper, is_forced = run.deps.keeper, trigger == "overflow"
-    is_guarded = bool(run.hooks.before_compaction) and (is_forced or keeper.wants_compaction(_view(run, state)))
-    if is_guarded and not await may_compact(run, trigger):
-        return False
-    if not _replace(run, "compact", await keeper.compact(_view(run, state), forced=is_forced)):
-        return False
-    await tell_of_compaction(run, trigger)
-    return True
-
-
-def _view(run: TurnRun, state: LoopState) -> ContextView:
-    return ContextView(
-        transcript=run.journal.journal.state.transcript,
-        model=run.deps.models[state.model_index].info,
-        last_usage=run.last_usage,
-    )
-
-
-def _replace(run: TurnRun, kind: Literal["prune", "collapse", "compact"], messages: Sequence[Message] | None) -> bool:
-    if messages is None:
-        return False
-    replacement = cast("Sequence[object]", messages)
-    if not all(isinstance(message, (UserMessage, AssistantMessage, ResultsMessage)) for message in replacement):
-        raise ConfigError(f"the context keeper's {kind} must return messages or None, not {messages!r}")
-    run.journal.append(HistoryReplaced(kind=kind, messages=tuple(messages)))
-    return True
+    return await make_room(run, state) if run.settings.auto_compact else None
 
 
 # -- the step -----------------------------------------------------------------------------------
@@ -143,11 +98,11 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
     model, request = run.deps.models[state.model_index], _request(run, state)
     step = begin_step(run, model, request, number=number, attempt=attempt, wrapped_up=wrapped_up)
     outcome = await run_step(step)
-    run.last_usage = step.demux.usage
+    run.counted = Counted(usage=step.demux.usage, transcript=request.transcript)
     if outcome.failure is None:
         outcome = await _judge_answer(run, state, outcome, step)
     elif outcome.failure.kind in {"overflow", "media"} and not outcome.started:
-        outcome = attrs.evolve(outcome, room=await _make_room_after(run, state, outcome.failure))
+        outcome = attrs.evolve(outcome, room=await make_room_after(run, state, outcome.failure))
     move = transition(state, outcome)
     if run.hooks.task_completed and isinstance(move, Stop) and move.reason == "completed" and not run.is_child:
         verdict, reason = await ask_to_stop(run, run.hooks.task_completed, step.text, state.stop_blocks)
@@ -192,25 +147,6 @@ async def _ask_how_to_go_on(run: TurnRun, state: LoopState, stop: Stop) -> Move:
         return stop
     run.deps = attrs.evolve(run.deps, models=(*run.deps.models, model))
     return switch_model(state, stop)
-
-
-async def _make_room_after(
-    run: TurnRun, state: LoopState, failure: Failure
-) -> Literal["none", "collapsed", "compacted"]:
-    """Ask the context keeper about a request that was too large; say what it has done. A checkpoint.
-
-    It is asked before the move: if it can do nothing, the same request is not sent again to fail again.
-    """
-    if not run.settings.auto_compact:
-        return "none"
-    # The step stays open meanwhile: if a cancel strikes, what was received of it is kept.
-    keeper = run.deps.keeper
-    may_collapse = failure.kind == "overflow" and not state.collapsed
-    if may_collapse and _replace(run, "collapse", await keeper.collapse(_view(run, state), forced=True)):
-        return "collapsed"
-    if not state.reactive_compacted and await _compact(run, state, "overflow"):
-        return "compacted"
-    return "none"
 
 
 def _is_last(run: TurnRun) -> bool:

@@ -47,6 +47,7 @@ class LoopState:
     collapsed: bool = False
     reactive_compacted: bool = False
     compactions: int = 0
+    continued: int = 0
     model_index: int = 0
     model_count: int = 1
 
@@ -413,8 +414,18 @@ def switch_model(state: LoopState, stop: Stop) -> Continue:
 # -- before a request ------------------------------------------------------------------------
 
 
-def after_compaction(state: LoopState) -> Move:
-    """Return what to do after the context keeper has compacted ahead of a request."""
+def after_compaction(state: LoopState, *, is_continued: bool = False, is_over: bool = False) -> Move:
+    """Return what to do after the context keeper has compacted ahead of a request.
+
+    Args:
+        state: before it.
+        is_continued: the model was at work, and was told to go on.
+        is_over: it was at work, and must not go on by itself.
+    """
     if state.compactions >= COMPACTIONS_IN_A_ROW:
         return Stop(reason="compaction_ineffective", detail="the window is as full after compacting as before")
-    return Continue(reason="compacted", state=attrs.evolve(state, compactions=state.compactions + 1))
+    if is_over:
+        told = "the history was summarised, and the turn may not go on by itself any more: prompt again"
+        return Stop(reason="blocking_limit", detail=told)
+    done = attrs.evolve(state, compactions=state.compactions + 1, continued=state.continued + is_continued)
+    return Continue(reason="compacted", state=done)

@@ -8,7 +8,7 @@ would kill the running tools.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 from trio.lowlevel import enable_ki_protection
@@ -19,15 +19,39 @@ from engine.nursery.retry import Failure, failure_of, timed
 from engine.nursery.vet import vet
 
 if TYPE_CHECKING:
-    from engine.nursery.step import Step
+    from collections.abc import Sequence
+
+    from engine.model import ModelRequest, StreamEvent
+    from engine.nursery.run import TurnRun
     from engine.nursery.traffic import Passage
-    from engine.ports import ModelStream
+    from engine.ports import Model, ModelStream
 
 CLOSE_WITHIN = 1.0
 
 
+class Receiver(Protocol):
+    """Who an answer is for: a step, or a question beside the steps.
+
+    Attributes:
+        failure: what broke the request or the stream.
+    """
+
+    run: TurnRun
+    model: Model
+    request: ModelRequest
+    failure: Failure | None
+
+    def feed(self, batch: Sequence[StreamEvent]) -> None:
+        """Take what was received. Not a checkpoint."""
+        ...
+
+    def stop_receiving(self) -> None:
+        """No more will come. Not a checkpoint."""
+        ...
+
+
 @enable_ki_protection
-async def read_stream(step: Step) -> None:
+async def read_stream(step: Receiver) -> None:
     """Send the request and feed *step* until the stream is over. Always a checkpoint.
 
     If cancelled, what was received is kept and the connection is closed.
@@ -62,14 +86,14 @@ def _foreign(error: BaseException) -> Failure:
     return Failure(kind="fatal", message=f"the provider failed: {reason}")
 
 
-async def _receive_all(step: Step) -> None:
+async def _receive_all(step: Receiver) -> None:
     info = step.model.info
     # Waiting for others is not the host's silence: its time begins when the request may go.
     async with step.run.traffic.passage(info, step.request, partial(step.run.notice, "info")) as passage:
         await _receive(step, passage)
 
 
-async def _receive(step: Step, passage: Passage) -> None:
+async def _receive(step: Receiver, passage: Passage) -> None:
     timeouts = step.run.settings.timeouts
     total_at = trio.current_time() + timeouts.total
     stream = await _open(step, min(timeouts.headers, timeouts.total))
@@ -89,7 +113,7 @@ async def _receive(step: Step, passage: Passage) -> None:
         await _close(step, stream)  # noqa: ASYNC102  # bounded: see cleanup.py
 
 
-async def _open(step: Step, limit: float) -> ModelStream:
+async def _open(step: Receiver, limit: float) -> ModelStream:
     with trio.move_on_after(limit):
         stream = await step.model.open(step.request)
         if not (hasattr(stream, "receive") and hasattr(stream, "aclose")):
@@ -108,7 +132,7 @@ async def _next(stream: ModelStream, idle: float, total: float, total_at: float)
     raise StreamTimeout("total", total) if limit_at == total_at else StreamTimeout("idle", idle)
 
 
-async def _close(step: Step, stream: ModelStream) -> None:
+async def _close(step: Receiver, stream: ModelStream) -> None:
     """Close the connection. The answer is in, or has failed already: what goes wrong here is told and changes nothing."""
     try:
         # By trio's convention `aclose` closes forcefully if it is cancelled.

@@ -14,7 +14,7 @@ from engine.exceptions import describe, split
 from engine.hooks import Hooks
 from engine.ids import SessionId
 from engine.journal import TurnJournal
-from engine.messages import Usage, UserMessage
+from engine.messages import UserMessage
 from engine.nursery.budget import Budget, Exhausted
 from engine.nursery.doom import DoomWindow
 from engine.nursery.questions import Questions
@@ -26,7 +26,9 @@ from engine.tools.registry import Registry
 from engine.tools.spill import Spills
 
 if TYPE_CHECKING:
+    from engine.keeping import CompactionWish
     from engine.nursery.ledger import Entry
+    from engine.nursery.room import Counted
     from engine.nursery.step import Step
     from engine.prompt.layers import PromptLayers
     from engine.tools.context import Errand
@@ -67,6 +69,8 @@ class TurnRun:
         scope: holds the loop and all below it; a user's cancel cancels this and nothing else.
         chain: the sessions from the root to this one, each with its turn: the rights of all of them bound a call.
         is_child: it is a sub-agent's.
+        wish: the turn is for nothing but this compaction; None: it answers somebody.
+        counted: what the last request of the session took.
         grace_limit: the longest grace of any call, where a parent's grace bounds it.
         spills: what the tree of sessions has kept of long outputs; None: nothing is kept.
         around: what happens around each change of a file; None: nothing.
@@ -96,6 +100,8 @@ class TurnRun:
     prompt: PromptLayers | None = None
     hidden: frozenset[str] = frozenset()
     is_child: bool = False
+    wish: CompactionWish | None = None
+    counted: Counted | None = None
     grace_limit: float | None = None
     output_schema: str | None = None
     check_output: Callable[[str], tuple[str | None, str | None]] | None = None
@@ -124,7 +130,7 @@ class TurnRun:
     prevented: str | None = attrs.field(default=None, init=False)
     repeats_step: bool = attrs.field(default=False, init=False)
     wrapping_up: bool = attrs.field(default=False, init=False)
-    last_usage: Usage = attrs.field(factory=Usage, init=False)
+    failed_compactions: int = attrs.field(default=0, init=False)
     skip_wait: trio.Event = attrs.field(factory=trio.Event, init=False)
     host_deadline: float = attrs.field(default=float("inf"), init=False)
     store_failed: bool = attrs.field(default=False, init=False)

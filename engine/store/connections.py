@@ -1,35 +1,28 @@
 """The connections to one file: the writer's own, and a pool of others for reading.
 
-A read runs in a thread and may be abandoned by a cancel. Its connection is then told
-to stop, and goes back into the pool from that thread, when it really has: nobody ever
-shares a connection with a thread that is still at work.
-
 A database in memory has one connection, which writer and readers take in turns.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import quote
 
 import attrs
-import trio
 
 from engine.errors import StoreError
 from engine.store.place import MEMORY, Identity, JournalMode, check_same
+from engine.store.readers import Readers
 from engine.store.reasons import primary, renamed
-from engine.threads import to_thread
 
 T = TypeVar("T")
 
-READERS = 8
 # Pages of a new file: larger than SQLite's own choice, since events are.
 _PAGE_BYTES = 8_192
 _CACHE_KIB = 8_192
@@ -38,7 +31,7 @@ _LOCK_SECONDS = 0.02
 
 
 @attrs.define(eq=False, kw_only=True)
-class Connections:
+class Connections(Readers[sqlite3.Connection]):
     """All connections of one store to its file.
 
     Attributes:
@@ -50,16 +43,9 @@ class Connections:
     path: str
     mode: JournalMode
     patience: float
-    _idle: list[sqlite3.Connection] = attrs.field(factory=list[sqlite3.Connection], init=False)
-    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _only: sqlite3.Connection | None = attrs.field(default=None, init=False)
     _turn: threading.Lock = attrs.field(factory=threading.Lock, init=False)
-    _is_closed: bool = attrs.field(default=False, init=False)
     _known: Identity | None = attrs.field(default=None, init=False)
-    _pid: int = attrs.field(factory=os.getpid, init=False)
-    _limiter: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(READERS), init=False)
-
-    # -- in any thread ------------------------------------------------------------------
 
     def open(self, check: Callable[[sqlite3.Connection], object] | None = None) -> sqlite3.Connection:
         """Return a new connection to the file, which must be there. It blocks. Raises `sqlite3.Error`.
@@ -139,99 +125,46 @@ class Connections:
         with self.writing(connection):
             connection.close()
 
-    def close(self) -> None:
-        """Close the readers' connections; those at work are closed when they are back."""
-        with self._lock:
-            self._is_closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+    # -- see `Readers` ------------------------------------------------------------------
 
-    # -- in the trio thread -------------------------------------------------------------
+    @property
+    def name(self) -> str:
+        """See `Readers`."""
+        return self.path
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run *work* with a connection in a thread, and return what it returns. A checkpoint.
-
-        If cancelled, the thread is abandoned, and what it asks of SQLite is stopped.
-        Raises `StoreError` for what SQLite raises.
-        """
-        if os.getpid() != self._pid:
-            raise StoreError(f"this process was forked; the store {self.path} works only in the one that opened it")
-        job = _Read(self, work)
-        try:
-            # Its own limiter: tools that hang must not keep a session from being opened.
-            return await to_thread(job.run, limiter=self._limiter)
-        except trio.Cancelled:
-            job.stop()
-            raise
-
-    # -- for `_Read` --------------------------------------------------------------------
-
-    @contextmanager
-    def lent(self) -> Generator[sqlite3.Connection]:
-        """Lend a connection to a reader's thread."""
-        if self.path == MEMORY:
-            with self._turn:
-                if self._is_closed:
-                    raise StoreError(f"the store {self.path} is closed")
-                yield self.open()
-            return
-        connection = self._take()
-        try:
-            yield connection
-        except BaseException:  # whatever it is goes on: who knows in which state the connection is
-            connection.close()
-            raise
-        self._give_back(connection)
-
-    def _take(self) -> sqlite3.Connection:
-        with self._lock:
-            if self._is_closed:
-                raise StoreError(f"the store {self.path} is closed")
-            if self._idle:
-                return self._idle.pop()
+    def connect_reader(self) -> sqlite3.Connection:
+        """See `Readers`."""
         connection = self.open()
         connection.execute("PRAGMA query_only = ON")
         return connection
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
-        with self._lock:
-            if not self._is_closed:
-                self._idle.append(connection)
-                return
+    def close_reader(self, connection: sqlite3.Connection) -> None:
+        """See `Readers`."""
         connection.close()
 
+    def interrupt(self, connection: sqlite3.Connection) -> None:
+        """See `Readers`."""
+        connection.interrupt()
 
-@attrs.define(eq=False)
-class _Read(Generic[T]):
-    """One piece of work of a reader."""
+    def renamed(self) -> AbstractContextManager[None]:
+        """See `Readers`."""
+        return renamed(self.path)
 
-    _connections: Connections
-    _work: Callable[[sqlite3.Connection], T]
-    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
-    _at: sqlite3.Connection | None = attrs.field(default=None, init=False)
-    _is_stopped: bool = attrs.field(default=False, init=False)
+    def attempt(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
+        """See `Readers`."""
+        self.check()
+        return work()
 
-    def run(self) -> T:
-        """Do it, in a thread."""
-        self._connections.check()
-        with renamed(self._connections.path), self._connections.lent() as connection:
-            with self._lock:
-                if self._is_stopped:
-                    raise sqlite3.OperationalError("interrupted")
-                self._at = connection
-            try:
-                return self._work(connection)
-            finally:
-                with self._lock:
-                    self._at = None
+    def lent(self, is_stopped: Callable[[], bool]) -> AbstractContextManager[sqlite3.Connection]:
+        """See `Readers`."""
+        return self._in_turn() if self.path == MEMORY else self.pooled(is_stopped)
 
-    def stop(self) -> None:
-        """Interrupt it, if it is at work: in the trio thread. Never blocks longer than an assignment takes."""
-        with self._lock:
-            self._is_stopped = True
-            if self._at is not None:
-                self._at.interrupt()
+    @contextmanager
+    def _in_turn(self) -> Generator[sqlite3.Connection]:
+        with self._turn:
+            if self._is_closed:
+                raise StoreError(f"the store {self.path} is closed")
+            yield self.open()
 
 
 def uri_of(path: str, mode: Literal["ro", "rw"]) -> str:

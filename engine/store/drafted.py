@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -17,7 +17,6 @@ from engine.codec import Schema, decode_event, encode_event
 from engine.errors import JournalCorrupt
 from engine.events import DELTA_TYPES, Delta
 from engine.ids import PartId, SessionId
-from engine.store.leases import lease_of
 from engine.store.orders import Order, Round
 
 _TABLE: Final = """
@@ -40,12 +39,8 @@ class Draft(Order):
     def do(self, at: Round) -> None:
         """Keep it, if the session is ours to write."""
         delta = self.delta
-        if at.owner.holds(lease_of(at.connection, delta.session_id)):
-            at.connection.execute(_TABLE)
-            at.connection.execute(
-                "INSERT OR REPLACE INTO drafts (session_id, part_id, offset, body) VALUES (?, ?, ?, ?)",
-                (delta.session_id, delta.part_id, delta.offset, encode_event(delta)),
-            )
+        if at.owner.holds(at.tables.leases_of([delta.session_id], at.owner).get(delta.session_id)):
+            at.tables.draft(delta.session_id, delta.part_id, delta.offset, encode_event(delta))
 
 
 @attrs.define(eq=False)
@@ -57,11 +52,24 @@ class Undraft(Order):
 
     def do(self, at: Round) -> None:
         """Forget them."""
-        if _exists(at.connection):
-            at.connection.execute(
-                "DELETE FROM drafts WHERE session_id = ?1 AND (?2 IS NULL OR part_id = ?2)",
-                (self.session_id, self.part_id),
-            )
+        at.tables.undraft(self.session_id, self.part_id)
+
+
+def keep(connection: sqlite3.Connection, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
+    """Keep a draft, in the writer's transaction."""
+    connection.execute(_TABLE)
+    connection.execute(
+        "INSERT OR REPLACE INTO drafts (session_id, part_id, offset, body) VALUES (?, ?, ?, ?)",
+        (session_id, part_id, offset, body),
+    )
+
+
+def forget(connection: sqlite3.Connection, session_id: SessionId, part_id: PartId | None) -> None:
+    """Forget the drafts of a part, or of all parts of a session, in the writer's transaction."""
+    if _exists(connection):
+        connection.execute(
+            "DELETE FROM drafts WHERE session_id = ?1 AND (?2 IS NULL OR part_id = ?2)", (session_id, part_id)
+        )
 
 
 def load(connection: sqlite3.Connection, session_id: SessionId, schema: Schema) -> Sequence[Delta]:
@@ -71,8 +79,13 @@ def load(connection: sqlite3.Connection, session_id: SessionId, schema: Schema) 
     rows: list[tuple[str]] = connection.execute(
         "SELECT body FROM drafts WHERE session_id = ? ORDER BY part_id, offset", (session_id,)
     ).fetchall()
+    return readable((body for (body,) in rows), schema)
+
+
+def readable(bodies: Iterable[str], schema: Schema) -> Sequence[Delta]:
+    """Return the drafts that can be read."""
     found: list[Delta] = []
-    for (body,) in rows:
+    for body in bodies:
         # The last words of an answer that was cut off are worth nothing that would keep the session from opening.
         with contextlib.suppress(JournalCorrupt):
             event = decode_event(body, schema=schema)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -12,16 +11,16 @@ from engine.codec import encode_state
 from engine.errors import SessionElsewhere
 from engine.ids import SessionId
 from engine.state import SessionState
-from engine.store.index import remove
-from engine.store.leases import Owner, elsewhere, lease_of, leases
+from engine.store.leases import Lease, Owner, elsewhere
+from engine.store.tables import Writing
 
 
 class Round(Protocol):
     """The transaction in which an order is carried out."""
 
     @property
-    def connection(self) -> sqlite3.Connection:
-        """Where."""
+    def tables(self) -> Writing:
+        """What can be done in it."""
         ...
 
     @property
@@ -47,7 +46,7 @@ class Order:
     is_withdrawn: bool = attrs.field(default=False, init=False)
 
     def do(self, at: Round) -> None:
-        """Do it, in the writer's thread. Raises `sqlite3.Error`."""
+        """Do it, in the writer's thread. Raises what the database raises."""
         raise NotImplementedError
 
 
@@ -65,7 +64,7 @@ class Beat(Order):
 
     def do(self, at: Round) -> None:
         """Renew them."""
-        at.owner.renew(at.connection)
+        at.tables.renew(at.owner)
 
 
 @attrs.define(eq=False)
@@ -77,13 +76,11 @@ class Claim(Order):
 
     def do(self, at: Round) -> None:
         """Take it if it is free."""
-        lease = lease_of(at.connection, self.session_id)
-        self.error = None
-        if at.owner.holds(lease) or at.owner.may_take(lease):
-            at.owner.take(at.connection, self.session_id)
+        lease = at.tables.leases_of([self.session_id], at.owner).get(self.session_id)
+        found = take(at.tables, at.owner, self.session_id, lease)
+        if found is None:
             at.forget(self.session_id, refused=True)
-        elif lease is not None:
-            self.error = elsewhere(self.session_id, lease)
+        self.error = None if found is None else elsewhere(self.session_id, found)
 
 
 @attrs.define(eq=False)
@@ -94,7 +91,7 @@ class Release(Order):
 
     def do(self, at: Round) -> None:
         """Give the lease back."""
-        at.owner.release(at.connection, self.session_id)
+        at.tables.release(at.owner, self.session_id)
 
 
 @attrs.define(eq=False)
@@ -109,12 +106,7 @@ class Remember(Order):
         """Keep it."""
         if self._body is None:
             self._body = encode_state(self.state)
-        row = (self.state.session_id, self.state.seq, self.made_by, self._body)
-        at.connection.execute(
-            "INSERT OR REPLACE INTO states (session_id, seq, made_by, body) SELECT ?1, ?2, ?3, ?4"
-            " WHERE (SELECT max(seq) FROM events WHERE session_id = ?1) >= ?2",
-            row,
-        )
+        at.tables.remember(self.state.session_id, self.state.seq, self.made_by, self._body)
 
 
 @attrs.define(eq=False)
@@ -135,21 +127,31 @@ class Delete(Order):
     def do(self, at: Round) -> None:
         """Remove them, unless one of them is open or was used."""
         self.deleted, self.error = (), None
-        rows: list[tuple[SessionId, float]] = at.connection.execute(_TREE, (self.session_id,)).fetchall()
+        rows = at.tables.tree(self.session_id)
         if self.quiet_since is not None and any(updated >= self.quiet_since for _, updated in rows):
             return
-        known = leases(at.connection)
+        # Held while they are removed, so that nobody goes on with one meanwhile.
+        self.error = self._hold(at, [session_id for session_id, _ in rows])
+        if self.error is not None:
+            return
         for session_id, _ in rows:
+            at.forget(session_id, refused=False)
+        self.deleted = tuple(session_id for session_id, _ in rows if at.tables.remove(session_id))
+
+    def _hold(self, at: Round, session_ids: Sequence[SessionId]) -> SessionElsewhere | None:
+        """Take all of them, and return None; or none, and return who has one."""
+        known = at.tables.leases()
+        for session_id in session_ids:
             lease = known.get(session_id)
             if lease is not None and at.owner.is_live(lease):
-                self.error = elsewhere(session_id, lease)
-                return
-        for session_id, _ in rows:
-            for table in ("events", "states", "leases"):
-                at.connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608  # three names of ours
-            remove(at.connection, session_id)
-            at.forget(session_id, refused=False)
-        self.deleted = tuple(session_id for session_id, _ in rows)
+                return elsewhere(session_id, lease)
+        for number, session_id in enumerate(session_ids):
+            found = take(at.tables, at.owner, session_id, known.get(session_id))
+            if found is not None:
+                for taken in session_ids[:number]:
+                    at.tables.release(at.owner, taken)
+                return elsewhere(session_id, found)
+        return None
 
 
 @attrs.define(eq=False)
@@ -158,15 +160,13 @@ class Shrink(Order):
 
     def do(self, at: Round) -> None:
         """Give them back."""
-        at.connection.execute("PRAGMA incremental_vacuum (10000)").fetchall()
+        at.tables.shrink()
 
 
-# UNION, not UNION ALL: damaged rows may name each other as parents.
-_TREE = """
-WITH RECURSIVE tree (id) AS (
-    SELECT id FROM sessions WHERE id = ?1 OR root_id = ?1
-    UNION
-    SELECT sessions.id FROM sessions JOIN tree ON sessions.parent_id = tree.id
-)
-SELECT id, updated FROM sessions WHERE id IN (SELECT id FROM tree) ORDER BY id
-"""
+def take(tables: Writing, owner: Owner, session_id: SessionId, lease: Lease | None) -> Lease | None:
+    """Take a session whose lease was *lease*, and return None; or return the lease of who has it."""
+    while lease is None or owner.holds(lease) or owner.may_take(lease):
+        if tables.take(owner, session_id, lease):
+            return None
+        lease = tables.leases_of([session_id], owner).get(session_id)
+    return lease

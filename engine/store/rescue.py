@@ -27,6 +27,7 @@ from engine.store.migrate import migrate
 from engine.store.place import make
 from engine.store.reasons import renamed
 from engine.store.sink import EventSink
+from engine.store.sqlite_tables import SqliteDesk
 from engine.store.stored import decoded
 from engine.threads import to_thread
 
@@ -91,7 +92,8 @@ def _rescue(damaged: Path, target: Path, schema: Schema) -> Rescued:
         with renamed(str(target)):
             connection = connections.open()
             migrate(connection)
-            sink = EventSink(connections=connections, connection=connection, owner=Owner(), schema=schema)
+            desk = SqliteDesk(connections=connections, connection=connection)
+            sink = EventSink(desk=desk, owner=Owner(), schema=schema)
             try:
                 return _copy(source, found, sink, target)
             finally:

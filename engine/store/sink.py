@@ -11,39 +11,23 @@ What can go wrong stays where it belongs:
 
 from __future__ import annotations
 
-import sqlite3
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 import attrs
 
 from engine.codec import PRESENT, TAGS, Schema, encode_event
-from engine.errors import SessionElsewhere, StoreError, StoreMismatch
+from engine.errors import SessionElsewhere, StoreError
 from engine.events import Durable
 from engine.ids import SessionId
-from engine.store.connections import Connections
-from engine.store.index import apply
-from engine.store.inserting import insert
-from engine.store.leases import Owner, elsewhere, lease_of
-from engine.store.migrate import version_of
-from engine.store.orders import Order
+from engine.store.leases import Lease, Owner, elsewhere
+from engine.store.orders import Order, take
 from engine.store.projection import Change
-from engine.store.reasons import error_of, may_pass
-from engine.store.schema import VERSION
+from engine.store.tables import Desk, Passing, Row, Writing
 
 T = TypeVar("T")
-
-
-@attrs.frozen
-class Row:
-    """An event as it is stored; or why it can't be."""
-
-    event: Durable
-    seq: int
-    type: str
-    version: int
-    body: str
-    error: Exception | None = None
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -57,8 +41,7 @@ class EventSink:
         behind: how many events and orders are still to be written since.
     """
 
-    connections: Connections
-    connection: sqlite3.Connection
+    desk: Desk
     owner: Owner
     schema: Schema = PRESENT
     durable: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
@@ -67,6 +50,8 @@ class EventSink:
     behind: int = attrs.field(default=0, init=False)
     _backlog: list[Row | Order] = attrs.field(factory=list["Row | Order"], init=False)
     _last: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
+    _number: int = attrs.field(default=0, init=False)
+    _unsure: _Attempt | None = attrs.field(default=None, init=False)
 
     def write(self, batch: Sequence[Durable | Order]) -> None:
         """Write *batch*, and what is left from before. Raises `StoreError` for what ends the writer."""
@@ -80,57 +65,68 @@ class EventSink:
             if self._backlog:
                 self._try()
             if self.trouble is None:
-                with self.connections.writing(self.connection):
-                    self.connections.check()
-                    self.owner.release_all(self.connection)
-        except (sqlite3.Error, StoreError) as error:
+                with self._transaction() as tables:
+                    tables.release_all(self.owner)
+        except StoreError as error:
             # A lease that stays expires. What was put and is not written is told by `behind`.
-            self.trouble = self._told(error) if isinstance(error, sqlite3.Error) else error
+            self.trouble = error
         finally:
-            self.connections.close_writer(self.connection)
+            self.desk.close()
 
     def _try(self) -> None:
+        began = time.monotonic()
         try:
-            with self.connections.writing(self.connection):
-                self._commit()
-        except sqlite3.Error as error:
-            self.trouble = self._told(error)
-            if not may_pass(error):
-                raise self.trouble from error
+            while True:
+                try:
+                    self._commit()
+                except Passing as error:
+                    self.trouble = error
+                    if not self.desk.will_retry(error, began):
+                        return
+                else:
+                    self.trouble = None
+                    return
         except StoreError as error:
             self.trouble = error
             raise
-        else:
-            self.trouble = None
         finally:
             self.behind = len(self._backlog)
 
     def _commit(self) -> None:
-        connection = self.connection
-        self.connections.check()
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            found = version_of(connection)
-            if found != VERSION:
-                raise StoreMismatch(
-                    f"another engine has brought the store to version {found}; this one knows {VERSION}", is_newer=True
-                )
-            at = Transaction(connection, self.owner, self._last, self.refused)
-            at.run(self._backlog)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        # A commit into a file that has no name any more would be durable for nobody.
-        self.connections.check()
-        for item in self._backlog:
+        self._settle()
+        if not self._backlog:
+            return
+        attempt = _Attempt(self._number + 1, Transaction(self.owner, self._last, self.refused), len(self._backlog))
+        with self._transaction() as tables:
+            attempt.at.run(tables, self._backlog)
+            # From here on a connection that breaks leaves it open whether this was committed.
+            self._unsure = attempt
+        self._unsure = None
+        self._accept(attempt)
+
+    def _settle(self) -> None:
+        """Find out what became of an attempt of which the end was not heard."""
+        attempt = self._unsure
+        if attempt is not None:
+            has_committed = self.desk.has_committed(attempt.number)
+            self._unsure = None
+            if has_committed:
+                self._accept(attempt)
+
+    def _accept(self, attempt: _Attempt) -> None:
+        """It is committed: what it found counts."""
+        done, self._backlog = self._backlog[: attempt.count], self._backlog[attempt.count :]
+        for item in done:
             if isinstance(item, Order):
                 item.is_done = not item.is_withdrawn
-        self._backlog = []
-        _merge(self._last, at.last)
-        _merge(self.durable, at.written)
-        _merge(self.refused, at.refused)
+        _merge(self._last, attempt.at.last)
+        _merge(self.durable, attempt.at.written)
+        _merge(self.refused, attempt.at.refused)
+        self.desk.announce([session_id for session_id, seq in attempt.at.written.items() if seq is not None])
+
+    def _transaction(self) -> AbstractContextManager[Writing]:
+        self._number += 1
+        return self.desk.transaction(self._number)
 
     def _prepared(self, event: Durable) -> Row:
         tag = TAGS[type(event)]
@@ -141,8 +137,14 @@ class EventSink:
         except (TypeError, ValueError, RecursionError) as error:
             return Row(event, event.seq, tag, 0, "", error)
 
-    def _told(self, error: sqlite3.Error) -> StoreError:
-        return error_of(error, self.connections.path)
+
+@attrs.frozen
+class _Attempt:
+    """A transaction, and how much of the backlog is in it."""
+
+    number: int
+    at: Transaction
+    count: int
 
 
 @attrs.define(eq=False)
@@ -155,16 +157,23 @@ class Transaction:
         refused: sessions of which nothing more is written, and why; None: no longer so.
     """
 
-    connection: sqlite3.Connection
     owner: Owner
     _known: Mapping[SessionId, int]
     _known_refused: Mapping[SessionId, Exception]
     last: dict[SessionId, int | None] = attrs.field(factory=dict[SessionId, "int | None"], init=False)
     written: dict[SessionId, int | None] = attrs.field(factory=dict[SessionId, "int | None"], init=False)
     refused: dict[SessionId, Exception | None] = attrs.field(factory=dict[SessionId, "Exception | None"], init=False)
+    _tables: Writing | None = attrs.field(default=None, init=False)
 
-    def run(self, backlog: Iterable[Row | Order]) -> None:
+    @property
+    def tables(self) -> Writing:
+        """See `Round`."""
+        assert self._tables is not None  # set by `run`, inside which all else happens
+        return self._tables
+
+    def run(self, tables: Writing, backlog: Iterable[Row | Order]) -> None:
         """Do all of *backlog*, in order."""
+        self._tables = tables
         rows: list[Row] = []
         for item in backlog:
             if isinstance(item, Row):
@@ -186,6 +195,7 @@ class Transaction:
         """Write those events that may be written and that follow."""
         changes: dict[SessionId, Change] = {}
         accepted: list[Row] = []
+        leases = self._leases_of(rows)
         for row in rows:
             session_id = row.event.session_id
             change = changes.get(session_id)
@@ -193,7 +203,7 @@ class Transaction:
                 if self._is_refused(session_id):
                     continue
                 change = Change.of(row.event, row.seq)
-            if (error := self._objection(row, is_first=session_id not in changes)) is not None:
+            if (error := self._objection(row, leases, is_first=session_id not in changes)) is not None:
                 self.refused[session_id] = error
                 # Those of it that came before stay; of those after it, each is the first again.
                 self._apply(accepted, changes)
@@ -207,25 +217,25 @@ class Transaction:
 
     def _apply(self, rows: Sequence[Row], changes: Mapping[SessionId, Change]) -> None:
         if rows:
-            insert(
-                self.connection,
-                "events",
-                "session_id, seq, type, version, body",
-                [(row.event.session_id, row.seq, row.type, row.version, row.body) for row in rows],
-            )
-            apply(self.connection, tuple(changes.values()))
+            self.tables.write(rows, tuple(changes.values()))
+
+    def _leases_of(self, rows: Sequence[Row]) -> dict[SessionId, Lease]:
+        """Return the leases of the sessions that are to be written."""
+        session_ids = {row.event.session_id for row in rows if row.error is None}
+        wanted = [session_id for session_id in session_ids if not self._is_refused(session_id)]
+        return dict(self.tables.leases_of(wanted, self.owner)) if wanted else {}
 
     def _is_refused(self, session_id: SessionId) -> bool:
         if session_id in self.refused:
             return self.refused[session_id] is not None
         return session_id in self._known_refused
 
-    def _objection(self, row: Row, *, is_first: bool) -> Exception | None:
+    def _objection(self, row: Row, leases: dict[SessionId, Lease], *, is_first: bool) -> Exception | None:
         """Return why *row* may not be written; its session's lease is looked at for the first one."""
         session_id = row.event.session_id
         if row.error is not None:
             return row.error
-        if is_first and (taken := self._hold(session_id)) is not None:
+        if is_first and (taken := self._hold(session_id, leases)) is not None:
             return taken
         last = self._last_of(session_id)
         if row.seq != last + 1:
@@ -235,23 +245,21 @@ class Transaction:
             )
         return None
 
-    def _hold(self, session_id: SessionId) -> SessionElsewhere | None:
+    def _hold(self, session_id: SessionId, leases: dict[SessionId, Lease]) -> SessionElsewhere | None:
         """Make sure that the session is ours to write, and return None; or return who has it."""
-        lease = lease_of(self.connection, session_id)
+        lease = leases.get(session_id)
         if self.owner.holds(lease):
             return None
-        if lease is not None and not self.owner.may_take(lease):
-            return elsewhere(session_id, lease)
-        self.owner.take(self.connection, session_id)
+        found = take(self.tables, self.owner, session_id, lease)
+        if found is not None:
+            return elsewhere(session_id, found)
         self.forget(session_id, refused=False)
         return None
 
     def _last_of(self, session_id: SessionId) -> int:
         known = self.last[session_id] if session_id in self.last else self._known.get(session_id)
         if known is None:
-            known = self.connection.execute(
-                "SELECT coalesce(max(seq), 0) FROM events WHERE session_id = ?", (session_id,)
-            ).fetchone()[0]
+            known = self.tables.last_of(session_id)
             self.last[session_id] = known
         return known
 

@@ -16,9 +16,10 @@ FOUND: Final = ("\ue000", "\ue001")
 
 _APART: Final = "\u200b"
 # Scripts that are written without blanks: Han, kana, Thai, Lao, Khmer, Myanmar.
-_UNSPACED: Final = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+UNSPACED: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
+_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 
 
 def indexed(text: str) -> str:

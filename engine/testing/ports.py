@@ -10,6 +10,7 @@ import trio
 from engine.errors import StoreError
 from engine.events import Durable
 from engine.ids import SessionId
+from engine.keeping import Compaction, CompactionWish, NotCompacted, Summariser
 from engine.messages import Message
 from engine.ports import ContextView, Trace
 from engine.trace import NoTrace
@@ -117,9 +118,12 @@ class ScriptedKeeper:
         """Tell whether a compaction is left to do."""
         return bool(self.compacts)
 
-    async def compact(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
+    async def compact(
+        self, view: ContextView, summariser: Summariser, wish: CompactionWish
+    ) -> Compaction | NotCompacted | None:
         """Do the next compaction. Always a checkpoint."""
-        return await self._do("compact", self.forced if forced else self.compacts, view)
+        made = await self._do("compact", self.compacts if wish.trigger == "full" else self.forced, view)
+        return None if made is None else Compaction(messages=tuple(made))
 
     def is_blocked(self, view: ContextView) -> bool:
         """Return what was set."""

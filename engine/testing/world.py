@@ -27,6 +27,7 @@ from engine.model import ModelInfo
 from engine.permission.policy import Policy
 from engine.permission.simple import AllowAll
 from engine.ports import Allowance, Approver, Judgement, Model, PermissionQuery
+from engine.prompt.layers import PromptLayers
 from engine.service import open_engine
 from engine.session import Session
 from engine.settings import Settings
@@ -68,6 +69,7 @@ class Scenario:
         must_stop: a call that does not stop within its grace is a broken promise too.
         breaks_after: leave the block after so many events.
         model: limits and prices.
+        prompt: what requests begin with; None: what the settings say.
     """
 
     script: Sequence[ScriptedAnswer]
@@ -87,6 +89,7 @@ class Scenario:
     must_stop: bool = False
     breaks_after: int | None = None
     model: ModelInfo = ModelInfo(name="scripted/model")
+    prompt: PromptLayers | None = None
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -159,6 +162,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
             ids=CountingIds(),
             trace=run.points,
             jitter=lambda: 0.5,
+            prompt=scenario.prompt,
         ) as engine:
             session = await engine.create_session(cwd="/nowhere")
             run.points.session = session

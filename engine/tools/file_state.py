@@ -63,6 +63,12 @@ def known(shared: SharedContext, path: str | os.PathLike[str]) -> str | None:
     return shared.get(_encodable(_PREFIX + followed(path)))[_ORDER_DIGITS + 2 : -1] or None
 
 
+def known_files(shared: SharedContext) -> tuple[tuple[str, str], ...]:
+    """Return all files that the session knows, each with its digest, the one that was noted last at the end."""
+    noted = sorted((value, name) for name, value in shared.values if name.startswith(_PREFIX))
+    return tuple((name.removeprefix(_PREFIX), value[_ORDER_DIGITS + 2 : -1]) for value, name in noted)
+
+
 @attrs.frozen
 class _Note:
     """A modifier with a value, so that two of them can be compared."""

@@ -89,6 +89,16 @@ class Registry:
         return Registry({name: tool for name, tool in self._tools.items() if name in names})
 
     @property
+    def protected(self) -> frozenset[str]:
+        """The names of those whose results stay in the history as long as anything does."""
+        return frozenset(tool.name for tool in self._tools.values() if tool.protected)
+
+    @property
+    def read_only(self) -> frozenset[str]:
+        """The names of those that change nothing."""
+        return frozenset(tool.name for tool in self._tools.values() if tool.read_only)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Their names, sorted."""
         return tuple(self._tools)

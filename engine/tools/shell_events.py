@@ -21,7 +21,7 @@ from engine.hooks import (
     StopDecision,
     Stopping,
 )
-from engine.messages import AssistantMessage, Message, ResultsMessage, TextPart, UserMessage
+from engine.messages import Message, TextPart, UserMessage
 from engine.tools.shell_names import Json
 from engine.tools.shell_reply import Point, Said
 
@@ -101,28 +101,28 @@ def _compaction(said: Said, _: Compacting) -> CompactionDecision:
     if said.objection is not None or said.is_stop:
         why = said.objection or said.stop_reason or said.reason
         return CompactionDecision(verdict="block", reason=why, message=said.message)
-    return CompactionDecision(message=said.message)
+    return CompactionDecision(message=said.message, instructions=_joined(said))
 
 
 def _summary(messages: tuple[Message, ...]) -> str:
-    first = messages[0] if messages else None
-    match first:
-        case UserMessage() | AssistantMessage():
-            return "\n".join(part.text for part in first.parts if isinstance(part, TextPart))
-        case ResultsMessage() | None:
-            return ""
+    summaries = [message for message in messages if isinstance(message, UserMessage) and message.origin == "summary"]
+    return "\n".join(part.text for message in summaries[-1:] for part in message.parts if isinstance(part, TextPart))
+
+
+def _how(subject: Compacting | Compacted) -> str:
+    return "manual" if subject.trigger == "manual" else "auto"
 
 
 PRE_COMPACT: Final[Point[Compacting, CompactionDecision]] = Point(
     event="PreCompact",
-    matched=lambda _: ("auto",),
-    told=lambda _: {"trigger": "auto", "custom_instructions": ""},
+    matched=lambda compacting: (_how(compacting),),
+    told=lambda compacting: {"trigger": _how(compacting), "custom_instructions": compacting.instructions},
     meant=_compaction,
 )
 POST_COMPACT: Final[Point[Compacted, Context]] = Point(
     event="PostCompact",
-    matched=lambda _: ("auto",),
-    told=lambda compacted: {"trigger": "auto", "compact_summary": _summary(compacted.messages)},
+    matched=lambda compacted: (_how(compacted),),
+    told=lambda compacted: {"trigger": _how(compacted), "compact_summary": _summary(compacted.messages)},
     meant=lambda said, _: Context(message=_shown(said)),
 )
 SESSION_START_AGAIN: Final[Point[Compacted, Context]] = Point(

@@ -145,6 +145,7 @@ class Tool:
         offered: is it offered to the model of that name?
         permission: the right without which no call of it can do anything; where the rules deny that altogether, the tool
             is not offered. Empty: it can't be told.
+        protected: its results are not cleared to make room in the window: what they say can't be had again.
     """
 
     name: str
@@ -161,6 +162,7 @@ class Tool:
     aliases: tuple[str, ...] = ()
     offered: Callable[[str], bool] = lambda _: True
     permission: str = ""
+    protected: bool = False
 
     @property
     def schema(self) -> ToolSchema:
@@ -195,6 +197,7 @@ def tool(
     aliases: Sequence[str] = (),
     offered: Callable[[str], bool] | None = None,
     permission: str | None = None,
+    protected: bool = False,
 ) -> Callable[[Function[A]], Tool]: ...
 def tool(
     function: Function[A] | None = None,
@@ -212,13 +215,15 @@ def tool(
     aliases: Sequence[str] = (),
     offered: Callable[[str], bool] | None = None,
     permission: str | None = None,
+    protected: bool = False,
 ) -> Tool | Callable[[Function[A]], Tool]:
     """Make a `Tool` of an async function `(arguments, context)`.
 
     The class of its first parameter gives the schema; that class's docstring, or the
     function's, the description. A read-only tool is taken to be safe beside others
     unless *safe* says otherwise. *permission* is the right that its `need` tells of, if it is always the same one: where
-    the rules deny that whatever it is for, the tool is not offered.
+    the rules deny that whatever it is for, the tool is not offered. The results of a *protected* one are not cleared to
+    make room in the window.
 
     Example::
 
@@ -246,6 +251,7 @@ def tool(
             aliases=aliases,
             offered=offered,
             permission=permission,
+            protected=protected,
         )
 
     return make if function is None else make(function)
@@ -266,6 +272,7 @@ def _make(
     aliases: Sequence[str],
     offered: Callable[[str], bool] | None,
     permission: str | None,
+    protected: bool,
 ) -> Tool:
     function: object = body
     if not callable(function) or not inspect.iscoroutinefunction(inspect.unwrap(function)):
@@ -278,6 +285,8 @@ def _make(
         raise ConfigError(f"the timeout of tool {chosen} must be a number above 0, or None, not {timeout!r}")
     if not (_is_number(grace) and 0 <= grace < float("inf")):  # a shield has a deadline
         raise ConfigError(f"the grace of tool {chosen} must be a finite number, not negative, but is {grace!r}")
+    if not isinstance(typing.cast("object", protected), bool):
+        raise ConfigError(f"'protected' of tool {chosen} is True or False, not {protected!r}")
     _check_function("safe", safe, chosen, or_else=bool)
     _check_function("need", need, chosen, or_else=types.NoneType)
     _check_function("offered", offered, chosen, or_else=types.NoneType)
@@ -299,6 +308,7 @@ def _make(
         aliases=tuple(_name(alias) for alias in _several(aliases)),
         offered=offered or (lambda _: True),
         permission=_permission(permission, chosen, has_need=need is not None),
+        protected=protected,
     )
 
 

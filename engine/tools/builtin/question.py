@@ -103,4 +103,5 @@ QUESTION = tool(
     safe=False,
     need=lambda _: Need(permission="question"),
     permission="question",
+    protected=True,
 )(question)

@@ -1,0 +1,263 @@
+"""One compaction: what is summarised is chosen, the summary is asked for, checked, and put in its place (T8, T12)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import attrs
+import trio
+
+from engine.compaction.extract import extracted
+from engine.compaction.overflow import Window, message_tokens, text_tokens
+from engine.compaction.pins import Pins, pins_of
+from engine.compaction.prune import without_media
+from engine.compaction.resume import go_on_text, history, summary_in
+from engine.compaction.select import Selection, select, tail_budget
+from engine.compaction.summary import (
+    MOST_OUTPUT,
+    MOST_TOKENS,
+    TEMPLATE,
+    Template,
+    pieces,
+    problem_of,
+    question,
+    rendered,
+    repair,
+    tidied,
+)
+from engine.exceptions import describe, split
+from engine.keeping import Compaction, CompactionWish, NotCompacted, Reply, Summariser
+from engine.messages import Message, UserMessage
+from engine.ports import ContextView
+
+# A compaction must leave so much of what is usable free: else the next one would follow at once.
+HEADROOM: Final = 0.1
+# What a summary takes in all likelihood; whether there is room for one is decided before it is paid for.
+_LIKELY: Final = 1_500
+# Above this, the model is told what fills the window.
+_TIGHT: Final = 0.6
+# A history is cut into so many pieces at most; what is in the middle of more is left out.
+_PIECES: Final = 24
+
+Summarise = Callable[[Sequence[Message], str], Awaitable[str]]
+
+
+@attrs.frozen
+class _Written:
+    """A summary, and what is to be said of how it came about."""
+
+    text: str
+    remark: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Compactor:
+    """All that one compaction needs.
+
+    Attributes:
+        tokens: what the next request would take.
+        sizes: estimates for the messages, one by one, before they are multiplied by *ratio*.
+        report: what fills the window, in a line.
+    """
+
+    view: ContextView
+    wish: CompactionWish
+    summariser: Summariser
+    window: Window
+    tokens: int
+    sizes: Sequence[int]
+    ratio: float
+    tail: int | None
+    template: Template | None
+    summarise: Summarise | None
+    report: str
+
+    async def run(self) -> Compaction | NotCompacted:
+        """Compact. A checkpoint; if cancelled, nothing has happened."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self.view.failure == "media" and (bare := without_media(self.view.transcript)) is not None:
+            after = self._after(bare)
+            return Compaction(messages=bare, before=self.tokens, after=after, remark="images and files were taken out")
+        messages = self.view.transcript[:]
+        sizes = [round(size * self.ratio) for size in self.sizes]
+        budget = tail_budget(self.window.usable, self.tail)
+        selection = select(messages, sizes, budget, self.view.model.name)
+        pins = self._pins(messages[: selection.start])
+        if not self._is_worth_it(selection, pins):
+            # The end is where the room is: keep less of it.
+            selection = select(messages, sizes, budget // 4, self.view.model.name)
+            pins = self._pins(messages[: selection.start])
+            if not self._is_worth_it(selection, pins):
+                return NotCompacted(reason="ineffective", detail=self._why_not(selection, pins))
+        written = await self._written(selection)
+        if isinstance(written, NotCompacted):
+            return written
+        return self._put_together(selection, pins, written)
+
+    def _pins(self, head: Sequence[Message]) -> Pins:
+        # Imported here, not above: tools are not what this is about.
+        from engine.compaction.machine_state import digests_in, open_todos
+
+        return pins_of(
+            head,
+            read_only=self.view.read_only,
+            digests=digests_in(self.view.shared),
+            todos=open_todos(self.view.shared),
+        )
+
+    # -- whether it helps -----------------------------------------------------------------
+
+    def _is_worth_it(self, selection: Selection, pins: Pins) -> bool:
+        """Tell whether there is something to summarise, and whether a summary makes room enough."""
+        if not any(rendered(message) for message in _unpinned(selection)):
+            return False
+        if self.wish.trigger == "manual":
+            return True
+        return self._likely(selection, pins) <= (1 - HEADROOM) * self.window.usable
+
+    def _why_not(self, selection: Selection, pins: Pins) -> str:
+        if not any(rendered(message) for message in _unpinned(selection)):
+            return f"there is nothing to summarise. What fills the window: {self.report}"
+        after = self._likely(selection, pins)
+        pinned = sum(message_tokens(message, self.view.model.name) for message in selection.pinned)
+        return (
+            f"a summary would leave about {after:,} tokens of {self.window.usable:,} that a request may have: what is kept "
+            f"word for word takes {round(pinned * self.ratio):,}, the newest messages "
+            f"{sum(self._size(message) for message in selection.tail):,}. What fills the window: {self.report}"
+        )
+
+    def _size(self, message: Message) -> int:
+        return round(message_tokens(message, self.view.model.name) * self.ratio)
+
+    def _after(self, messages: Sequence[Message]) -> int:
+        """Return what the next request takes with these messages: what is not the history takes what it took."""
+        opening = self.tokens - round(sum(self.sizes) * self.ratio)
+        return max(0, opening) + sum(self._size(message) for message in messages)
+
+    # -- the summary ------------------------------------------------------------------------
+
+    async def _written(self, selection: Selection) -> _Written | NotCompacted:
+        previous = summary_in(selection.previous)
+        if self.wish.summary.strip():
+            return _Written(self.wish.summary.strip(), "the summary is a hook's")
+        if self.summarise is not None:
+            return await self._own(self.summarise, selection.head, previous)
+        return await self._asked(selection.head, previous)
+
+    async def _own(self, summarise: Summarise, head: Sequence[Message], previous: str) -> _Written | NotCompacted:
+        """Let the host's function write it. A checkpoint if that is one; what it raises is told."""
+        try:
+            text: object = await summarise(head, previous)
+        except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
+            passing, ordinary = split(error)
+            if passing is error:
+                raise
+            if passing is not None:
+                raise passing from None  # noqa: ASYNC104  # what must pass is raised
+            assert ordinary is not None
+            return NotCompacted(reason="failed", detail=f"the host's summariser failed: {describe(ordinary)}")
+        if not isinstance(text, str) or not text.strip():
+            return NotCompacted(reason="failed", detail=f"the host's summariser returned no text but {text!r:.100}")
+        return _Written(text.strip())
+
+    async def _asked(self, head: Sequence[Message], previous: str) -> _Written | NotCompacted:
+        """Ask the summariser, piece by piece, each time with the summary of what was before. A checkpoint."""
+        chosen = self.template or TEMPLATE
+        text, remark = previous, ""
+        for conversation in self._pieces(head, previous, chosen):
+            asked = question(conversation, text, chosen, instructions=self.wish.instructions, prompt=self.wish.prompt)
+            reply = await self._ask(chosen, asked)
+            problem = reply.failure or problem_of(reply, self._form(chosen))
+            if problem and not reply.failure:
+                reply = await self._ask(chosen, repair(asked, reply.text, problem))
+                problem = reply.failure or problem_of(reply, self._form(chosen))
+            if reply.failure:
+                return NotCompacted(reason="failed", detail=reply.failure)
+            if problem:
+                remark = (
+                    f"no summary of a model could be used ({problem}): what stands there was taken out of the history"
+                )
+                return _Written(extracted(head, previous), remark)
+            text = tidied(reply.text, chosen) if self._form(chosen) is not None else reply.text.strip()
+        return _Written(text, remark)
+
+    def _form(self, chosen: Template) -> Template | None:
+        """Return the form that an answer must have; a prompt of somebody else's may ask for another one."""
+        return None if self.wish.prompt else chosen
+
+    async def _ask(self, chosen: Template, asked: str) -> Reply:
+        return await self.summariser.ask(chosen.system, asked, max_output=self._most_output)
+
+    @property
+    def _most_output(self) -> int:
+        info = self.summariser.info
+        return min(info.output, MOST_OUTPUT, max(1_024, info.context // 8))
+
+    def _pieces(self, head: Sequence[Message], previous: str, chosen: Template) -> list[str]:
+        """Return the conversation as texts that the summariser has room for."""
+        told = chosen.system + chosen.told + self.wish.instructions + self.wish.prompt
+        taken = self._most_output + max(text_tokens(previous), MOST_TOKENS) + text_tokens(told) + 1_000
+        # Estimates may be off; a repair asks the same with the answer behind it.
+        room = round((self.summariser.info.context - taken) * 0.8 / max(1.0, self.ratio)) - MOST_TOKENS
+        texts = list(pieces(head, max(500, room)))
+        if len(texts) > _PIECES:
+            texts = [*texts[: _PIECES // 2], *texts[-_PIECES // 2 :]]
+        return texts
+
+    # -- the new history --------------------------------------------------------------------
+
+    def _put_together(self, selection: Selection, pins: Pins, written: _Written) -> Compaction | NotCompacted:
+        messages = self._made(selection, pins, written.text)
+        after = self._after(messages)
+        if self.wish.trigger != "manual" and after > (1 - HEADROOM) * self.window.usable:
+            detail = f"the summary leaves about {after:,} tokens of {self.window.usable:,}. What fills the window: {self.report}"
+            return NotCompacted(reason="ineffective", detail=detail)
+        source = hashlib.blake2b(digest_size=16)
+        for message in selection.head:
+            source.update(rendered(message).encode("utf-8", "surrogatepass"))
+        return Compaction(
+            messages=messages,
+            source=len(selection.head),
+            digest=source.hexdigest(),
+            before=self.tokens,
+            after=after,
+            is_continued=_says_go_on(messages[-1]),
+            remark=written.remark,
+        )
+
+    def _made(self, selection: Selection, pins: Pins, summary: str) -> tuple[Message, ...]:
+        new_id = self.summariser.new_id
+        bare = history(selection, summary, pins, _no_id)
+        return history(selection, summary, pins, new_id, go_on=self._go_on(bare))
+
+    def _likely(self, selection: Selection, pins: Pins) -> int:
+        """Return what the next request will take, with a summary as long as they are."""
+        messages = history(selection, "", pins, _no_id)
+        return self._after(messages) + text_tokens(self._go_on(messages)) + _LIKELY
+
+    def _go_on(self, messages: Sequence[Message]) -> str:
+        if self.wish.trigger == "manual" or not self.wish.continues:
+            return ""
+        is_tight = self._after(messages) > _TIGHT * self.window.usable
+        report = (
+            f"The window stays nearly full, read little at a time; before the summary it held {self.report}."
+            if is_tight
+            else ""
+        )
+        return go_on_text(messages, was_too_large=self.view.failure == "overflow", report=report)
+
+
+def _unpinned(selection: Selection) -> tuple[Message, ...]:
+    """Return what of the head does not stay anyway."""
+    return tuple(message for message in selection.head if all(message is not pinned for pinned in selection.pinned))
+
+
+def _says_go_on(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.origin == "continue"
+
+
+def _no_id(kind: str) -> str:
+    """Return what stands for an identifier where a history is only measured."""
+    return kind

@@ -1,0 +1,184 @@
+"""What is carried over a summary word for word, outside of its prose: rules of the user, files, open todos (T8).
+
+It stands in parts of its own in the message that holds the summary, so that the next
+summary finds it there: nobody's prose decides whether it lives on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, cast
+
+import attrs
+
+from engine.compaction.prune import is_users
+from engine.messages import AssistantMessage, CallPart, Message, TextPart, UserMessage
+
+RULES: Final = "What the user said about how to work, word for word. It holds until the user says otherwise:"
+FILES: Final = "Files of this work:"
+TODOS: Final = "What is to be done, as the list has it:"
+
+# Files that were only read are many; those that were changed are all named.
+READ_FILES: Final = 30
+CHANGED_FILES: Final = 200
+# Of one message; a document that somebody pastes is full of words such as "must".
+_RULES_OF_ONE: Final = 40
+_LONGEST_RULE: Final = 1_000
+
+# Words that make a sentence a rule, in the languages that users write most.
+_DIRECTIVE: Final = re.compile(
+    r"""\b(?:must(?:n't)?|never|always|don'?t|do\ not|does\ not\ need|should(?:n't)?|shall|may\ not|cannot|can'?t|only|without
+    |avoid|keep|make\ sure|ensure|require[sd]?|requirement|constraint|forbidden|not\ allowed|important|no\ (?:new|more|other)
+    |instead\ of|prefer|stick\ to|use\ (?:only|the|a|an)|at\ (?:most|least)|exactly|remember
+    |nie(?:mals)?|immer|muss|müssen|darf|dürfen|nicht|nur|ohne|kein(?:e|en)?|bitte\ nicht|wichtig
+    |jamais|toujours|doit|doivent|ne\ pas|sans|seulement|nunca|siempre|debe[ns]?|sólo|solo|sin|non|mai|sempre|deve)\b
+    |必须|不要|不能|不得|禁止|只能|务必|一定|总是|しないで|必ず|禁止|してください|のみ|반드시|하지\ 마|금지|никогда|всегда|нельзя|должн|только""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SENTENCE: Final = re.compile(r"[^\n]*?(?:[.!?](?=[\s\"')\]]|$)|[。\uff01\uff1f]|$)", re.MULTILINE)
+_FENCE: Final = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_PATHS: Final = ("path", "file_path", "filepath", "file", "filename", "notebook_path", "target_file")
+_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
+_FILE_LINE: Final = re.compile(r"- (?P<path>.+?) \((?P<how>changed|read)(?:, (?P<digest>[0-9a-f]+))?\)$")
+
+
+@attrs.frozen
+class File:
+    """A file that the work is about.
+
+    Attributes:
+        is_changed: a tool has changed it, or tried to.
+        digest: of its bytes, as the session knows them; empty: it does not.
+    """
+
+    path: str
+    is_changed: bool = False
+    digest: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Pins:
+    """What is carried over word for word.
+
+    Attributes:
+        rules: sentences of the user, the oldest first.
+        files: the one that was touched last at the end.
+        todos: what is open, a line each.
+    """
+
+    rules: tuple[str, ...] = ()
+    files: tuple[File, ...] = ()
+    todos: tuple[str, ...] = ()
+
+    def texts(self) -> Iterator[str]:
+        """Yield a text for each kind of which there is something."""
+        if self.rules:
+            yield "\n".join([RULES, *(f"- {rule}" for rule in self.rules)])
+        if self.files:
+            yield "\n".join([FILES, *(_line(file) for file in self.files)])
+        if self.todos:
+            yield "\n".join([TODOS, *self.todos])
+
+
+def _line(file: File) -> str:
+    digest = f", {file.digest}" if file.digest else ""
+    return f"- {file.path} ({'changed' if file.is_changed else 'read'}{digest})"
+
+
+def pins_of(
+    messages: Sequence[Message],
+    *,
+    read_only: frozenset[str] = frozenset(),
+    digests: Mapping[str, str] | None = None,
+    todos: Sequence[str] = (),
+) -> Pins:
+    """Return what is to be carried over when *messages* are summarised.
+
+    *digests* are those of the files that the session knows, by path; *todos* what the list says now.
+    """
+    known = digests or {}
+    rules: dict[str, None] = {}
+    files: dict[str, File] = {}
+    for message in messages:
+        if isinstance(message, UserMessage) and message.origin == "summary":
+            carried = pins_in(message)
+            rules.update(dict.fromkeys(carried.rules))
+            files.update({file.path: file for file in carried.files})
+        elif isinstance(message, UserMessage) and is_users(message):
+            rules.update(dict.fromkeys(rules_in(message.text)))
+        elif isinstance(message, AssistantMessage):
+            for file in _touched(message.calls, read_only):
+                before = files.pop(file.path, file)
+                files[file.path] = attrs.evolve(file, is_changed=file.is_changed or before.is_changed)
+    noted = tuple(attrs.evolve(file, digest=_digest(file.path, known) or file.digest) for file in files.values())
+    return Pins(rules=tuple(rules), files=_kept(noted), todos=tuple(todos))
+
+
+def _digest(path: str, known: Mapping[str, str]) -> str:
+    if path in known:
+        return known[path]
+    # The session knows real paths, the model may have named a relative one.
+    tail = "/" + path.removeprefix("./")
+    return next((digest for real, digest in known.items() if real.endswith(tail)), "")
+
+
+def _kept(files: tuple[File, ...]) -> tuple[File, ...]:
+    changed = [file for file in files if file.is_changed][-CHANGED_FILES:]
+    read = [file for file in files if not file.is_changed][-READ_FILES:]
+    return (*read, *changed)
+
+
+def pins_in(summary: UserMessage) -> Pins:
+    """Return what a message with a summary carries."""
+    rules: list[str] = []
+    files: list[File] = []
+    for part in summary.parts[1:]:
+        lines = part.text.split("\n") if isinstance(part, TextPart) else [""]
+        if lines[0] == RULES:
+            rules += [line.removeprefix("- ") for line in lines[1:]]
+        elif lines[0] == FILES:
+            found = (_FILE_LINE.fullmatch(line) for line in lines[1:])
+            files += [File(m["path"], m["how"] == "changed", m["digest"] or "") for m in found if m is not None]
+    return Pins(rules=tuple(rules), files=tuple(files))
+
+
+def rules_in(text: str) -> list[str]:
+    """Return the sentences of *text* that say how to work, or how not to; code is none."""
+    found: dict[str, None] = {}
+    for sentence in _sentences(_FENCE.sub("", text)):
+        if _DIRECTIVE.search(sentence):
+            found[sentence if len(sentence) <= _LONGEST_RULE else f"{sentence[:_LONGEST_RULE]}…"] = None
+        if len(found) >= _RULES_OF_ONE:
+            break
+    return list(found)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        for match in _SENTENCE.finditer(line):
+            sentence = " ".join(match[0].strip().lstrip("-*•").split())
+            if len(sentence) > 2:
+                yield sentence
+
+
+def _touched(calls: Iterable[CallPart], read_only: frozenset[str]) -> Iterator[File]:
+    for call in calls:
+        is_changed = call.tool not in read_only
+        for path in _paths(call.arguments):
+            yield File(path, is_changed)
+
+
+def _paths(arguments: str) -> list[str]:
+    """Return the files that a call's arguments name."""
+    try:
+        given: object = json.loads(arguments or "{}")
+    except ValueError:
+        return []
+    if not isinstance(given, dict):
+        return []
+    values = cast("dict[str, object]", given)
+    named = [value for name in _PATHS if isinstance(value := values.get(name), str)]
+    patched = [path for value in values.values() if isinstance(value, str) for path in _PATCHED.findall(value)]
+    return [path for path in (*named, *patched) if path.strip() and "\n" not in path and len(path) < 1_000]

@@ -1,0 +1,356 @@
+"""`DatabaseStore`: a store over tables, whatever database they are in. The turn's side: nothing here waits for a disk.
+
+put ──► Writer ──► EventSink ──► Desk: one transaction for all that is queued
+load, list_sessions, search, open ──► threads with connections of their own
+"""
+
+from __future__ import annotations
+
+import secrets
+import weakref
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.errors import StoreError
+from engine.events import Delta, Durable
+from engine.ids import PartId, SessionId
+from engine.state import SessionState
+from engine.store.beat import Heart
+from engine.store.drafted import Draft, Undraft
+from engine.store.leases import BEATS
+from engine.store.orders import Beat, Claim, Delete, Nudge, Order, Release, Remember, Shrink
+from engine.store.ports import Hit, SessionQuery, SessionRow
+from engine.store.reading import maker
+from engine.store.sink import EventSink
+from engine.store.stored import Stored
+from engine.store.tables import Reading
+from engine.store.writer import WriteFailed, Writer, WriterUnusable
+
+T = TypeVar("T")
+
+CLOSE_WITHIN: Final = 10.0
+
+# A state is worth being remembered after so many events, and when the session has grown by a quarter.
+_REMEMBERED_AFTER: Final = 2_000
+_GROWN: Final = 4
+_PRUNED_AT_ONCE: Final = 20
+
+
+@attrs.define(eq=False)
+class _Puts:
+    """What was put of one session: its first and last number, and the tickets of what may not be durable yet."""
+
+    first: int
+    last: int
+    tickets: deque[tuple[int, int]] = attrs.field(factory=deque["tuple[int, int]"])
+
+    def add(self, seq: int, ticket: int, durable: int) -> None:
+        """Note one more, and forget those up to the ticket *durable*."""
+        self.forget(durable)
+        self.tickets.append((seq, ticket))
+        self.last = max(self.last, seq)
+
+    def forget(self, durable: int) -> None:
+        """Forget those up to the ticket *durable*."""
+        while self.tickets and self.tickets[0][1] <= durable:
+            self.tickets.popleft()
+
+    def ticket(self, seq: int) -> int:
+        """Return the ticket of that event; 0 if it is durable."""
+        return next((ticket for known, ticket in self.tickets if known >= seq), 0)
+
+
+@attrs.define(eq=False, kw_only=True)
+class DatabaseStore(ABC):
+    """What is the same for all stores that keep tables. It belongs to one `trio.run`.
+
+    Attributes:
+        epoch: of this opening, so a cursor from before must resync.
+    """
+
+    _sink: EventSink = attrs.field(alias="sink")
+    epoch: str = attrs.field(factory=lambda: secrets.token_hex(8), init=False)
+    _writer: Writer[Durable | Order] = attrs.field(init=False)
+    _heart: Heart = attrs.field(init=False)
+    _puts: dict[SessionId, _Puts] = attrs.field(factory=dict[SessionId, _Puts], init=False)
+    _held: set[SessionId] = attrs.field(factory=set[SessionId], init=False)
+    _remembered: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
+    _last_ticket: int = attrs.field(default=0, init=False)
+    _last_beat: int = attrs.field(default=0, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._writer = Writer(self._sink, name="engine store")
+        self._heart = Heart(weakref.ref(self), self._sink.owner.seconds / BEATS)
+
+    # -- what each database does in its own way ---------------------------------------------
+
+    @abstractmethod
+    async def _read(self, work: Callable[[Reading], T]) -> T:
+        """Run *work* in a thread. Always a checkpoint; if cancelled, the thread is abandoned. Raises `StoreError`."""
+
+    @abstractmethod
+    def _close_readers(self) -> None:
+        """Begin to close what is not the writer's. Not a checkpoint."""
+
+    @abstractmethod
+    async def _news(self, session_id: SessionId) -> None:
+        """Wait until it is worth looking again for what another engine has appended. A checkpoint."""
+
+    # -- the port -------------------------------------------------------------------------
+
+    @enable_ki_protection
+    def put(self, event: Durable) -> None:
+        """Take *event*, in order. Never blocks, never a checkpoint.
+
+        Raises `StoreError` if nothing more is written, or nothing of this session.
+        """
+        if event.seq is None:
+            raise StoreError(f"an event of session {event.session_id} has no number: it is not durable")
+        refused = self._sink.refused.get(event.session_id)
+        if refused is not None:
+            raise StoreError(f"nothing more of session {event.session_id} is written: {refused}") from refused
+        self._heart.start()
+        ticket = self._last_ticket = self._writer.put(event)
+        puts = self._puts.get(event.session_id)
+        if puts is None:
+            puts = self._puts[event.session_id] = _Puts(event.seq, event.seq)
+            self._held.add(event.session_id)
+        puts.add(event.seq, ticket, self._writer.durable)
+
+    async def flushed(self, session_id: SessionId, seq: int) -> None:
+        """Wait until everything up to *seq* is durable. Always a checkpoint; if cancelled, it is written all the same.
+
+        Raises `StoreError`, at the latest some time after the patience for locks. What
+        could not be written for a reason that may pass is tried again with whatever comes
+        next, so a later flush may succeed.
+        """
+        puts = self._puts.get(session_id)
+        if puts is None or seq < puts.first:
+            await self._handled(0)
+            return
+        if seq > puts.last:
+            raise StoreError(f"event {seq} of session {session_id} was never put; the last one was {puts.last}")
+        ticket = puts.ticket(seq)
+        was_handled = ticket <= self._writer.durable
+        await self._handled(ticket)
+        if not self._is_durable(session_id, seq) and was_handled and session_id not in self._sink.refused:
+            await self._handled(self._give(Nudge()))
+        if not self._is_durable(session_id, seq):
+            raise self._why_not(session_id)
+        puts.forget(self._writer.durable)
+
+    async def load(self, session_id: SessionId) -> Sequence[Durable]:
+        """Return the events of a session, what was put among them; none if it is not known. Always a checkpoint.
+
+        If cancelled, the thread that reads is abandoned. Raises `JournalCorrupt`, `StoreError`.
+        """
+        await self._written(session_id)
+        return await self._read(lambda tables: tables.load(session_id, self._sink.schema))
+
+    async def aclose(self) -> None:
+        """Write what is left, let all sessions go, and close. Always a checkpoint, idempotent.
+
+        If cancelled, the writer's thread does it a little later. Raises `StoreError` if
+        something could not be written, or takes longer than `CLOSE_WITHIN`.
+        """
+        if self._is_closed:
+            await trio.lowlevel.checkpoint()
+            return
+        self._is_closed = True
+        self._heart.stop()
+        # Before the writer's: whoever closes the last one has the WAL to put back into the file.
+        self._close_readers()
+        in_time = await self._writer.aclose(CLOSE_WITHIN)
+        if not in_time or self._sink.behind:
+            raise StoreError(
+                f"the store {self._sink.desk.name} could not be written to its end: {self._what_happened()}"
+            )
+
+    # -- lists and search -----------------------------------------------------------------
+
+    async def list_sessions(self, query: SessionQuery | None = None) -> Sequence[SessionRow]:
+        """See `Catalogue`; without a query, the newest hundred that have no parent. Always a checkpoint."""
+        asked = SessionQuery() if query is None else query
+        await self._handled(self._last_ticket)
+        return await self._read(lambda tables: tables.list_sessions(self._sink.owner, asked))
+
+    async def search(self, words: str, *, limit: int = 20, cwd: str | None = None) -> Sequence[Hit]:
+        """See `Catalogue`. Always a checkpoint."""
+        await self._handled(self._last_ticket)
+        return await self._read(lambda tables: tables.search(self._sink.owner, words, limit, cwd))
+
+    # -- retention ------------------------------------------------------------------------
+
+    async def delete(self, session_id: SessionId) -> Sequence[SessionId]:
+        """See `Retention`. A checkpoint; if cancelled, all of it or nothing is removed."""
+        order = Delete(session_id)
+        await self._done([order])
+        if order.error is not None:
+            raise order.error
+        await self._done([*(Undraft(deleted) for deleted in order.deleted), Shrink()])
+        return order.deleted
+
+    async def prune(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
+        """See `Retention`. A checkpoint."""
+        roots = await self._read(lambda tables: tables.old_trees(older_than, keep))
+        deleted: list[SessionId] = []
+        for start in range(0, len(roots), _PRUNED_AT_ONCE):
+            orders = [Delete(root, quiet_since=older_than) for root in roots[start : start + _PRUNED_AT_ONCE]]
+            await self._done(orders)
+            deleted += [session_id for order in orders for session_id in order.deleted]
+        if deleted:
+            await self._done([*(Undraft(session_id) for session_id in deleted), Shrink()])
+        return deleted
+
+    # -- leases ---------------------------------------------------------------------------
+
+    async def claim(self, session_id: SessionId) -> None:
+        """See `Leasing`. A checkpoint."""
+        order = Claim(session_id)
+        was_held = session_id in self._held
+        self._heart.start()
+        try:
+            await self._done([order])
+            if order.error is not None:
+                raise order.error
+        except BaseException:
+            if not was_held:
+                self.release(session_id)
+            raise
+        self._held.add(session_id)
+        self._puts.pop(session_id, None)
+
+    @enable_ki_protection
+    def release(self, session_id: SessionId) -> None:
+        """See `Leasing`. Never blocks, not a checkpoint."""
+        self._held.discard(session_id)
+        puts = self._puts.get(session_id)
+        if puts is not None:
+            puts.forget(self._writer.durable)
+            if not puts.tickets:  # else somebody may still want to wait for them
+                del self._puts[session_id]
+        self._remembered.pop(session_id, None)
+        try:
+            self._give(Release(session_id))
+        except StoreError:
+            # Nothing is written any more: the lease expires.
+            return
+
+    def beat(self) -> None:
+        """Renew the leases; try what could not be written again. Not a checkpoint. See `Heart`."""
+        if (self._held or self._sink.behind) and self._last_beat <= self._writer.durable:
+            try:
+                self._last_beat = self._give(Beat())
+            except StoreError:
+                self._heart.stop()
+
+    # -- watching, remembering --------------------------------------------------------------
+
+    async def later(self, session_id: SessionId, after: int) -> Sequence[Durable]:
+        """See `Watching`. Always a checkpoint."""
+        while True:
+            events = await self._read(lambda tables: tables.load(session_id, self._sink.schema, after=after))
+            if events:
+                return events
+            await self._news(session_id)
+
+    async def open(self, session_id: SessionId) -> Stored | None:
+        """See `Remembering`. A checkpoint; if cancelled, the thread that reads is abandoned."""
+        await self._written(session_id)
+        found = await self._read(lambda tables: tables.open_session(session_id, self._sink.schema))
+        if found is None:
+            return None
+        stored, self._remembered[session_id] = found
+        self.remember(stored.state)
+        return stored
+
+    @enable_ki_protection
+    def remember(self, state: SessionState) -> None:
+        """See `Remembering`. Never blocks, not a checkpoint."""
+        known = self._remembered.get(state.session_id, 0)
+        if state.seq - known < max(_REMEMBERED_AFTER, state.seq // _GROWN):
+            return
+        self._remembered[state.session_id] = state.seq
+        try:
+            self._give(Remember(state, maker()))
+        except StoreError:
+            # It is a cache; who puts an event is told.
+            return
+
+    # -- drafts -----------------------------------------------------------------------------
+
+    def draft(self, delta: Delta) -> None:
+        """See `Drafting`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
+        self._give(Draft(delta))
+
+    def undraft(self, session_id: SessionId, part_id: PartId) -> None:
+        """See `Drafting`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
+        self._give(Undraft(session_id, part_id))
+
+    async def drafts(self, session_id: SessionId) -> Sequence[Delta]:
+        """See `Drafting`. Always a checkpoint; if cancelled, the thread that reads is abandoned."""
+        await self._handled(self._last_ticket)
+        return await self._read(lambda tables: tables.drafts(session_id, self._sink.schema))
+
+    # -- waiting for the writer -------------------------------------------------------------
+
+    def _give(self, order: Order) -> int:
+        """Queue an order and return its ticket. Raises `StoreError`."""
+        self._last_ticket = self._writer.put(order)
+        return self._last_ticket
+
+    async def _handled(self, ticket: int) -> None:
+        """Wait until the writer has done what it could with *ticket*. Always a checkpoint. Raises `StoreError`."""
+        await self._writer.flushed(ticket)
+
+    async def _done(self, orders: Sequence[Order]) -> None:
+        """Have *orders* carried out. A checkpoint. Raises `StoreError` if they were not; then, or if cancelled, they won't be."""
+        ticket = 0
+        try:
+            for order in orders:
+                ticket = self._give(order)
+            await self._handled(ticket)
+            if not all(order.is_done for order in orders):
+                raise self._sink.trouble or StoreError(f"the store {self._sink.desk.name} did not do what it was told")
+        except BaseException:
+            for order in orders:
+                order.is_withdrawn = True
+            raise
+
+    async def _written(self, session_id: SessionId) -> None:
+        """Wait until what was put of a session can be read. Always a checkpoint. Raises `StoreError`."""
+        puts = self._puts.get(session_id)
+        if puts is None or session_id in self._sink.refused:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self.flushed(session_id, puts.last)
+
+    def _is_durable(self, session_id: SessionId, seq: int) -> bool:
+        return self._sink.durable.get(session_id, 0) >= seq
+
+    def _what_happened(self) -> str:
+        if self._sink.trouble is not None:
+            return str(self._sink.trouble)
+        try:
+            self._writer.put(Nudge())
+        except WriteFailed as error:
+            return str(error)
+        except WriterUnusable:
+            return f"it takes longer than {CLOSE_WITHIN:g} s"
+        return "its writer is gone"
+
+    def _why_not(self, session_id: SessionId) -> StoreError:
+        refused = self._sink.refused.get(session_id)
+        if refused is not None:
+            error = StoreError(f"nothing more of session {session_id} is written: {refused}")
+            error.__cause__ = refused
+            return error
+        # A new one for each who asks: one exception raised in many tasks would gather all their tracebacks.
+        return StoreError(str(self._sink.trouble or f"the store {self._sink.desk.name} has not written it"))
