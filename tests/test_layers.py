@@ -125,7 +125,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("the turn", ("nursery.*",)),
-    ("session and service", ("answers", "beside", "given", "resolved", "turn", "watching", "ways", "session", "service")),
+    ("session and service", ("answers", "beside", "given", "resolved", "turn", "watching", "ways", "session", "session_context", "service")),
     ("the outside", ("control.*", "cli.*", "testing.*", "__main__")),
 )
 
