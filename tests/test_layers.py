@@ -125,7 +125,22 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("the turn", ("nursery.*",)),
-    ("session and service", ("answers", "beside", "given", "resolved", "titles", "turn", "watching", "ways", "session", "service")),
+    (
+        "session and service",
+        (
+            "answers",
+            "beside",
+            "given",
+            "resolved",
+            "titles",
+            "turn",
+            "watching",
+            "ways",
+            "session",
+            "session_*",
+            "service",
+        ),
+    ),
     ("the outside", ("control.*", "cli.*", "testing.*", "__main__")),
 )
 
