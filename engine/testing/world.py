@@ -69,7 +69,7 @@ class Scenario:
         must_stop: a call that does not stop within its grace is a broken promise too.
         breaks_after: leave the block after so many events.
         model: limits and prices.
-        prompt: what requests begin with; None: what the settings say.
+        prompt: makes what requests begin with; None: what the settings say.
     """
 
     script: Sequence[ScriptedAnswer]
@@ -89,7 +89,7 @@ class Scenario:
     must_stop: bool = False
     breaks_after: int | None = None
     model: ModelInfo = ModelInfo(name="scripted/model")
-    prompt: PromptLayers | None = None
+    prompt: Callable[[], PromptLayers | None] = lambda: None
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -162,7 +162,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
             ids=CountingIds(),
             trace=run.points,
             jitter=lambda: 0.5,
-            prompt=scenario.prompt,
+            prompt=scenario.prompt(),
         ) as engine:
             session = await engine.create_session(cwd="/nowhere")
             run.points.session = session
