@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
+import attrs
+
+from engine.ids import SessionId
 from engine.store.inserting import insert
-from engine.store.projection import Change, Said, Titled, Unsaid, storable, title_of
+from engine.store.projection import Change, Said, Unsaid, storable, title_of
 from engine.store.words import indexed, shown
 
 # Of one text: what is found is found in its beginning.
@@ -74,9 +77,9 @@ WHERE root_id = ?1 AND root_id <> ''
 def apply(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
     """Write *changes*."""
     # Before the rows, which tell the model of a step that had begun before.
-    connection.executemany(_SPEND, [row for change in changes for row in _spent_rows(change)])
-    connection.executemany(_UPSERT, [_row(change) for change in changes])
-    _write_texts(connection, changes)
+    connection.executemany(_SPEND, [row for change in changes for row in spent_of(change)])
+    connection.executemany(_UPSERT, [row_of(change) for change in changes])
+    write_texts(_Texts(connection), changes)
     for change in changes:
         if change.is_title_lost:
             _title_anew(connection, change.session_id)
@@ -91,7 +94,8 @@ def remove(connection: sqlite3.Connection, session_id: str) -> None:
     connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
 
-def _row(change: Change) -> dict[str, str | float | None]:
+def row_of(change: Change) -> dict[str, str | float | None]:
+    """Return what *change* adds to a session's row, by the names of `_UPSERT`."""
     usage = change.usage
     # Whatever a host says that it has counted: one event must not keep all others from being written.
     return {
@@ -101,8 +105,8 @@ def _row(change: Change) -> dict[str, str | float | None]:
         "title": change.title,
         "cwd": storable(change.cwd),
         "model": storable(change.model),
-        "created": _finite(change.created),
-        "updated": _finite(change.updated),
+        "created": finite(change.created),
+        "updated": finite(change.updated),
         "seq": change.last,
         "messages": change.messages,
         "turns": change.turns,
@@ -110,12 +114,12 @@ def _row(change: Change) -> dict[str, str | float | None]:
         "asked": change.asked,
         "asked_anew": change.asked_anew,
         "stop_reason": change.stop_reason,
-        "input": _counted(usage.input),
-        "output": _counted(usage.output),
-        "cache_read": _counted(usage.cache_read),
-        "cache_write": _counted(usage.cache_write),
-        "reasoning": _counted(usage.reasoning),
-        "cost": _finite(change.cost),
+        "input": counted(usage.input),
+        "output": counted(usage.output),
+        "cache_read": counted(usage.cache_read),
+        "cache_write": counted(usage.cache_write),
+        "reasoning": counted(usage.reasoning),
+        "cost": finite(change.cost),
         "given_title": "" if change.titled is None else change.titled.title,
         "titled_by": "" if change.titled is None else change.titled.by,
         "forked_from": None if change.forked_from is None else storable(change.forked_from),
@@ -124,7 +128,8 @@ def _row(change: Change) -> dict[str, str | float | None]:
     }
 
 
-def _spent_rows(change: Change) -> Iterator[tuple[str | float | None, ...]]:
+def spent_of(change: Change) -> Iterator[tuple[str | float | None, ...]]:
+    """Yield what *change* adds to what was spent, in the order of `_SPEND`."""
     for (slot, model), taken in change.spent.items():
         usage = taken.usage
         counted = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
@@ -133,52 +138,85 @@ def _spent_rows(change: Change) -> Iterator[tuple[str | float | None, ...]]:
             storable(change.root),
             None if model is None else storable(model),
             taken.steps,
-            *map(_counted, counted),
-            _finite(taken.cost),
+            *map(counted, counted),
+            finite(taken.cost),
             change.session_id,
         )
 
 
-def _finite(value: float) -> float:
+def finite(value: float) -> float:
+    """Return *value*, or 0 for what is no number."""
     return value if math.isfinite(value) else 0.0
 
 
-def _counted(value: int) -> int:
+def counted(value: int) -> int:
     return max(0, min(value, MOST_COUNTED))
 
 
-def _write_texts(connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
+class TextTable(Protocol):
+    """Where what was said is found again, in one database."""
+
+    def add(self, said: Sequence[tuple[SessionId, Said]]) -> None:
+        """Add texts, in order."""
+        ...
+
+    def take_back(self, session_id: SessionId, what: Unsaid) -> None:
+        """Remove what was taken back."""
+        ...
+
+    def take_title_back(self, session_id: SessionId) -> None:
+        """Remove the text of a title."""
+        ...
+
+    def titled_by(self, session_id: SessionId) -> str:
+        """Return who has given the session the title that it has: its row is written already."""
+        ...
+
+
+def write_texts(table: TextTable, changes: Iterable[Change]) -> None:
     """Add and remove texts in their order, those that are added in a row at once."""
-    said: list[tuple[str, Said]] = []
+    said: list[tuple[SessionId, Said]] = []
     for change in changes:
         for text in change.texts:
             if isinstance(text, Unsaid):
-                _add_texts(connection, said)
+                table.add(said)
                 said = []
-                _take_back(connection, change.session_id, text)
+                table.take_back(change.session_id, text)
             elif isinstance(text, Said):
                 said.append((change.session_id, text))
-            elif _counts(connection, change.session_id, text):
-                _take_title_back(connection, change.session_id)
+            elif table.titled_by(change.session_id) == text.by:
+                table.take_title_back(change.session_id)
                 if text.title:
                     said.append((change.session_id, Said(text.seq, "title", "", "", text.time, text.title)))
-    _add_texts(connection, said)
+    table.add(said)
 
 
-def _counts(connection: sqlite3.Connection, session_id: str, titled: Titled) -> bool:
-    """Tell whether that title is the one that the session has: its row is written already."""
-    row: tuple[str] = connection.execute("SELECT titled_by FROM sessions WHERE id = ?", (session_id,)).fetchone()
-    return row[0] == titled.by
+@attrs.frozen
+class _Texts:
+    """See `TextTable`."""
+
+    _connection: sqlite3.Connection
+
+    def add(self, said: Sequence[tuple[SessionId, Said]]) -> None:
+        _add_texts(self._connection, said)
+
+    def take_back(self, session_id: SessionId, what: Unsaid) -> None:
+        _take_back(self._connection, session_id, what)
+
+    def take_title_back(self, session_id: SessionId) -> None:
+        rows: list[tuple[int]] = self._connection.execute(
+            "SELECT id FROM texts WHERE session_id = ? AND message_id = '' AND role = 'title'", (session_id,)
+        ).fetchall()
+        _remove_texts(self._connection, rows)
+
+    def titled_by(self, session_id: SessionId) -> str:
+        row: tuple[str] = self._connection.execute(
+            "SELECT titled_by FROM sessions WHERE id = ?", (session_id,)
+        ).fetchone()
+        return row[0]
 
 
-def _take_title_back(connection: sqlite3.Connection, session_id: str) -> None:
-    rows: list[tuple[int]] = connection.execute(
-        "SELECT id FROM texts WHERE session_id = ? AND message_id = '' AND role = 'title'", (session_id,)
-    ).fetchall()
-    _remove_texts(connection, rows)
-
-
-def _add_texts(connection: sqlite3.Connection, said: Sequence[tuple[str, Said]]) -> None:
+def _add_texts(connection: sqlite3.Connection, said: Sequence[tuple[SessionId, Said]]) -> None:
     if not said:
         return
     after: int = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()[0]
@@ -194,7 +232,7 @@ def _add_texts(connection: sqlite3.Connection, said: Sequence[tuple[str, Said]])
                 storable(text.message_id),
                 storable(text.part_id),
                 text.role,
-                _finite(text.time),
+                finite(text.time),
             )
             for number, (session_id, text) in enumerate(said, after + 1)
         ],
