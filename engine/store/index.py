@@ -114,11 +114,11 @@ def row_of(change: Change) -> dict[str, str | float | None]:
         "asked": change.asked,
         "asked_anew": change.asked_anew,
         "stop_reason": change.stop_reason,
-        "input": counted(usage.input),
-        "output": counted(usage.output),
-        "cache_read": counted(usage.cache_read),
-        "cache_write": counted(usage.cache_write),
-        "reasoning": counted(usage.reasoning),
+        "input": _counted(usage.input),
+        "output": _counted(usage.output),
+        "cache_read": _counted(usage.cache_read),
+        "cache_write": _counted(usage.cache_write),
+        "reasoning": _counted(usage.reasoning),
         "cost": finite(change.cost),
         "given_title": "" if change.titled is None else change.titled.title,
         "titled_by": "" if change.titled is None else change.titled.by,
@@ -132,13 +132,13 @@ def spent_of(change: Change) -> Iterator[tuple[str | float | None, ...]]:
     """Yield what *change* adds to what was spent, in the order of `_SPEND`."""
     for (slot, model), taken in change.spent.items():
         usage = taken.usage
-        counted = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
+        sums = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
         yield (
             slot,
             storable(change.root),
             None if model is None else storable(model),
             taken.steps,
-            *map(counted, counted),
+            *map(_counted, sums),
             finite(taken.cost),
             change.session_id,
         )
@@ -149,7 +149,7 @@ def finite(value: float) -> float:
     return value if math.isfinite(value) else 0.0
 
 
-def counted(value: int) -> int:
+def _counted(value: int) -> int:
     return max(0, min(value, MOST_COUNTED))
 
 
