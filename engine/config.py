@@ -151,6 +151,31 @@ class AgentConfig:
 
 
 @attrs.frozen(kw_only=True)
+class CompactionConfig:
+    """How room is made in a model's window.
+
+    Attributes:
+        auto: by itself, before it is full; else a request that is too large ends the turn.
+        model: who writes summaries; None: the session's own model.
+        clear: clear old results first, where that is enough.
+        reserve: tokens of the window to keep free; None: the usual.
+        tail: tokens of the end of the history that a summary leaves as they are; None: the usual.
+    """
+
+    auto: bool = True
+    model: str | None = None
+    clear: bool = True
+    reserve: int | None = None
+    tail: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("reserve", "tail"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ConfigError(f"{name} must be a whole number of tokens, not {value}")
+
+
+@attrs.frozen(kw_only=True)
 class Defaults:
     """What is used where nobody says otherwise.
 
@@ -177,6 +202,7 @@ class Config:
         models: by name, `host/model`.
         agents: by name.
         defaults: what is used where nobody says otherwise.
+        compaction: how room is made in a model's window.
         hooks: commands at fixed points, as `engine.tools.shell_hooks.load_hooks` takes them.
         formatters: programs that put a file into shape before a tool writes it, run in their order.
         checkers: programs that tell what is wrong in a file after a tool has changed it.
@@ -191,6 +217,7 @@ class Config:
     models: Mapping[str, ModelConfig] = attrs.field(factory=dict[str, ModelConfig])
     agents: Mapping[str, AgentConfig] = attrs.field(factory=dict[str, AgentConfig])
     defaults: Defaults = Defaults()
+    compaction: CompactionConfig = CompactionConfig()
     hooks: Mapping[str, object] = attrs.field(factory=dict[str, object])
     formatters: Mapping[str, FileProgram] = attrs.field(factory=dict[str, FileProgram])
     checkers: Mapping[str, FileProgram] = attrs.field(factory=dict[str, FileProgram])
@@ -236,10 +263,7 @@ class Config:
 
 
 def _models_named(config: Config) -> Iterable[str]:
-    if config.defaults.model:
-        yield config.defaults.model
-    if config.defaults.titles:
-        yield config.defaults.titles
+    yield from filter(None, (config.defaults.model, config.defaults.titles, config.compaction.model))
     for agent in config.agents.values():
         yield from agent.fallback or ()
         if agent.model:

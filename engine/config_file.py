@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import attrs
 
-from engine.config import AgentConfig, Config, Defaults, HostConfig, ModelConfig, Prices, known
+from engine.config import AgentConfig, CompactionConfig, Config, Defaults, HostConfig, ModelConfig, Prices, known
 from engine.errors import ConfigError, InvalidArguments
 from engine.model import CacheLifetime, Effort, ModelOptions
 from engine.permission.rule_file import Permissions, parse_rule, read_permissions
@@ -34,6 +34,7 @@ _SECTIONS = (
     "models",
     "agents",
     "defaults",
+    "compaction",
     "hooks",
     "formatters",
     "checkers",
@@ -171,6 +172,7 @@ def read_config(text: bytes, source: str) -> Config:
             models=dict(reader.tables("models", _ModelTable, _model)),
             agents=dict(reader.tables("agents", _AgentTable, _agent)),
             defaults=reader.table("[defaults]", document.get("defaults", {}), Defaults),
+            compaction=reader.table("[compaction]", document.get("compaction", {}), CompactionConfig),
             hooks=_hooks(document),
             formatters=dict(reader.tables("formatters", _ProgramTable, _program)),
             checkers=dict(reader.tables("checkers", _ProgramTable, _program)),

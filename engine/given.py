@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -14,7 +15,7 @@ from engine.permission.policy import Policy
 from engine.permission.profiles import DEFAULT, PROFILES
 from engine.permission.rule_file import parse_rule
 from engine.permission.rules import Rule
-from engine.ports import Approver, Model, Opinion, Store
+from engine.ports import Approver, ContextKeeper, Model, Opinion, Store
 from engine.settings import Settings
 from engine.store.memory import MemoryStore
 from engine.store.opened import DATABASES
@@ -168,6 +169,16 @@ def prompt_of(prompt: PromptLayers | None) -> PromptLayers | None:
     if prompt is not None and not all(hasattr(prompt, name) for name in ("read", "may_read", "instructions")):
         raise ConfigError(f"prompt must be an engine.prompt.layers.PromptLayers, not {prompt!r}")
     return prompt
+
+
+def keeper_of(keeper: ContextKeeper | None, config: Config) -> ContextKeeper:
+    """Return who keeps transcripts inside the window: a host's own, or the engine's, as the configuration has it."""
+    # Imported here: a host may bring its own.
+    from engine.compaction.keeper import Keeper
+
+    said = config.compaction
+    usual = partial(Keeper, auto=said.auto, clears=said.clear, reserve=said.reserve, tail=said.tail)
+    return port("keeper", keeper, usual, "prune", "collapse", "wants_compaction", "compact", "is_blocked")
 
 
 def opinion_of(opinion: Opinion | None) -> Opinion | None:

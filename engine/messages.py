@@ -48,10 +48,14 @@ class Usage:
         return self.input + self.output + self.cache_read + self.cache_write
 
     @property
+    def prompt(self) -> int:
+        """The tokens of the request, whether they came from a cache or not."""
+        return self.input + self.cache_read + self.cache_write
+
+    @property
     def cache_share(self) -> float:
         """How much of the prompt was read from a cache, from 0 to 1."""
-        prompt = self.input + self.cache_read + self.cache_write
-        return self.cache_read / prompt if prompt else 0.0
+        return self.cache_read / self.prompt if self.prompt else 0.0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

@@ -40,6 +40,12 @@ class ResolvedModels:
         """Return the models of a chain, those of a name resolved once. Raises `ConfigError`. Not a checkpoint."""
         return tuple(self._model(choice) for choice in choices)
 
+    @property
+    def summariser(self) -> Model | None:
+        """The model that is configured to write summaries; None: each session's own does. Raises `ConfigError`."""
+        named = self._config.compaction.model
+        return None if named is None else self._model(named)
+
     def is_first_mention(self, model: str) -> bool:
         """Tell whether this is asked about *model* for the first time. Not a checkpoint."""
         is_first = model not in self._mentioned

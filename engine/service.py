@@ -18,7 +18,6 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.archive.fork import forked
 from engine.beside import Beside
-from engine.compaction.keeper import NoKeeper
 from engine.config import Config
 from engine.errors import ConfigError, EngineClosed, EngineError, StoreError
 from engine.events import HistoryReplaced, InputAdmitted, ModelSwitched, SessionCreated, SessionTitled, SharedContext
@@ -31,6 +30,7 @@ from engine.given import (
     checked,
     chosen,
     hooks_of,
+    keeper_of,
     opinion_of,
     port,
     prompt_of,
@@ -129,7 +129,8 @@ def open_engine(
             database, or a `Store`; by default in memory.
         spill: the folder for outputs that are too long to be shown; by default one in the user's cache.
             `os.devnull`: they are not kept.
-        keeper: keeps the transcript inside the window; by default nobody does.
+        keeper: keeps the transcript inside the window; by default old results are cleared, then what is old is summarised
+            (`engine.compaction.keeper.Keeper`).
         clock: the time that people read.
         ids: makes identifiers.
         trace: sees inner points; for tests.
@@ -155,7 +156,7 @@ def open_engine(
         opinion=opinion_of(opinion),
         place=store_of(store),
         spills=SpillStore(None if spill is None else Path(absolute(spill, "spill"))),
-        keeper=port("keeper", keeper, NoKeeper, "prune", "collapse", "wants_compaction", "compact", "is_blocked"),
+        keeper=keeper_of(keeper, config),
         clock=port("clock", clock, SystemClock, "now"),
         ids=port("ids", ids, RandomIds, "new"),
         trace=port("trace", trace, NoTrace, "point"),
@@ -224,6 +225,7 @@ class Engine:
         self.models.models_of(self._choices)
         if self._titles is not None:
             self.titler = self.models.models_of((self._titles,))[0]
+        _ = self.models.summariser
         self._manager = trio.open_nursery()
         self._shelf = Shelf.of(await opened(self._place) if isinstance(self._place, str) else self._place)
         self._nursery = await self._manager.__aenter__()
@@ -568,6 +570,7 @@ class Engine:
             trace=self._trace,
             locks=self._locks,
             opinion=self._opinion,
+            summariser=self.models.summariser,
         )
         session = Session(
             engine=self,

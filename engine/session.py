@@ -25,6 +25,7 @@ from engine.given import registry_of
 from engine.hooks import Hooks
 from engine.ids import InputId, RequestId, SessionId, TurnId
 from engine.journal import Cursor, Journal, Position, TurnJournal
+from engine.keeping import CompactionWish
 from engine.messages import FilePart, ImagePart, MediaPart, Settlement
 from engine.nursery.budget import Budget
 from engine.nursery.frame import run_turn
@@ -34,6 +35,7 @@ from engine.nursery.questions import Questions
 from engine.nursery.run import Cause, TurnRun
 from engine.permission.rules import Rule
 from engine.ports import Deps, Hiding, Link, Model
+from engine.session_context import report_on, take_back
 from engine.settings import Headless, Limits, Settings
 from engine.state import PendingInput, SessionState
 from engine.titles import entitle
@@ -45,7 +47,9 @@ from engine.tools.spec import Tool
 from engine.turn import Turn
 
 if TYPE_CHECKING:
+    from engine.compaction.report import ContextReport
     from engine.nursery.ledger import Entry
+    from engine.nursery.room import Counted
     from engine.service import Engine
     from engine.tools.context import Errand
     from engine.tools.jobs import Jobs
@@ -102,6 +106,7 @@ class Session:
     _resting: trio.CancelScope | None = attrs.field(default=None, init=False)
     _jobs: Jobs | None = attrs.field(default=None, init=False)
     _titling: trio.Event | None = attrs.field(default=None, init=False)
+    _counted: Counted | None = attrs.field(default=None, init=False)
 
     @property
     def id(self) -> SessionId:
@@ -239,6 +244,43 @@ class Session:
         self._choices = choices
         self._journal.append(ModelSwitched(model=self._deps.models[0].info.name))
 
+    async def compact(self, instructions: str = "", *, settings: Settings | None = None) -> TurnResult:
+        """Summarise what is old of the history now, and do nothing else. Always a checkpoint.
+
+        It is a turn of its own, without words of the user, and nothing goes on after it.
+        *instructions*: what the summary has to heed besides. The result says "completed", or
+        why the history is as it was. Raises `SessionBusy`. If cancelled, it is as it was.
+        """
+        wish = CompactionWish(
+            trigger="manual", instructions=worded(instructions, "instructions") if instructions else ""
+        )
+        async with Turn(self, partial(self._begin, wish, settings=_settings(settings, self._settings))) as turn:
+            await turn.wait()
+        return turn.result
+
+    async def undo_compaction(self) -> None:
+        """Put back the history from before the last compaction, and what was said since behind it. A checkpoint.
+
+        The next prompt may have to summarise it again. Raises `SessionBusy` while a turn
+        runs, `SessionError` if there is nothing to take back. If cancelled, nothing has happened.
+        """
+        self._check_open()
+        self._check_idle()
+        await take_back(self._journal, self._deps)
+
+    def context_report(self) -> ContextReport:
+        """Return what fills the model's window: of the request that would be sent next. Not a checkpoint."""
+        run = self._active
+        own = Link(session_id=self.id, turn_id=TurnId(""), rules=self._rules)
+        return report_on(
+            self._journal,
+            self._deps,
+            self._registry,
+            settings=self._settings if run is None else run.settings,
+            hidden=self._hidden_from((own,)) if run is None else run.hidden,
+            counted=self._counted if run is None else run.counted,
+        )
+
     async def rename(self, title: str) -> None:
         """Call it by a title, which takes the place of any other. Always a checkpoint; if cancelled, it may be named.
 
@@ -355,10 +397,16 @@ class Session:
         if self._engine.is_closed:
             raise EngineClosed("the engine was closed; open a new one")
 
+    def _check_idle(self) -> None:
+        if self._active is not None:
+            raise SessionBusy(
+                f"a turn is running in session {self.id}; wait for its end, steer it, or use session.queue()"
+            )
+
     @enable_ki_protection
     def _begin(
         self,
-        text: str | PendingInput,
+        text: str | PendingInput | CompactionWish,
         *,
         attachments: tuple[MediaPart, ...] = (),
         settings: Settings | None = None,
@@ -367,10 +415,7 @@ class Session:
     ) -> TurnRun:
         """Begin a turn: its prompt is in the transcript when this returns. Not a checkpoint."""
         self._check_open()
-        if self._active is not None:
-            raise SessionBusy(
-                f"a turn is running in session {self.id}; wait for its end, steer it, or use session.queue()"
-            )
+        self._check_idle()
         if self._resting is not None:
             self._resting.cancel(reason="a turn begins")
         chosen = settings or self._settings
@@ -397,6 +442,8 @@ class Session:
             output_schema=None if output is None else schema_of(output),
             check_output=None if output is None else partial(_fitted, output),
             jitter=self._engine.jitter,
+            wish=text if isinstance(text, CompactionWish) else None,
+            counted=self._counted,
         )
         run.on_ended = partial(self._ended, run, parent)
         self._active = run
@@ -404,10 +451,11 @@ class Session:
             run.journal.append(TurnStarted())
             if isinstance(text, str):
                 admit(self._journal, self._deps.ids, text, "prompt", attachments=attachments, turn_id=turn_id)
-            promote(run, None if isinstance(text, str) else text)
+            if not isinstance(text, CompactionWish):
+                promote(run, None if isinstance(text, str) else text)
             self._note_unknown_models(run)
             self._note_complaint(run)
-            if parent is None:
+            if parent is None and not isinstance(text, CompactionWish):
                 self._entitle(text if isinstance(text, str) else text.message.text)
         except BaseException as error:
             self._abandon(run, error)
@@ -467,6 +515,7 @@ class Session:
         """The end of a turn is visible: the session is idle. Not a checkpoint."""
         if self._active is run:
             self._active = None
+        self._counted = run.counted
         self._engine.remember(self._journal)
         finished = run.cause is not None and run.cause.kind == "finished"
         if parent is not None and not finished:

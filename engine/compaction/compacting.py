@@ -17,7 +17,6 @@ from engine.compaction.resume import go_on_text, history, summary_in
 from engine.compaction.select import Selection, select, tail_budget
 from engine.compaction.summary import (
     MOST_OUTPUT,
-    MOST_TOKENS,
     TEMPLATE,
     Template,
     pieces,
@@ -40,6 +39,12 @@ _LIKELY: Final = 1_500
 _TIGHT: Final = 0.6
 # A history is cut into so many pieces at most; what is in the middle of more is left out.
 _PIECES: Final = 24
+_LEAST_PIECE: Final = 500
+# By what a piece is smaller after one was too large.
+_SMALLER: Final = (1, 2, 4)
+# Estimates may be off.
+_SURE: Final = 0.9
+_TAKEN_OUT: Final = "no summary of a model could be used ({problem}): what stands there was taken out of the history"
 
 Summarise = Callable[[Sequence[Message], str], Awaitable[str]]
 
@@ -163,45 +168,64 @@ class Compactor:
         return _Written(text.strip())
 
     async def _asked(self, head: Sequence[Message], previous: str) -> _Written | NotCompacted:
-        """Ask the summariser, piece by piece, each time with the summary of what was before. A checkpoint."""
-        chosen = self.template or TEMPLATE
-        text, remark = previous, ""
-        for conversation in self._pieces(head, previous, chosen):
-            asked = question(conversation, text, chosen, instructions=self.wish.instructions, prompt=self.wish.prompt)
-            reply = await self._ask(chosen, asked)
-            problem = reply.failure or problem_of(reply, self._form(chosen))
-            if problem and not reply.failure:
-                reply = await self._ask(chosen, repair(asked, reply.text, problem))
-                problem = reply.failure or problem_of(reply, self._form(chosen))
+        """Ask the summariser, in smaller pieces where they are too large for it all the same. A checkpoint."""
+        room = self._room(previous)
+        for smaller in _SMALLER:
+            written = await self._in_pieces(head, previous, max(_LEAST_PIECE, room // smaller))
+            if written is not None:
+                return written
+        name = self.summariser.info.name
+        return NotCompacted(
+            reason="failed", detail=f"{name}: even a small part of the history is too large for its window"
+        )
+
+    async def _in_pieces(self, head: Sequence[Message], previous: str, room: int) -> _Written | NotCompacted | None:
+        """Ask piece by piece, each time with the summary of what was before; None: a piece was too large. A checkpoint."""
+        text = previous
+        for conversation in self._pieces(head, room):
+            reply, problem = await self._answered(conversation, text)
+            if reply.is_too_long:
+                return None
             if reply.failure:
                 return NotCompacted(reason="failed", detail=reply.failure)
             if problem:
-                remark = (
-                    f"no summary of a model could be used ({problem}): what stands there was taken out of the history"
-                )
-                return _Written(extracted(head, previous), remark)
-            text = tidied(reply.text, chosen) if self._form(chosen) is not None else reply.text.strip()
-        return _Written(text, remark)
+                return _Written(extracted(head, previous), _TAKEN_OUT.format(problem=problem))
+            text = tidied(reply.text, self._form)
+        return _Written(text)
 
-    def _form(self, chosen: Template) -> Template | None:
-        """Return the form that an answer must have; a prompt of somebody else's may ask for another one."""
-        return None if self.wish.prompt else chosen
+    async def _answered(self, conversation: str, previous: str) -> tuple[Reply, str]:
+        """Ask, and once more if the answer will not do; return what is wrong with the last one. A checkpoint."""
+        wish, form = self.wish, self._form
+        asked = question(conversation, previous, form, instructions=wish.instructions, prompt=wish.prompt)
+        reply = await self._ask(asked)
+        problem = problem_of(reply, form, is_free=bool(wish.prompt))
+        if problem and not reply.failure:
+            reply = await self._ask(repair(asked, reply.text, problem, form))
+            problem = problem_of(reply, form, is_free=bool(wish.prompt))
+        return reply, problem
 
-    async def _ask(self, chosen: Template, asked: str) -> Reply:
-        return await self.summariser.ask(chosen.system, asked, max_output=self._most_output)
+    async def _ask(self, asked: str) -> Reply:
+        return await self.summariser.ask(self._form.system, asked, max_output=self._most_output)
+
+    @property
+    def _form(self) -> Template:
+        """The form of the summary; in a small window it must be short."""
+        chosen = self.template or TEMPLATE
+        return attrs.evolve(chosen, most_tokens=min(chosen.most_tokens, max(_LEAST_PIECE, self.window.usable // 6)))
 
     @property
     def _most_output(self) -> int:
         info = self.summariser.info
         return min(info.output, MOST_OUTPUT, max(1_024, info.context // 8))
 
-    def _pieces(self, head: Sequence[Message], previous: str, chosen: Template) -> list[str]:
-        """Return the conversation as texts that the summariser has room for."""
-        told = chosen.system + chosen.told + self.wish.instructions + self.wish.prompt
-        taken = self._most_output + max(text_tokens(previous), MOST_TOKENS) + text_tokens(told) + 1_000
-        # Estimates may be off; a repair asks the same with the answer behind it.
-        room = round((self.summariser.info.context - taken) * 0.8 / max(1.0, self.ratio)) - MOST_TOKENS
-        texts = list(pieces(head, max(500, room)))
+    def _room(self, previous: str) -> int:
+        """Return how many tokens of the conversation the summariser has room for beside all else."""
+        told = self._form.system + self._form.told + self.wish.instructions + self.wish.prompt
+        beside = self._most_output + max(text_tokens(previous), self._form.most_tokens) + text_tokens(told)
+        return round((self.summariser.info.context - beside) * _SURE / max(1.0, self.ratio))
+
+    def _pieces(self, head: Sequence[Message], room: int) -> list[str]:
+        texts = list(pieces(head, room))
         if len(texts) > _PIECES:
             texts = [*texts[: _PIECES // 2], *texts[-_PIECES // 2 :]]
         return texts

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from engine.compaction.overflow import message_tokens, text_tokens, tool_tokens
-from engine.messages import AssistantMessage, ProviderPart, Transcript, Usage
+from engine.messages import AssistantMessage, ProviderPart, Transcript
 from engine.model import ToolSchema
 from engine.ports import ContextView
 
@@ -82,7 +82,7 @@ class Gauge:
         if counted is None:
             return round((self.opening(view.system, view.tools) + whole) * ratio)
         # The first message after it is the answer, which the host has counted as well.
-        exact, length = prompt_of(view.last_usage), len(counted)
+        exact, length = view.last_usage.prompt, len(counted)
         answer = sums[min(length + 1, len(transcript))] - sums[length]
         rest = whole - sums[length] - answer
         return exact + max(view.last_usage.output if answer else 0, round(answer * ratio)) + round(rest * ratio)
@@ -107,7 +107,7 @@ class Gauge:
 
     def _plausible(self, view: ContextView, counted: Transcript) -> float | None:
         """Return how wrong the estimate was for a request that its host has counted; None: that is no count of it."""
-        exact = prompt_of(view.last_usage)
+        exact = view.last_usage.prompt
         raw = self.opening(view.system, view.tools) + self.sizes(counted, view.model.name).sums[len(counted)]
         if exact <= 0 or not LEAST <= exact / max(1, raw) <= MOST:
             return None
@@ -126,8 +126,3 @@ class Gauge:
         if found is not None:
             name = view.model.name
             self._ratios[name] = found if name not in self._ratios else (self._ratios[name] + found) / 2
-
-
-def prompt_of(usage: Usage) -> int:
-    """Return the tokens of the request, from a cache or not."""
-    return usage.input + usage.cache_read + usage.cache_write

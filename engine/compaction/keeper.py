@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from engine.compaction.prune import Pruned
     from engine.compaction.report import ContextReport
     from engine.compaction.summary import Template
+    from engine.prompt.section import PromptSection
 
 # After clearing, so much of what is usable must be free, or a summary would follow soon all the same.
 PRUNED_SHARE = 0.9
@@ -148,11 +149,18 @@ class Keeper:
         most = view.model.context * (1.0 if self._gauge.is_exact(view) else UNSURE)
         return self._tokens(view) > most
 
-    def report(self, view: ContextView) -> ContextReport:
-        """Return what fills the window."""
-        from engine.compaction.report import report_of
+    def report(self, view: ContextView, sections: Sequence[PromptSection] = ()) -> ContextReport:
+        """Return what fills the window; *sections* are those of the system prompt, if they are known."""
+        from engine.compaction.report import pinned_tokens, report_of
 
-        return report_of(view, tokens=self._tokens(view), is_counted=self._gauge.is_exact(view), reserve=self.reserve)
+        return report_of(
+            view,
+            sections=sections,
+            tokens=self._tokens(view),
+            is_counted=self._gauge.is_exact(view),
+            pinned=round(pinned_tokens(view) * self._gauge.ratio(view.model.name)),
+            reserve=self.reserve,
+        )
 
     def _window(self, view: ContextView) -> Window:
         return Window.of(view.model, view.max_output, self.reserve)

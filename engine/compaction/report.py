@@ -17,7 +17,7 @@ from engine.compaction.overflow import (
     text_tokens,
     tool_tokens,
 )
-from engine.compaction.prune import CLEARED
+from engine.compaction.prune import CLEARED, is_users
 from engine.messages import AssistantMessage, CallPart, Message, ReasoningPart, ResultsMessage, TextPart, UserMessage
 from engine.ports import ContextView
 from engine.prompt.section import PromptSection
@@ -127,6 +127,17 @@ def report_of(
         shares=tuple(sorted(shares, key=lambda share: (-share.tokens, share.kind))),
         pinned=pinned,
     )
+
+
+def pinned_tokens(view: ContextView) -> int:
+    """Return the estimate for what a summary leaves word for word: the first and the newest words of the user, and pins."""
+    said = [message for message in view.transcript if is_users(message)]
+    records = [m for m in view.transcript if isinstance(m, UserMessage) and m.origin == "summary"]
+    carried = sum(
+        text_tokens(part.text) for record in records for part in record.parts[1:] if isinstance(part, TextPart)
+    )
+    words = {message.id: message for message in (*said[:1], *said[-1:])}
+    return carried + sum(message_tokens(message, view.model.name) for message in words.values())
 
 
 def _opening(view: ContextView, sections: Sequence[PromptSection]) -> Iterable[tuple[str, int]]:

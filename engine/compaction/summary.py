@@ -108,16 +108,16 @@ def question(conversation: str, previous: str, template: Template, *, instructio
     return "\n\n".join(parts)
 
 
-def repair(asked: str, answer: str, problem: str) -> str:
+def repair(asked: str, answer: str, problem: str, template: Template) -> str:
     """Return the one further question after an answer that will not do."""
     return (
-        f"{asked}\n\nYou have answered before:\n\n<answer>\n{answer[: 4 * MOST_TOKENS]}\n</answer>\n\nThat can't be used: "
+        f"{asked}\n\nYou have answered before:\n\n<answer>\n{shortened(answer, 2 * template.most_tokens)}\n</answer>\n\nThat can't be used: "
         f"{problem}. Answer again, with the whole record in the form that was asked for and nothing else."
     )
 
 
-def problem_of(reply: Reply, template: Template | None) -> str:
-    """Return what is wrong with an answer; empty: nothing. With no *template*, it may have any form."""
+def problem_of(reply: Reply, template: Template, *, is_free: bool = False) -> str:
+    """Return what is wrong with an answer; empty: nothing. One that *is_free* may have any form."""
     text = reply.text.strip()
     if reply.calls and not text:
         return f"it asks for a tool ({reply.calls[0]}), and there is none"
@@ -125,12 +125,12 @@ def problem_of(reply: Reply, template: Template | None) -> str:
         return "it is a refusal"
     if not text:
         return "it is empty"
-    most = MOST_TOKENS if template is None else template.most_tokens
+    most = template.most_tokens
     if (size := text_tokens(text)) > most:
         return f"it has about {size:,} tokens, and may have {most:,}"
     if reply.finish == "length":
         return "it was cut off: it must be shorter"
-    return "" if template is None else _form_problem(text, template)
+    return "" if is_free else _form_problem(text, template)
 
 
 def _form_problem(text: str, template: Template) -> str:

@@ -98,7 +98,8 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
     model, request = run.deps.models[state.model_index], _request(run, state)
     step = begin_step(run, model, request, number=number, attempt=attempt, wrapped_up=wrapped_up)
     outcome = await run_step(step)
-    run.counted = Counted(usage=step.demux.usage, transcript=request.transcript)
+    if step.demux.usage.prompt:
+        run.counted = Counted(usage=step.demux.usage, transcript=request.transcript)
     if outcome.failure is None:
         outcome = await _judge_answer(run, state, outcome, step)
     elif outcome.failure.kind in {"overflow", "media"} and not outcome.started:

@@ -18,11 +18,14 @@ from engine.errors import ConfigError
 from engine.events import CompactionEnded, CompactionStarted, HistoryReplaced, StopReason
 from engine.keeping import Compaction, CompactionWish, NotCompacted
 from engine.messages import AssistantMessage, Message, ResultsMessage, Transcript, Usage, UserMessage
+from engine.model import ModelInfo
 from engine.nursery.asking import Asker
 from engine.nursery.hook_points import ask_about_compaction, tell_of_compaction
 from engine.nursery.moves import LoopState, Move, Stop, after_compaction
 from engine.nursery.retry import Failure
 from engine.ports import ContextView, Model
+from engine.state import SessionState
+from engine.tools.registry import Registry
 
 if TYPE_CHECKING:
     from engine.nursery.run import TurnRun
@@ -174,19 +177,39 @@ def _put_in_place(run: TurnRun, made: Compaction | NotCompacted | None) -> Compa
 
 def view_of(run: TurnRun, state: LoopState) -> ContextView:
     """Return what the keeper may look at: the next request as it would be now. Not a checkpoint."""
-    info, counted = run.deps.models[state.model_index].info, run.counted
-    journal = run.journal.journal.state
+    return view_from(
+        run.journal.journal.state,
+        run.deps.models[state.model_index].info,
+        run.registry,
+        loop=state,
+        hidden=run.hidden,
+        system=run.system,
+        counted=run.counted,
+    )
+
+
+def view_from(
+    session: SessionState,
+    info: ModelInfo,
+    registry: Registry,
+    *,
+    loop: LoopState,
+    hidden: frozenset[str],
+    system: str,
+    counted: Counted | None,
+) -> ContextView:
+    """Return what the keeper may look at in a session. Not a checkpoint."""
     return ContextView(
-        transcript=journal.transcript,
+        transcript=session.transcript,
         model=info,
         last_usage=Usage() if counted is None else counted.usage,
         counted=None if counted is None else counted.transcript,
-        system=run.system,
-        tools=run.registry.schemas_for(info.name, run.hidden),
-        max_output=min(state.output_cap(run.settings.options.over(info.options)), info.output),
-        shared=journal.context,
-        protected=run.registry.protected,
-        read_only=run.registry.read_only,
+        system=system,
+        tools=registry.schemas_for(info.name, hidden),
+        max_output=min(loop.output_cap(loop.settings.options.over(info.options)), info.output),
+        shared=session.context,
+        protected=registry.protected,
+        read_only=registry.read_only,
     )
 
 
