@@ -11,6 +11,7 @@ from engine.ids import SessionId
 from engine.messages import Usage
 from engine.store.leases import Lease, Owner, leases
 from engine.store.ports import Hit, Holder, Role, RowStatus, SessionQuery, SessionRow
+from engine.store.projection import storable
 from engine.store.words import FOUND, query_of, shown
 
 # Of the texts that fit, how many are looked at to find that many sessions.
@@ -18,8 +19,9 @@ _LOOKED_AT: Final = 5_000
 _SNIPPET_TOKENS: Final = 24
 
 _COLUMNS: Final = (
-    "id, parent_id, root_id, CASE given_title WHEN '' THEN title ELSE given_title END, cwd, model, created, updated, seq, messages, turns, is_busy, asked, stop_reason,"
-    " input, output, cache_read, cache_write, reasoning, cost, titled_by, forked_from, agent"
+    "id, parent_id, root_id, CASE given_title WHEN '' THEN title ELSE given_title END, cwd, model, created, updated,"
+    " seq, messages, turns, is_busy, asked, stop_reason, input, output, cache_read, cache_write, reasoning,"
+    " cost, titled_by, forked_from, agent"
 )
 _Columns: TypeAlias = tuple[
     SessionId,
@@ -75,6 +77,15 @@ def search(connection: sqlite3.Connection, owner: Owner, words: str, limit: int,
     snippets = _snippets(connection, query, found)
     held = holders(connection, owner)
     return [_hit(connection, text_id, snippets[text_id], held) for text_id in found]
+
+
+def ids(connection: sqlite3.Connection, prefix: str) -> Sequence[SessionId]:
+    """Return the ids that begin with *prefix*, in order."""
+    begin = storable(prefix)
+    rows: list[tuple[SessionId]] = connection.execute(
+        "SELECT id FROM sessions WHERE id >= ?1 AND id < ?1 || ?2 ORDER BY id", (begin, "\U0010ffff")
+    ).fetchall()
+    return [session_id for (session_id,) in rows]
 
 
 def holders(connection: sqlite3.Connection, owner: Owner) -> Mapping[SessionId, Holder]:
