@@ -57,6 +57,7 @@ USAGE_ERROR: Final = 2
 # How long a reader who doesn't read may keep us after somebody cancelled.
 _PATIENCE: Final = 1.0
 
+
 @attrs.frozen(kw_only=True)
 class Options:
     """What the command line asks for."""
@@ -199,7 +200,7 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                     model=_models(options, row),
                     config=options.model.config,
                     tools=tools,
-                    settings=_settings(options, row, is_watched=keyboard is not None),
+                    settings=_settings(options, is_watched=keyboard is not None),
                     approver=options.permissions.policy(options.model.config),
                     store=store,
                     prompt=options.layers,
@@ -221,7 +222,7 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
             keyboard.close()
 
 
-def _settings(options: Options, row: SessionRow | None, *, is_watched: bool) -> Settings:
+def _settings(options: Options, *, is_watched: bool) -> Settings:
     return Settings(
         limits=options.limits,
         headless="wait" if is_watched else options.permissions.unattended,
