@@ -14,7 +14,7 @@ from engine.store.projection import SLOT_SECONDS, slot_of
 _SLOTS_OF_A_DAY: Final = 86_400 // SLOT_SECONDS
 _FIRST_DAY: Final = date(1970, 1, 1).toordinal()
 _LAST_DAY: Final = date.max.toordinal()
-_Row: TypeAlias = tuple[str | int, str, int, int, int, int, int, int, int, float]
+Sum: TypeAlias = tuple[str | int, str, int, int, int, int, int, int, int, float]
 
 # What rows are added up by, and what that is called.
 _KEYS: Final[dict[SpendingKind, tuple[str, str]]] = {
@@ -30,23 +30,31 @@ _KEYS: Final[dict[SpendingKind, tuple[str, str]]] = {
 
 def spending(connection: sqlite3.Connection, query: SpendingQuery) -> Sequence[Spending]:
     """Return what was spent, added up as *query* asks."""
+    statement, values = statement_of(query)
+    rows: list[Sum] = connection.execute(statement, values).fetchall()
+    return [spending_of(row) for row in rows]
+
+
+def statement_of(query: SpendingQuery) -> tuple[str, tuple[int, int]]:
+    """Return the statement, with its marks, and their values: any database understands it."""
     key, name = (_day_of(query), "''") if query.by == "day" else _KEYS[query.by]
     joined = " LEFT JOIN sessions ON sessions.id = spent.root_id" if "sessions." in key + name else ""
     begin = -(1 << 62) if query.since is None else slot_of(query.since)
     # A day is a run of whole slots, so its end is the beginning of the first that is not in it.
     end = 1 << 62 if query.until is None else slot_of(query.until)
-    rows: list[_Row] = connection.execute(
-        f"SELECT {key} AS key, {name}, count(DISTINCT nullif(spent.root_id, '')), sum(spent.steps), sum(spent.input),"  # noqa: S608  # texts of ours
-        " sum(spent.output), sum(spent.cache_read), sum(spent.cache_write), sum(spent.reasoning), sum(spent.cost) AS cost"
-        f" FROM spent{joined} WHERE spent.slot >= ? AND spent.slot < ? GROUP BY key"
-        f" ORDER BY {'key' if query.by == 'day' else 'cost DESC, sum(spent.input) DESC, key'}",
-        (begin, end),
-    ).fetchall()
-    return [_spending(row) for row in rows]
+    statement = (
+        f"SELECT {key} AS key, max({name}), count(DISTINCT nullif(spent.root_id, '')), sum(spent.steps),"  # noqa: S608  # texts of ours
+        " sum(spent.input), sum(spent.output), sum(spent.cache_read), sum(spent.cache_write), sum(spent.reasoning),"
+        f" sum(spent.cost) AS cost FROM spent{joined} WHERE spent.slot >= ? AND spent.slot < ? GROUP BY key"
+        f" ORDER BY {'key' if query.by == 'day' else 'cost DESC, sum(spent.input) DESC, key'}"
+    )
+    return statement, (begin, end)
 
 
-def _spending(row: _Row) -> Spending:
-    key, name, sessions, steps, read, written, cache_read, cache_write, reasoning, cost = row
+def spending_of(row: Sum) -> Spending:
+    """Return what one row of the answer says."""
+    key, name, sessions, *counted, cost = row
+    steps, read, written, cache_read, cache_write, reasoning = map(int, counted)
     usage = Usage(input=read, output=written, cache_read=cache_read, cache_write=cache_write, reasoning=reasoning)
     named = _date_of(key) if isinstance(key, int) else key
     return Spending(key=named, name=name, sessions=sessions, steps=steps, usage=usage, cost=cost)
