@@ -131,7 +131,22 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("the turn", ("nursery.*",)),
-    ("session and service", ("answers", "beside", "given", "resolved", "turn", "watching", "ways", "session", "session_context", "service")),
+    (
+        "session and service",
+        (
+            "answers",
+            "beside",
+            "given",
+            "resolved",
+            "turn",
+            "watching",
+            "ways",
+            "session",
+            "session_context",
+            "service",
+            "undo",
+        ),
+    ),
     ("the outside", ("control.*", "cli.*", "testing.*", "__main__")),
 )
 
