@@ -361,7 +361,7 @@ class Snapshots(Protocol):
 
 
 @runtime_checkable
-class Tending(Protocol):
+class Tending(Snapshots, Protocol):
     """Snapshots with something to do beside the turns, while the engine is open."""
 
     async def tend(self) -> None:

@@ -35,6 +35,7 @@ from engine.given import (
     port,
     prompt_of,
     registry_of,
+    snapshots_of,
     store_of,
 )
 from engine.hooks import Hooks
@@ -55,8 +56,10 @@ from engine.ports import (
     Deps,
     IdSource,
     Opinion,
+    Snapshots,
     Standing,
     Store,
+    Tending,
     Trace,
     WallClock,
 )
@@ -106,6 +109,7 @@ def open_engine(
     jitter: Callable[[], float] | None = None,
     diagnostics: Diagnose | None = None,
     prompt: PromptLayers | None = None,
+    snapshots: Snapshots | None = None,
 ) -> Engine:
     """Make an engine, which is opened by entering it with `async with`.
 
@@ -136,6 +140,8 @@ def open_engine(
             what it returns goes to the model with the result. A language server's word, say.
         prompt: the layers that requests begin with: a prompt for the model's family, the environment, instruction files,
             skills. None: they begin with `settings.system`, and nothing else.
+        snapshots: notes a project's files around what a turn changes, so that `session.undo` can put them back:
+            `engine.snapshots.project.ProjectSnapshots()`. None: only the conversation can be undone.
 
     Raises:
         ConfigError: if something of it can't work; `UnknownModel` for the model's name.
@@ -158,6 +164,7 @@ def open_engine(
         jitter=port("jitter", jitter, lambda: random.random, "__call__"),
         around=around_of(config, diagnostics),
         prompt=prompt_of(prompt),
+        snapshots=snapshots_of(snapshots),
     )
 
 
@@ -179,6 +186,7 @@ class Engine:
     _place: Store | str = attrs.field(alias="place")
     spills: SpillStore
     _keeper: ContextKeeper = attrs.field(alias="keeper")
+    _snapshots: Snapshots | None = attrs.field(alias="snapshots")
     _clock: WallClock = attrs.field(alias="clock")
     _ids: IdSource = attrs.field(alias="ids")
     _trace: Trace = attrs.field(alias="trace")
@@ -225,6 +233,8 @@ class Engine:
             self._beside.start(self.spills.sweep, name="sweep of the spill")
         if crashed := look_once():
             self._beside.start(partial(end_leftovers, crashed), name="leftovers of a crash")
+        if isinstance(self._snapshots, Tending):
+            self._beside.start(self._snapshots.tend, name="snapshots")
         return self
 
     @enable_ki_protection
@@ -561,6 +571,7 @@ class Engine:
             locks=self._locks,
             opinion=self._opinion,
             summariser=self.models.summariser,
+            snapshots=self._snapshots,
         )
         session = Session(
             engine=self,
