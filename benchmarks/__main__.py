@@ -22,6 +22,7 @@ from benchmarks import (
     importing,
     judging,
     parallel,
+    prompt,
     scanning,
     searching,
     sessions,
@@ -52,6 +53,7 @@ FIGURES: tuple[Figure, ...] = (
     shell.FIGURE,
     searching.FIGURE,
     storing.FIGURE,
+    prompt.FIGURE,
 )
 SHOWN = 40
 

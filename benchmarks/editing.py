@@ -6,7 +6,7 @@ import os
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -49,6 +49,9 @@ class _Host:
 
     locks: Locks = attrs.field(factory=Locks)
     around: None = None
+
+    async def about_to_change(self, paths: Sequence[str]) -> None:
+        """Note nothing."""
 
 
 def measure() -> list[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +49,9 @@ class Host:
 
     def progress(self, message: str, output: str) -> None:
         self.shown += len(output)
+
+    async def about_to_change(self, paths: Sequence[str]) -> None:
+        raise NotImplementedError
 
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
         raise NotImplementedError

@@ -15,6 +15,7 @@ import attrs
 from engine.errors import ConfigError
 from engine.model import ModelOptions
 from engine.permission.rules import Rule
+from engine.prompt.wanted import Instructions
 from engine.providers.hosts import AuthKind, WireName
 from engine.sandbox.box import Sandbox
 from engine.tools.file_programs import FileProgram
@@ -210,6 +211,8 @@ class Config:
         rules: what may be done, and what may not.
         sandbox: where commands run; None: in no sandbox.
         programs: what is known of programs, if that is more than everybody knows.
+        instructions: which files hold instructions for the agent.
+        skills: further folders with skills.
         source: the file it is from, for people; empty: none.
     """
 
@@ -225,6 +228,8 @@ class Config:
     rules: tuple[Rule, ...] = ()
     sandbox: Sandbox | None = None
     programs: Knowledge | None = None
+    instructions: Instructions = attrs.field(factory=Instructions)
+    skills: tuple[str, ...] = ()
     source: str = ""
 
     def __attrs_post_init__(self) -> None:

@@ -20,6 +20,7 @@ from engine.config import AgentConfig, CompactionConfig, Config, Defaults, HostC
 from engine.errors import ConfigError, InvalidArguments
 from engine.model import CacheLifetime, Effort, ModelOptions
 from engine.permission.rule_file import Permissions, parse_rule, read_permissions
+from engine.prompt.wanted import MAX_BYTES, NAMES, Instructions
 from engine.providers.host_config import host_named
 from engine.sandbox.box import SECRETS, Backend, Sandbox
 from engine.tools.arguments import structure
@@ -41,6 +42,8 @@ _SECTIONS = (
     "permissions",
     "sandbox",
     "programs",
+    "instructions",
+    "skills",
 )
 # What people call a key: it has no place here by any name.
 _KEY_WORDS = frozenset({"api_key", "apikey", "api-key", "key_value", "token", "secret", "password"})
@@ -72,6 +75,20 @@ class _SandboxTable:
     network: bool = False
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class _InstructionsTable:
+    names: tuple[str, ...] = NAMES
+    files: tuple[str, ...] = ()
+    urls: dict[str, str] = attrs.field(factory=dict[str, str])
+    max_bytes: int = MAX_BYTES
+    sub_agents: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class _SkillsTable:
+    folders: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -180,6 +197,8 @@ def read_config(text: bytes, source: str) -> Config:
             rules=permissions.rules,
             sandbox=_sandbox(reader),
             programs=_programs(reader),
+            instructions=_instructions(reader),
+            skills=reader.table("[skills]", document.get("skills", {}), _SkillsTable).folders,
             source=source,
         ),
     )
@@ -231,6 +250,12 @@ def _programs(reader: _Reader) -> Knowledge | None:
     from engine.permission.program_knowledge import knowledge_of
 
     return reader.made("[programs]", partial(knowledge_of, cast("dict[str, object]", given)))
+
+
+def _instructions(reader: _Reader) -> Instructions:
+    """Return which files hold instructions. Raises `ConfigError`."""
+    table = reader.table("[instructions]", reader.document.get("instructions", {}), _InstructionsTable)
+    return reader.made("[instructions]", lambda: Instructions(**attrs.asdict(table, recurse=False)))
 
 
 def _host(table: _HostTable) -> HostConfig:

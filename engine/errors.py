@@ -195,6 +195,40 @@ class SessionElsewhere(SessionError):
         self.until = until
 
 
+class SnapshotError(EngineError):
+    """A snapshot of the files could not be taken or read: what is wrong is in its text. No file was changed."""
+
+
+class NothingToUndo(SessionError):
+    """There is no turn that could be undone, redone, compared or restored from."""
+
+
+class UndoConflict(SessionError):
+    """Files that are to be put back have been changed since by somebody else: nothing was done; `force` overwrites them.
+
+    Attributes:
+        paths: which, relative to the working directory.
+    """
+
+    def __init__(self, message: str, paths: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.paths = paths
+
+
+class UndoIncomplete(SessionError):
+    """Putting files back failed, or was cancelled, half way: the same again does the rest.
+
+    Attributes:
+        done: the paths of those that are as they should be.
+        left: the paths of the others.
+    """
+
+    def __init__(self, message: str, *, done: tuple[str, ...], left: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.done = done
+        self.left = left
+
+
 class StoreError(EngineError):
     """The store could not write or read."""
 

@@ -15,7 +15,7 @@ from engine.permission.policy import Policy
 from engine.permission.profiles import DEFAULT, PROFILES
 from engine.permission.rule_file import parse_rule
 from engine.permission.rules import Rule
-from engine.ports import Approver, ContextKeeper, Model, Opinion, Store
+from engine.ports import Approver, ContextKeeper, Model, Opinion, Snapshots, Store
 from engine.settings import Settings
 from engine.store.memory import MemoryStore
 from engine.store.opened import DATABASES
@@ -40,6 +40,21 @@ def port(name: str, given: P | None, default: Callable[[], P], *members: str) ->
     if missing or isinstance(given, type):
         raise ConfigError(f"{name} must be an object with {', '.join(members)}, not {given!r}")
     return given
+
+
+def snapshots_of(given: Snapshots | None) -> Snapshots | None:
+    """Return who notes files; None: nobody does. Raises `ConfigError`."""
+    if given is None:
+        return None
+    return port("snapshots", given, lambda: given, "take", "about_to_change", "diff", "read", "put")
+
+
+def paths_given(paths: object) -> tuple[str, ...]:
+    """Return what was given as paths. Raises `ConfigError` unless there is one, and all are."""
+    given = tuple(cast("Iterable[object]", paths)) if isinstance(paths, Iterable) and not isinstance(paths, str) else ()
+    if not given or not all(isinstance(path, (str, os.PathLike)) and os.fspath(path) for path in given):
+        raise ConfigError(f"paths must be a list of one or more, not {paths!r}")
+    return tuple(os.fsdecode(cast("str | os.PathLike[str]", path)) for path in given)
 
 
 def registry_of(tools: Iterable[Tool]) -> Registry:

@@ -6,7 +6,7 @@ A turn gets them in one record, `Deps`, and reaches the world by nothing else
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 import attrs
@@ -18,6 +18,7 @@ from engine.locks import Locks
 from engine.messages import Message, Transcript, Usage
 from engine.model import ModelInfo, ModelRequest, StreamEvent, ToolSchema
 from engine.permission.rules import Rule
+from engine.snapshots.trees import Change, Entry, Put, Taken
 
 
 class ModelStream(Protocol):
@@ -322,6 +323,52 @@ class ContextKeeper(Protocol):
         ...
 
 
+class Snapshots(Protocol):
+    """Notes the files of a project as they are, and puts them back. Paths are real and absolute."""
+
+    async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> Taken:
+        """Note the files of the project around *cwd* as they are. A checkpoint.
+
+        If cancelled, or not done *within* so many seconds, nothing was taken. Raises `SnapshotError`.
+
+        Args:
+            cwd: the working directory.
+            owner: the session that keeps the snapshot.
+            paths: files to be noted even if nobody has been told of them by `about_to_change`.
+            within: seconds.
+        """
+        ...
+
+    async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
+        """A tool is going to change *paths*: keep what is there, if nobody else does. A checkpoint. Raises `SnapshotError`."""
+        ...
+
+    async def diff(self, old: str, new: str) -> Sequence[Change]:
+        """Return what became of each path from one snapshot to another. A checkpoint. Raises `SnapshotError`."""
+        ...
+
+    async def read(self, tree: str, entries: Collection[Entry]) -> dict[str, bytes]:
+        """Return what is in entries of a project's snapshots, by their ids. A checkpoint. Raises `SnapshotError`."""
+        ...
+
+    async def put(self, tree: str, puts: Sequence[Put], *, cwd: str) -> None:
+        """Put back what the snapshots of the project of *tree* hold. A checkpoint; there is none after the last change.
+
+        Raises `SnapshotError` and `UndoConflict` where nothing was done, and `UndoIncomplete`. If cancelled, each file
+        is as it was or as it shall be, and the same again does the rest.
+        """
+        ...
+
+
+@runtime_checkable
+class Tending(Snapshots, Protocol):
+    """Snapshots with something to do beside the turns, while the engine is open."""
+
+    async def tend(self) -> None:
+        """Do it, until cancelled. Must raise nothing ordinary."""
+        ...
+
+
 class WallClock(Protocol):
     """Time for people; all waiting is on trio's clock."""
 
@@ -352,6 +399,7 @@ class Deps:
 
     Attributes:
         summariser: the model that writes summaries; None: the turn's own.
+        snapshots: notes the files around what changes them; None: nobody does.
     """
 
     models: tuple[Model, ...]
@@ -364,3 +412,4 @@ class Deps:
     locks: Locks
     opinion: Opinion | None = None
     summariser: Model | None = None
+    snapshots: Snapshots | None = None

@@ -35,6 +35,7 @@ from engine.given import (
     port,
     prompt_of,
     registry_of,
+    snapshots_of,
     store_of,
     titles_of,
 )
@@ -57,8 +58,10 @@ from engine.ports import (
     IdSource,
     Model,
     Opinion,
+    Snapshots,
     Standing,
     Store,
+    Tending,
     Trace,
     WallClock,
 )
@@ -109,6 +112,7 @@ def open_engine(
     diagnostics: Diagnose | None = None,
     titles: ModelChoice | None = None,
     prompt: PromptLayers | None = None,
+    snapshots: Snapshots | None = None,
 ) -> Engine:
     """Make an engine, which is opened by entering it with `async with`.
 
@@ -141,6 +145,8 @@ def open_engine(
             that the configuration names, or nobody.
         prompt: the layers that requests begin with: a prompt for the model's family, the environment, instruction files,
             skills. None: they begin with `settings.system`, and nothing else.
+        snapshots: notes a project's files around what a turn changes, so that `session.undo` can put them back:
+            `engine.snapshots.project.ProjectSnapshots()`. None: only the conversation can be undone.
 
     Raises:
         ConfigError: if something of it can't work; `UnknownModel` for the model's name.
@@ -164,6 +170,7 @@ def open_engine(
         around=around_of(config, diagnostics),
         titles=titles_of(titles, config),
         prompt=prompt_of(prompt),
+        snapshots=snapshots_of(snapshots),
     )
 
 
@@ -185,6 +192,7 @@ class Engine:
     _place: Store | str = attrs.field(alias="place")
     spills: SpillStore
     _keeper: ContextKeeper = attrs.field(alias="keeper")
+    _snapshots: Snapshots | None = attrs.field(alias="snapshots")
     _clock: WallClock = attrs.field(alias="clock")
     _ids: IdSource = attrs.field(alias="ids")
     _trace: Trace = attrs.field(alias="trace")
@@ -235,6 +243,8 @@ class Engine:
             self._beside.start(self.spills.sweep, name="sweep of the spill")
         if crashed := look_once():
             self._beside.start(partial(end_leftovers, crashed), name="leftovers of a crash")
+        if isinstance(self._snapshots, Tending):
+            self._beside.start(self._snapshots.tend, name="snapshots")
         return self
 
     @enable_ki_protection
@@ -571,6 +581,7 @@ class Engine:
             locks=self._locks,
             opinion=self._opinion,
             summariser=self.models.summariser,
+            snapshots=self._snapshots,
         )
         session = Session(
             engine=self,

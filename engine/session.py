@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast, final, get_args, overload
 
@@ -21,7 +23,7 @@ from engine.errors import (
 )
 from engine.events import ModelSwitched, Notice, SessionTitled, TurnEnded, TurnResult, TurnStarted
 from engine.exceptions import describe
-from engine.given import registry_of
+from engine.given import paths_given, registry_of
 from engine.hooks import Hooks
 from engine.ids import InputId, RequestId, SessionId, TurnId
 from engine.journal import Cursor, Journal, Position, TurnJournal
@@ -33,6 +35,7 @@ from engine.nursery.hook_points import greet, tell_end, tell_idle
 from engine.nursery.inbox import admit, promote
 from engine.nursery.questions import Questions
 from engine.nursery.run import Cause, TurnRun
+from engine.nursery.snapshots import TurnSnapshots
 from engine.permission.rules import Rule
 from engine.ports import Deps, Hiding, Link, Model
 from engine.session_context import report_on, take_back
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from engine.service import Engine
     from engine.tools.context import Errand
     from engine.tools.jobs import Jobs
+    from engine.undo import FileDiff, History, Redone, Undone
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 CHILD_SHARE = 0.8
@@ -107,6 +111,7 @@ class Session:
     _jobs: Jobs | None = attrs.field(default=None, init=False)
     _titling: trio.Event | None = attrs.field(default=None, init=False)
     _counted: Counted | None = attrs.field(default=None, init=False)
+    _is_reverting: bool = attrs.field(default=False, init=False)
 
     @property
     def id(self) -> SessionId:
@@ -297,6 +302,55 @@ class Session:
             await self._titling.wait()
         await trio.lowlevel.checkpoint()
 
+    async def undo(self, *, force: bool = False) -> Undone:
+        """Take the newest turn back: its messages, and its changes of files. Always a checkpoint.
+
+        Again and again, it takes back one turn after the other. What it overwrites is noted first, so that
+        `redo` brings exactly that back. What the user had said is in the result. See docs/how-to/undo.md.
+
+        Args:
+            force: overwrite also what somebody else has changed since; and where no file can be put back (the engine
+                was opened without snapshots, say), take the messages back alone.
+
+        Raises `SessionBusy`; `NothingToUndo`; `UndoConflict` and `SnapshotError` where nothing was
+        done; `UndoIncomplete`. If cancelled, the turn counts until all is done, and
+        to undo it again does the rest.
+        """
+        with self._alone() as history:
+            return await history.undo(force=force)
+
+    async def redo(self, *, force: bool = False) -> Redone:
+        """Let the turn that was undone last count again, with its changes of files. Always a checkpoint.
+
+        It raises, and is cancelled, as `undo`. A new prompt ends it: there is nothing to redo then.
+        """
+        with self._alone() as history:
+            return await history.redo(force=force)
+
+    async def diff(self, turn_id: str | None = None) -> tuple[FileDiff, ...]:
+        """Return what a turn did to files; by default the newest turn that changed some. Always a checkpoint.
+
+        Raises `SessionBusy`, `NothingToUndo`, `SnapshotError`.
+        """
+        with self._alone() as history:
+            return await history.diff(turn_id)
+
+    async def restore(
+        self, paths: Iterable[str | os.PathLike[str]], *, turn_id: str | None = None, force: bool = False
+    ) -> tuple[str, ...]:
+        """Put chosen files, or all in chosen folders, back as they were before a turn; return which. Always a checkpoint.
+
+        The conversation stays as it is. It raises, and is cancelled, as `undo`.
+
+        Args:
+            paths: relative to the working directory.
+            turn_id: by default the newest turn that changed files.
+            force: overwrite also what somebody else has changed since.
+        """
+        chosen = paths_given(paths)
+        with self._alone() as history:
+            return await history.restore(chosen, turn_id, force=force)
+
     def use_tools(self, tools: Iterable[Tool]) -> None:
         """Use *tools* instead of the session's, from the next request on, also of a turn that runs. Not a checkpoint.
 
@@ -374,7 +428,7 @@ class Session:
     def start_queued(self) -> TurnRun | None:
         """Begin a turn with the next queued input, if the session is idle and there is some. Not a checkpoint."""
         queued = next((item for item in self._journal.state.inbox if item.mode == "queue"), None)
-        if self._active is not None or queued is None:
+        if self._active is not None or self._is_reverting or queued is None:
             return None
         return self._begin(queued)
 
@@ -398,6 +452,8 @@ class Session:
             raise EngineClosed("the engine was closed; open a new one")
 
     def _check_idle(self) -> None:
+        if self._is_reverting:
+            raise SessionBusy(f"files are being put back in session {self.id}; wait until that is done")
         if self._active is not None:
             raise SessionBusy(
                 f"a turn is running in session {self.id}; wait for its end, steer it, or use session.queue()"
@@ -445,6 +501,7 @@ class Session:
             wish=text if isinstance(text, CompactionWish) else None,
             counted=self._counted,
         )
+        run.snapshots = self._snapshots_of(run) if parent is None else parent[0].snapshots
         run.on_ended = partial(self._ended, run, parent)
         self._active = run
         try:
@@ -461,6 +518,31 @@ class Session:
             self._abandon(run, error)
             raise
         return run
+
+    def _snapshots_of(self, run: TurnRun) -> TurnSnapshots | None:
+        snapshots = self._deps.snapshots
+        if snapshots is None:
+            return None
+        return TurnSnapshots(
+            snapshots=snapshots,
+            journal=run.journal,
+            cwd=lambda: self._journal.state.context.cwd,
+            trace=self._deps.trace,
+        )
+
+    @contextmanager
+    def _alone(self) -> Generator[History]:
+        """Keep turns from beginning while the past is changed. Not a checkpoint. Raises `SessionBusy`, `EngineClosed`."""
+        # Imported here: most sessions undo nothing.
+        from engine.undo import History
+
+        self._check_open()
+        self._check_idle()
+        self._is_reverting = True
+        try:
+            yield History(self._journal, self._deps)
+        finally:
+            self._is_reverting = False
 
     def _hidden_from(self, chain: tuple[Link, ...]) -> frozenset[str]:
         """Return the tools that the rules leave nothing to do. Not a checkpoint."""

@@ -299,10 +299,13 @@ def test_an_unknown_agent_is_told_who_there_is() -> None:
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
-@pytest.mark.parametrize("name", ["config.toml", "config_azure.toml", "config_hooks.toml", "config_checks.toml"])
+@pytest.mark.parametrize(
+    "name",
+    ["config.toml", "config_azure.toml", "config_hooks.toml", "config_checks.toml", "config_instructions.toml"],
+)
 def test_the_examples_of_the_documentation_can_be_read(name: str) -> None:
     config = load_config(DOCS / "examples" / name, {})
-    assert config.hosts or config.hooks or config.checkers
+    assert config.hosts or config.hooks or config.checkers or config.skills
 
 
 @pytest.mark.parametrize(

@@ -16,21 +16,38 @@ from engine.tools.skills import find_skills
 from engine.tools.spec import Tool
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from engine.permission.program_knowledge import Knowledge
+    from engine.prompt.layers import PromptLayers
 
 
-def offered_tools(sandbox: Sandbox | None = None, programs: Knowledge | None = None) -> tuple[Tool, ...]:
-    """Return the built-in tools, `task` with its usual agents, and `skill` if the user has skills. It blocks.
+def offered_tools(
+    sandbox: Sandbox | None = None,
+    programs: Knowledge | None = None,
+    layers: PromptLayers | None = None,
+    cwd: Path | None = None,
+) -> tuple[Tool, ...]:
+    """Return the built-in tools, `task` with its usual agents, and `skill` if there are skills. It blocks.
 
-    Skills are looked for in the folder `skills` beside the user's configuration, and nowhere else: those of a project
-    came with somebody's repository. One that can't be used is told of. Raises `ConfigError` as `builtin_tools` does.
+    With prompt *layers*, skills are those that they find in *cwd*, and the prompt lists them. Without, they are looked
+    for in the folder `skills` beside the user's configuration, and nowhere else: those of a project came with
+    somebody's repository. One that can't be used is told of. Raises `ConfigError` as `builtin_tools` does.
     With a *sandbox*, commands run in it; *programs* is what the configuration says of them.
     """
     tools = builtin_tools(sandbox=sandbox, programs=programs)
+    if layers is not None and cwd is not None:
+        if layers.may_have_skills(str(cwd)):
+            tools = (*tools, skill_tool(layers.skills_at))
+        return _with_task(tools)
     skills = find_skills([usual_path().parent / "skills"])
     for path, why in skills.problems:
         complain(f"the skill {visible(path)} can't be used: {visible(why)}")
     if skills.found:
         tools = (*tools, skill_tool(skills))
+    return _with_task(tools)
+
+
+def _with_task(tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
     task = task_tool(usual_agents([tool.name for tool in tools]))
     return tuple(sorted((*tools, task), key=lambda tool: tool.name))

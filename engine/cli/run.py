@@ -22,9 +22,11 @@ from engine.cli.offered import offered_tools
 from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
 from engine.cli.output import Output, complain
 from engine.cli.permission_flags import PermissionChoice, add_permission_flags, add_sandbox_flags, permission_choice
+from engine.cli.prompt_files import task_of, usual_layers
 from engine.cli.screen import Screen
 from engine.cli.signals import heeded_signals, watch_signals
 from engine.cli.store_flags import LAST, add_store_flag, find_session, open_place, place_of
+from engine.config_file import load_config
 from engine.errors import ConfigError, JournalCorrupt, SessionElsewhere, SessionNotFound, StoreError
 from engine.events import (
     CallQueued,
@@ -40,6 +42,7 @@ from engine.events import (
     TurnResult,
 )
 from engine.ids import CallId
+from engine.prompt.layers import PromptLayers
 from engine.service import Engine, open_engine
 from engine.session import Session
 from engine.settings import Limits, Settings
@@ -56,15 +59,6 @@ _PATIENCE: Final = 1.0
 # All is said by then; a model that gives the session a title may have just been asked.
 _FOR_A_TITLE: Final = 5.0
 
-SYSTEM: Final = """\
-You are a coding agent. You work with the tools you are given, in the folder {cwd}.
-
-- Look before you change: read what you are about to edit, and its tests.
-- Make the smallest change that does the task, in the style of the code around it.
-- Check your work by running it.
-- When you are done, say in a few plain sentences what you did, and what you could not do.
-"""
-
 
 @attrs.frozen(kw_only=True)
 class Options:
@@ -75,6 +69,7 @@ class Options:
     attachments: tuple[str, ...]
     cwd: Path
     permissions: PermissionChoice
+    layers: PromptLayers
     limits: Limits
     as_json: bool
     place: str
@@ -102,7 +97,7 @@ def main(arguments: list[str]) -> int:
 
 def _tools(options: Options) -> tuple[Tool, ...]:
     config = options.model.config
-    return offered_tools(options.permissions.box(config), config.programs)
+    return offered_tools(options.permissions.box(config), config.programs, options.layers, options.cwd)
 
 
 def parse(arguments: list[str]) -> Options:
@@ -115,7 +110,8 @@ def parse(arguments: list[str]) -> Options:
         epilog="While it works, a typed line is given to the model. Exit codes: 0 completed, 1 stopped early, "
         "2 wrong usage, 128 and its number after a signal.",
     )
-    parser.add_argument("task", help="what to do; - reads it from standard input")
+    parser.add_argument("task", help="what to do; - reads it from standard input; /NAME is a command of yours")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="what the command is given")
     parser.add_argument(
         "--attach", action="append", default=[], metavar="FILE", help="an image, a PDF or a recording; again for more"
     )
@@ -135,15 +131,19 @@ def parse(arguments: list[str]) -> Options:
         cwd = cwd.expanduser()
     if not cwd.is_dir():
         parser.error(f"--cwd: {given.cwd} is no folder")
-    task = _read_task() if given.task == "-" else given.task
-    if not task.strip():
+    permissions = permission_choice(given)
+    layers = usual_layers(load_config(given.config, os.environ), permissions)
+    task = task_of(_read_task() if given.task == "-" else given.task, given.words, cwd.resolve(), layers)
+    if not task.text.strip():
         parser.error("the task is empty")
+    given.agent, given.model = given.agent or task.agent or None, given.model or task.model or None
     return Options(
-        task=task,
+        task=task.text,
         model=model_choice(given),
+        layers=layers,
         attachments=tuple(given.attach),
         cwd=cwd.resolve(),
-        permissions=permission_choice(given),
+        permissions=permissions,
         limits=Limits(steps=given.max_steps, seconds=given.max_seconds),
         as_json=given.json,
         place=place_of(given),
@@ -202,9 +202,10 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                     model=_models(options, row),
                     config=options.model.config,
                     tools=tools,
-                    settings=_settings(options, row, is_watched=keyboard is not None),
+                    settings=_settings(options, is_watched=keyboard is not None),
                     approver=options.permissions.policy(options.model.config),
                     store=store,
+                    prompt=options.layers,
                 ) as eng:
                     session = await _session(eng, options, row)
                     async with trio.open_nursery() as nursery:
@@ -223,13 +224,12 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
             keyboard.close()
 
 
-def _settings(options: Options, row: SessionRow | None, *, is_watched: bool) -> Settings:
+def _settings(options: Options, *, is_watched: bool) -> Settings:
     return Settings(
         limits=options.limits,
         headless="wait" if is_watched else options.permissions.unattended,
         on_exhausted="ask" if is_watched else "stop",
         options=options.model.options,
-        system=SYSTEM.format(cwd=options.cwd if row is None else row.cwd),
     )
 
 

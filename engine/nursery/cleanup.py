@@ -47,6 +47,8 @@ async def conclude(run: TurnRun) -> None:
     try:
         await _settle_all(run)
         _save_step(run)
+        if run.snapshots is not None and not run.is_child:
+            run.snapshots.conclude()
     except Exception as error:  # noqa: BLE001  # a bug of ours must not leave a turn without its end
         run.notice("warning", "internal_error", f"while the turn was ending: {describe(error)}")
         _close_by_force(run)

@@ -18,6 +18,7 @@ from engine.messages import UserMessage
 from engine.nursery.budget import Budget, Exhausted
 from engine.nursery.doom import DoomWindow
 from engine.nursery.questions import Questions
+from engine.nursery.snapshots import TurnSnapshots
 from engine.nursery.traffic import Traffic
 from engine.ports import Deps, Link
 from engine.settings import Settings
@@ -77,6 +78,7 @@ class TurnRun:
         prompt: what requests begin with is made of these; None: it is what the settings say.
         touched: the files and folders that tools have worked on since it was looked for instructions.
         is_prompted: what requests begin with was looked at in this turn.
+        snapshots: of the files, around what the turn changes; a sub-agent has those of the turn above. None: nobody takes them.
         hidden: the tools that are not offered, because the rules deny all that they could do.
         check_output: returns the JSON of a structured answer, or what is wrong with it.
         on_ended: told of the result, once the end is visible.
@@ -97,6 +99,7 @@ class TurnRun:
     spills: Spills | None
     chain: tuple[Link, ...]
     around: Around | None = None
+    snapshots: TurnSnapshots | None = None
     prompt: PromptLayers | None = None
     hidden: frozenset[str] = frozenset()
     is_child: bool = False

@@ -419,5 +419,7 @@ async def run_step(step: Step) -> StepOutcome:
         await step.stream_over.wait()
         await step.collect()
     step.charge()
+    if step.run.snapshots is not None and not step.run.is_child:
+        await step.run.snapshots.after_step(step.number)
     await step.run.flush()
     return step.outcome()

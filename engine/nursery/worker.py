@@ -6,7 +6,7 @@ value; only cancellation, KeyboardInterrupt and SystemExit pass on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -298,6 +298,8 @@ class _Call:
         return given.kind, given.feedback
 
     async def start(self, prepared: Prepared) -> Settlement | None:
+        if self.step.run.snapshots is not None and not prepared.tool.read_only:
+            await self.step.run.snapshots.before_change()
         # A task that was woken just before the cancel would go on to its next
         # checkpoint, and that one may be inside the tool.
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -342,6 +344,10 @@ class _Call:
     @property
     def locks(self) -> Locks:
         return self.step.run.deps.locks
+
+    async def about_to_change(self, paths: Sequence[str]) -> None:
+        if self.step.run.snapshots is not None:
+            await self.step.run.snapshots.about_to_change(paths)
 
     def progress(self, message: str, output: str) -> None:
         if not isinstance(cast("object", message), str) or not isinstance(cast("object", output), str):

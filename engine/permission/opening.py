@@ -108,6 +108,32 @@ class RealFolder:
         """Remove the file of that *name*."""
         os.unlink(name, dir_fd=self._descriptor)
 
+    def look(self, name: str) -> os.stat_result:
+        """Return the state of what has that *name*, be it a link."""
+        return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+
+    def read_link(self, name: str) -> str:
+        """Return what the link of that *name* says."""
+        return os.readlink(name, dir_fd=self._descriptor)
+
+    def make_link(self, text: str, name: str) -> None:
+        """Make a symbolic link of that *name*, which nothing has yet."""
+        os.symlink(text, name, dir_fd=self._descriptor)
+
+    def take(self, other: RealFolder, old: str, new: str) -> None:
+        """Take the file *old* out of another folder, and give it the name *new* here, in place of what has it."""
+        os.replace(old, new, src_dir_fd=other._descriptor, dst_dir_fd=self._descriptor)
+
+    def remove_empty(self, name: str) -> bool:
+        """Remove the folder of that *name* if there is nothing in it; tell whether it is gone."""
+        try:
+            os.rmdir(name, dir_fd=self._descriptor)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
+
     def remove_made(self) -> None:
         """Remove the folders that were made on the way to it, as far as they are empty."""
         for above, name in reversed(self._made):

@@ -184,6 +184,11 @@ class PromptLayers:
         place = Place.of(cwd, self.home)
         return self._skills(place, place.project if self._may_read(place.project) else "")
 
+    def may_have_skills(self, cwd: str) -> bool:
+        """Tell whether there are skills there, or there will be once the project is trusted. It blocks."""
+        place = Place.of(cwd, self.home)
+        return bool(self._skills(place, place.project).found)
+
     # -- in a thread -----------------------------------------------------------------------
 
     def _may_read(self, project: str) -> bool:

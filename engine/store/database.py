@@ -21,11 +21,12 @@ from engine.errors import StoreError
 from engine.events import Delta, Durable
 from engine.ids import PartId, SessionId
 from engine.state import SessionState
+from engine.store.adopting import Adopt
 from engine.store.beat import Heart
 from engine.store.drafted import Draft, Undraft
 from engine.store.leases import BEATS
 from engine.store.orders import Beat, Claim, Delete, Nudge, Order, Release, Remember, Shrink
-from engine.store.ports import Hit, SessionQuery, SessionRow
+from engine.store.ports import Hit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.reading import maker
 from engine.store.sink import EventSink
 from engine.store.stored import Stored
@@ -185,6 +186,23 @@ class DatabaseStore(ABC):
         """See `Catalogue`. Always a checkpoint."""
         await self._handled(self._last_ticket)
         return await self._read(lambda tables: tables.search(self._sink.owner, words, limit, cwd))
+
+    async def ids(self, prefix: str = "") -> Sequence[SessionId]:
+        """See `Catalogue`. Always a checkpoint."""
+        await self._handled(self._last_ticket)
+        return await self._read(lambda tables: tables.ids(prefix))
+
+    async def spending(self, query: SpendingQuery) -> Sequence[Spending]:
+        """See `Accounting`. Always a checkpoint."""
+        await self._handled(self._last_ticket)
+        return await self._read(lambda tables: tables.spending(query))
+
+    async def adopt(self, journals: Sequence[Sequence[Durable]]) -> None:
+        """See `Adopting`. A checkpoint; if cancelled, all or none are taken in."""
+        order = Adopt([journal for journal in journals if journal], self._sink.schema)
+        await self._done([order])
+        if order.error is not None:
+            raise order.error
 
     # -- retention ------------------------------------------------------------------------
 

@@ -99,6 +99,46 @@ class Hit:
     time: float
 
 
+SpendingKind = Literal["total", "day", "model", "folder", "session"]
+
+
+@attrs.frozen(kw_only=True)
+class SpendingQuery:
+    """What to add up, of what was spent.
+
+    Attributes:
+        by: what for; a sub-agent's is its root session's.
+        since: nothing from before then, in seconds since the epoch, to a quarter of an hour.
+        until: nothing from then on.
+        clock: how many seconds local time is ahead of the world's, each from a moment on; none: a day is the world's.
+    """
+
+    by: SpendingKind = "total"
+    since: float | None = None
+    until: float | None = None
+    clock: tuple[tuple[float, int], ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Spending:
+    """What was spent for one thing.
+
+    Attributes:
+        key: the day (`2026-11-18`), the model, the folder, or the root session's id. Empty for the total, for the
+            folder and the session of what was deleted, and for the model of what no step has taken (a title).
+        name: the title of that session.
+        sessions: root sessions that are there still.
+        steps: requests that were steps.
+    """
+
+    key: str
+    name: str = ""
+    sessions: int = 0
+    steps: int = 0
+    usage: Usage
+    cost: float
+
+
 @runtime_checkable
 class Catalogue(Protocol):
     """Lists and searches what is stored, without reading any journal."""
@@ -111,6 +151,34 @@ class Catalogue(Protocol):
         """Return sessions in which one text holds all *words*, those said last first. A checkpoint.
 
         The last word may be the beginning of one. Raises `StoreError`.
+        """
+        ...
+
+    async def ids(self, prefix: str = "") -> Sequence[SessionId]:
+        """Return the ids of all sessions, children too, that begin with *prefix*, in order. A checkpoint.
+
+        Raises `StoreError`.
+        """
+        ...
+
+
+@runtime_checkable
+class Accounting(Protocol):
+    """Adds up what was spent: what was deleted counts still, as nobody's."""
+
+    async def spending(self, query: SpendingQuery) -> Sequence[Spending]:
+        """Return what was spent: days in order, else what cost most first. A checkpoint. Raises `StoreError`."""
+        ...
+
+
+@runtime_checkable
+class Adopting(Protocol):
+    """Takes whole sessions in that were made elsewhere."""
+
+    async def adopt(self, journals: Sequence[Sequence[Durable]]) -> None:
+        """Take in *journals*, each the events of one session from the first, all of them or none. A checkpoint.
+
+        If cancelled, all or none. Nobody holds them then. Raises `StoreError`, also if one of them is there already.
         """
         ...
 
@@ -187,5 +255,5 @@ class Remembering(Protocol):
         ...
 
 
-class FullStore(Store, Catalogue, Retention, Leasing, Watching, Remembering, Protocol):
+class FullStore(Store, Catalogue, Accounting, Retention, Adopting, Leasing, Watching, Remembering, Protocol):
     """A store that can do all of it."""

@@ -11,17 +11,19 @@ from engine.ids import SessionId
 from engine.messages import Usage
 from engine.store.leases import Lease, Owner, leases
 from engine.store.ports import Hit, Holder, Role, RowStatus, SessionQuery, SessionRow
+from engine.store.projection import storable
 from engine.store.words import FOUND, query_of, shown
 
 # Of the texts that fit, how many are looked at to find that many sessions.
 _LOOKED_AT: Final = 5_000
 _SNIPPET_TOKENS: Final = 24
 
-_COLUMNS: Final = (
-    "id, parent_id, root_id, CASE given_title WHEN '' THEN title ELSE given_title END, cwd, model, created, updated, seq, messages, turns, is_busy, asked, stop_reason,"
-    " input, output, cache_read, cache_write, reasoning, cost, titled_by, forked_from, agent"
+COLUMNS: Final = (
+    "id, parent_id, root_id, CASE given_title WHEN '' THEN title ELSE given_title END, cwd, model, created, updated,"
+    " seq, messages, turns, is_busy, asked, stop_reason, input, output, cache_read, cache_write, reasoning,"
+    " cost, titled_by, forked_from, agent"
 )
-_Columns: TypeAlias = tuple[
+Columns: TypeAlias = tuple[
     SessionId,
     SessionId | None,
     SessionId,
@@ -58,12 +60,12 @@ def list_sessions(connection: sqlite3.Connection, owner: Owner, query: SessionQu
     if query.before is not None:
         where.append("(updated, id) < (?, ?)")
         values += [query.before.updated, query.before.id]
-    rows: list[_Columns] = connection.execute(
-        f"SELECT {_COLUMNS} FROM sessions WHERE {' AND '.join(where)} ORDER BY updated DESC, id DESC LIMIT ?",  # noqa: S608  # of texts of ours
+    rows: list[Columns] = connection.execute(
+        f"SELECT {COLUMNS} FROM sessions WHERE {' AND '.join(where)} ORDER BY updated DESC, id DESC LIMIT ?",  # noqa: S608  # of texts of ours
         [*values, query.limit],
     ).fetchall()
     held = holders(connection, owner)
-    return [_row(row, held) for row in rows]
+    return [row_of(row, held) for row in rows]
 
 
 def search(connection: sqlite3.Connection, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[Hit]:
@@ -77,9 +79,23 @@ def search(connection: sqlite3.Connection, owner: Owner, words: str, limit: int,
     return [_hit(connection, text_id, snippets[text_id], held) for text_id in found]
 
 
+def ids(connection: sqlite3.Connection, prefix: str) -> Sequence[SessionId]:
+    """Return the ids that begin with *prefix*, in order."""
+    begin = storable(prefix)
+    rows: list[tuple[SessionId]] = connection.execute(
+        "SELECT id FROM sessions WHERE id >= ?1 AND id < ?1 || ?2 ORDER BY id", (begin, "\U0010ffff")
+    ).fetchall()
+    return [session_id for (session_id,) in rows]
+
+
 def holders(connection: sqlite3.Connection, owner: Owner) -> Mapping[SessionId, Holder]:
     """Return who has which sessions open; those that are not named are nobody's."""
-    return {session_id: _holder(owner, lease) for session_id, lease in leases(connection).items()}
+    return holders_in(leases(connection), owner)
+
+
+def holders_in(known: Mapping[SessionId, Lease], owner: Owner) -> Mapping[SessionId, Holder]:
+    """Return who has which sessions open, of all leases."""
+    return {session_id: _holder(owner, lease) for session_id, lease in known.items()}
 
 
 def _found(connection: sqlite3.Connection, query: str, limit: int, cwd: str | None) -> Sequence[int]:
@@ -119,14 +135,15 @@ def _hit(connection: sqlite3.Connection, text_id: int, snippet: str, held: Mappi
     session_id, seq, role, time = connection.execute(
         "SELECT session_id, seq, role, time FROM texts WHERE id = ?", (text_id,)
     ).fetchone()
-    row: _Columns = connection.execute(
-        f"SELECT {_COLUMNS} FROM sessions WHERE id = ?",  # noqa: S608  # a list of ours
+    row: Columns = connection.execute(
+        f"SELECT {COLUMNS} FROM sessions WHERE id = ?",  # noqa: S608  # a list of ours
         (session_id,),
     ).fetchone()
-    return Hit(session=_row(row, held), seq=seq, role=role, snippet=shown(snippet), time=time)
+    return Hit(session=row_of(row, held), seq=seq, role=role, snippet=shown(snippet), time=time)
 
 
-def _row(row: _Columns, held: Mapping[SessionId, Holder]) -> SessionRow:
+def row_of(row: Columns, held: Mapping[SessionId, Holder]) -> SessionRow:
+    """Return the row of a list, from what was read of `COLUMNS`."""
     # Ten thousand of these are made for one list, so it is all done in one go.
     (
         session_id,

@@ -24,6 +24,13 @@ def load(
     rows: list[tuple[int, str]] = connection.execute(
         "SELECT seq, body FROM events WHERE session_id = ? AND seq > ? ORDER BY seq", (session_id, after)
     ).fetchall()
+    return events_of(session_id, rows, schema, after=after)
+
+
+def events_of(
+    session_id: SessionId, rows: Sequence[tuple[int, str]], schema: codec.Schema, *, after: int
+) -> Sequence[Durable]:
+    """Return the events that were read as *rows*. Raises `JournalCorrupt`."""
     _check_whole(session_id, [seq for seq, _ in rows], after)
     return [decoded(body, session_id, seq, schema) for seq, body in rows]
 
@@ -45,6 +52,13 @@ def open_session(
         ).fetchone()
     finally:
         connection.execute("ROLLBACK")
+    return opened(session_id, rows, kept, schema)
+
+
+def opened(
+    session_id: SessionId, rows: Sequence[tuple[int, str]], kept: tuple[int, str] | None, schema: codec.Schema
+) -> tuple[Stored, int] | None:
+    """Return what `open_session` does, of the *rows* of its events and the state that was *kept*."""
     if not rows:
         return None
     _check_whole(session_id, [seq for seq, _ in rows], 0)

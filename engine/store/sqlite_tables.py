@@ -12,12 +12,12 @@ from engine.codec import Schema
 from engine.errors import StoreMismatch
 from engine.events import Delta, Durable
 from engine.ids import PartId, SessionId
-from engine.store import drafted, index, leases, queries, reading
+from engine.store import accounts, drafted, index, leases, queries, reading
 from engine.store.connections import Connections
 from engine.store.inserting import insert
 from engine.store.leases import Lease, Owner
 from engine.store.migrate import version_of
-from engine.store.ports import Hit, SessionQuery, SessionRow
+from engine.store.ports import Hit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.projection import Change
 from engine.store.reasons import error_of, may_pass
 from engine.store.schema import VERSION
@@ -54,6 +54,14 @@ class SqliteReading:
     def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[Hit]:
         """See `Reading`."""
         return queries.search(self._connection, owner, words, limit, cwd)
+
+    def ids(self, prefix: str) -> Sequence[SessionId]:
+        """See `Reading`."""
+        return queries.ids(self._connection, prefix)
+
+    def spending(self, query: SpendingQuery) -> Sequence[Spending]:
+        """See `Reading`."""
+        return accounts.spending(self._connection, query)
 
 
 @attrs.frozen

@@ -13,7 +13,7 @@ from engine.errors import StoreError
 from engine.events import Delta, Durable
 from engine.ids import PartId, SessionId
 from engine.store.leases import Lease, Owner
-from engine.store.ports import Hit, SessionQuery, SessionRow
+from engine.store.ports import Hit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.projection import Change
 from engine.store.stored import Stored
 
@@ -65,6 +65,14 @@ class Reading(Protocol):
 
     def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[Hit]:
         """Return one hit for each session that has the words, those said last first."""
+        ...
+
+    def ids(self, prefix: str) -> Sequence[SessionId]:
+        """Return the ids that begin with *prefix*, in order."""
+        ...
+
+    def spending(self, query: SpendingQuery) -> Sequence[Spending]:
+        """Return what was spent, added up as *query* asks."""
         ...
 
 

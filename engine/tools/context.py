@@ -66,6 +66,10 @@ class CallHost(Protocol):
         """What happens around each change of a file; None: nothing."""
         ...
 
+    async def about_to_change(self, paths: Sequence[str]) -> None:
+        """Note what is at *paths*, so that it can be put back."""
+        ...
+
     def progress(self, message: str, output: str) -> None:
         """Show how far the tool is, and keep *output* in case it is aborted."""
         ...
@@ -136,6 +140,13 @@ class ToolContext:
     def around(self) -> Around | None:
         """What happens around each change of a file: formatters, checkers, diagnostics; None: nothing."""
         return self._host.around
+
+    async def about_to_change(self, *paths: str) -> None:
+        """Say which files, by their real paths, the body is about to change, so that `session.undo` can put them back.
+
+        A checkpoint if somebody has to note them: where there is git, they are noted anyhow.
+        """
+        await self._host.about_to_change(paths)
 
     def progress(self, message: str = "", *, output: str = "") -> None:
         """Say how far the tool is; *output* is kept and shown if it is aborted. Not a checkpoint.

@@ -10,18 +10,21 @@ from typing import Protocol
 import attrs
 import pytest
 import trio
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.drafts import Drafting
 from engine.errors import SessionElsewhere, StoreError
 from engine.events import (
     Durable,
+    HistoryReplaced,
     PartDiscarded,
     PermissionAnswered,
     PermissionAsked,
     PromptBlocked,
+    SessionTitled,
     StepEnded,
+    StepStarted,
     TextDelta,
     TurnEnded,
     TurnStarted,
@@ -29,8 +32,8 @@ from engine.events import (
 from engine.fold import fold
 from engine.ids import CallId, MessageId, PartId, RequestId, SessionId, TurnId
 from engine.messages import Usage
-from engine.store.ports import FullStore, SessionQuery, SessionRow
-from tests.store.journals import BEGIN, MODEL, A, B, created, noted, notes, numbered, session, turn
+from engine.store.ports import FullStore, SessionQuery, SessionRow, Spending, SpendingKind, SpendingQuery
+from tests.store.journals import BEGIN, MODEL, STEP_USAGE, A, B, created, noted, notes, numbered, session, turn
 from tests.store.suite import StoreSuite
 
 C = SessionId("ses_c")
@@ -268,6 +271,187 @@ class FullSuite(StoreSuite):
             assert found == {"alpha": 0, "beta": 0, "gamma": 1, "delta": 0}
             assert (await store.list_sessions(SessionQuery()))[0].title == "gamma"
             await store.aclose()
+
+    # ---- titles, origins -------------------------------------------------------------------
+
+    async def test_a_title_that_is_given_takes_the_place_of_what_was_asked_first(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            await put_all(store, session(A, ("Fix the parser", "done")))
+            seq = len(session(A, ("Fix the parser", "done")))
+            steps: list[tuple[SessionTitled, str, str]] = [
+                (SessionTitled(title="Parser\n repair", by="model"), "Parser repair", "model"),
+                (SessionTitled(title="Mending", by="user"), "Mending", "user"),
+                (SessionTitled(title="Parser again", by="model"), "Mending", "user"),
+                (SessionTitled(title="", by="user"), "Fix the parser", "user"),
+                (SessionTitled(title="Thorough mending", by="user"), "Thorough mending", "user"),
+            ]
+            for number, (event, title, by) in enumerate(steps, seq + 1):
+                await put_all(store, numbered([event], A, after=number - 1))
+                (row,) = await store.list_sessions(SessionQuery())
+                assert (row.title, row.titled_by) == (title, by), event
+            hits = await store.search("mending")
+            assert [(hit.session.id, hit.role, hit.snippet) for hit in hits] == [
+                (A, "title", "Thorough \ue000mending\ue001")
+            ]
+            assert [hit.role for hit in await store.search("repair")] == []
+            await store.aclose()
+
+    async def test_a_title_outlives_words_that_were_taken_back(self) -> None:
+        blocked = PromptBlocked(message_id=MessageId("u1"), source="hook", reason="no")
+        with self.places() as place:
+            store = await place.open()
+            events = session(A, ("secret words", "-"))
+            titled = SessionTitled(title="Kept", by="user")
+            await put_all(store, events, numbered([titled, blocked], A, after=len(events)))
+            await put_all(store, session(B, ("secret words", "-")))
+            await put_all(store, numbered([blocked], B, after=len(events)))
+            assert {row.id: row.title for row in await store.list_sessions(SessionQuery())} == {A: "Kept", B: ""}
+            assert [hit.session.id for hit in await store.search("kept")] == [A]
+            await store.aclose()
+
+    async def test_a_fork_says_whose_it_is_and_has_what_it_began_with(self) -> None:
+        messages = fold(session(A, ("Fix the parser", "I mended it"), steps=2)).transcript[:]
+        begun: list[Durable] = [
+            attrs.evolve(created(), forked_from=A, agent="plan"),
+            HistoryReplaced(kind="fork", messages=messages),
+        ]
+        with self.places() as place:
+            store = await place.open()
+            await put_all(store, numbered(begun, B))
+            (row,) = await store.list_sessions(SessionQuery())
+            assert (row.forked_from, row.agent, row.title, row.messages) == (A, "plan", "Fix the parser", 3)
+            assert [(hit.session.id, hit.role) for hit in await store.search("mended")] == [(B, "assistant")]
+            await store.aclose()
+
+    async def test_ids_are_found_by_how_they_begin(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            await put_all(store, session(B), session(A), session(CHILD, parent=A))
+            assert list(await store.ids()) == [A, B, CHILD]
+            assert list(await store.ids("ses_c")) == [CHILD]
+            assert list(await store.ids(A)) == [A]
+            assert list(await store.ids("x")) == list(await store.ids("ses_\ud800")) == []
+            await store.aclose()
+
+    # ---- taking sessions in ------------------------------------------------------------------
+
+    async def test_sessions_are_taken_in_whole_or_not_at_all(self) -> None:
+        root, child = session(A, ("one", "done"), steps=2), session(CHILD, ("two", "done"), parent=A)
+        with self.places() as place:
+            store = await place.open()
+            await put_all(store, session(B, ("three", "-")))
+            with pytest.raises(StoreError, match="session ses_b can't be taken in: it is there already"):
+                await store.adopt([root, child, session(B, ("four", "-"))])
+            assert list(await store.ids()) == [B]
+            await store.adopt([root, child])
+            assert [list(await store.load(name)) for name in (A, CHILD)] == [root, child]
+            (row,) = await store.list_sessions(SessionQuery(parent_id=A))
+            assert (row.id, row.title, row.holder) == (CHILD, "two", "nobody")
+            assert [hit.session.id for hit in await store.search("one")] == [A]
+            assert (await store.spending(SpendingQuery()))[0].steps == 4
+            # It is gone on with as any other; and who holds one keeps it.
+            await put_all(store, numbered(list(turn(9, "more", "-")), A, after=len(root)))
+            with pytest.raises(StoreError, match="already"):
+                await store.adopt([root])
+            await put_all(store, numbered(list(turn(10, "more", "-")), A, after=len(root) + 8))
+            other = await place.open()
+            await store.claim(C)
+            with pytest.raises(StoreError, match="open in another engine"):
+                await other.adopt([session(C, ("five", "-"))])
+            await other.aclose()
+            await store.aclose()
+
+    # ---- what was spent --------------------------------------------------------------------
+
+    async def test_what_was_spent_is_added_up_by_day_model_folder_and_session(self) -> None:
+        day = 86_400.0
+        start = BEGIN // day * day
+        dear = attrs.evolve(created(cwd="/b"), model="openai/gpt-5")
+        other = [
+            attrs.evolve(event, model="openai/gpt-5") if isinstance(event, StepStarted) else event
+            for event in turn(1, "in b", "-")
+        ]
+        titled = SessionTitled(title="Made up", by="model", usage=Usage(input=7, output=3), cost=0.125)
+        with self.places() as place:
+            store = await place.open()
+            await put_all(
+                store,
+                session(A, ("in a", "-"), steps=2, at=start + 100, cwd="/a"),
+                session(CHILD, ("for a", "-"), at=start + 200, parent=A, cwd="/elsewhere"),
+                numbered([dear, *other, titled], B, at=start + day - 3),
+            )
+            step = STEP_USAGE
+            three = step + step + step
+            beside = Usage(input=7, output=3)
+
+            async def by(kind: SpendingKind, since: float | None = None, until: float | None = None) -> list[Spending]:
+                return list(await store.spending(SpendingQuery(by=kind, since=since, until=until)))
+
+            assert await by("total") == [Spending(key="", sessions=2, steps=4, usage=three + step + beside, cost=1.125)]
+            assert await by("model") == [
+                Spending(key=MODEL, sessions=1, steps=3, usage=three, cost=0.75),
+                Spending(key="openai/gpt-5", sessions=1, steps=1, usage=step, cost=0.25),
+                Spending(key="", sessions=1, usage=beside, cost=0.125),
+            ]
+            assert await by("folder") == [
+                Spending(key="/a", sessions=1, steps=3, usage=three, cost=0.75),
+                Spending(key="/b", sessions=1, steps=1, usage=step + beside, cost=0.375),
+            ]
+            assert await by("session") == [
+                Spending(key=A, name="in a", sessions=1, steps=3, usage=three, cost=0.75),
+                Spending(key=B, name="Made up", sessions=1, steps=1, usage=step + beside, cost=0.375),
+            ]
+            assert [(row.key, row.steps) for row in await by("day")] == [("2023-11-14", 3), ("2023-11-15", 1)]
+            assert [(row.key, row.steps) for row in await by("day", since=start + day)] == [("2023-11-15", 1)]
+            assert [(row.key, row.steps) for row in await by("day", until=start + day)] == [("2023-11-14", 3)]
+            # Where clocks are ahead by an hour, and by two from some day on.
+            ahead = await store.spending(SpendingQuery(by="day", clock=((start - day, 3600), (start + day, 7200))))
+            assert [(row.key, row.steps) for row in ahead] == [("2023-11-14", 3), ("2023-11-15", 1)]
+            behind = await store.spending(SpendingQuery(by="day", clock=((0.0, -3600),)))
+            assert [(row.key, row.steps) for row in behind] == [("2023-11-13", 3), ("2023-11-14", 1)]
+            await store.aclose()
+
+    async def test_what_was_deleted_stays_counted_as_nobodys(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            await put_all(store, session(A, ("one", "-"), cwd="/a"), session(CHILD, ("two", "-"), parent=A))
+            await put_all(store, session(B, ("three", "-"), cwd="/b"))
+            before = [
+                (row.key, row.steps, row.usage, row.cost) for row in await store.spending(SpendingQuery(by="model"))
+            ]
+            await store.aclose()
+            store = await place.open()
+            await store.delete(A)
+            after = await store.spending(SpendingQuery(by="model"))
+            assert [(row.key, row.steps, row.usage, row.cost) for row in after] == before
+            assert [row.sessions for row in after] == [1]
+            folders = await store.spending(SpendingQuery(by="folder"))
+            assert [(row.key, row.sessions, row.steps) for row in folders] == [("", 0, 2), ("/b", 1, 1)]
+            await store.aclose()
+
+    def test_what_was_spent_is_the_same_however_the_journal_is_cut(self) -> None:
+        @settings(max_examples=25)
+        @given(cuts=st.lists(st.integers(0, 60), max_size=5), steps=st.integers(1, 4))
+        def check(cuts: list[int], steps: int) -> None:
+            events = [
+                created(),
+                *turn(1, "one", "-", steps=steps),
+                SessionTitled(title="x", by="user"),
+                *turn(2, "two", "-"),
+                SessionTitled(title="y", by="model"),
+            ]
+            journal = numbered(events, A)
+            found: list[list[list[Spending]]] = []
+            for at in ([], sorted({*cuts})):
+                # What was spent outlives what is deleted, so each has a place of its own.
+                with self.places() as place:
+                    found.append(trio.run(_spending_of, place, journal, at))
+            assert found[0] == found[1]
+            state = fold(journal)
+            assert [(row.usage, row.cost) for row in found[0][0]] == [(state.usage, state.cost)]
+
+        check()
 
     # ---- leases ----------------------------------------------------------------------------
 
@@ -515,6 +699,17 @@ async def _row_of(place: FullPlace, journal: Sequence[Durable], cuts: Sequence[i
     await store.aclose()
     await _empty(place)
     return attrs.evolve(row, holder="nobody")
+
+
+async def _spending_of(place: FullPlace, journal: Sequence[Durable], cuts: Sequence[int]) -> list[list[Spending]]:
+    store = await place.open()
+    for begin, end in zip([0, *cuts], [*cuts, len(journal)], strict=True):
+        if journal[begin:end]:
+            await put_all(store, journal[begin:end])
+    kinds: tuple[SpendingKind, ...] = ("total", "day", "model", "folder", "session")
+    found = [list(await store.spending(SpendingQuery(by=kind))) for kind in kinds]
+    await store.aclose()
+    return found
 
 
 async def _empty(place: FullPlace) -> None:

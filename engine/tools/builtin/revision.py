@@ -181,6 +181,7 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
         # Abandoned if cancelled: it only reads.
         planned = await ctx.to_thread(plan, Basis(ctx.shared, ctx.judged))
         final, notes = await _formatted(planned, around, ctx)
+        await ctx.about_to_change(*(str(change.path) for revision in final.revisions for change in revision.changes))
         # Not abandoned: a file must not change after the turn's record says that the call was aborted. On a disk
         # that hangs, the turn ends at the grace all the same, and the record says that the outcome is not known.
         output = await to_thread(_carry_out, planned, final, notes, abandon_on_cancel=False)

@@ -1,7 +1,7 @@
 """A tool's context with a host that only listens."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -36,6 +36,9 @@ class Listener:
 
     def progress(self, message: str, output: str) -> None:
         self.shown.append(output)
+
+    async def about_to_change(self, paths: Sequence[str]) -> None:
+        self.shown += [] if paths else ["nothing is about to change"]
 
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
         raise AssertionError("no built-in asks in the middle of its work")

@@ -1,0 +1,105 @@
+"""The snapshots of a turn: one before the first call that may change something, one after each step with such calls.
+
+They are the root turn's, and cover what its sub-agents do. A turn that only reads has none, and pays
+nothing. None of this is needed for the turn itself: what fails or takes too long is told, and
+the turn goes on; what is cancelled was never taken. A snapshot is in the record once it is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.errors import SnapshotError
+from engine.events import Notice, SnapshotTaken
+from engine.exceptions import describe
+from engine.journal import TurnJournal
+from engine.ports import Snapshots, Trace
+
+# Seconds that the first snapshot of an engine may take, which may have to read the whole project, and each other one.
+FIRST_SECONDS: Final = 5.0
+SECONDS: Final = 2.0
+# What says in the record that the last changes of a turn were not noted.
+MISSED: Final = "snapshot_missed"
+
+
+@attrs.define(eq=False, kw_only=True)
+class TurnSnapshots:
+    """The snapshots of one root turn.
+
+    Attributes:
+        snapshots: who takes them.
+        journal: the turn's.
+        cwd: tells the session's working directory.
+    """
+
+    snapshots: Snapshots
+    journal: TurnJournal
+    cwd: Callable[[], str]
+    trace: Trace
+    _state: Literal["untouched", "noted", "given up"] = attrs.field(default="untouched", init=False)
+    _is_dirty: bool = attrs.field(default=False, init=False)
+    _last: str = attrs.field(default="", init=False)
+    _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+
+    async def before_change(self) -> None:
+        """A call that may change something is about to start. A checkpoint if it is the first; if cancelled, none was taken."""
+        if self._state == "untouched":
+            # Others may start at the same time, and sub-agents' calls, too: they wait for the one snapshot.
+            async with self._lock:
+                if self._state == "untouched":
+                    taken = await self._take(0, FIRST_SECONDS)
+                    self._state = "noted" if taken else "given up"
+        self._is_dirty = True
+
+    async def about_to_change(self, paths: Sequence[str]) -> None:
+        """A tool is about to change these files. A checkpoint, unless nothing is noted."""
+        if self._state != "noted":
+            return
+        try:
+            with trio.move_on_after(SECONDS) as scope:
+                await self.snapshots.about_to_change(self.cwd(), paths)
+        except Exception as error:  # noqa: BLE001  # a port's; the change is made all the same
+            self._tell("warning", MISSED, f"what is changed now can't be put back: {describe(error)}")
+        else:
+            if scope.cancelled_caught:
+                self._tell("warning", MISSED, f"what is changed now can't be put back: {SECONDS:g} s were too short")
+
+    async def after_step(self, step: int) -> None:
+        """The calls of a step are over. A checkpoint if one of them may have changed something."""
+        if self._is_dirty and self._state == "noted" and await self._take(step, SECONDS):
+            self._is_dirty = False
+
+    @enable_ki_protection
+    def conclude(self) -> None:
+        """The turn ends: say so if what was changed last was not noted. Not a checkpoint."""
+        if self._is_dirty and self._state == "noted":
+            self._tell("info", MISSED, "the turn ended before its last changes of files were noted")
+        self._is_dirty = False
+
+    async def _take(self, step: int, seconds: float) -> bool:
+        """Take one and record it; return whether there is one. Always a checkpoint."""
+        journal = self.journal.journal
+        self.trace.point("snapshot")
+        try:
+            taken = await self.snapshots.take(self.cwd(), owner=journal.session_id, within=seconds)
+        except SnapshotError as error:
+            self._tell("warning", "snapshot_failed", f"what this turn changes can't all be put back: {error}")
+            return False
+        except Exception as error:  # noqa: BLE001  # a port's; the turn itself needs no snapshot
+            self._tell("warning", "snapshot_failed", f"what this turn changes can't all be put back: {describe(error)}")
+            return False
+        # From here on there is no checkpoint: it is complete, so it is in the record.
+        for remark in taken.remarks:
+            self._tell("info" if taken.tree is not None else "warning", "snapshot_limited", remark)
+        if taken.tree is not None and taken.tree != self._last:
+            self._last = taken.tree
+            self.journal.append(SnapshotTaken(step=step, tree=taken.tree))
+        return taken.tree is not None
+
+    def _tell(self, level: Literal["info", "warning"], code: str, text: str) -> None:
+        self.journal.append(Notice(level=level, code=code, text=text))

@@ -1,0 +1,97 @@
+"""Custom commands: Markdown files, each a prompt that has a name. All of it blocks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import Final
+
+import attrs
+
+from engine.prompt.command_text import Command
+from engine.prompt.instruction_file import UnusableFileError, read_text
+from engine.tools.front_matter import Document, FrontMatterError, parse_document
+
+MAX_BYTES: Final = 100_000
+MAX_COMMANDS: Final = 500
+_MAX_DEPTH: Final = 3
+_SUFFIX: Final = ".md"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@attrs.frozen(kw_only=True)
+class Commands:
+    """What was found.
+
+    Attributes:
+        found: the commands, sorted by name.
+        problems: why others can't be used, by their path.
+    """
+
+    found: tuple[Command, ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
+
+    def get(self, name: str) -> Command | None:
+        """Return the command of that name."""
+        return next((command for command in self.found if command.name == name), None)
+
+    def like(self, name: str) -> str:
+        """Return what somebody may have meant who wrote *name*, for people."""
+        names = [command.name for command in self.found]
+        close = get_close_matches(name, names, n=3, cutoff=0.6) or names[:20]
+        return ", ".join(f"/{each}" for each in close) or "none"
+
+
+def find_commands(folders: Iterable[str]) -> Commands:
+    """Return the commands in these folders; of two of one name, the one in the earlier folder. It never fails."""
+    found: dict[str, Command] = {}
+    problems: list[tuple[str, str]] = []
+    for folder in folders:
+        root = os.path.realpath(os.path.expanduser(folder))  # noqa: PTH111 - a str
+        for path, name in _candidates(root, "", 1):
+            try:
+                if name not in found and len(found) < MAX_COMMANDS:
+                    found[name] = _read(path, name, root)
+            except UnusableFileError as error:
+                problems.append((path, str(error)))
+    return Commands(found=tuple(sorted(found.values(), key=lambda one: one.name)), problems=tuple(problems))
+
+
+def _candidates(folder: str, prefix: str, depth: int) -> Iterator[tuple[str, str]]:
+    try:
+        with os.scandir(folder) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+    except OSError:  # a list of the usual places names many that are not there
+        return
+    for entry in listed:
+        stem = entry.name.removesuffix(_SUFFIX)
+        if entry.is_dir(follow_symlinks=False):
+            if depth < _MAX_DEPTH and _NAME.fullmatch(entry.name):
+                yield from _candidates(entry.path, f"{prefix}{entry.name}:", depth + 1)
+        elif stem != entry.name and _NAME.fullmatch(stem):
+            yield entry.path, prefix + stem
+
+
+def _read(path: str, name: str, root: str) -> Command:
+    text = read_text(path, limit=MAX_BYTES, within=root)
+    if text is None:
+        raise UnusableFileError("it is a link that leads nowhere")
+    if text.is_cut:
+        raise UnusableFileError(f"it is larger than {MAX_BYTES:,} bytes")
+    try:
+        document = parse_document(text.text) if text.text.startswith("---") else Document({}, text.text)
+    except FrontMatterError as error:
+        raise UnusableFileError(str(error)) from error
+    if not document.body:
+        raise UnusableFileError("it says nothing")
+    fields = document.fields
+    return Command(
+        name=name,
+        text=document.body,
+        description=" ".join(fields.get("description", "").split()),
+        agent=fields.get("agent", "").strip(),
+        model=fields.get("model", "").strip(),
+        path=path,
+    )

@@ -1,0 +1,196 @@
+"""Snapshots by git: taken, compared and read in the private directory of a project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from engine.errors import SnapshotError
+from engine.snapshots.place import exclude_file
+from engine.snapshots.repository import PACKED, Repository, TooMuch
+from engine.snapshots.sorting import Sorted, sort_out
+from engine.snapshots.trees import Change, Entry
+from engine.threads import to_thread
+
+# More files than these are no project that anybody writes in.
+MOST_FILES: Final = 200_000
+# The listing of that many, with long names.
+_MOST_LISTED: Final = 64_000_000
+# From so many new files on, they are packed.
+_MANY: Final = 500
+_READ_BYTES: Final = 67_108_864
+
+
+class TooManyFiles(Exception):
+    """It is no project that could be noted in a moment."""
+
+
+@attrs.frozen
+class Shot:
+    """A snapshot that was taken: its tree, and what was left out because it is a repository of its own."""
+
+    tree: str
+    repositories: tuple[str, ...]
+
+
+async def take(repository: Repository, owner: str) -> Shot:
+    """Note the files of the project as they are. A checkpoint; if cancelled, nothing was taken, and what was read is known.
+
+    Raises `SnapshotError`, `TooManyFiles`.
+    """
+    await to_thread(repository.make)
+    async with repository.held():
+        index = await to_thread(repository.copy_index)
+        try:
+            found = await _look(repository, index)
+            await _update(repository, index, found)
+            tree = (await repository.git("write-tree", index=index)).decode().strip()
+            # Nothing of it counts before this; it is short, and whoever waits for it need not wait long.
+            await to_thread(_keep, repository, index, tree, found.marks, owner)
+        finally:
+            repository.drop(index)
+    return Shot(tree, tuple(os.fsdecode(path) for path in found.repositories))
+
+
+async def prime(repository: Repository) -> None:
+    """Read the files of the project, so that the next snapshot is quick. A checkpoint; if cancelled, what was read is known.
+
+    Raises `SnapshotError`, `TooManyFiles`.
+    """
+    await to_thread(repository.make)
+    async with repository.held():
+        index = await to_thread(repository.copy_index)
+        try:
+            await _update(repository, index, await _look(repository, index))
+            await to_thread(repository.adopt, index)
+        finally:
+            repository.drop(index)
+
+
+def _keep(repository: Repository, index: Path, tree: str, marks: Sequence[bytes], owner: str) -> None:
+    try:
+        repository.adopt(index)
+        repository.keep_marks(marks)
+        repository.keep(tree, owner)
+    except OSError as error:
+        raise SnapshotError(f"the snapshot can't be kept: {error.strerror or error}") from error
+
+
+async def _look(repository: Repository, index: Path) -> Sorted:
+    """Ask git what there is that the index does not know, and what is not as it knows it. Always a checkpoint."""
+    root = repository.place.root
+    excludes = await to_thread(_excludes, repository)
+    try:
+        listing = ("ls-files", "-z", "--others", "--exclude-standard", *excludes)
+        others = _split(await repository.git(*listing, index=index, limit=_MOST_LISTED))
+        known = await to_thread(repository.known_files, index)
+        # What may have changed, by sizes and times; a repository inside is not asked.
+        dirty = ("diff-files", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
+        changed = _split(await repository.git(*dirty, index=index, limit=_MOST_LISTED)) if known else []
+    except TooMuch as error:
+        raise TooManyFiles from error
+    if len(others) + known > MOST_FILES:
+        raise TooManyFiles
+    return await to_thread(lambda: sort_out(root, others, changed, repository.marks()))
+
+
+def _excludes(repository: Repository) -> tuple[str, ...]:
+    root = repository.place.root
+    own = exclude_file(root)
+    excluded = [] if own is None else [f"--exclude-from={own}"]
+    folder = os.path.realpath(repository.place.folder)
+    if folder.startswith(f"{root}/"):
+        # Where somebody keeps the snapshots in the project, they are not a part of it.
+        pattern = "".join(f"\\{char}" if char in "\\*?[ !#" else char for char in folder.removeprefix(root))
+        excluded.append(f"--exclude={pattern}/")
+    return tuple(excluded)
+
+
+async def _update(repository: Repository, index: Path, found: Sorted) -> None:
+    """Bring the index up to date. A checkpoint if there is something to do; if cancelled, the batches before stay known."""
+    if found.infos:
+        await repository.git(
+            "update-index", "--replace", "-z", "--index-info", index=index, input=b"".join(found.infos)
+        )
+    how = PACKED if len(found.added) > _MANY and await repository.packs_together() else ()
+    batches = list(found.batches())
+    for number, batch in enumerate(batches):
+        command = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+        await repository.git(*how, *command, index=index, input=batch)
+        if number + 1 < len(batches):
+            await to_thread(repository.adopt, index)
+
+
+async def diff(repository: Repository, old: str, new: str) -> tuple[Change, ...]:
+    """Return what became of each path from one tree to another. Always a checkpoint. Raises `SnapshotError`."""
+    what = ("--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
+    try:
+        told = await repository.git("diff-tree", "-r", "-z", *what, old, new)
+    except SnapshotError as error:
+        raise SnapshotError(f"the snapshot is gone, or damaged: {error}") from error
+    return tuple(_changes(repository.place.root, told.split(b"\0")))
+
+
+def _changes(root: str, fields: list[bytes]) -> Iterator[Change]:
+    for head, path in zip(fields[0::2], fields[1::2], strict=False):
+        old_mode, new_mode, old_id, new_id, _ = head.decode().removeprefix(":").split(" ")
+        yield Change(
+            os.path.join(root, os.fsdecode(path)),  # noqa: PTH118 - of a str, which may be no UTF-8
+            _entry(old_mode, old_id),
+            _entry(new_mode, new_id),
+        )
+
+
+def _entry(mode: str, object_id: str) -> Entry | None:
+    return None if mode == "000000" else Entry(mode, object_id)
+
+
+async def portions(repository: Repository, ids: Iterable[str]) -> list[list[str]]:
+    """Return ids of entries in portions that may be read at once. A checkpoint if there are any. Raises `SnapshotError`."""
+    wanted = sorted(set(ids))
+    if not wanted:
+        return []
+    told = await repository.git("cat-file", "--batch-check", input=_lines(wanted))
+    found: list[list[str]] = [[]]
+    size = 0
+    for line in told.decode().splitlines():
+        object_id, _, length = _described(line)
+        if size + length > _READ_BYTES and found[-1]:
+            found.append([])
+            size = 0
+        found[-1].append(object_id)
+        size += length
+    return found
+
+
+async def read(repository: Repository, ids: Sequence[str]) -> dict[str, bytes]:
+    """Return what is in entries, by their ids. A checkpoint. Raises `SnapshotError`."""
+    return dict(_contents(await repository.git("cat-file", "--batch", input=_lines(ids))))
+
+
+def _contents(told: bytes) -> Iterator[tuple[str, bytes]]:
+    position = 0
+    while position < len(told):
+        end = told.index(b"\n", position)
+        object_id, _, size = _described(told[position:end].decode())
+        yield object_id, told[end + 1 : end + 1 + size]
+        position = end + 1 + size + 1
+
+
+def _described(line: str) -> tuple[str, str, int]:
+    words = line.split(" ")
+    if len(words) != 3 or words[1] != "blob":
+        raise SnapshotError("the snapshot is gone, or damaged: it lacks the content of a file")
+    return words[0], words[1], int(words[2])
+
+
+def _lines(ids: Iterable[str]) -> bytes:
+    return "".join(f"{object_id}\n" for object_id in ids).encode()
+
+
+def _split(listed: bytes) -> list[bytes]:
+    return [path for path in listed.split(b"\0") if path]

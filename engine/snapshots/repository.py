@@ -1,0 +1,279 @@
+"""The private git directory of a project's snapshots, and how git is run on it.
+
+The user's own repository is never opened: git is told of ours in so many words, with none of
+the user's settings, no hooks, no filters and no line endings of its own making. What a project's
+`.gitattributes` say can run nothing here: a filter is a name there, and our settings give no
+name a meaning; and `info/attributes` of our directory, which overrules them, unsets them all.
+
+Nobody waits for another here. Each snapshot is made in a copy of the index, which takes the
+place of the one before only when all is done: so what is killed half way leaves a file that
+nobody looks at, and no lock. What shuts out others is only the clearing away of what is old.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import attrs
+import trio
+
+from engine.errors import SnapshotError
+from engine.snapshots.place import Place, write_whole
+from engine.threads import to_thread
+from engine.tools.process import run_tree
+
+INDEX: Final = "index"
+# Beside the index: paths of which it only says that something is there.
+MARKS: Final = "left-out"
+_LOCK_ROUND: Final = 0.02
+_GRACE: Final = 0.2
+_SHOWN: Final = 400
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
+# Before it, each file would have got a pack of its own.
+_PACKS_SINCE: Final = (2, 38)
+_REFUSED: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+_CONFIG: Final = """\
+[core]
+	repositoryformatversion = 0
+	bare = true
+	filemode = true
+	symlinks = true
+	ignorecase = false
+	autocrlf = false
+	safecrlf = false
+	fsmonitor = false
+	untrackedCache = false
+	hooksPath = /dev/null
+	attributesFile = /dev/null
+	protectHFS = false
+	protectNTFS = false
+	logAllRefUpdates = false
+	compression = 1
+	fsync = none
+[index]
+	version = 4
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+[diff]
+	ignoreSubmodules = all
+[submodule]
+	recurse = false
+"""
+_ATTRIBUTES: Final = "* -text !eol -ident -filter !working-tree-encoding -diff -merge -export-subst\n"
+# Files above this go into one pack together, which is much quicker than a file for each; small changes go the usual way.
+PACKED: Final = ("-c", "core.bigFileThreshold=1")
+
+
+@attrs.frozen
+class Repository:
+    """The private git directory of a project.
+
+    Attributes:
+        place: of which project.
+        program: git, by its real path.
+    """
+
+    place: Place
+    program: str
+
+    @property
+    def folder(self) -> Path:
+        """The git directory."""
+        return self.place.own / "git"
+
+    def make(self) -> None:
+        """Make it if it is not there. It blocks. Raises `SnapshotError`."""
+        self.place.make()
+        if (self.folder / "HEAD").exists():
+            return
+        made = self.place.own / f".git.{uuid4().hex}"
+        try:
+            for name in ("objects/info", "objects/pack", "refs", "info"):
+                (made / name).mkdir(mode=0o700, parents=True)
+            (made / "config").write_text(_CONFIG, encoding="ascii")
+            (made / "info" / "attributes").write_text(_ATTRIBUTES, encoding="ascii")
+            (made / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
+            try:
+                made.rename(self.folder)
+            except OSError:
+                if not (self.folder / "HEAD").exists():
+                    raise
+        except OSError as error:
+            raise SnapshotError(f"snapshots can't be kept in {self.place.own}: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+    @asynccontextmanager
+    async def held(self, *, alone: bool = False) -> AsyncGenerator[None]:
+        """Keep it from being cleared away, or, *alone*, from being used. Entering is a checkpoint; a cancel leaves it free.
+
+        Raises `SnapshotError`.
+        """
+        try:
+            self.place.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(self.place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            reason = error.strerror or error
+            raise SnapshotError(f"snapshots can't be kept in {self.place.folder}: {reason}") from error
+        try:
+            while not _locked(lock, alone=alone):  # noqa: ASYNC110  # nothing wakes who waits for a file's lock
+                await trio.sleep(_LOCK_ROUND)
+            yield
+        finally:
+            os.close(lock)
+
+    # -- the index ------------------------------------------------------------------------
+
+    def copy_index(self) -> Path:
+        """Return a copy of the index, to work on. It blocks."""
+        copy = self.folder / f"{INDEX}.{uuid4().hex}"
+        with suppress(FileNotFoundError):
+            # With its time: by that git knows of which files it must look at the content, too.
+            shutil.copy2(self.folder / INDEX, copy)
+        return copy
+
+    def adopt(self, copy: Path) -> None:
+        """Let a copy take the place of the index, and go on to be worked on. It blocks."""
+        adopted = copy.with_name(f"{copy.name}.done")
+        with suppress(FileNotFoundError):
+            shutil.copy2(copy, adopted)
+            adopted.replace(self.folder / INDEX)
+
+    def drop(self, copy: Path) -> None:
+        """Remove a copy. It blocks."""
+        for path in (copy, copy.with_name(f"{copy.name}.lock"), copy.with_name(f"{copy.name}.done")):
+            with suppress(OSError):
+                path.unlink()
+
+    def known_files(self, index: Path) -> int:
+        """Return how many files an index holds. It blocks."""
+        with suppress(OSError), index.open("rb") as file:
+            head = file.read(12)
+            return int.from_bytes(head[8:12], "big") if head[:4] == b"DIRC" else 0
+        return 0
+
+    def marks(self) -> tuple[bytes, ...]:
+        """Return the paths of which the index only says that something is there. It blocks."""
+        with suppress(OSError):
+            return tuple(filter(None, (self.folder / MARKS).read_bytes().split(b"\0")))
+        return ()
+
+    def keep_marks(self, paths: Sequence[bytes]) -> None:
+        """Remember them. It blocks."""
+        if paths or (self.folder / MARKS).exists():
+            write_whole(self.folder / MARKS, b"\0".join(paths))
+
+    def keep(self, tree: str, owner: str) -> None:
+        """Keep a tree for a session, from now on for as long as trees are kept. It blocks."""
+        folder = self.folder / "refs" / "snapshots" / safe_name(owner)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(folder / tree, f"{tree}\n".encode())
+
+    # -- git ------------------------------------------------------------------------------
+
+    async def git(
+        self,
+        *arguments: str,
+        index: Path | None = None,
+        input: bytes | None = None,  # noqa: A002  # as the standard library calls it
+        limit: int | None = None,
+    ) -> bytes:
+        """Run git and return what it writes. Always a checkpoint; a cancel ends it.
+
+        Raises `SnapshotError` if it fails, `TooMuch` if it writes more than *limit* bytes.
+        """
+        output, errors = bytearray(), bytearray()
+
+        def take(chunk: bytes) -> None:
+            output.extend(chunk)
+            if limit is not None and len(output) > limit:
+                raise TooMuch
+
+        try:
+            finished = await run_tree(
+                [self.program, f"--git-dir={self.folder}", f"--work-tree={self.place.root}", *arguments],
+                cwd=self.place.root,
+                marker=f"snapshot-{uuid4().hex}",
+                on_output=take,
+                on_errors=lambda chunk: errors.extend(chunk[: max(0, _SHOWN - len(errors))]),
+                input=input,
+                env=_environment(index),
+                grace=_GRACE,
+            )
+        except OSError as error:
+            raise SnapshotError(f"git could not be started: {error.strerror or error}") from error
+        if finished.exit_code != 0:
+            told = errors.decode(errors="replace").strip() or f"it ended with {finished.exit_code or finished.signal}"
+            raise SnapshotError(f"git {_command(arguments)}: {told}")
+        return bytes(output)
+
+    async def packs_together(self) -> bool:
+        """Tell whether this git puts many new files into one pack. A checkpoint."""
+        found = _VERSION.search((await self.git("version")).decode(errors="replace"))
+        return found is not None and (int(found[1]), int(found[2])) >= _PACKS_SINCE
+
+    async def tidy(self, days: float, seconds: float) -> None:
+        """Let git drop what nobody has kept. A checkpoint; a cancel, or the end of that time, leaves the rest for later."""
+        with trio.move_on_after(seconds):
+            await self.git("gc", "--quiet", f"--prune={days:g}.days.ago")
+
+
+class TooMuch(Exception):
+    """Git had more to say than somebody wants to hear."""
+
+
+def safe_name(owner: str) -> str:
+    """Return an owner's name as the name of a folder."""
+    return _REFUSED.sub("_", owner) or "_"
+
+
+def _command(arguments: Sequence[str]) -> str:
+    return next((word for word in arguments if not word.startswith("-") and "=" not in word), "")
+
+
+def _environment(index: Path | None) -> dict[str, str]:
+    """Return the environment without all that could lead git to something of the user's."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    ours = {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "LC_ALL": "C",
+    }
+    return {**kept, **ours, **({} if index is None else {"GIT_INDEX_FILE": str(index)})}
+
+
+def _locked(lock: int, *, alone: bool) -> bool:
+    try:
+        fcntl.flock(lock, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise SnapshotError(f"the snapshots' lock can't be taken: {error.strerror or error}") from error
+    return True
+
+
+async def find_git() -> str | None:
+    """Return git by its path, or None where there is none that could be used. Always a checkpoint."""
+    return await to_thread(_find_git)
+
+
+def _find_git() -> str | None:
+    # A relative entry of PATH would let a project bring its own.
+    folders = [entry for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(entry)]  # noqa: PTH117
+    return shutil.which("git", path=os.pathsep.join(folders))

@@ -1,0 +1,129 @@
+"""What is old is removed: snapshots after `KEPT_DAYS`, those of a session with it, a project's folder once nobody uses it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from engine.errors import SnapshotError
+from engine.snapshots.place import Place
+from engine.snapshots.repository import Repository, safe_name
+from engine.threads import to_thread
+
+KEPT_DAYS: Final = 30
+_STAMP: Final = ".swept"
+_DAY: Final = 86_400.0
+# So long may clearing away what is old keep others from the snapshots of a project.
+_SECONDS: Final = 20.0
+
+
+async def tend(folder: Path, program: str | None) -> None:
+    """Remove what is old, once a day. A checkpoint; if cancelled, the rest is removed another time."""
+    if not await to_thread(_is_due, folder):
+        return
+    for key in await to_thread(_keys, folder):
+        with suppress(SnapshotError, OSError):
+            await _tend_one(await to_thread(Place.of_key, folder, key), program)
+
+
+async def _tend_one(place: Place, program: str | None) -> None:
+    repository = Repository(place, program or "git")
+    with trio.move_on_after(_SECONDS):
+        async with repository.held(alone=True):
+            dropped = await to_thread(_drop, place, time.time() - KEPT_DAYS * _DAY)
+            if dropped and program is not None and repository.folder.exists():
+                # (A day, because another engine may have written objects that nothing names yet.)
+                await repository.tidy(days=1, seconds=_SECONDS)
+
+
+def forget(folder: Path, owners: Collection[str]) -> None:
+    """Keep nothing for these sessions any more: what only they needed goes with the next sweep. It blocks."""
+    for key in _keys(folder):
+        for kept in _kept_folders(folder / key):
+            for owner in owners:
+                shutil.rmtree(kept / safe_name(owner), ignore_errors=True)
+
+
+def _is_due(folder: Path) -> bool:
+    """Tell whether snapshots were ever kept, and the last sweep is a day old; if so, it is no more."""
+    if not folder.is_dir():
+        return False
+    stamp = folder / _STAMP
+    try:
+        with suppress(FileNotFoundError):
+            if abs(time.time() - stamp.stat().st_mtime) < _DAY:
+                return False
+        stamp.touch()
+    except OSError:
+        return False
+    return True
+
+
+def _keys(folder: Path) -> list[str]:
+    with suppress(OSError):
+        return [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    return []
+
+
+def _kept_folders(own: Path) -> tuple[Path, Path]:
+    return own / "git" / "refs" / "snapshots", own / "copies" / "kept"
+
+
+def _drop(place: Place, before: float) -> bool:
+    """Drop what was kept before that; tell whether something was. A project of which nothing is kept goes as a whole."""
+    dropped = False
+    left = 0
+    for folder in _kept_folders(place.own):
+        for path in _files(folder):
+            if path.stat().st_mtime < before:
+                path.unlink()
+                dropped = True
+            else:
+                left += 1
+    _drop_halves(place, before)
+    _drop_copies(place)
+    if not left and (place.own / "root").stat().st_mtime < before:
+        shutil.rmtree(place.own, ignore_errors=True)
+        return False
+    return dropped
+
+
+def _drop_halves(place: Place, before: float) -> None:
+    """Remove what engines that were killed have left half way."""
+    for pattern in ("git/index.*", ".git.*", "git/.*", "copies/*/.*"):
+        for path in place.own.glob(pattern):
+            with suppress(OSError):
+                if path.stat().st_mtime < min(before, time.time() - _DAY) and path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                elif path.stat().st_mtime < time.time() - _DAY:
+                    path.unlink()
+
+
+def _drop_copies(place: Place) -> None:
+    """Remove trees of copies that nobody keeps, and contents that no tree has."""
+    folder = place.own / "copies"
+    kept = {path.name for path in _files(folder / "kept")}
+    needed: set[str] = set()
+    for path in _files(folder / "trees"):
+        if path.name in kept:
+            needed.update(path.read_text(encoding="ascii").replace('"', " ").replace(",", " ").split())
+        else:
+            path.unlink()
+    if not kept and (folder / "known").exists():
+        (folder / "known").unlink()
+    for path in _files(folder / "contents"):
+        if path.name not in needed and path.stat().st_mtime < time.time() - _DAY:
+            path.unlink()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for above, _, names in os.walk(folder):
+        for name in names:
+            yield Path(above) / name

@@ -1,0 +1,71 @@
+"""What snapshots are made of: entries, what became of them between two snapshots, and what is to be put in their place.
+
+Paths are real and absolute, so that nobody has to know what a snapshot was taken of to say which
+file is meant. Names that are no UTF-8 have the form that `os.fsdecode` gives them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+FILE: Final = "100644"
+PROGRAM: Final = "100755"
+LINK: Final = "120000"
+# Something is there of which snapshots hold nothing: it is too large, say.
+LEFT_OUT: Final = "160000"
+
+
+@attrs.frozen
+class Entry:
+    """A file, a program or a symbolic link as a snapshot holds it; of what is left out, only that it was there.
+
+    Attributes:
+        mode: which of them it is.
+        id: names what is in it; of what is left out, its state.
+    """
+
+    mode: str
+    id: str
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether snapshots hold nothing of it."""
+        return self.mode == LEFT_OUT
+
+
+@attrs.frozen
+class Change:
+    """What became of a path from one snapshot to another. None: nothing is there."""
+
+    path: str
+    before: Entry | None
+    after: Entry | None
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether snapshots do not hold what was there before, or what came after."""
+        return any(entry is not None and entry.is_left_out for entry in (self.before, self.after))
+
+
+@attrs.frozen
+class Put:
+    """What is to be put at a path, in place of what must be there now. None: nothing."""
+
+    path: str
+    now: Entry | None
+    want: Entry | None
+
+
+@attrs.frozen
+class Taken:
+    """A snapshot that was taken, or None for one that could not be, and what somebody should know of it.
+
+    Attributes:
+        tree: names the snapshot.
+        remarks: told once for each project.
+    """
+
+    tree: str | None
+    remarks: tuple[str, ...] = ()

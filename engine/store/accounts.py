@@ -1,0 +1,74 @@
+"""Adds up what was spent, from its table. It blocks, and takes a reader's connection."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import date
+from typing import Final, TypeAlias
+
+from engine.messages import Usage
+from engine.store.ports import Spending, SpendingKind, SpendingQuery
+from engine.store.projection import SLOT_SECONDS, slot_of
+
+_SLOTS_OF_A_DAY: Final = 86_400 // SLOT_SECONDS
+_FIRST_DAY: Final = date(1970, 1, 1).toordinal()
+_LAST_DAY: Final = date.max.toordinal()
+Sum: TypeAlias = tuple[str | int, str, int, int, int, int, int, int, int, float]
+
+# What rows are added up by, and what that is called.
+_KEYS: Final[dict[SpendingKind, tuple[str, str]]] = {
+    "total": ("''", "''"),
+    "model": ("spent.model", "''"),
+    "folder": ("coalesce(sessions.cwd, '')", "''"),
+    "session": (
+        "spent.root_id",
+        "coalesce(CASE sessions.given_title WHEN '' THEN sessions.title ELSE sessions.given_title END, '')",
+    ),
+}
+
+
+def spending(connection: sqlite3.Connection, query: SpendingQuery) -> Sequence[Spending]:
+    """Return what was spent, added up as *query* asks."""
+    statement, values = statement_of(query)
+    rows: list[Sum] = connection.execute(statement, values).fetchall()
+    return [spending_of(row) for row in rows]
+
+
+def statement_of(query: SpendingQuery) -> tuple[str, tuple[int, int]]:
+    """Return the statement, with its marks, and their values: any database understands it."""
+    key, name = (_day_of(query), "''") if query.by == "day" else _KEYS[query.by]
+    joined = " LEFT JOIN sessions ON sessions.id = spent.root_id" if "sessions." in key + name else ""
+    begin = -(1 << 62) if query.since is None else slot_of(query.since)
+    # A day is a run of whole slots, so its end is the beginning of the first that is not in it.
+    end = 1 << 62 if query.until is None else slot_of(query.until)
+    statement = (
+        f"SELECT {key} AS key, max({name}), count(DISTINCT nullif(spent.root_id, '')), sum(spent.steps),"  # noqa: S608  # texts of ours
+        " sum(spent.input), sum(spent.output), sum(spent.cache_read), sum(spent.cache_write), sum(spent.reasoning),"
+        f" sum(spent.cost) AS cost FROM spent{joined} WHERE spent.slot >= ? AND spent.slot < ? GROUP BY key"
+        f" ORDER BY {'key' if query.by == 'day' else 'cost DESC, sum(spent.input) DESC, key'}"
+    )
+    return statement, (begin, end)
+
+
+def spending_of(row: Sum) -> Spending:
+    """Return what one row of the answer says."""
+    key, name, sessions, *counted, cost = row
+    steps, read, written, cache_read, cache_write, reasoning = map(int, counted)
+    usage = Usage(input=read, output=written, cache_read=cache_read, cache_write=cache_write, reasoning=reasoning)
+    named = _date_of(key) if isinstance(key, int) else key
+    return Spending(key=named, name=name, sessions=sessions, steps=steps, usage=usage, cost=cost)
+
+
+def _day_of(query: SpendingQuery) -> str:
+    """Return the expression of a slot's day, by the clocks that are told."""
+    cases = "".join(
+        f" WHEN spent.slot >= {slot_of(since)} THEN {ahead // SLOT_SECONDS}"
+        for since, ahead in sorted(query.clock, reverse=True)
+    )
+    ahead = f"CASE{cases} ELSE {min(query.clock)[1] // SLOT_SECONDS} END" if cases else "0"
+    return f"((spent.slot + {ahead}) / {_SLOTS_OF_A_DAY})"
+
+
+def _date_of(day: int) -> str:
+    return date.fromordinal(max(1, min(_FIRST_DAY + day, _LAST_DAY))).isoformat()

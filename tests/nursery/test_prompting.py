@@ -1,0 +1,538 @@
+"""T10, T27, T28 in a turn: what requests begin with stays byte for byte; what changes is told in messages that stay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import attrs
+import pytest
+import trio
+
+import engine
+from engine.errors import ConfigError
+from engine.events import (
+    Notice,
+    PromptSet,
+    PromptUpdated,
+    QuestionAnswered,
+    QuestionAsked,
+    StepEnded,
+)
+from engine.model import ModelInfo
+from engine.permission.policy import Policy
+from engine.permission.rule_file import parse_rule
+from engine.ports import Needed
+from engine.prompt.base import family_text
+from engine.prompt.layers import PromptLayers
+from engine.prompt.wanted import Instructions
+from engine.settings import Settings
+from engine.testing.ports import CountingIds, ScriptedKeeper, SlowStore
+from engine.testing.script import Answer, call, done, text
+from engine.testing.scripted import ScriptedProvider
+from engine.tools.builtin.plan_exit import PLAN_EXIT
+from engine.tools.builtin.skill import skill_tool
+from engine.tools.spec import Need, Tool, ToolOutput
+from engine.turn import Turn
+from tests.support.world import Played, Seen, World, said, world
+
+DONE: Answer = [*text("Done."), *done()]
+INFO = ModelInfo(name="scripted/model", family="claude")
+# Noon, in all time zones but a few: 2026-11-18.
+TODAY = 1_795_003_200.0
+DAY = 86_400.0
+
+
+@attrs.define(eq=False)
+class Calendar:
+    """A clock that is put forward."""
+
+    time: float = TODAY
+
+    def now(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    made = tmp_path / "home/project"
+    (made / ".git").mkdir(parents=True)
+    (made / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    write(made / "AGENTS.md", "Use tabs.")
+    return made
+
+
+def write(path: Path, said: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(said)
+    return path
+
+
+def layers_for(project: Path, *, trusted: bool = True, **given: object) -> PromptLayers:
+    return PromptLayers(home=str(project.parent), is_trusted=lambda _: trusted, **given)  # type: ignore[arg-type]
+
+
+@attrs.frozen
+class At:
+    """Work on a file."""
+
+    path: Annotated[str, engine.doc("which")] = ""
+
+
+def worker(do: Callable[[Path], object] = lambda _: None, name: str = "work") -> Tool:
+    """A tool that takes a path and does something to it."""
+
+    def need(args: At) -> Need:
+        return Need(permission="read", patterns=(args.path,), paths=(args.path,) if args.path else ())
+
+    @engine.tool(name=name, read_only=True, need=need)
+    async def work(args: At, ctx: engine.ToolContext) -> str:
+        do(Path(args.path))
+        await trio.lowlevel.checkpoint()
+        return "ok"
+
+    return work
+
+
+def calls(*paths: Path | str, name: str = "work") -> Answer:
+    found: Answer = []
+    for number, path in enumerate(paths):
+        found = [*found, *call(name, {"path": str(path)}, id=str(number))]
+    return [*found, *done("calls")]
+
+
+def systems(w: World) -> list[str]:
+    return list(dict.fromkeys(request.system for request in w.requests))
+
+
+def told(played: Played) -> list[str]:
+    return [said(update.message) for update in played.all(PromptUpdated)]
+
+
+def check_prefixes(w: World) -> None:
+    """Each request begins with all of the one before."""
+    for before, after in zip(w.requests, w.requests[1:], strict=False):
+        assert after.transcript[: len(before.transcript)] == before.transcript[:]
+        assert (after.system, after.tools) == (before.system, before.tools)
+
+
+# -- the layers --------------------------------------------------------------------------------------
+
+
+async def test_without_layers_requests_begin_with_what_the_settings_say(project: Path) -> None:
+    async with world(DONE, settings=Settings(system="Be brief."), cwd=str(project)) as w:
+        played = await w.play()
+    assert systems(w) == ["Be brief."]
+    assert played.all(PromptSet) == []
+
+
+async def test_t27_the_layers_come_in_their_order_each_with_its_source(project: Path) -> None:
+    write(project / ".agents/skills/fish/SKILL.md", "---\nname: fish\ndescription: How to fish.\n---\nCast.")
+    layers = layers_for(project, sources={"mcp": lambda cwd: f"The server says: {Path(cwd).name}."})
+    tools = (skill_tool(layers.skills_at),)
+    async with world(DONE, info=INFO, prompt=layers, cwd=str(project), clock=Calendar(), tools=tools) as w:
+        played = await w.play()
+    prompt = played.one(PromptSet)
+    assert (prompt.cwd, prompt.project, prompt.reason) == (str(project), str(project), "start")
+    assert [(s.name, s.stability) for s in prompt.sections] == [
+        ("base", "static"),
+        ("environment", "conversation"),
+        ("git", "step"),
+        ("date", "step"),
+        (f"instructions:{project}/AGENTS.md", "conversation"),
+        ("skills", "conversation"),
+        ("extra:mcp", "conversation"),
+    ]
+    base, environment, git, date, instructions, skills, extra = (s.text for s in prompt.sections)
+    assert base == family_text("claude")
+    assert environment.startswith(f"Where you are\n- Working folder: {project}\n- Machine: ")
+    assert environment.endswith("\n- You are the model scripted/model")
+    assert git == "Git: a repository, on the branch main."
+    assert date == "Date: 2026-11-18, a Wednesday."
+    assert "Use tabs." in instructions
+    assert skills.endswith("\n- fish: How to fish.")
+    assert extra == "The server says: project."
+    assert systems(w) == ["\n\n".join(s.text for s in prompt.sections)]
+    assert len({section.digest for section in prompt.sections}) == 7
+
+
+async def test_t27_a_host_s_own_prompt_takes_the_place_of_the_first_layer_only(project: Path) -> None:
+    async with world(DONE, prompt=layers_for(project), cwd=str(project), settings=Settings(system="Be brief.\n")) as w:
+        played = await w.play()
+    first, *others = played.one(PromptSet).sections
+    assert (first.text, first.source) == ("Be brief.\n", "the settings")
+    assert [s.name for s in others][:1] == ["environment"]
+    assert systems(w)[0].startswith("Be brief.\n\n\nWhere you are")
+
+
+async def test_t27_a_session_begins_as_it_did_after_a_restart(project: Path) -> None:
+    store = SlowStore()
+    async with world(DONE, prompt=layers_for(project), cwd=str(project), store=store, clock=Calendar()) as w:
+        await w.play()
+        before, session_id = systems(w), w.session.id
+    write(project / "AGENTS.md", "Use spaces.")
+    model = ScriptedProvider([DONE], info=ModelInfo(name="scripted/model"))
+    async with engine.open_engine(
+        model=model, store=store, ids=CountingIds(), prompt=layers_for(project), clock=Calendar(TODAY + DAY)
+    ) as eng:
+        session = await eng.open_session(session_id)
+        await session.run("go on")
+    assert [request.system for request in model.requests] == before
+    update = said(model.requests[0].transcript[-1])
+    assert "Date: 2026-11-19, a Thursday." in update
+    assert "Use spaces." in update
+
+
+# -- within a turn -----------------------------------------------------------------------------------
+
+
+async def test_t10_what_changes_in_a_turn_is_told_and_requests_begin_as_before(project: Path) -> None:
+    clock = Calendar()
+
+    def change(path: Path) -> None:
+        match path.name:
+            case "AGENTS.md":
+                path.write_text("Use spaces.")
+            case "HEAD":
+                path.write_text("ref: refs/heads/topic\n")
+            case "midnight":
+                clock.time += DAY
+            case _:
+                path.unlink()
+
+    script = [
+        calls(project / "AGENTS.md"),
+        calls(project / ".git/HEAD", project / "midnight"),
+        calls(project / "nothing"),
+        DONE,
+    ]
+    write(project / "nothing", "")
+    layers = layers_for(project)
+    async with world(*script, tools=[worker(change)], prompt=layers, cwd=str(project), clock=clock) as w:
+        played = await w.play()
+        assert len(systems(w)) == 1
+        check_prefixes(w)
+        (project / "AGENTS.md").unlink()
+        w.will_say(DONE)
+        later = await w.play()
+    first, second = told(played)
+    assert first.startswith("<reminder>\nThe program that runs you says this, not the user.")
+    assert "it takes the place of what was said of it before:" in first
+    assert "Use spaces." in first
+    assert "branch topic" in second
+    assert "2026-11-19" in second
+    assert told(later) == [
+        "<reminder>\nThe program that runs you says this, not the user. It holds from here on.\n\nThe instructions from "
+        f"{project}/AGENTS.md hold no longer: they are not there any more.\n</reminder>"
+    ]
+    assert all(event.message.origin == "engine" for event in played.all(PromptUpdated))
+    assert {event.prefix_broken_at for event in played.all(StepEnded)} == {""}
+
+
+async def test_t28_nested_instructions_come_at_the_first_touch_once(project: Path) -> None:
+    write(project / "pkg/x/AGENTS.md", "x rules")
+    write(project / "pkg/y/AGENTS.md", "y rules")
+    script = [
+        calls(project / "pkg/x/a", project / "pkg/x/b"),  # side by side
+        calls(project / "pkg/x/c"),
+        calls(project / "pkg/y"),
+        DONE,
+    ]
+    (project / "pkg/y").mkdir(exist_ok=True)
+    async with world(*script, tools=[worker()], prompt=layers_for(project), cwd=str(project)) as w:
+        played = await w.play()
+    assert ["x rules" in one for one in told(played)] == [True, False]
+    assert ["y rules" in one for one in told(played)] == [False, True]
+    # Between the results and the next request.
+    assert "x rules" in said(w.requests[1].transcript[-1])
+    check_prefixes(w)
+
+
+async def test_t28_what_a_command_touches_counts_as_well(project: Path) -> None:
+    write(project / "pkg/AGENTS.md", "pkg rules")
+
+    def need(args: At) -> Need:
+        rights = (needed("bash", f"cat {args.path}"), needed("read", "pkg/a"))
+        return Need(permission="bash", rights=rights)
+
+    @engine.tool(name="sh", need=need)
+    async def sh(args: At, ctx: engine.ToolContext) -> str:
+        await trio.lowlevel.checkpoint()
+        return "ok"
+
+    async with world(calls("pkg/a", name="sh"), DONE, tools=[sh], prompt=layers_for(project), cwd=str(project)) as w:
+        played = await w.play()
+    assert ["pkg rules" in one for one in told(played)] == [True]
+
+
+def needed(permission: str, pattern: str) -> Needed:
+    return Needed(permission=permission, pattern=pattern)
+
+
+async def test_t28_a_call_that_is_denied_touches_nothing(project: Path) -> None:
+    write(project / "pkg/AGENTS.md", "pkg rules")
+    rules = Policy(profile="full", user=(parse_rule("deny read pkg/**", "a test's"),))
+    script = [calls(project / "pkg/a"), DONE]
+    async with world(*script, tools=[worker()], prompt=layers_for(project), cwd=str(project), approver=rules) as w:
+        played = await w.play()
+    assert (played.statuses, told(played)) == (["denied"], [])
+
+
+async def test_t10_after_a_compaction_there_is_one_new_baseline(project: Path) -> None:
+    write(project / "pkg/AGENTS.md", "pkg rules")
+
+    def edit(path: Path) -> None:
+        if path.name == "a":
+            write(project / "AGENTS.md", "Use spaces.")
+
+    script = [calls(project / "pkg/a"), calls(project / "b"), calls(project / "pkg/c"), DONE]
+    keeper = ScriptedKeeper()
+    layers = layers_for(project)
+
+    async def compact(turn: Turn, event: Seen) -> None:
+        if isinstance(event, StepEnded) and event.step == 2:
+            keeper.compacts.append(lambda view: view.transcript[:1])
+
+    async with world(*script, tools=[worker(edit)], prompt=layers, cwd=str(project), keeper=keeper) as w:
+        played = await w.play(react=compact)
+    start, compacted = played.all(PromptSet)
+    assert (start.reason, compacted.reason) == ("start", "compacted")
+    assert "Use spaces." in compacted.sections[4].text
+    assert [system == start_text(start) for system in (r.system for r in w.requests)] == [True, True, False, False]
+    # What was found on the way is gone with the history, and comes back at the next touch.
+    assert ["pkg rules" in one for one in told(played)] == [True, True]
+
+
+def start_text(prompt: PromptSet) -> str:
+    return "\n\n".join(section.text for section in prompt.sections)
+
+
+async def test_t10_a_session_that_moves_is_told_and_begins_anew_with_the_next_turn(project: Path) -> None:
+    write(project / "pkg/AGENTS.md", "pkg rules")
+
+    @engine.tool(name="cd", read_only=True)
+    async def cd(args: At, ctx: engine.ToolContext) -> ToolOutput:
+        await trio.lowlevel.checkpoint()
+        return ToolOutput(text="ok", modify=lambda shared: attrs.evolve(shared, cwd=args.path))
+
+    script = [calls(project / "pkg", name="cd"), DONE]
+    async with world(*script, tools=[cd], prompt=layers_for(project), cwd=str(project)) as w:
+        played = await w.play()
+        assert len(systems(w)) == 1
+        (update,) = told(played)
+        assert f"- Working folder: {project}/pkg\n" in update
+        assert "pkg rules" in update
+        w.will_say(DONE)
+        later = await w.play()
+    assert (later.one(PromptSet).reason, later.one(PromptSet).cwd) == ("moved", f"{project}/pkg")
+    assert later.all(PromptUpdated) == []
+
+
+async def test_t27_another_system_prompt_of_the_host_is_a_new_baseline(project: Path) -> None:
+    async with world(DONE, prompt=layers_for(project), cwd=str(project), settings=Settings(system="one")) as w:
+        await w.play()
+        w.will_say(DONE)
+        played = await w.play(settings=Settings(system="two"))
+    assert played.one(PromptSet).reason == "system"
+    assert [s.partition("\n")[0] for s in systems(w)] == ["one", "two"]
+
+
+async def test_t27_a_model_that_takes_over_is_told_its_name_and_goes_on(project: Path) -> None:
+    other = ScriptedProvider([DONE], info=ModelInfo(name="other/model", family="gpt"))
+    async with world(DONE, info=INFO, prompt=layers_for(project), cwd=str(project)) as w:
+        await w.play()
+        await w.session.switch_model(other)
+        played = await w.play()
+    assert [request.system for request in other.requests] == systems(w)
+    assert "You are the model other/model" in told(played)[0]
+
+
+async def test_t27_a_source_that_fails_keeps_its_old_value(project: Path) -> None:
+    answers: list[str | Exception | None] = ["one", ValueError("no server"), "two", None]
+
+    def server(_: str) -> str | None:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    script = [calls(project / "a"), calls(project / "a"), calls(project / "a"), DONE]
+    layers = layers_for(project, sources={"server": server})
+    async with world(*script, tools=[worker()], prompt=layers, cwd=str(project)) as w:
+        played = await w.play()
+    assert [n.text for n in played.all(Notice) if n.code == "instructions_not_whole"] == [
+        "the section server can't be had: ValueError: no server"
+    ]
+    second, third = told(played)
+    assert "before:\ntwo\n" in second
+    assert "What was said of server holds no longer." in third
+
+
+async def test_t27_problems_are_told_once(project: Path) -> None:
+    (project / "CLAUDE.md").write_bytes(b"\0")
+    write(project / ".claude/skills/bad/SKILL.md", "no front matter")
+    layers = layers_for(project)
+    async with world(calls(project / "a"), DONE, tools=[worker()], prompt=layers, cwd=str(project)) as w:
+        played = await w.play()
+    assert [(n.code, n.text) for n in played.all(Notice)] == [
+        ("instructions_not_whole", f"{project}/CLAUDE.md can't be used: it is binary, not text"),
+        (
+            "skill_unusable",
+            f"the skill {project}/.claude/skills/bad can't be used: of its SKILL.md: it does not begin with a line ---",
+        ),
+    ]
+
+
+# -- trust ---------------------------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class Answering:
+    """A user who says this to each question."""
+
+    words: tuple[str, ...]
+    asked: list[QuestionAsked] = attrs.field(factory=list[QuestionAsked])
+
+    async def __call__(self, turn: Turn, event: Seen) -> None:
+        if isinstance(event, QuestionAsked):
+            self.asked.append(event)
+            await turn.answer(event.request_id, *self.words)
+
+
+async def test_t28_a_project_seen_for_the_first_time_is_asked_about_and_trusted_for_good(project: Path) -> None:
+    trusted: list[str] = []
+    layers = layers_for(project, trusted=False, trust=trusted.append)
+    user = Answering(("Trust it",))
+    async with world(DONE, prompt=layers, cwd=str(project)) as w:
+        played = await w.play(react=user)
+        w.will_say(DONE)
+        await w.play(react=user)
+    (asked,) = user.asked
+    assert asked.question == (
+        f"The project in {project} brings along instructions for the agent (AGENTS.md). Whoever wrote them would speak to "
+        "the model in your name. May they be read?"
+    )
+    assert (asked.call_id, [c.label for c in asked.choices]) == ("", ["Trust it", "This time", "No"])
+    assert trusted == [str(project)]
+    assert (played.one(PromptSet).project, "Use tabs." in systems(w)[0]) == (str(project), True)
+
+
+@pytest.mark.parametrize(("words", "is_read"), [(("This time",), True), (("no thanks",), False), ((), False)])
+async def test_t28_whoever_does_not_trust_it_for_good_is_asked_once(
+    project: Path, words: tuple[str, ...], is_read: bool
+) -> None:
+    user = Answering(words)
+    async with world(DONE, prompt=layers_for(project, trusted=False), cwd=str(project)) as w:
+        played = await w.play(react=user)
+        w.will_say(DONE)
+        await w.play(react=user)
+    assert [[c.label for c in asked.choices] for asked in user.asked] == [["This time", "No"]]
+    assert ("Use tabs." in systems(w)[0], len(systems(w))) == (is_read, 1)
+    assert played.one(PromptSet).project == (str(project) if is_read else "")
+
+
+async def test_t28_where_nobody_can_be_asked_it_is_not_read_and_that_is_told(project: Path) -> None:
+    layers = layers_for(project, trusted=False)
+    async with world(DONE, prompt=layers, cwd=str(project)) as w:
+        played = await w.play(settings=Settings(headless="deny"))
+    (notice,) = played.all(Notice)
+    assert notice.code == "project_not_trusted"
+    assert "AGENTS.md" in notice.text
+    assert "Use tabs." not in systems(w)[0]
+
+
+async def test_t28_nothing_is_asked_about_a_project_that_brings_nothing(project: Path) -> None:
+    (project / "AGENTS.md").unlink()
+    async with world(DONE, prompt=layers_for(project, trusted=False), cwd=str(project)) as w:
+        played = await w.play()
+    assert played.all(QuestionAsked) == []
+
+
+async def test_t28_a_cancel_withdraws_the_question_and_the_next_turn_asks_again(project: Path) -> None:
+    async def give_up(turn: Turn, event: Seen) -> None:
+        if isinstance(event, QuestionAsked):
+            turn.cancel()
+
+    user = Answering(("This time",))
+    async with world(DONE, prompt=layers_for(project, trusted=False), cwd=str(project)) as w:
+        played = await w.play(react=give_up)
+        later = await w.play(react=user)
+    assert (played.stop_reason, played.one(QuestionAnswered).outcome) == ("aborted", "withdrawn")
+    assert played.all(PromptSet) == []
+    assert "Use tabs." in start_text(later.one(PromptSet))
+
+
+# -- sub-agents, skills, modes ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sub_agents", [False, True])
+async def test_j15_sub_agents_are_shown_instructions_only_if_they_are_to_be(project: Path, sub_agents: bool) -> None:
+    @engine.tool(name="ask", read_only=True)
+    async def ask(args: At, ctx: engine.ToolContext) -> str:
+        return (await ctx.run_agent("look", system="You look.")).text
+
+    layers = layers_for(project, instructions=Instructions(sub_agents=sub_agents))
+    async with world(calls("x", name="ask"), DONE, DONE, tools=[ask], prompt=layers, cwd=str(project)) as w:
+        await w.play()
+    child = w.requests[1].system
+    assert child.startswith("You look.\n\nWhere you are")
+    assert ("Use tabs." in child) is sub_agents
+    assert "Use tabs." in w.requests[0].system
+
+
+@pytest.mark.parametrize(("rule", "is_listed"), [("deny skill fish", False), ("ask skill *", True)])
+async def test_t27_a_skill_that_is_denied_is_not_listed(project: Path, rule: str, is_listed: bool) -> None:
+    write(project / ".claude/skills/fish/SKILL.md", "---\nname: fish\ndescription: How to fish.\n---\nCast.")
+    layers = layers_for(project)
+    rules = Policy(profile="full", user=(parse_rule(rule, "a test's"),))
+    tools = (skill_tool(layers.skills_at),)
+    async with world(DONE, prompt=layers, cwd=str(project), tools=tools, approver=rules) as w:
+        played = await w.play()
+    assert ("skills" in {s.name for s in played.one(PromptSet).sections}) is is_listed
+
+
+async def test_t27_without_the_tool_no_skill_is_listed(project: Path) -> None:
+    write(project / ".claude/skills/fish/SKILL.md", "---\nname: fish\ndescription: How to fish.\n---\nCast.")
+    async with world(DONE, prompt=layers_for(project), cwd=str(project)) as w:
+        played = await w.play()
+    assert "skills" not in {s.name for s in played.one(PromptSet).sections}
+
+
+async def test_a_skill_that_is_new_is_told_and_can_be_loaded(project: Path) -> None:
+    def add(_: Path) -> None:
+        write(project / ".claude/skills/fish/SKILL.md", "---\nname: fish\ndescription: How to fish.\n---\nCast.")
+
+    layers = layers_for(project)
+    load: Answer = [*call("skill", {"name": "fish"}, id="1"), *done("calls")]
+    tools = (worker(add), skill_tool(layers.skills_at))
+    async with world(calls(project / "a"), load, DONE, prompt=layers, cwd=str(project), tools=tools) as w:
+        played = await w.play()
+    assert "- fish: How to fish." in told(played)[0]
+    assert "\n\nCast." in played.settlements[1].text
+    check_prefixes(w)
+
+
+async def test_plan_mode_is_told_when_it_begins_and_when_it_is_over(project: Path) -> None:
+    @engine.tool(name="plan", read_only=True)
+    async def plan(args: At, ctx: engine.ToolContext) -> ToolOutput:
+        await trio.lowlevel.checkpoint()
+        return ToolOutput(text="ok", modify=lambda shared: shared.with_value("mode", json.dumps("plan")))
+
+    leave: Answer = [*call("plan_exit", {"plan": "Do it."}, id="1"), *done("calls")]
+    script = [calls("x", name="plan"), leave, DONE]
+    tools = (plan, PLAN_EXIT)
+    async with world(*script, prompt=layers_for(project), cwd=str(project), tools=tools) as w:
+        played = await w.play(react=Answering(("Approve",)))
+    begins, ends = told(played)
+    assert "You are in plan mode" in begins
+    assert "Plan mode is over: the user has approved the plan." in ends
+    check_prefixes(w)
+
+
+def test_layers_of_another_kind_are_refused() -> None:
+    with pytest.raises(ConfigError, match="PromptLayers, not 'hi'"):
+        engine.open_engine(model="x/y", prompt="hi")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="functions of a folder"):
+        PromptLayers(sources={"a": "b"})  # type: ignore[dict-item]
