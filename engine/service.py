@@ -70,7 +70,6 @@ from engine.session import Session
 from engine.settings import Settings
 from engine.store.opened import opened
 from engine.store.shelf import Shelf
-from engine.store.stored import Stored
 from engine.threads import to_thread
 from engine.tools.leftovers import end_leftovers, look_once
 from engine.tools.registry import Registry
@@ -83,6 +82,7 @@ from engine.ways import Way
 
 if typing.TYPE_CHECKING:
     from engine.prompt.layers import PromptLayers
+    from engine.store.stored import Stored
     from engine.tools.formatters import Around, Diagnose
     from engine.tools.jobs import TaskFunction
 

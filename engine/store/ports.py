@@ -6,7 +6,7 @@ Each is a Protocol of its own, so that a host's store may have some of them only
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import attrs
 
@@ -15,7 +15,10 @@ from engine.ids import SessionId
 from engine.messages import Usage
 from engine.ports import Store
 from engine.state import SessionState
-from engine.store.stored import Stored
+
+if TYPE_CHECKING:
+    # The codec comes with it, which costs more than all else that a first turn needs.
+    from engine.store.stored import Stored
 
 # Whether an engine has a session open: this one, or another that is alive.
 Holder = Literal["nobody", "here", "elsewhere"]

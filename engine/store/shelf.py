@@ -6,7 +6,7 @@ nothing is remembered, and a session is opened by folding all of it.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import attrs
 
@@ -17,7 +17,9 @@ from engine.ids import SessionId
 from engine.ports import Store
 from engine.state import SessionState
 from engine.store.ports import Leasing, Remembering
-from engine.store.stored import Events, Stored
+
+if TYPE_CHECKING:
+    from engine.store.stored import Stored
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -76,6 +78,9 @@ class Shelf:
         if self._remembering is not None:
             found = await self._remembering.open(session_id)
         else:
+            # Imported here: the codec comes with it, and a new session needs none.
+            from engine.store.stored import Events, Stored
+
             events = await self.store.load(session_id)
             found = Stored(fold(events), Events(session_id, events)) if events else None
         if found is None:
