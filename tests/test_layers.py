@@ -28,6 +28,11 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "fold",
             "state",
             "archive.fork",
+            "archive.harmless",
+            "archive.history",
+            "archive.markdown",
+            "archive.opening",
+            "archive.web_*",
             "nursery.admission",
             "nursery.demux",
             "nursery.doom",
@@ -117,6 +122,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "input and output",
         (
+            "archive.*",
             "attachments",
             "config_file",
             "machine",
@@ -173,6 +179,7 @@ CORE_DEPENDENCIES = frozenset(
 EXTRAS: Mapping[str, frozenset[str]] = {
     "otel": frozenset({"opentelemetry"}),
     "providers.google_auth": frozenset({"google"}),
+    "store.postgres_*": frozenset({"psycopg"}),
     "testing.*": frozenset({"hypothesis"}),
 }
 

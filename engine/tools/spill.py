@@ -15,7 +15,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -63,7 +63,32 @@ class SpillStore:
         """Return the spills of the sessions below *tree*, the id of the first one. Not a checkpoint."""
         if self._given == Path(os.devnull):
             return None
-        return Spills(self, f"tree-{hashlib.sha256(tree.encode(errors='replace')).hexdigest()[:32]}")
+        return Spills(self, _folder_of(tree))
+
+    async def forget(self, trees: Iterable[str]) -> int:
+        """Remove what the sessions below *trees* have kept, and return how many files that were. Always a checkpoint.
+
+        *trees* are ids of first sessions, as for `of`. If cancelled, the thread is abandoned, and goes on. Raises
+        `OSError` for the last file that could not be removed.
+        """
+        return await to_thread(self._forget, [_folder_of(tree) for tree in trees])
+
+    def _forget(self, folders: Sequence[str]) -> int:
+        if self._given == Path(os.devnull):
+            return 0
+        count, refused = 0, None
+        for folder in folders:
+            path = self.directory / folder
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as entries:
+                for entry in entries:
+                    if _FILE.match(entry.name) and entry.is_file(follow_symlinks=False):
+                        error = _removed(Path(entry))
+                        refused, count = error or refused, count + (error is None)
+            with contextlib.suppress(OSError):  # it is not there, or not empty
+                path.rmdir()
+        if refused is not None:
+            raise refused
+        return count
 
     # -- sweeping -------------------------------------------------------------------------
 
@@ -143,6 +168,10 @@ class SpillStore:
     def count(self, size: int) -> None:
         """Count what was written."""
         self._unswept += size
+
+
+def _folder_of(tree: str) -> str:
+    return f"tree-{hashlib.sha256(tree.encode(errors='replace')).hexdigest()[:32]}"
 
 
 def _removed(path: Path) -> OSError | None:
