@@ -12,7 +12,7 @@ import attrs
 from engine.errors import SnapshotError
 from engine.snapshots.place import exclude_file
 from engine.snapshots.repository import PACKED, Repository, TooMuch
-from engine.snapshots.sorting import Sorted, sort_out
+from engine.snapshots.sorting import Sorted, sort_out, stale_marks
 from engine.snapshots.trees import Change, Entry
 from engine.threads import to_thread
 
@@ -84,6 +84,10 @@ async def _look(repository: Repository, index: Path) -> Sorted:
     """Ask git what there is that the index does not know, and what is not as it knows it. Always a checkpoint."""
     root = repository.place.root
     excludes = await to_thread(_excludes, repository)
+    stale = await to_thread(stale_marks, root, repository.marks())
+    if stale:
+        # Where there is a folder now, git would not look into it.
+        await repository.git("update-index", "-z", "--index-info", index=index, input=stale)
     try:
         listing = ("ls-files", "-z", "--others", "--exclude-standard", *excludes)
         others = _split(await repository.git(*listing, index=index, limit=_MOST_LISTED))

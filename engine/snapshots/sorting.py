@@ -75,6 +75,13 @@ def sort_out(root: str, others: Iterable[bytes], changed: Iterable[bytes], marke
     return found
 
 
+def stale_marks(root: str, marked: Iterable[bytes]) -> bytes:
+    """Return lines for `update-index --index-info` that remove those marks where there is no file any more."""
+    top = os.fsencode(root)
+    gone = (path for path in marked if not os.path.isfile(os.path.join(top, path)))  # noqa: PTH113, PTH118 - of bytes
+    return b"".join(_NOTHING + b"\t" + path + b"\0" for path in gone)
+
+
 def _sort(found: Sorted, top: bytes, path: bytes, *, is_known: bool) -> None:
     whole = os.path.join(top, path)  # noqa: PTH118 - Path has no bytes
     try:
