@@ -11,7 +11,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import attrs
 import trio
@@ -72,9 +72,11 @@ class DatabaseStore(ABC):
     """What is the same for all stores that keep tables. It belongs to one `trio.run`.
 
     Attributes:
+        watch_seconds: after so long, who watches looks by itself.
         epoch: of this opening, so a cursor from before must resync.
     """
 
+    watch_seconds: ClassVar[float]
     _sink: EventSink = attrs.field(alias="sink")
     epoch: str = attrs.field(factory=lambda: secrets.token_hex(8), init=False)
     _writer: Writer[Durable | Order] = attrs.field(init=False)
@@ -101,8 +103,8 @@ class DatabaseStore(ABC):
         """Begin to close what is not the writer's. Not a checkpoint."""
 
     @abstractmethod
-    async def _news(self, session_id: SessionId) -> None:
-        """Wait until it is worth looking again for what another engine has appended. A checkpoint."""
+    def _news(self, session_id: SessionId) -> trio.Event:
+        """Return what is set when another engine has appended to the session, if the database tells. Not a checkpoint."""
 
     # -- the port -------------------------------------------------------------------------
 
@@ -274,10 +276,13 @@ class DatabaseStore(ABC):
     async def later(self, session_id: SessionId, after: int) -> Sequence[Durable]:
         """See `Watching`. Always a checkpoint."""
         while True:
+            # Asked for before the look, so that nothing falls between the two.
+            news = self._news(session_id)
             events = await self._read(lambda tables: tables.load(session_id, self._sink.schema, after=after))
             if events:
                 return events
-            await self._news(session_id)
+            with trio.move_on_after(self.watch_seconds):
+                await news.wait()
 
     async def open(self, session_id: SessionId) -> Stored | None:
         """See `Remembering`. A checkpoint; if cancelled, the thread that reads is abandoned."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import attrs
 import trio
@@ -82,6 +82,7 @@ class SqliteStore(DatabaseStore):
         epoch: of this opening, so a cursor from before must resync.
     """
 
+    watch_seconds: ClassVar[float] = WATCH_SECONDS
     path: str
     mode: JournalMode
     damaged: Sequence[SessionId]
@@ -93,6 +94,6 @@ class SqliteStore(DatabaseStore):
     def _close_readers(self) -> None:
         self._connections.close()
 
-    async def _news(self, session_id: SessionId) -> None:
+    def _news(self, session_id: SessionId) -> trio.Event:
         # A file tells nobody that it was written.
-        await trio.sleep(WATCH_SECONDS)
+        return trio.Event()
