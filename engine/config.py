@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, get_args
 
 import attrs
 
+from engine.agents.agent import AgentConfig as AgentConfig  # noqa: PLC0414  # it is one of the values here
+from engine.agents.builtin import BUILT_IN
 from engine.errors import ConfigError
 from engine.model import ModelOptions
 from engine.permission.rules import Rule
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from engine.permission.program_knowledge import Knowledge
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 # Lower case is allowed to a variable, but then it might as well be a key.
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _KEY_HEADERS = re.compile(r"authorization|cookie|(.*[-_])?(api[-_]?key|token|secret|password)", re.IGNORECASE)
@@ -133,25 +136,6 @@ class ModelConfig:
 
 
 @attrs.frozen(kw_only=True)
-class AgentConfig:
-    """A way of working that has a name.
-
-    Attributes:
-        model: its model; None: the default one.
-        options: how the model is to work; before those of the model itself.
-        fallback: instead of the model's own; None: that.
-        system: its system prompt; None: the usual one.
-        rules: what it may do, and may not; they come after all others.
-    """
-
-    model: str | None = None
-    options: ModelOptions = ModelOptions()
-    fallback: tuple[str, ...] | None = None
-    system: str | None = None
-    rules: tuple[Rule, ...] = ()
-
-
-@attrs.frozen(kw_only=True)
 class CompactionConfig:
     """How room is made in a model's window.
 
@@ -201,7 +185,7 @@ class Config:
     Attributes:
         hosts: by name.
         models: by name, `host/model`.
-        agents: by name.
+        agents: by name; one with the name of one that is built in says what is different about it.
         defaults: what is used where nobody says otherwise.
         compaction: how room is made in a model's window.
         hooks: commands at fixed points, as `engine.tools.shell_hooks.load_hooks` takes them.
@@ -236,20 +220,36 @@ class Config:
         for name in self.hosts:
             if not _HOST_NAME.fullmatch(name):
                 raise ConfigError(f"a host's name is letters, digits, '.', '-' and '_', not {name!r}")
+        for name in self.agents:
+            if not _AGENT_NAME.fullmatch(name):
+                raise ConfigError(f"an agent's name is up to 64 letters, digits, - and _, not {name!r}")
         for name in (*self.models, *_models_named(self)):
             if "/" not in name.strip("/") and not name.startswith("local:"):
                 raise ConfigError(f"a model's name is written host/model, not {name!r}")
         if self.defaults.agent is not None:
-            self.agent(self.defaults.agent)
+            self.check_primary(None)
 
     def agent(self, name: str | None) -> AgentConfig:
         """Return the agent called *name*; None: the default one, or one that changes nothing. Raises `ConfigError`."""
         name = name or self.defaults.agent
         if name is None:
             return AgentConfig()
-        if name not in self.agents:
-            raise ConfigError(f"there is no agent {name!r}: {known(name, self.agents)}")
-        return self.agents[name]
+        found = self.all_agents.get(name)
+        if found is None:
+            raise ConfigError(f"there is no agent {name!r}: {known(name, self.all_agents)}")
+        return found
+
+    def check_primary(self, name: str | None) -> None:
+        """Raise `ConfigError` if there is no agent called *name*, or only for sub-agents."""
+        if self.agent(name).mode == "subagent":
+            raise ConfigError(f"the agent {name or self.defaults.agent!r} is only for sub-agents: nobody talks to it")
+
+    @property
+    def all_agents(self) -> Mapping[str, AgentConfig]:
+        """All agents by name, sorted: those that are built in, with what is said differently of them, and the others."""
+        own = self.agents
+        both = {name: own[name].over(base) if name in own else base for name, base in BUILT_IN.items()}
+        return dict(sorted((both | {name: one for name, one in own.items() if name not in BUILT_IN}).items()))
 
     def model_for(self, agent: str | None = None) -> str | None:
         """Return the model that an agent works with; None: nobody says."""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import attrs
 
-from engine.config import AgentConfig, CompactionConfig, Config, Defaults, HostConfig, ModelConfig, Prices, known
+from engine.agents.agent import AgentConfig, Mode
+from engine.config import CompactionConfig, Config, Defaults, HostConfig, ModelConfig, Prices, known
 from engine.errors import ConfigError, InvalidArguments
 from engine.model import CacheLifetime, Effort, ModelOptions
 from engine.permission.rule_file import Permissions, parse_rule, read_permissions
@@ -120,10 +121,19 @@ class _ModelTable(_OptionsTable):
 
 @attrs.frozen(kw_only=True)
 class _AgentTable(_OptionsTable):
+    description: str = ""
+    mode: str | None = None
+    hidden: bool = False
     model: str | None = None
     fallback: tuple[str, ...] | None = None
     system: str | None = None
     rules: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+    steps: int | None = None
+    seconds: float | None = None
+    cost: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -276,11 +286,20 @@ def _model(table: _ModelTable) -> ModelConfig:
 
 def _agent(table: _AgentTable) -> AgentConfig:
     return AgentConfig(
+        description=table.description,
+        mode=cast("Mode", "all" if table.mode is None else table.mode),
+        hidden=table.hidden,
         model=table.model,
         options=table.options,
         fallback=table.fallback,
         system=table.system,
         rules=tuple(parse_rule(rule, "the agent's own") for rule in table.rules),
+        bounds=tuple(parse_rule(rule, "the agent's bounds") for rule in table.bounds),
+        tools=table.tools,
+        without=table.without,
+        steps=table.steps,
+        seconds=table.seconds,
+        cost=table.cost,
     )
 
 

@@ -175,6 +175,10 @@ class JournalCorrupt(SessionError):
     """Stored events don't follow one another."""
 
 
+class SubAgentRefused(SessionError):
+    """A sub-agent can't be started, or not resumed: it would be too deep, or is no idle child of the session."""
+
+
 class SessionElsewhere(SessionError):
     """Another engine has the session open: watch it here, or prompt it there; once that engine is gone, open it again.
 

@@ -263,7 +263,13 @@ class PromptUpdated(EventBase):
 
 @attrs.frozen(kw_only=True)
 class TurnStarted(EventBase):
-    """A turn begins."""
+    """A turn begins.
+
+    Attributes:
+        call_id: of a sub-agent's turn, the call of its parent's session that runs it.
+    """
+
+    call_id: CallId | None = None
 
 
 @attrs.frozen(kw_only=True)

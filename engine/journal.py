@@ -141,6 +141,11 @@ class Journal:
         if self.parent is not None:
             self.parent._children.append(self)
 
+    def attach(self, parent: Journal) -> None:
+        """Show from now on in *parent*, and above it, what is appended here: for a child that was restored. Not a checkpoint."""
+        self.parent = parent
+        parent._children.append(self)
+
     # -- writing ------------------------------------------------------------------
 
     def restore(

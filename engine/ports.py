@@ -152,11 +152,13 @@ class Link:
         session_id: the session.
         turn_id: its turn.
         rules: those of its agent.
+        is_bound: the rules are no more than bounds, beside another link of the session: they end when a plan was approved.
     """
 
     session_id: SessionId
     turn_id: TurnId
     rules: tuple[Rule, ...] = ()
+    is_bound: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import typing
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.archive.fork import forked
 from engine.beside import Beside
 from engine.config import Config
-from engine.errors import ConfigError, EngineClosed, EngineError, StoreError
+from engine.errors import ConfigError, EngineClosed, EngineError, SessionNotFound, StoreError, SubAgentRefused
 from engine.events import HistoryReplaced, InputAdmitted, ModelSwitched, SessionCreated, SessionTitled, SharedContext
 from engine.exceptions import describe, leave, public
 from engine.given import (
@@ -327,6 +327,7 @@ class Engine:
                 nothing else is given, its system prompt instead of the settings', its rules after all others.
             rules: of this session alone, such as `"deny bash *"`; after the agent's.
         """
+        self._config.check_primary(agent)
         way = self._way.with_(self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules)
         folder = absolute(cwd)
         await self._prepare(folder)
@@ -376,7 +377,7 @@ class Engine:
             if known is not None:
                 # Another task was quicker. One session has one journal.
                 return known
-            if agent is None and stored.state.agent in self._config.agents:
+            if agent is None and stored.state.agent in self._config.all_agents:
                 agent = stored.state.agent
             way = self._way.with_(self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules)
             session = self._restore(stored, way)
@@ -388,16 +389,18 @@ class Engine:
         await session.greet("resumed")
         return session
 
-    def _restore(self, stored: Stored, way: Way) -> Session:
+    def _restore(self, stored: Stored, way: Way, parent: Session | None = None) -> Session:
         """Return the session that was stored, in order and idle. Not a checkpoint."""
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
         journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of, InputAdmitted))
-        session = self._adopt(journal, way)
+        session = self._adopt(journal, way, questions=None if parent is None else parent.questions)
         open_turn = journal.state.turn
         for event in recovery(journal.state, MessageId(self._ids.new("msg"))):
             journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
         if session.models[0].info.name != journal.state.model:
             journal.append(ModelSwitched(model=session.models[0].info.name))
+        if parent is not None:
+            journal.attach(parent.journal)
         return session
 
     async def fork_session(
@@ -432,7 +435,7 @@ class Engine:
         self._check_open()
         stored = await self._shelf.read(SessionId(session_id))
         messages = stored.state.transcript[:] if at is None else await to_thread(forked, stored.events, at)
-        if agent is None and stored.state.agent in self._config.agents:
+        if agent is None and stored.state.agent in self._config.all_agents:
             agent = stored.state.agent
         way = self._way.with_(self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules)
         # What tools keep there is of the end.
@@ -514,18 +517,31 @@ class Engine:
         """A turn has ended: the store may keep where the session stands. Not a checkpoint."""
         self._shelf.remember(journal.state)
 
-    def create_child(
-        self, parent: Session, call_id: CallId, *, model: str | None, tools: Collection[str] | None
-    ) -> Session:
-        """Return a new child session of *parent*, with those of its tools that *tools* names; None: all. Not a checkpoint."""
-        way = Way(
-            settings=self._settings,
-            registry=parent.registry if tools is None else parent.registry.only(tools),
-            choices=parent.choices if model is None else self._config.chain(model),
-        )
+    def create_child(self, parent: Session, call_id: CallId, way: Way) -> Session:
+        """Return a new child session of *parent*. Raises `ConfigError`. Not a checkpoint."""
         return self._create(
             context=SharedContext(cwd=parent.state.context.cwd), way=way, parent=parent, call_id=call_id
         )
+
+    async def open_child(self, parent: Session, session_id: str, way: Way) -> Session:
+        """Return a child session of *parent* from the store. A checkpoint; if cancelled, it is not open.
+
+        Raises `SessionNotFound`, also if it is nobody's child or somebody else's; `SessionElsewhere`, `JournalCorrupt`.
+        """
+        self._check_open()
+        wanted = SessionId(session_id)
+        if wanted in self._sessions:
+            raise SubAgentRefused(f"{session_id} is open by itself in this engine: it can't go on here meanwhile")
+        stored = await self._shelf.take(wanted)
+        try:
+            self._check_open()
+            if stored.events[0].path != (*parent.journal.path, wanted):
+                raise SessionNotFound(f"{session_id} is no child of {parent.id}")
+            return self._restore(stored, way, parent)
+        except BaseException:
+            if wanted not in self._sessions:
+                self._shelf.release(wanted)
+            raise
 
     def _create(
         self,
@@ -593,6 +609,7 @@ class Engine:
             questions=Questions(self._approver, self._all_questions) if questions is None else questions,
             choices=way.choices,
             rules=way.rules,
+            bounds=way.bounds,
         )
         self._sessions[session.id] = session
         return session

@@ -19,7 +19,6 @@ from engine.errors import (
     EngineClosed,
     InvalidArguments,
     SessionBusy,
-    TurnOver,
 )
 from engine.events import ModelSwitched, Notice, SessionTitled, TurnEnded, TurnResult, TurnStarted
 from engine.exceptions import describe
@@ -28,11 +27,10 @@ from engine.hooks import Hooks
 from engine.ids import InputId, RequestId, SessionId, TurnId
 from engine.journal import Cursor, Journal, Position, TurnJournal
 from engine.keeping import CompactionWish
-from engine.messages import FilePart, ImagePart, MediaPart, Settlement
+from engine.messages import FilePart, ImagePart, MediaPart
 from engine.nursery.budget import Budget
-from engine.nursery.frame import run_turn
 from engine.nursery.hook_points import greet, tell_end, tell_idle
-from engine.nursery.inbox import admit, promote
+from engine.nursery.inbox import admit, promote, report
 from engine.nursery.questions import Questions
 from engine.nursery.run import Cause, TurnRun
 from engine.nursery.snapshots import TurnSnapshots
@@ -50,6 +48,10 @@ from engine.tools.spec import Tool
 from engine.turn import Turn
 
 if TYPE_CHECKING:
+    from engine.agents.children import Above, Children
+    from engine.agents.gate import Gate
+    from engine.agents.jobs import AgentJob, AgentJobs
+    from engine.agents.result import AgentResult
     from engine.compaction.report import ContextReport
     from engine.nursery.ledger import Entry
     from engine.nursery.room import Counted
@@ -59,7 +61,8 @@ if TYPE_CHECKING:
     from engine.undo import FileDiff, History, Redone, Undone
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
-CHILD_SHARE = 0.8
+# The rights of tools that send for sub-agents, and look after them.
+SUB_AGENTS = frozenset({"task", "task_output", "task_stop"})
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", re.DOTALL)
 
 
@@ -104,6 +107,7 @@ class Session:
     _questions: Questions = attrs.field(alias="questions")
     _choices: tuple[str | Model, ...] = attrs.field(alias="choices")
     _rules: tuple[Rule, ...] = attrs.field(default=(), alias="rules")
+    _bounds: tuple[Rule, ...] = attrs.field(default=(), alias="bounds")
     # Decided once for a set of tools: requests begin with them, and are cheap only as long as they begin alike.
     _hidden: tuple[Registry, frozenset[str]] | None = attrs.field(default=None, init=False)
     _active: TurnRun | None = attrs.field(default=None, init=False)
@@ -112,6 +116,7 @@ class Session:
     _titling: trio.Event | None = attrs.field(default=None, init=False)
     _counted: Counted | None = attrs.field(default=None, init=False)
     _is_reverting: bool = attrs.field(default=False, init=False)
+    _offspring: Children | None = attrs.field(default=None, init=False)
 
     @property
     def id(self) -> SessionId:
@@ -282,7 +287,7 @@ class Session:
             self._deps,
             self._registry,
             settings=self._settings if run is None else run.settings,
-            hidden=self._hidden_from((own,)) if run is None else run.hidden,
+            hidden=self._hidden_from((own,), self._settings.agent_depth) if run is None else run.hidden,
             counted=self._counted if run is None else run.counted,
         )
 
@@ -362,7 +367,7 @@ class Session:
         self._registry = registry_of(tools)
         if self._active is not None:
             self._active.registry = self._registry
-            self._active.hidden = self._hidden_from(self._active.chain)
+            self._active.hidden = self._hidden_from(self._active.chain, self._active.settings.agent_depth)
 
     # -- for the engine -------------------------------------------------------------------
 
@@ -401,10 +406,30 @@ class Session:
             self._jobs = Jobs(self._engine.start_task, self._tell_of_job)
         return self._jobs
 
+    @property
+    def agents(self) -> AgentJobs:
+        """Its sub-agents that work in the background."""
+        return self._children.jobs
+
+    @property
+    def _children(self) -> Children:
+        if self._offspring is None:
+            # Imported here: most sessions have none.
+            from engine.agents.children import Children
+
+            self._offspring = Children(self, self._engine)
+        return self._offspring
+
+    def share_places(self, gate: Gate) -> None:
+        """It is a sub-agent's: no more of its own work at once than *gate* lets. Not a checkpoint."""
+        self._children.gate = gate
+
     def end_jobs(self) -> None:
-        """End its background jobs, for good. Not a checkpoint; their tasks are over a moment later."""
+        """End its background jobs and sub-agents, for good. Not a checkpoint; their tasks are over a moment later."""
         if self._jobs is not None:
             self._jobs.close()
+        if self._offspring is not None:
+            self._offspring.close()
 
     @property
     def desk(self) -> Desk:
@@ -425,9 +450,16 @@ class Session:
         turn = self.prompt(text, attachments=attachments, settings=settings)
         return turn, turn.start()
 
+    def begin_child(self, text: str, settings: Settings, above: Above) -> TurnRun:
+        """Begin a sub-agent's turn, whose frame the caller runs. Not a checkpoint."""
+        return self._begin(text, settings=settings, parent=above)
+
     def start_queued(self) -> TurnRun | None:
-        """Begin a turn with the next queued input, if the session is idle and there is some. Not a checkpoint."""
-        queued = next((item for item in self._journal.state.inbox if item.mode == "queue"), None)
+        """Begin a turn with the next queued input, or with a report, if the session is idle. Not a checkpoint."""
+        inbox = self._journal.state.inbox
+        # A report that came when the last turn had looked for the last time.
+        late = (item for item in inbox if item.message.origin == "engine" and self._settings.wake_on_report)
+        queued = next((item for item in inbox if item.mode == "queue"), None) or next(late, None)
         if self._active is not None or self._is_reverting or queued is None:
             return None
         return self._begin(queued)
@@ -438,6 +470,19 @@ class Session:
         """Take a steer or queued input in. Not a checkpoint."""
         chosen = None if input_id is None else InputId(worded(input_id, "an input id"))
         return admit(self._journal, self._deps.ids, text, mode, input_id=chosen, turn_id=turn_id)
+
+    def report(self, text: str, display: str, *, may_wake: bool) -> None:
+        """Take in what happened in the background, for the model: now, in a turn of its own, or in the next one. Not a checkpoint."""
+        ids, active = self._deps.ids, self._active
+        if self._journal.is_closed:
+            return
+        if active is not None and active.cause is None:
+            report(self._journal, ids, text, "steer", display=display, turn_id=active.journal.turn_id)
+        elif may_wake and self._settings.wake_on_report and not self._engine.is_closed:
+            report(self._journal, ids, text, "queue", display=display)
+            self._pump_after()
+        else:
+            report(self._journal, ids, text, "steer", display=display)
 
     def end_turn(self, cause: Cause) -> TurnRun | None:
         """End the turn that is running, if any, and return it. Not a checkpoint."""
@@ -467,7 +512,7 @@ class Session:
         attachments: tuple[MediaPart, ...] = (),
         settings: Settings | None = None,
         output: type[attrs.AttrsInstance] | None = None,
-        parent: tuple[TurnRun, Entry] | None = None,
+        parent: Above | None = None,
     ) -> TurnRun:
         """Begin a turn: its prompt is in the transcript when this returns. Not a checkpoint."""
         self._check_open()
@@ -476,15 +521,14 @@ class Session:
             self._resting.cancel(reason="a turn begins")
         chosen = settings or self._settings
         turn_id = TurnId(self._deps.ids.new("turn"))
-        own = Link(session_id=self.id, turn_id=turn_id, rules=self._rules)
-        chain = (own,) if parent is None else (*parent[0].chain, own)
+        chain = (*(() if parent is None else parent.chain), *self._links(turn_id))
         run = TurnRun(
             deps=self._deps,
             settings=chosen,
             registry=self._registry,
             hooks=self._hooks,
             journal=TurnJournal(self._journal, turn_id),
-            budget=_budget(chosen.limits, None if parent is None else parent[0].budget),
+            budget=_budget(chosen.limits, None if parent is None else parent.run.budget),
             questions=self._questions,
             agents=self,
             traffic=self._engine.traffic,
@@ -492,20 +536,20 @@ class Session:
             spills=self._engine.spills.of(self._journal.path[0]),
             chain=chain,
             around=self._engine.around,
-            hidden=self._hidden_from(chain),
+            hidden=self._hidden_from(chain, chosen.agent_depth),
             is_child=parent is not None,
-            grace_limit=None if parent is None else CHILD_SHARE * _grace_of(*parent),
+            grace_limit=None if parent is None else parent.grace,
             output_schema=None if output is None else schema_of(output),
             check_output=None if output is None else partial(_fitted, output),
             jitter=self._engine.jitter,
             wish=text if isinstance(text, CompactionWish) else None,
             counted=self._counted,
         )
-        run.snapshots = self._snapshots_of(run) if parent is None else parent[0].snapshots
+        run.snapshots = self._snapshots_of(run) if parent is None else parent.run.snapshots
         run.on_ended = partial(self._ended, run, parent)
         self._active = run
         try:
-            run.journal.append(TurnStarted())
+            run.journal.append(TurnStarted(call_id=None if parent is None else parent.entry.call_id))
             if isinstance(text, str):
                 admit(self._journal, self._deps.ids, text, "prompt", attachments=attachments, turn_id=turn_id)
             if not isinstance(text, CompactionWish):
@@ -544,14 +588,22 @@ class Session:
         finally:
             self._is_reverting = False
 
-    def _hidden_from(self, chain: tuple[Link, ...]) -> frozenset[str]:
-        """Return the tools that the rules leave nothing to do. Not a checkpoint."""
+    def _links(self, turn_id: TurnId) -> tuple[Link, ...]:
+        """Return what it adds to the chain of those whose rules bound a call. Not a checkpoint."""
+        own = Link(session_id=self.id, turn_id=turn_id, rules=self._rules)
+        return (attrs.evolve(own, rules=self._bounds, is_bound=True), own) if self._bounds else (own,)
+
+    def _hidden_from(self, chain: tuple[Link, ...], agent_depth: int) -> frozenset[str]:
+        """Return the tools that the rules leave nothing to do, as far as they stay the same. Not a checkpoint."""
         if self._hidden is None or self._hidden[0] is not self._registry:
             approver, cwd, hidden = self._deps.approver, self._journal.state.context.cwd, frozenset[str]()
             if isinstance(approver, Hiding):
-                hidden = self._registry.hidden_by(partial(approver.hides, chain, cwd))
+                # Bounds may end in the middle of a turn, and requests should go on to begin alike.
+                lasting = tuple(link for link in chain if not link.is_bound)
+                hidden = self._registry.hidden_by(partial(approver.hides, lasting, cwd))
             self._hidden = self._registry, hidden
-        return self._hidden[1]
+        is_deepest = len(self._journal.path) > agent_depth
+        return self._hidden[1] | (self._registry.hidden_by(SUB_AGENTS.__contains__) if is_deepest else frozenset())
 
     def _entitle(self, asked: str) -> None:
         """Have the session given a title, if it has none and this is its first turn. Not a checkpoint."""
@@ -593,7 +645,7 @@ class Session:
             run.journal.close(TurnEnded(result=result))
             self._journal.release()
 
-    def _ended(self, run: TurnRun, parent: tuple[TurnRun, Entry] | None, result: TurnResult) -> None:
+    def _ended(self, run: TurnRun, parent: Above | None, result: TurnResult) -> None:
         """The end of a turn is visible: the session is idle. Not a checkpoint."""
         if self._active is run:
             self._active = None
@@ -601,7 +653,7 @@ class Session:
         self._engine.remember(self._journal)
         finished = run.cause is not None and run.cause.kind == "finished"
         if parent is not None and not finished:
-            _settle_parent(*parent, result)
+            parent.settle(result)
         elif parent is None and finished:
             self._pump_after()
         if parent is None and self._active is None and self._hooks.idle:
@@ -623,57 +675,19 @@ class Session:
             text = f"the next queued input could not be begun: {describe(error)}"
             self._notice("warning", "internal_error", text)
 
-    async def run_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> TurnResult:
+    async def run_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentResult:
         """Run a turn of a child session inside the calling task (see `ToolContext.run_agent`)."""
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if _is_ending(run):
-            # Only a tool that shields itself gets here; what it starts would outlive the turn's end.
-            raise TurnOver("the turn is ending: it starts no sub-agent any more")
-        text = worded(errand.prompt, "a sub-agent's prompt")
-        settings = attrs.evolve(
-            run.settings,
-            system=run.settings.system if errand.system is None else errand.system,
-            limits=Limits(steps=errand.steps),
-            token_target=None,
-        )
-        child = self._engine.create_child(self, entry.call_id, model=errand.model, tools=errand.tools)
-        child_run = child._begin(text, settings=settings, parent=(run, entry))
-        run.children.append(child_run)
-        try:
-            await run_turn(child_run)
-        finally:
-            run.children.remove(child_run)
-            self._engine.forget(child)
-        if _is_ending(run):
-            # The call was settled with the child's end: what the tool would still make of the result counts no more.
-            await trio.lowlevel.checkpoint_if_cancelled()
-        assert child_run.result is not None
-        return child_run.result
+        return await self._children.run(run, entry, errand)
 
-
-def _is_ending(run: TurnRun) -> bool:
-    return run.cause is not None
+    async def start_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentJob:
+        """Start a turn of a child session in the background (see `ToolContext.start_agent`)."""
+        return await self._children.start(run, entry, errand)
 
 
 def _budget(limits: Limits, parent: Budget | None) -> Budget:
     seconds = limits.seconds
     deadline = float("inf") if seconds is None else trio.current_time() + seconds
     return Budget(limits=limits, parent=parent, deadline=deadline)
-
-
-def _grace_of(run: TurnRun, entry: Entry) -> float:
-    return entry.grace if run.grace_limit is None else min(entry.grace, run.grace_limit)
-
-
-def _settle_parent(run: TurnRun, entry: Entry, result: TurnResult) -> None:
-    """A cancelled child is over: its parent's call is settled now, not when the child's last task has gone."""
-    if run.cause is None or run.step is None:
-        return
-    said = f" The sub-agent had said:\n{result.text}" if result.text else ""
-    run.step.ledger.settle(
-        entry,
-        Settlement(status="aborted", reason="cancelled", text=f"Cancelled before it had finished.{said}"),
-    )
 
 
 def _fitted(output: type[attrs.AttrsInstance], text: str) -> tuple[str | None, str | None]:

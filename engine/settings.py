@@ -112,6 +112,10 @@ class Settings:
         question_timeout: seconds after which an open question counts as rejected.
         auto_compact: let the context keeper make room when the window is full.
         auto_continue: how often a turn may go on by itself after its history was summarised in the middle of its work.
+        agent_depth: how many levels of sub-agents there may be below the session that the user talks to; 0: none.
+        agents_at_once: sub-agents that work at the same time, at most, on each level below one session; others wait.
+        wake_on_report: a sub-agent that ends in the background begins a turn in which the model hears of it; else its
+            report waits for the next turn.
         durable_within: seconds that the store has before a turn ends without it.
         system: the system prompt.
     """
@@ -134,6 +138,9 @@ class Settings:
     question_timeout: float | None = None
     auto_compact: bool = True
     auto_continue: int = 25
+    agent_depth: int = 1
+    agents_at_once: int = 4
+    wake_on_report: bool = True
     durable_within: float = 5.0
     system: str = ""
 
@@ -146,11 +153,11 @@ class Settings:
             ("system", str),
         ):
             _instance(name, getattr(self, name), kind)
-        for name in ("wrap_up", "chain", "auto_compact"):
+        for name in ("wrap_up", "chain", "auto_compact", "wake_on_report"):
             _instance(name, getattr(self, name), bool)
-        for name in ("parallel", "output_cap", "output_cap_raised", "stop_hook_limit"):
+        for name in ("parallel", "output_cap", "output_cap_raised", "stop_hook_limit", "agents_at_once"):
             _number(name, getattr(self, name), 1, whole=True)
-        for name in ("output_recoveries", "auto_continue"):
+        for name in ("output_recoveries", "auto_continue", "agent_depth"):
             _number(name, getattr(self, name), 0, whole=True)
         _number("token_target", self.token_target, 1, whole=True, optional=True)
         for name in ("hook_timeout", "durable_within"):

@@ -23,6 +23,7 @@ class Way:
         registry: its tools.
         choices: its models.
         rules: of its own, after all others.
+        bounds: further ones, which lift nothing: it may do only what these allow as well.
         agent: the name of the way of working that was chosen; empty: the usual one.
     """
 
@@ -30,6 +31,7 @@ class Way:
     registry: Registry
     choices: tuple[ModelChoice, ...]
     rules: tuple[Rule, ...] = ()
+    bounds: tuple[Rule, ...] = ()
     agent: str = ""
 
     def with_(
@@ -49,11 +51,19 @@ class Way:
         work = config.agent(agent)
         chosen = self.settings if settings is None else checked(settings, Settings)
         system = chosen.system if work.system is None else work.system
+        limits = attrs.evolve(
+            chosen.limits,
+            steps=work.steps if chosen.limits.steps is None else chosen.limits.steps,
+            seconds=work.seconds if chosen.limits.seconds is None else chosen.limits.seconds,
+            cost=work.cost if chosen.limits.cost is None else chosen.limits.cost,
+        )
+        registry = self.registry if tools is None else registry_of(tools)
         return Way(
-            settings=attrs.evolve(chosen, system=system, options=chosen.options.over(work.options)),
-            registry=self.registry if tools is None else registry_of(tools),
+            settings=attrs.evolve(chosen, system=system, options=chosen.options.over(work.options), limits=limits),
+            registry=registry.of_agent(work),
             choices=self._choices(config, model, agent),
             rules=(*work.rules, *rules_given(rules)),
+            bounds=work.bounds,
             agent=agent or config.defaults.agent or "",
         )
 

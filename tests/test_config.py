@@ -162,7 +162,7 @@ def test_an_empty_file_says_nothing() -> None:
         ('[models."a/b"]\nfallback = ["c"]', "a model's name is written host/model, not 'c'"),
         ('[models."a/b"]\nsame_as = 2026-01-01', "holds a date or a time"),
         ("[agents.x]\nmodel = 1", "config.toml, [agents.x]: model: expected string, got integer"),
-        ('[defaults]\nagent = "x"', "config.toml: there is no agent 'x': none is configured"),
+        ('[defaults]\nagent = "x"', "config.toml: there is no agent 'x': known: build, explore, general, plan"),
         ('[defaults]\nmodels = "x/y"', "config.toml, [defaults]: models: no such field; did you mean model?"),
         ('[hosts."a/b"]', "a host's name is letters, digits, '.', '-' and '_', not 'a/b'"),
         ("[hosts.x]", "config.toml, [hosts.x]: host x needs a base_url, and a wire"),

@@ -20,10 +20,30 @@ ENGINE = Path(__file__).resolve().parent.parent / "engine"
 # Names are relative to `engine`. The `__init__` of a package belongs to the lowest layer of its modules, because
 # importing any of these runs it first.
 LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("values", ("_version", "errors", "ids", "settings", "messages", "model", "events", "keeping", "prompt.section")),
+    (
+        "values",
+        (
+            "_version",
+            "errors",
+            "ids",
+            "settings",
+            "messages",
+            "model",
+            "events",
+            "keeping",
+            "agents.result",
+            "prompt.section",
+        ),
+    ),
     (
         "pure logic",
         (
+            "agents.agent",
+            "agents.builtin",
+            "agents.foreign",
+            "agents.markdown",
+            "agents.nested",
+            "agents.telling",
             "config",
             "fold",
             "state",
@@ -122,6 +142,8 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "input and output",
         (
+            "agents.find",
+            "agents.jobs",
             "archive.*",
             "attachments",
             "config_file",
@@ -140,6 +162,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "session and service",
         (
+            "agents.*",
             "answers",
             "beside",
             "given",

@@ -42,6 +42,7 @@ from tests.support.world import Played, Seen, World, about, said, world
 
 DONE: Answer = [*text("Done."), *done()]
 Script = dict[str, Sequence[Answer]]
+DEEP = Settings(agent_depth=9)
 
 
 @attrs.frozen(kw_only=True)
@@ -153,7 +154,7 @@ async def test_o8_a_grandchilds_events_reach_the_root(autojump_clock: MockClock)
         "child": [[*task("grandchild"), *done("calls")], [*text("The child."), *done()]],
         "grandchild": [[*text("The grandchild."), *done()]],
     }
-    async with world(by_prompt(script), repeat=True, tools=agent_tools()) as w:
+    async with world(by_prompt(script), repeat=True, tools=agent_tools(), settings=DEEP) as w:
         played = await w.play()
     paths = {e.path for e in played.events if isinstance(e, EventBase)}
     assert sorted(len(p) for p in paths) == [1, 2, 3]
@@ -317,7 +318,7 @@ async def test_cancelling_the_root_cancels_the_tree_within_one_grace(
 ) -> None:
     bench = Bench()
     tools = [*agent_tools(), *bench.tools()]
-    async with world(by_prompt(nested(depth)), repeat=True, tools=tools) as w:
+    async with world(by_prompt(nested(depth)), repeat=True, tools=tools, settings=DEEP) as w:
         watcher = w.session.subscribe()
         turn = w.session.prompt("level 0")
         with trio.CancelScope() as host:
@@ -358,7 +359,7 @@ async def test_a_tree_with_a_tool_that_will_not_stop_still_ends_within_one_grace
             await trio.sleep(30)
         return "late"
 
-    async with world(by_prompt(nested(depth)), repeat=True, tools=[*agent_tools(), stubborn]) as w:
+    async with world(by_prompt(nested(depth)), repeat=True, tools=[*agent_tools(), stubborn], settings=DEEP) as w:
         watcher = w.session.subscribe()
         async with w.session.prompt("level 0") as turn:
             await trio.sleep(1)
@@ -406,11 +407,12 @@ async def test_a_sub_agent_has_the_tools_that_it_is_given_and_never_more_than_wh
         "look": [[*call("write", {"name": "a"}, id="1"), *task("deeper", id="2"), *done("calls")], DONE],
         "deeper": [[*call("read", {"name": "a"}, id="1"), *done("calls")], DONE],
     }
-    async with world(by_prompt(script), repeat=True, tools=[delegate, *bench.tools()]) as w:
+    settings = Settings(agent_depth=2)
+    async with world(by_prompt(script), repeat=True, tools=[delegate, *bench.tools()], settings=settings) as w:
         played = await w.play()
         offered = {said(r.transcript[0]): [tool.name for tool in r.tools] for r in w.requests}
     assert set(offered["go"]) == {"write", "read", "task"}
-    assert (offered["look"], offered["deeper"]) == (["read", "task"], ["task"])
+    assert (offered["look"], offered["deeper"]) == (["read", "task"], []), "and the deepest sends for nobody"
     texts = [e.settlement.text for e in played.events if isinstance(e, CallSettled)]
     assert [text_ for text_ in texts if "no tool" in text_] == [
         "There is no tool named 'write'. There are: read, task.",
@@ -475,7 +477,7 @@ async def test_a_shared_limit_of_tokens_reached_in_a_child_ends_its_owner_and_al
         "grandchild": [spending(500), spending(501), DONE],
     }
     tools = [*agent_tools(), *bench.tools()]
-    settings = Settings(limits=Limits(tokens=1_000))
+    settings = Settings(limits=Limits(tokens=1_000), agent_depth=2)
     async with world(by_prompt(script), repeat=True, tools=tools, settings=settings) as w:
         played = await w.play()
         ends = [(len(e.path), e.result.stop_reason) for e in played.events if isinstance(e, TurnEnded)]
@@ -517,7 +519,7 @@ async def test_a_shared_limit_of_money(autojump_clock: MockClock) -> None:
 
 async def test_a_shared_limit_of_seconds(autojump_clock: MockClock) -> None:
     bench = Bench()
-    settings = Settings(limits=Limits(seconds=7))
+    settings = Settings(limits=Limits(seconds=7), agent_depth=2)
     async with world(by_prompt(nested(2)), repeat=True, tools=[*agent_tools(), *bench.tools()], settings=settings) as w:
         played = await w.play("level 0")
         ends = [(len(e.path), e.result.stop_reason) for e in played.events if isinstance(e, TurnEnded)]
@@ -662,7 +664,7 @@ async def test_sub_agents_at_a_host_that_takes_one_request_wait_only_for_streams
         "deep": [DONE],
     }
     info = ModelInfo(name="h/m", host="h", parallel=1)
-    settings = Settings(system="x" * LONG_PREFIX)
+    settings = Settings(system="x" * LONG_PREFIX, agent_depth=2)
     tools = [engine.tool(name="task", read_only=True)(run)]
     async with world(by_prompt(script), repeat=True, tools=tools, info=info, settings=settings) as w:
         start = trio.current_time()

@@ -49,5 +49,5 @@ def offered_tools(
 
 
 def _with_task(tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-    task = task_tool(usual_agents([tool.name for tool in tools]))
+    task = task_tool(usual_agents())
     return tuple(sorted((*tools, task), key=lambda tool: tool.name))

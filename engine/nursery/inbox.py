@@ -6,8 +6,9 @@ the same bytes in every later request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+import attrs
 from trio.lowlevel import enable_ki_protection
 
 from engine.errors import InputConflict
@@ -63,6 +64,21 @@ def admit(
     return chosen
 
 
+@enable_ki_protection
+def report(
+    journal: Journal,
+    ids: IdSource,
+    text: str,
+    mode: Literal["steer", "queue"],
+    *,
+    display: str,
+    turn_id: TurnId | None = None,
+) -> None:
+    """Take in what the engine has to report: the model reads *text*, and nobody takes it for the user's words. Not a checkpoint."""
+    message = attrs.evolve(engine_message(ids, text), display=display)
+    journal.append(InputAdmitted(input_id=InputId(ids.new("input")), mode=mode, message=message), turn_id=turn_id)
+
+
 def steers(run: TurnRun) -> list[PendingInput]:
     """Return the input that the next request must hold, in the order of its admission."""
     return [item for item in run.journal.journal.state.inbox if item.mode != "queue"]
@@ -71,9 +87,11 @@ def steers(run: TurnRun) -> list[PendingInput]:
 @enable_ki_protection
 def promote(run: TurnRun, queued: PendingInput | None = None) -> None:
     """Give all steers their place, in the order of their admission, then *queued*. Not a checkpoint."""
-    for item in [*steers(run), *([] if queued is None else [queued])]:
+    waiting = steers(run)
+    for item in [*waiting, *([] if queued is None or queued in waiting else [queued])]:
         run.journal.append(InputPromoted(input_id=item.input_id))
-        run.unseen.append(item.message)
+        if item.message.origin != "engine":
+            run.unseen.append(item.message)
         run.doom.reset()
 
 

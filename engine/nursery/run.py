@@ -16,6 +16,7 @@ from engine.ids import SessionId
 from engine.journal import TurnJournal
 from engine.messages import UserMessage
 from engine.nursery.budget import Budget, Exhausted
+from engine.nursery.changes import Changes
 from engine.nursery.doom import DoomWindow
 from engine.nursery.questions import Questions
 from engine.nursery.snapshots import TurnSnapshots
@@ -27,6 +28,8 @@ from engine.tools.registry import Registry
 from engine.tools.spill import Spills
 
 if TYPE_CHECKING:
+    from engine.agents.jobs import AgentJob, AgentJobs
+    from engine.agents.result import AgentResult
     from engine.keeping import CompactionWish
     from engine.nursery.ledger import Entry
     from engine.nursery.room import Counted
@@ -57,8 +60,17 @@ class AgentRunner(Protocol):
         """The background jobs of the turn's session."""
         ...
 
-    async def run_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> TurnResult:
+    @property
+    def agents(self) -> AgentJobs:
+        """The sub-agents that work in the background for the turn's session."""
+        ...
+
+    async def run_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentResult:
         """Run a turn of a child session inside the calling task, for the call *entry* of *run*."""
+        ...
+
+    async def start_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentJob:
+        """Start a turn of a child session that goes on when the call, and *run*, are over."""
         ...
 
 
@@ -83,6 +95,7 @@ class TurnRun:
         check_output: returns the JSON of a structured answer, or what is wrong with it.
         on_ended: told of the result, once the end is visible.
         unseen: what the user has said and no hook has seen.
+        changes: what it has changed in files, as far as its tools tell.
         answer: the visible text that counts as the turn's answer.
         host_deadline: the host's effective deadline as last seen.
     """
@@ -126,6 +139,7 @@ class TurnRun:
     flushing: trio.CancelScope | None = attrs.field(default=None, init=False)
     children: list[TurnRun] = attrs.field(factory=list["TurnRun"], init=False)
     unseen: list[UserMessage] = attrs.field(factory=list[UserMessage], init=False)
+    changes: Changes = attrs.field(factory=Changes, init=False)
     answer: str = attrs.field(default="", init=False)
     answer_prefix: str = attrs.field(default="", init=False)
     output: str | None = attrs.field(default=None, init=False)

@@ -25,7 +25,6 @@ from engine.events import (
     PermissionAsked,
     QuestionAsked,
     Right,
-    TurnResult,
     Verdict,
 )
 from engine.exceptions import describe, first_of, split
@@ -37,6 +36,7 @@ from engine.nursery.doom import Finding, digest, signature_of
 from engine.nursery.hook_points import while_notifying
 from engine.nursery.prompting import touch
 from engine.nursery.questions import Given
+from engine.nursery.rights import in_force
 from engine.nursery.run import Cause
 from engine.ports import Judgement, Opinion, PermissionQuery
 from engine.settings import Settings
@@ -48,6 +48,8 @@ from engine.tools.spec import Need
 from engine.tools.spill import READER, Spills
 
 if TYPE_CHECKING:
+    from engine.agents.jobs import AgentJob, AgentJobs
+    from engine.agents.result import AgentResult
     from engine.nursery.ledger import Entry
     from engine.nursery.step import Step
     from engine.tools.formatters import Around
@@ -144,6 +146,8 @@ class _Call:
     step: Step
     entry: Entry
     arguments: str = attrs.field(init=False)
+    # Whether all that rights were told for only reads.
+    _only_reads: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         prepared = self.entry.prepared
@@ -191,6 +195,10 @@ class _Call:
         return self.step.run.agents.jobs
 
     @property
+    def agents(self) -> AgentJobs:
+        return self.step.run.agents.agents
+
+    @property
     def around(self) -> Around | None:
         return self.step.run.around
 
@@ -210,9 +218,16 @@ class _Call:
     def settle(self, outcome: Outcome) -> None:
         settlement = outcome.settlement
         self.note_result(settlement)
+        self.step.run.changes.note(outcome.changed, may_have=self._may_change)
         self.step.ledger.settle(self.entry, settlement, outcome.modify)
         if outcome.stop is not None:
             self.demand_stop(outcome.stop)
+
+    @property
+    def _may_change(self) -> bool:
+        prepared = self.entry.prepared
+        is_harmless = isinstance(prepared, Prepared) and prepared.tool.read_only
+        return self.entry.entered and not is_harmless and not self._only_reads
 
     def note_result(self, settlement: Settlement) -> None:
         seen = self.entry.seen
@@ -255,8 +270,9 @@ class _Call:
         return prepared
 
     def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
+        self._only_reads = not need.opaque and all(needed.reads_only for needed in need.needed)
         return PermissionQuery(
-            chain=self.step.run.chain,
+            chain=in_force(self.step.run.chain, self.entry.shared),
             call_id=self.entry.call_id,
             cwd=self.entry.shared.cwd,
             tool=self.entry.tool_name,
@@ -399,8 +415,11 @@ class _Call:
         ask = partial(run.questions.ask_words, asked, run.journal, timeout=self.settings.question_timeout)
         return await while_notifying(run, "question", question, asked.request_id, ask)
 
-    async def run_agent(self, errand: Errand) -> TurnResult:
+    async def run_agent(self, errand: Errand) -> AgentResult:
         return await self.step.run.agents.run_agent(self.step.run, self.entry, errand)
+
+    async def start_agent(self, errand: Errand) -> AgentJob:
+        return await self.step.run.agents.start_agent(self.step.run, self.entry, errand)
 
     # -- both -----------------------------------------------------------------------------
 

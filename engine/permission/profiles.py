@@ -113,7 +113,7 @@ RUN_LATER: Final = (
 )
 
 # What nobody has to be asked about: it asks by itself, or touches nothing but the session's own. Also `skill`: the user put it there.
-_OWN: Final = ("question", "todo", "bash_output", "bash_stop", "skill")
+_OWN: Final = ("question", "todo", "bash_output", "bash_stop", "skill", "task_output", "task_stop")
 
 
 def defaults(profile: str = DEFAULT) -> Layer:

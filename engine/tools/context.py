@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple, Unpack, cast
 
 import attrs
 import trio
 
-from engine.events import AnswerKind, Choice, QuestionOutcome, SharedContext, TurnResult
+from engine.agents.agent import AgentConfig
+from engine.errors import ConfigError
+from engine.events import AnswerKind, Choice, QuestionOutcome, SharedContext
 from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
 from engine.threads import to_thread
@@ -16,6 +18,8 @@ from engine.tools.spec import Need
 from engine.tools.spill import Spills
 
 if TYPE_CHECKING:
+    from engine.agents.jobs import AgentJob, AgentJobs
+    from engine.agents.result import AgentResult
     from engine.tools.formatters import Around
     from engine.tools.jobs import Jobs
 
@@ -30,17 +34,16 @@ class Errand:
 
     Attributes:
         prompt: what it is told.
-        model: its model; None: the one of who asks.
-        system: its system prompt; None: the one of who asks.
-        steps: provider requests it may use up; None: as many as who asks.
-        tools: names of those it has, of the ones that who asks has; None: all.
+        agent: how it works, in all that is told of no session; `tools` and `without` choose among those that who asks
+            has, and what it may use up is bounded by what who asks may.
+        name: the agent's name; empty: it has none.
+        resume: the session of a sub-agent before, which goes on with this; None: a new one begins.
     """
 
     prompt: str
-    model: str | None = None
-    system: str | None = None
-    steps: int | None = None
-    tools: Collection[str] | None = None
+    agent: AgentConfig = AgentConfig()
+    name: str = ""
+    resume: str | None = None
 
 
 class CallHost(Protocol):
@@ -59,6 +62,11 @@ class CallHost(Protocol):
     @property
     def jobs(self) -> Jobs:
         """The background jobs of the session."""
+        ...
+
+    @property
+    def agents(self) -> AgentJobs:
+        """The sub-agents that work in the background for the session."""
         ...
 
     @property
@@ -86,8 +94,12 @@ class CallHost(Protocol):
         """Ask the user something; return what was said."""
         ...
 
-    async def run_agent(self, errand: Errand) -> TurnResult:
+    async def run_agent(self, errand: Errand) -> AgentResult:
         """Run a sub-agent to its end inside this call."""
+        ...
+
+    async def start_agent(self, errand: Errand) -> AgentJob:
+        """Start a sub-agent that goes on when this call and its turn are over."""
         ...
 
 
@@ -135,6 +147,11 @@ class ToolContext:
     def jobs(self) -> Jobs:
         """The background jobs of the session."""
         return self._host.jobs
+
+    @property
+    def agents(self) -> AgentJobs:
+        """The sub-agents that work in the background for the session."""
+        return self._host.agents
 
     @property
     def around(self) -> Around | None:
@@ -190,15 +207,64 @@ class ToolContext:
         self,
         prompt: str,
         *,
+        agent: AgentConfig | None = None,
+        name: str = "",
+        resume: str | None = None,
         model: str | None = None,
         system: str | None = None,
         steps: int | None = None,
+        seconds: float | None = None,
+        cost: float | None = None,
         tools: Collection[str] | None = None,
-    ) -> TurnResult:
-        """Run a sub-agent, a turn of a child session, inside this call; return how it ended.
+    ) -> AgentResult:
+        """Run a sub-agent, a turn of a child session, inside this call; return how it ended. Always a checkpoint.
 
-        It shares this turn's budgets, and has this session's tools: all, or those that
-        *tools* names. If this call is cancelled, the child's turn is settled and saved
-        first, within this call's grace.
+        It shares this turn's budgets, and has this session's rights and tools, and never more. If this call is
+        cancelled, the child's turn is settled and saved first, within this call's grace.
+
+        Args:
+            prompt: what it is told.
+            agent: how it works. What is told beside it goes before it.
+            name: what it is called, in the record.
+            resume: the `session_id` of an `AgentResult` before: that conversation goes on.
+            model: its model; None: this turn's.
+            system: its system prompt; None: this turn's.
+            steps: provider requests it may use up.
+            seconds: time that it may take.
+            cost: money that it may spend.
+            tools: names of those of the session's tools that it has; None: all.
+
+        Raises:
+            SubAgentRefused: it would be too deep, or *resume* names no idle child of this session.
+            ConfigError: its model or its tools make no sense.
         """
-        return await self._host.run_agent(Errand(prompt=prompt, model=model, system=system, steps=steps, tools=tools))
+        chosen = AgentConfig() if agent is None else agent
+        asked = AgentConfig(
+            model=model,
+            system=system,
+            steps=steps,
+            seconds=seconds,
+            cost=cost,
+            tools=None if tools is None else names_of(tools),
+        )
+        return await self._host.run_agent(Errand(prompt=prompt, agent=asked.over(chosen), name=name, resume=resume))
+
+    async def start_agent(
+        self, prompt: str, *, agent: AgentConfig | None = None, name: str = "", resume: str | None = None
+    ) -> AgentJob:
+        """Start a sub-agent in the background, and return as soon as it is certain to run. A checkpoint.
+
+        It goes on when this call and its turn are over, until it is done, is stopped, or the session or the engine is
+        closed; the model hears of its end. If cancelled before, there is none. Raises as `run_agent` does.
+        """
+        chosen = AgentConfig() if agent is None else agent
+        return await self._host.start_agent(Errand(prompt=prompt, agent=chosen, name=name, resume=resume))
+
+
+def names_of(tools: Collection[str]) -> tuple[str, ...]:
+    """Return the names of tools. Raises `ConfigError` for what is no collection of names."""
+    given = cast("object", tools)
+    several = tuple(cast("Collection[object]", given)) if isinstance(given, Collection) else (None,)
+    if isinstance(given, str) or not all(isinstance(name, str) for name in several):
+        raise ConfigError(f"the tools of a sub-agent are a collection of names, not {given!r}")
+    return cast("tuple[str, ...]", several)

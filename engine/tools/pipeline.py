@@ -41,12 +41,14 @@ class Outcome:
         modify: what it does to the shared context.
         stop: the tool demands the end of the turn (C11).
         is_cut: the tool has cut its text itself.
+        changed: the files that it has changed; None: it does not tell.
     """
 
     settlement: Settlement
     modify: Callable[[SharedContext], SharedContext] | None = None
     stop: str | None = None
     is_cut: bool = False
+    changed: tuple[str, ...] | None = None
 
 
 class CallSite(Protocol):
@@ -448,7 +450,9 @@ async def _run_body(site: CallSite, prepared: Prepared, context: ToolContext) ->
                 raise
             if passing is not None:
                 raise passing from None  # noqa: ASYNC104  # what must pass is raised
-            return Outcome(settlement=_error_of(ordinary))  # noqa: ASYNC104  # what must pass is raised
+            # Who says in plain words what is wrong has done nothing that is not told.
+            told = () if isinstance(ordinary, ToolError) else None
+            return Outcome(settlement=_error_of(ordinary), changed=told)  # noqa: ASYNC104  # what must pass is raised
         return _outcome_of(returned)
     return _timed_out(site, tool.timeout or 0.0)
 
@@ -489,7 +493,13 @@ def _outcome_of(returned: object) -> Outcome:
         failed=returned.failed,
         metadata=returned.metadata,
     )
-    return Outcome(settlement=settlement, modify=returned.modify, stop=returned.stop, is_cut=returned.is_cut)
+    return Outcome(
+        settlement=settlement,
+        modify=returned.modify,
+        stop=returned.stop,
+        is_cut=returned.is_cut,
+        changed=returned.changed,
+    )
 
 
 _HEADS: dict[Direction, float] = {"head": 1.0, "tail": 0.0, "both": 0.5}
@@ -527,6 +537,7 @@ def _wrong_field(output: ToolOutput) -> str | None:
         ),
         (output.stop is None or _is_a(str, output.stop), "stop must be a str or None"),
         (_is_a(bool, output.is_cut), "is_cut must be a bool"),
+        (output.changed is None or _are(output.changed, str), "changed must be a tuple of str, or None"),
     )
     return next((told for is_right, told in fields if not is_right), None)
 

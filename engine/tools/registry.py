@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable
-from typing import Final, cast
+from collections.abc import Callable, Iterable
+from typing import Final
 
 import attrs
 
+from engine.agents.agent import AgentConfig
 from engine.errors import ConfigError, InvalidArguments
 from engine.messages import Settlement
 from engine.model import ToolSchema
@@ -80,13 +81,11 @@ class Registry:
         """Return the names of the tools whose right *hides* tells to be denied altogether."""
         return frozenset(tool.name for tool in self._tools.values() if tool.permission and hides(tool.permission))
 
-    def only(self, names: Collection[str]) -> Registry:
-        """Return those of these names. Raises `ConfigError` for what is no collection of names."""
-        given = cast("object", names)
-        several = cast("Collection[object]", given) if isinstance(given, Collection) else (None,)
-        if isinstance(given, str) or not all(isinstance(name, str) for name in several):
-            raise ConfigError(f"the tools of a sub-agent are a collection of names, not {given!r}")
-        return Registry({name: tool for name, tool in self._tools.items() if name in names})
+    def of_agent(self, agent: AgentConfig) -> Registry:
+        """Return those that an agent has of them."""
+        if agent.tools is None and not agent.without:
+            return self
+        return Registry({name: tool for name, tool in self._tools.items() if agent.has(name)})
 
     @property
     def protected(self) -> frozenset[str]:

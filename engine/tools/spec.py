@@ -43,6 +43,7 @@ class ToolOutput:
         metadata: JSON text for clients, never for the model.
         is_cut: the tool has cut the text itself, and says so in it: it is not cut again.
         stop: end the turn after this step, with that reason (C11).
+        changed: the absolute paths of the files that it has changed, all of them; None: it does not tell.
     """
 
     text: str
@@ -53,6 +54,7 @@ class ToolOutput:
     metadata: str = ""
     is_cut: bool = False
     stop: str | None = None
+    changed: tuple[str, ...] | None = None
 
 
 @attrs.frozen(kw_only=True)

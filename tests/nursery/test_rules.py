@@ -687,7 +687,7 @@ def test_three_levels_of_sub_agents_end_within_one_grace_with_real_results() -> 
     root = [*call("sub", {"key": "one"}, id="1"), *done("calls")]
     child = [*text("child says"), *call("sub", {"key": "two"}, id="1"), *done("calls")]
     deep = [*text("deep says"), *STUBBORN_CALL, *done("calls")]
-    scenario = Scenario(script=[root, child, deep])
+    scenario = Scenario(script=[root, child, deep], settings=Settings(agent_depth=2))
     base = play(scenario)
     point = next(n for n, name in enumerate(base.points.names) if name.startswith("after call look"))
     run = play(scenario, injection=Injection(way="user", point=point))

@@ -230,6 +230,7 @@ def _carry_out(planned: Plan, final: Plan, notes: tuple[str, ...]) -> ToolOutput
         text="\n".join([final.told, *notes, *(diff.removesuffix("\n") for diff in shown if diff)]),
         modify=together(*(revision.notes for revision in final.revisions)),
         metadata=metadata(final.summary, **final.facts, diff="".join(diffs)),
+        changed=tuple(dict.fromkeys(str(change.path) for change in made)),
     )
 
 

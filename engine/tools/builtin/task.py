@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 from typing import Annotated, Final
 
 import attrs
 
+from engine.agents.agent import AgentConfig
+from engine.agents.builtin import OF_THE_FIRST
+from engine.agents.result import AgentResult
+from engine.agents.telling import told
 from engine.errors import ConfigError, EngineError, ToolError
-from engine.events import TurnResult
 from engine.tools.builtin.texts import counted, description, metadata
 from engine.tools.context import ToolContext
 from engine.tools.schema import doc
@@ -23,36 +27,32 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 @attrs.frozen(kw_only=True)
-class Agent:
-    """A kind of sub-agent.
+class Agent(AgentConfig):
+    """A kind of sub-agent. What it does not say is as with who calls it.
 
     Attributes:
         name: what it is called by.
-        description: when to use it, for the model; empty: only if the user wants it by name.
-        system: its system prompt; None: the one of who calls it.
-        model: its model; None: the one of who calls it.
-        steps: provider requests it may use up; None: as many as who calls it.
-        tools: names of those it has, of the ones that who calls it has; None: all of them, so that it may call others
-            like itself in turn.
     """
 
     name: str
-    description: str = ""
-    system: str | None = None
-    model: str | None = None
-    steps: int | None = None
-    tools: tuple[str, ...] | None = None
 
     def __attrs_post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ConfigError(f"an agent's name is up to 64 letters, digits, - and _, not {self.name!r}")
-        if self.steps is not None and self.steps < 1:
-            raise ConfigError(f"the agent {self.name} must have at least one step, not {self.steps}")
+        try:
+            AgentConfig.__attrs_post_init__(self)
+        except ConfigError as error:
+            raise ConfigError(f"the agent {self.name}: {error}") from error
+
+    @classmethod
+    def of(cls, name: str, config: AgentConfig) -> Agent:
+        """Return the agent of that name."""
+        return cls(name=name, **attrs.asdict(config, recurse=False))
 
 
 @attrs.frozen
 class Agents:
-    """The kinds of sub-agents there are, sorted by name; make it with `of`."""
+    """The kinds of sub-agents there are, sorted by name; make it with `of`, or `of_config`."""
 
     agents: tuple[Agent, ...] = ()
 
@@ -64,6 +64,11 @@ class Agents:
             if one.name == other.name:
                 raise ConfigError(f"two agents are named {one.name}")
         return cls(tuple(found))
+
+    @classmethod
+    def of_config(cls, agents: Mapping[str, AgentConfig]) -> Agents:
+        """Make a table of those among *agents*, by name, that may be sub-agents: `Config.all_agents`, say."""
+        return cls.of(_below(Agent.of(name, config)) for name, config in agents.items() if config.mode != "primary")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,13 +84,26 @@ class Agents:
         return Agents(tuple(agent for agent in self.agents if agent.name not in names))
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        """The names of those that a model is told of."""
+        return tuple(agent.name for agent in self.agents if not agent.hidden)
+
+    @property
     def text(self) -> str:
         """The list for the description of the tool."""
         lines = [
             f"- {agent.name}: {' '.join(agent.description.split()) or 'use it only if the user asks for it by name.'}"
             for agent in self.agents
+            if not agent.hidden
         ]
         return "\n".join(lines) or "(there are none)"
+
+
+def _below(agent: Agent) -> Agent:
+    """Return an agent without the tools that are between the agent whom the user talks to and the user."""
+    if agent.tools is not None:
+        return agent  # it names what it wants
+    return attrs.evolve(agent, without=tuple(dict.fromkeys((*agent.without, *OF_THE_FIRST))))
 
 
 def _says_what_to_do(_: object, field: attrs.Attribute[str], value: str) -> None:
@@ -101,14 +119,24 @@ class Task:
     prompt: Annotated[str, doc("all that it needs to know, and what it is to report")] = attrs.field(
         validator=_says_what_to_do
     )
+    task_id: Annotated[str | None, doc("go on with a sub-agent of before, which knows what it did: its task_id")] = None
 
 
-def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = ()) -> Tool:
+@attrs.frozen
+class BackgroundTask(Task):
+    """Arguments of `task` where sub-agents may work in the background."""
+
+    background: Annotated[bool, doc("go on at once; its report comes by itself when it is done")] = False
+
+
+def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = (), background: bool = False) -> Tool:
     """Return the tool `task`.
 
     Args:
         agents: the sub-agents there are.
         denied: names of those that the rules forbid: they are neither listed nor run.
+        background: they may be left to work in the background; offer `TASK_OUTPUT` and `TASK_STOP` then, as
+            `task_tools` does.
 
     Raises:
         ConfigError: for two agents of one name.
@@ -117,17 +145,11 @@ def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = ())
 
     async def task(args: Task, ctx: ToolContext) -> ToolOutput:
         """Run a sub-agent to its end. A checkpoint; if cancelled, the sub-agent's turn is settled and saved first."""
-        agent = table.get(args.agent)
-        if agent is None:
-            close = difflib.get_close_matches(args.agent, table.names, n=3, cutoff=0.6) or table.names
-            raise ToolError(f"There is no sub-agent named {args.agent[:64]!r}. There is: {', '.join(close) or 'none'}.")
-        try:
-            result = await ctx.run_agent(
-                args.prompt, model=agent.model, system=agent.system, steps=agent.steps, tools=agent.tools
-            )
-        except EngineError as error:
-            raise ToolError(f"The sub-agent {agent.name} could not be started: {error}") from error
-        return _output(agent, result)
+        return await _hand_on(table, args, ctx)
+
+    async def task_or_start(args: BackgroundTask, ctx: ToolContext) -> ToolOutput:
+        """The same, or start one in the background. A checkpoint; if cancelled, there is none."""
+        return await _hand_on(table, args, ctx, background=args.background)
 
     def need(args: Task) -> Need:
         # Of one that is not there nobody needs to be asked: the call ends with the names of those that are.
@@ -138,28 +160,69 @@ def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = ())
             is_own=table.get(args.agent) is None,
         )
 
+    text = description("task", agents=table.text, background=_BACKGROUND if background else "")
     # Sub-agents may work side by side; each of their calls asks for its own rights.
-    return tool(
-        name="task", description=description("task", agents=table.text), safe=True, need=need, permission="task"
-    )(task)
+    if background:
+
+        def need_of(args: BackgroundTask) -> Need:
+            return need(args)
+
+        return tool(name="task", description=text, safe=True, need=need_of, permission=PERMISSION)(task_or_start)
+    return tool(name="task", description=text, safe=True, need=need, permission=PERMISSION)(task)
 
 
-def _output(agent: Agent, result: TurnResult) -> ToolOutput:
-    text = result.text.strip()
-    facts = metadata(
-        f"{agent.name}: {result.stop_reason}, {counted(result.steps, 'step')}",
-        agent=agent.name,
-        stop_reason=result.stop_reason,
-        steps=result.steps,
-        tokens=result.usage.total,
-        cost=result.cost,
-    )
-    if result.stop_reason == "completed":
-        return ToolOutput(text=text or "(The sub-agent ended without a word.)", metadata=facts)
-    why = f"{result.stop_reason}: {result.detail}" if result.detail else result.stop_reason
-    said = f"What it had said:\n{text}" if text else "It had said nothing."
+_BACKGROUND: Final = (
+    "\n- With background=true you go on at once. Its report comes by itself when it is done, so do not wait for it, and do "
+    "not ask again and again: do something else, or end your turn. task_output shows how far it is, task_stop ends it."
+)
+
+
+async def _hand_on(table: Agents, args: Task, ctx: ToolContext, *, background: bool = False) -> ToolOutput:
+    agent = table.get(args.agent)
+    if agent is None:
+        close = difflib.get_close_matches(args.agent, table.shown, n=3, cutoff=0.6) or table.shown
+        raise ToolError(f"There is no sub-agent named {args.agent[:64]!r}. There is: {', '.join(close) or 'none'}.")
+    try:
+        if background:
+            return await _start(agent, args, ctx)
+        result = await ctx.run_agent(args.prompt, agent=agent, name=agent.name, resume=args.task_id)
+    except EngineError as error:
+        raise ToolError(f"The sub-agent {agent.name} could not be started: {error}.") from error
+    return _output(agent, result)
+
+
+async def _start(agent: Agent, args: Task, ctx: ToolContext) -> ToolOutput:
+    job = await ctx.start_agent(args.prompt, agent=agent, name=agent.name, resume=args.task_id)
     return ToolOutput(
-        text=f"The sub-agent {agent.name} did not complete its task ({why}, after {counted(result.steps, 'step')}). {said}",
-        failed=True,
-        metadata=facts,
+        text=f"The sub-agent {agent.name} works in the background: its task_id is {job.session_id}. Its report comes by "
+        "itself when it is done.",
+        metadata=metadata(f"{agent.name}: started", agent=agent.name, task_id=job.session_id, status="running"),
+        changed=(),
     )
+
+
+def _output(agent: Agent, result: AgentResult) -> ToolOutput:
+    return ToolOutput(
+        text=told(agent.name, result),
+        failed=result.status != "completed",
+        metadata=facts_of(agent.name, result),
+        changed=(),
+    )
+
+
+def facts_of(agent: str, result: AgentResult) -> str:
+    """Return how a sub-agent ended, for clients."""
+    facts = {
+        "summary": f"{agent}: {result.status}, {counted(result.steps, 'step')}",
+        "agent": agent,
+        "task_id": result.session_id,
+        "status": result.status,
+        "stop_reason": result.stop_reason,
+        "error": result.error,
+        "steps": result.steps,
+        "tokens": result.usage.total,
+        "cost": result.cost,
+        "changed": list(result.changed),
+        "changes_known": result.changes_known,
+    }
+    return json.dumps(facts)

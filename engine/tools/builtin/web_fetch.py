@@ -67,7 +67,7 @@ def web_fetch_tool(*, allow_private: Sequence[str] = ()) -> Tool:
             reply = await fetch(args.url, guard=guard, limit=MAX_BYTES, accept=_ACCEPT)
         if reply is None:
             raise ToolError(f"It took longer than {args.timeout:g} s, and was given up.")
-        return await _output(args.url, reply, ctx)
+        return attrs.evolve(await _output(args.url, reply, ctx), changed=())
 
     return tool(
         name="web_fetch",

@@ -52,6 +52,7 @@ def web_search_tool(provider: SearchProvider) -> Tool:
         return ToolOutput(
             text=_listed(found[: args.count]) or "(nothing was found)",
             metadata=metadata(counted(len(found), "result"), host=provider.host),
+            changed=(),
         )
 
     def need(args: WebSearch) -> Need:

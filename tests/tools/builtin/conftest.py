@@ -8,7 +8,9 @@ import attrs
 import pytest
 import trio
 
-from engine.events import AnswerKind, Choice, SharedContext, TurnResult
+from engine.agents.jobs import AgentJob, AgentJobs
+from engine.agents.result import AgentResult
+from engine.events import AnswerKind, Choice, SharedContext
 from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
 from engine.tools.context import Errand, ToolContext, Words
@@ -30,6 +32,7 @@ class Listener:
     around: Around | None = None
     notices: list[str] = attrs.field(factory=list)
     jobs: Jobs = attrs.field(init=False)
+    agents: AgentJobs = attrs.field(factory=AgentJobs)
 
     def __attrs_post_init__(self) -> None:
         self.jobs = Jobs(_no_nursery, self.notices.append)
@@ -49,8 +52,11 @@ class Listener:
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
         raise AssertionError("no built-in asks in words unless it is its work")
 
-    async def run_agent(self, errand: Errand) -> TurnResult:
+    async def run_agent(self, errand: Errand) -> AgentResult:
         raise AssertionError("no built-in runs an agent")
+
+    async def start_agent(self, errand: Errand) -> AgentJob:
+        raise AssertionError("no built-in starts an agent")
 
 
 @pytest.fixture

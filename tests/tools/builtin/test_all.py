@@ -22,13 +22,13 @@ from engine.tools.builtin import (
 from engine.tools.builtin import list as list_module
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.skill import skill_tool
-from engine.tools.builtin.task import task_tool
+from engine.tools.builtin.task_jobs import task_tools
 from engine.tools.builtin.texts import counted, description, metadata
 from engine.tools.registry import Registry
 from engine.tools.spec import GRACE
 
 SEARCH = {"BRAVE_API_KEY": "any"}
-CONFIGURED = (*builtin_tools(SEARCH), skill_tool([]), task_tool([]))
+CONFIGURED = (*builtin_tools(SEARCH), skill_tool([]), *task_tools(()))
 TOOLS = {tool.name: tool for tool in CONFIGURED}
 
 
@@ -106,7 +106,7 @@ def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
 
 
 def test_what_they_declare() -> None:
-    looking = {"bash_output", "glob", "grep", "list", "read"}
+    looking = {"bash_output", "glob", "grep", "list", "read", "task_output"}
     talking = {"plan_exit", "question", "skill", "todo_read", "todo_write"}
     assert {name for name, tool in TOOLS.items() if tool.read_only} == looking | talking
     assert {name for name, tool in TOOLS.items() if tool.chain} == {"bash"}
@@ -143,6 +143,8 @@ def test_each_tells_the_right_without_which_it_can_do_nothing() -> None:
         "bash": {"bash"},
         "bash_output": {"bash_output"},
         "bash_stop": {"bash_stop"},
+        "task_output": {"task_output"},
+        "task_stop": {"task_stop"},
         "web": {"web_fetch", "web_search"},
         "question": {"plan_exit", "question"},
         "todo": {"todo_read", "todo_write"},

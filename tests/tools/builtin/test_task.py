@@ -11,8 +11,10 @@ import trio
 from trio.testing import MockClock
 
 import engine
+from engine.agents.result import AgentResult
 from engine.errors import ConfigError, InvalidArguments, Overloaded, ToolError, UnknownModel
-from engine.events import CallSettled, EventBase, PermissionAsked, SessionCreated, TurnEnded, TurnResult
+from engine.events import CallSettled, EventBase, PermissionAsked, SessionCreated, TurnEnded
+from engine.ids import SessionId
 from engine.messages import Usage
 from engine.permission.policy import Policy
 from engine.settings import RetryPolicy, Settings
@@ -32,16 +34,17 @@ LOOK = Agent(name="look", description="Looks  for\nthings.", system="You look.",
 WORK = Agent(name="work", model="scripted/model")
 TOOL = task_tool([WORK, LOOK])
 DONE: Answer = [*text("Done."), *done()]
+COMPLETED = AgentResult(stop_reason="completed", session_id=SessionId("ses_2"))
 
 
 @attrs.define
 class Runner(Listener):
     """Runs agents by ending at once, as it is told."""
 
-    result: TurnResult | Exception = TurnResult(stop_reason="completed")
+    result: AgentResult | Exception = COMPLETED
     ran: list[Errand] = attrs.field(factory=list[Errand])
 
-    async def run_agent(self, errand: Errand) -> TurnResult:
+    async def run_agent(self, errand: Errand) -> AgentResult:
         self.ran.append(errand)
         if isinstance(self.result, Exception):
             raise self.result
@@ -49,7 +52,7 @@ class Runner(Listener):
 
 
 async def run(
-    ctx: ToolContext, args: Task, result: TurnResult | Exception, tool: Tool = TOOL
+    ctx: ToolContext, args: Task, result: AgentResult | Exception, tool: Tool = TOOL
 ) -> tuple[Runner, ToolOutput]:
     runner = Runner(result=result)
     output = await tool.body(args, attrs.evolve(ctx, host=runner))
@@ -58,40 +61,63 @@ async def run(
 
 
 async def test_what_it_is_told_and_what_it_says(ctx: ToolContext) -> None:
-    result = TurnResult(stop_reason="completed", text="Found. \n", steps=2, usage=Usage(input=3, output=4), cost=0.5)
+    result = AgentResult(
+        stop_reason="completed",
+        text="Found. \n",
+        steps=2,
+        usage=Usage(input=3, output=4),
+        cost=0.5,
+        session_id=SessionId("ses_2"),
+        changed=("/a", "/b"),
+        changes_known=False,
+    )
     runner, output = await run(ctx, Task("look", "look there"), result)
-    assert runner.ran == [Errand(prompt="look there", system="You look.", steps=3, tools=("read", "task"))]
-    assert (output.text, output.failed) == ("Found.", False)
+    assert runner.ran == [Errand(prompt="look there", agent=LOOK, name="look")]
+    assert (output.text, output.failed, output.changed) == (
+        "Found.\n\n[look, task_id ses_2: completed after 2 steps. It changed /a, /b, and ran what may have changed others.]",
+        False,
+        (),
+    )
     assert json.loads(output.metadata) == {
         "summary": "look: completed, 2 steps",
         "agent": "look",
+        "task_id": "ses_2",
+        "status": "completed",
         "stop_reason": "completed",
+        "error": "",
         "steps": 2,
         "tokens": 7,
         "cost": 0.5,
+        "changed": ["/a", "/b"],
+        "changes_known": False,
     }
-    runner, _ = await run(ctx, Task("work", "x"), result)
-    assert runner.ran == [Errand(prompt="x", model="scripted/model")]
+    runner, _ = await run(ctx, Task("work", "x", "ses_1"), result)
+    assert runner.ran == [Errand(prompt="x", agent=WORK, name="work", resume="ses_1")]
 
 
 @pytest.mark.parametrize(
     ("result", "said"),
     [
-        (TurnResult(stop_reason="completed"), "(The sub-agent ended without a word.)"),
         (
-            TurnResult(stop_reason="step_limit", detail="3 steps", text="So far.", steps=3),
-            "The sub-agent look did not complete its task (step_limit: 3 steps, after 3 steps). "
-            "What it had said:\nSo far.",
+            {"stop_reason": "completed"},
+            "(The sub-agent ended without a word.)\n\n[look, task_id ses_2: completed after 0 steps. It changed no files.]",
         ),
         (
-            TurnResult(stop_reason="provider_error", steps=1),
-            "The sub-agent look did not complete its task (provider_error, after 1 step). It had said nothing.",
+            {"stop_reason": "step_limit", "detail": "3 steps", "text": "So far.", "steps": 3, "changes_known": False},
+            "The sub-agent look did not complete its task (step_limit: 3 steps, after 3 steps). What it had said:\n"
+            "So far.\n\n[look, task_id ses_2: stopped after 3 steps. It ran what may have changed files.]",
+        ),
+        (
+            {"stop_reason": "provider_error", "steps": 1, "changed": tuple(f"/{n}" for n in range(52))},
+            "The sub-agent look did not complete its task (provider_error, after 1 step). It had said nothing.\n\n"
+            f"[look, task_id ses_2: error after 1 step. It changed {', '.join(f'/{n}' for n in range(50))} and 2 more.]",
         ),
     ],
 )
-async def test_how_it_ended(ctx: ToolContext, result: TurnResult, said: str) -> None:
-    _, output = await run(ctx, Task("look", "x"), result)
-    assert (output.text, output.failed) == (said, result.stop_reason != "completed")
+async def test_how_it_ended(ctx: ToolContext, result: dict[str, object], said: str) -> None:
+    ended = attrs.evolve(COMPLETED, **result)  # type: ignore[arg-type]  # a table of what differs
+    _, output = await run(ctx, Task("look", "x"), ended)
+    assert (output.text, output.failed) == (said, ended.stop_reason != "completed")
 
 
 async def test_one_that_can_not_be_started(ctx: ToolContext) -> None:
@@ -110,7 +136,7 @@ async def test_one_that_can_not_be_started(ctx: ToolContext) -> None:
 )
 async def test_one_that_is_not_there(ctx: ToolContext, agent: str, said: str) -> None:
     with pytest.raises(ToolError) as raised:
-        await run(ctx, Task(agent, "x"), TurnResult(stop_reason="completed"))
+        await run(ctx, Task(agent, "x"), COMPLETED)
     assert str(raised.value) == said
 
 
@@ -126,7 +152,7 @@ def test_t13_the_list_is_sorted_the_same_each_time_and_without_those_that_are_de
 
 async def test_t13_one_that_is_denied_is_not_there(ctx: ToolContext) -> None:
     with pytest.raises(ToolError, match=r"no sub-agent named 'work'. There is: look\."):
-        await run(ctx, Task("work", "x"), TurnResult(stop_reason="completed"), task_tool([WORK, LOOK], denied=["work"]))
+        await run(ctx, Task("work", "x"), COMPLETED, task_tool([WORK, LOOK], denied=["work"]))
 
 
 def test_what_makes_no_table() -> None:
@@ -179,7 +205,7 @@ def tasks(*prompts: str) -> Answer:
 async def test_its_answer_is_the_calls(autojump_clock: MockClock) -> None:
     async with world(tasks("look there"), [*text("It is there."), *done()], DONE, tools=[TOOL]) as w:
         played = await w.play()
-    assert [s.text for s in played.settlements] == ["It is there."]
+    assert [s.text.split("\n")[0] for s in played.settlements] == ["It is there."]
     assert [request.system for request in w.requests] == ["", "You look.", ""]
 
 
@@ -206,7 +232,7 @@ async def test_several_work_side_by_side(autojump_clock: MockClock) -> None:
     slow: Answer = [Pause(5), *DONE]
     async with world(tasks("a", "b", "c"), slow, slow, slow, DONE, tools=[TOOL]) as w:
         played = await w.play()
-    assert [s.text for s in played.settlements] == ["Done."] * 3
+    assert [s.text.split("\n")[0] for s in played.settlements] == ["Done."] * 3
     assert trio.current_time() == about(5)
 
 

@@ -1,0 +1,1 @@
+"""Agents: what one is, those that are built in, those in files, and sub-agents at work."""

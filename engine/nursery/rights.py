@@ -1,0 +1,22 @@
+"""Whose rights bound a call: those of all sessions from the root down, less the bounds that have ended."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.events import SharedContext
+from engine.ports import Link
+
+# What `plan_exit` leaves in the shared context once the user has approved a plan.
+_APPROVED: Final = ("mode", '"build"')
+
+
+def in_force(chain: tuple[Link, ...], shared: SharedContext) -> tuple[Link, ...]:
+    """Return the links that count for a session with that context, the last one of *chain*: without bounds of a plan that was approved.
+
+    Those of the sessions above are none of its business: what was approved there, is not in the chain any more.
+    """
+    if shared.get(_APPROVED[0]) != _APPROVED[1]:
+        return chain
+    own = chain[-1].session_id
+    return tuple(link for link in chain if not (link.is_bound and link.session_id == own))
