@@ -17,6 +17,7 @@ from engine.config_file import load_config, read_config
 from engine.errors import ConfigError
 from engine.hooks import Hooks, ToolUse
 from engine.model import ModelOptions
+from engine.prompt.wanted import Instructions
 from engine.providers.registry import resolve
 from engine.testing.scripted import ScriptedProvider
 from engine.tools.builtin.bash_need import need_of, only_reads
@@ -316,6 +317,7 @@ def test_the_examples_of_the_documentation_can_be_read(name: str) -> None:
         ("`models`", ModelConfig),
         ("`agents`", AgentConfig),
         ("`formatters` and `checkers`", FileProgram),
+        ("`instructions`", Instructions),
     ],
 )
 def test_the_reference_names_every_field(section: str, kind: type[attrs.AttrsInstance]) -> None:

@@ -340,9 +340,13 @@ def _last_line(output: str) -> str:
 
 
 def _told_of(event: PromptUpdated) -> str:
-    """Return the note that a change of the prompt is worth: which sections the model has been told of."""
-    names = (*(section.source or section.name for section in event.sections), *event.removed)
-    return f"the model was told what is new: {', '.join(names)}"
+    """Return the note that a change of the prompt is worth: that it is another day, say, is worth none."""
+    sections = [(section.name, section.source or section.name) for section in event.sections]
+    names = [told for name, told in (*sections, *zip(event.removed, event.removed, strict=True)) if name not in _DULL]
+    return f"the model was told what is new: {', '.join(names)}" if names else ""
+
+
+_DULL: Final = frozenset({"environment", "git", "date"})
 
 
 def _told(

@@ -50,7 +50,7 @@ def engine(host: str, tmp_path: Path) -> Iterator[Start]:
                 "XDG_CONFIG_HOME": str(tmp_path / "no-config"),
                 "XDG_STATE_HOME": str(tmp_path / "no-state"),
                 "XDG_DATA_HOME": str(tmp_path / "data"),
-                "HOME": str(tmp_path / "no-home"),
+                "HOME": f"{tmp_path}-no-home",
                 **env,
             }
             return stack.enter_context(
