@@ -28,7 +28,7 @@ from engine.store.leases import BEATS
 from engine.store.orders import Beat, Claim, Delete, Nudge, Order, Release, Remember, Shrink
 from engine.store.ports import Hit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.reading import maker
-from engine.store.sink import EventSink
+from engine.store.sink import EventSink, unfit
 from engine.store.stored import Stored
 from engine.store.tables import Reading
 from engine.store.writer import WriteFailed, Writer, WriterUnusable
@@ -154,6 +154,7 @@ class DatabaseStore(ABC):
 
         If cancelled, the thread that reads is abandoned. Raises `JournalCorrupt`, `StoreError`.
         """
+        _check_id(session_id)
         await self._written(session_id)
         return await self._read(lambda tables: tables.load(session_id, self._sink.schema))
 
@@ -210,6 +211,7 @@ class DatabaseStore(ABC):
 
     async def delete(self, session_id: SessionId) -> Sequence[SessionId]:
         """See `Retention`. A checkpoint; if cancelled, all of it or nothing is removed."""
+        _check_id(session_id)
         order = Delete(session_id)
         await self._done([order])
         if order.error is not None:
@@ -233,6 +235,7 @@ class DatabaseStore(ABC):
 
     async def claim(self, session_id: SessionId) -> None:
         """See `Leasing`. A checkpoint."""
+        _check_id(session_id)
         order = Claim(session_id)
         was_held = session_id in self._held
         self._heart.start()
@@ -258,9 +261,10 @@ class DatabaseStore(ABC):
                 del self._puts[session_id]
         self._remembered.pop(session_id, None)
         try:
+            _check_id(session_id)
             self._give(Release(session_id))
         except StoreError:
-            # Nothing is written any more: the lease expires.
+            # Nothing is written any more: the lease expires. Or it never was anybody's.
             return
 
     def beat(self) -> None:
@@ -275,6 +279,7 @@ class DatabaseStore(ABC):
 
     async def later(self, session_id: SessionId, after: int) -> Sequence[Durable]:
         """See `Watching`. Always a checkpoint."""
+        _check_id(session_id)
         while True:
             # Asked for before the look, so that nothing falls between the two.
             news = self._news(session_id)
@@ -286,6 +291,7 @@ class DatabaseStore(ABC):
 
     async def open(self, session_id: SessionId) -> Stored | None:
         """See `Remembering`. A checkpoint; if cancelled, the thread that reads is abandoned."""
+        _check_id(session_id)
         await self._written(session_id)
         found = await self._read(lambda tables: tables.open_session(session_id, self._sink.schema))
         if found is None:
@@ -311,14 +317,17 @@ class DatabaseStore(ABC):
 
     def draft(self, delta: Delta) -> None:
         """See `Drafting`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
+        _check_id(delta.session_id)
         self._give(Draft(delta))
 
     def undraft(self, session_id: SessionId, part_id: PartId) -> None:
         """See `Drafting`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
+        _check_id(session_id)
         self._give(Undraft(session_id, part_id))
 
     async def drafts(self, session_id: SessionId) -> Sequence[Delta]:
         """See `Drafting`. Always a checkpoint; if cancelled, the thread that reads is abandoned."""
+        _check_id(session_id)
         await self._handled(self._last_ticket)
         return await self._read(lambda tables: tables.drafts(session_id, self._sink.schema))
 
@@ -377,3 +386,9 @@ class DatabaseStore(ABC):
             return error
         # A new one for each who asks: one exception raised in many tasks would gather all their tracebacks.
         return StoreError(str(self._sink.trouble or f"the store {self._sink.desk.name} has not written it"))
+
+
+def _check_id(session_id: SessionId) -> None:
+    """Raise `StoreError` for what no database takes as a name, before the writer meets it."""
+    if (why := unfit(session_id)) is not None:
+        raise StoreError(f"there is no session {session_id!r}: {why}")

@@ -18,6 +18,7 @@ from engine.errors import JournalCorrupt
 from engine.events import DELTA_TYPES, Delta
 from engine.ids import PartId, SessionId
 from engine.store.orders import Order, Round
+from engine.store.projection import storable
 
 _TABLE: Final = """
 CREATE TABLE IF NOT EXISTS drafts (
@@ -40,7 +41,7 @@ class Draft(Order):
         """Keep it, if the session is ours to write."""
         delta = self.delta
         if at.owner.holds(at.tables.leases_of([delta.session_id], at.owner).get(delta.session_id)):
-            at.tables.draft(delta.session_id, delta.part_id, delta.offset, encode_event(delta))
+            at.tables.draft(delta.session_id, PartId(storable(delta.part_id)), delta.offset, encode_event(delta))
 
 
 @attrs.define(eq=False)
@@ -52,7 +53,7 @@ class Undraft(Order):
 
     def do(self, at: Round) -> None:
         """Forget them."""
-        at.tables.undraft(self.session_id, self.part_id)
+        at.tables.undraft(self.session_id, None if self.part_id is None else PartId(storable(self.part_id)))
 
 
 def keep(connection: sqlite3.Connection, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:

@@ -132,7 +132,8 @@ class EventSink:
         tag = TAGS[type(event)]
         assert event.seq is not None  # `SqliteStore.put` has looked
         try:
-            event.session_id.encode()
+            if (why := unfit(event.session_id)) is not None:
+                raise ValueError(why)
             return Row(event, event.seq, tag, self.schema.version(tag), encode_event(event, schema=self.schema))
         except (TypeError, ValueError, RecursionError) as error:
             return Row(event, event.seq, tag, 0, "", error)
@@ -270,3 +271,14 @@ def _merge(known: dict[SessionId, T], found: Mapping[SessionId, T | None]) -> No
             known.pop(session_id, None)
         else:
             known[session_id] = value
+
+
+def unfit(session_id: SessionId) -> str | None:
+    """Return why no database takes that name; None: all do."""
+    if "\x00" in session_id:
+        return "it holds a NUL"
+    try:
+        session_id.encode()
+    except UnicodeEncodeError:
+        return "it holds half a character"
+    return None

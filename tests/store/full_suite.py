@@ -553,6 +553,22 @@ class FullSuite(StoreSuite):
             await ours.aclose()
             await theirs.aclose()
 
+    async def test_a_name_that_no_database_takes_harms_nobody(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            for odd in (SessionId("\ud800"), SessionId("a\x00b")):
+                for ask in (store.claim, store.load, store.open, store.delete):
+                    with pytest.raises(StoreError, match="there is no session"):
+                        await ask(odd)
+                with pytest.raises(StoreError, match="there is no session"):
+                    await store.later(odd, 0)
+                store.release(odd)
+                store.put(noted(odd, 1))
+                with pytest.raises(StoreError, match="nothing more of session"):
+                    await store.flushed(odd, 1)
+            await put_all(store, notes(A, 1))
+            await store.aclose()
+
     # ---- watching --------------------------------------------------------------------------
 
     async def test_what_another_engine_appends_is_seen(self) -> None:

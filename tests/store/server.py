@@ -186,3 +186,20 @@ def a_database(server: Server | None = None) -> Generator[Database]:
         yield database
     finally:
         where.do(f"SET client_min_messages = warning; DROP SCHEMA IF EXISTS {database.namespace} CASCADE")
+
+
+@functools.cache
+def _tables() -> Database:
+    return Database(shared_server(), shared_server().name())
+
+
+@contextmanager
+def emptied_database() -> Generator[Database]:
+    """A place whose tables are there already, which is empty after the block: for hundreds of short stays."""
+    database = _tables()
+    try:
+        yield database
+    finally:
+        tables = database.do("SELECT relname FROM pg_class WHERE relnamespace = '{}'::regnamespace AND relkind = 'r'")
+        names = ", ".join(f"{{}}.{name}" for (name,) in tables if name != "engine_store")
+        database.do(f"TRUNCATE {names} RESTART IDENTITY")

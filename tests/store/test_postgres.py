@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 import pytest
 
 from tests.store.full_suite import FullPlace, FullSuite
-from tests.store.server import a_database
+from tests.store.server import emptied_database
 
 pytestmark = pytest.mark.os
 
 
 class TestInADatabase(FullSuite):
     def places(self) -> AbstractContextManager[FullPlace]:
-        return a_database()
+        return emptied_database()
