@@ -250,8 +250,10 @@ class History:
         chosen = [self._real(path) for path in paths]
         now = await self._now(snapshots, chosen)
         changes = [c for c in await snapshots.diff(turn.trees[0], now) if _is_among(c.path, chosen)]
-        # What nobody but the session has changed is as it was noted last.
+        # What nobody but the session has changed is as it was noted last, or as an undo has left it.
         foreign = {change.path for change in await snapshots.diff(seen.last_tree, now)}
+        if seen.undone and seen.undone[-1].turn.trees:
+            foreign &= {change.path for change in await snapshots.diff(seen.undone[-1].turn.trees[0], now)}
         plan = _Plan()
         for change in changes:
             may = force or change.path not in foreign
@@ -264,6 +266,7 @@ class History:
             async with self._deps.locks.hold(*(f"file:{put.path}" for put in plan.puts)):
                 await self._save(now)
                 await snapshots.put(now, plan.puts, cwd=self._cwd)
+                self._append(SnapshotTaken(step=0, tree=await self._now(snapshots, chosen)))
                 text = f"put back as before turn {turn.turn_id}: {', '.join(files)}; before that they were {now}"
                 self._append(Notice(level="info", code=RESTORED, text=text))
             await self._flush()

@@ -19,6 +19,7 @@ from engine.testing.points import WAYS as WAYS
 from engine.testing.points import Injection as Injection
 from engine.testing.ports import CountingIds as CountingIds
 from engine.testing.ports import ScriptedKeeper as ScriptedKeeper
+from engine.testing.ports import ScriptedSnapshots as ScriptedSnapshots
 from engine.testing.ports import SlowStore as SlowStore
 from engine.testing.ports import TrioClock as TrioClock
 from engine.testing.script import Answer as Answer
@@ -54,6 +55,7 @@ __all__ = [
     "Scenario",
     "ScriptedKeeper",
     "ScriptedProvider",
+    "ScriptedSnapshots",
     "SlowStore",
     "TrioClock",
     "call",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import attrs
 import trio
 
-from engine.errors import StoreError
+from engine.errors import SnapshotError, StoreError
 from engine.events import Durable
 from engine.ids import SessionId
 from engine.keeping import Compaction, CompactionWish, NotCompacted, Summariser
 from engine.messages import Message
 from engine.ports import ContextView, Trace
+from engine.snapshots.trees import Change, Entry, Put, Taken
 from engine.trace import NoTrace
 
 
@@ -83,6 +84,50 @@ class SlowStore:
         await trio.lowlevel.checkpoint()
 
 
+@attrs.define(eq=False, kw_only=True)
+class ScriptedSnapshots:
+    """Snapshots of nothing, which take time, fail, or are never done.
+
+    Attributes:
+        seconds: how long each takes on trio's clock.
+        fails: each raises `SnapshotError`.
+        taken: the names of those that were completed.
+    """
+
+    seconds: float = 0.0
+    fails: bool = False
+    taken: list[str] = attrs.field(factory=list[str], init=False)
+
+    async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> Taken:
+        """Take one, unless it takes longer than *within*. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(within):
+            await trio.sleep(self.seconds)
+            if self.fails:
+                raise SnapshotError("the disk is full")
+            self.taken.append(f"tree{len(self.taken) + 1}")
+            return Taken(self.taken[-1])
+        return Taken(None, ("too slow",))
+
+    async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
+        """Note nothing. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+
+    async def diff(self, old: str, new: str) -> Sequence[Change]:
+        """Return that nothing has changed. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        return ()
+
+    async def read(self, tree: str, entries: Collection[Entry]) -> dict[str, bytes]:
+        """Return nothing. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        return {}
+
+    async def put(self, tree: str, puts: Sequence[Put], *, cwd: str) -> None:
+        """Put nothing. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+
+
 Shrink = Callable[[ContextView], Sequence[Message] | None]
 
 
@@ -116,7 +161,7 @@ class ScriptedKeeper:
 
     def wants_compaction(self, view: ContextView) -> bool:
         """Tell whether a compaction is left to do."""
-        return bool(self.compacts)
+        return bool(self.compacts if view.failure == "none" else self.forced)
 
     async def compact(
         self, view: ContextView, summariser: Summariser, wish: CompactionWish

@@ -26,7 +26,7 @@ from engine.journal import Cursor
 from engine.model import ModelInfo
 from engine.permission.policy import Policy
 from engine.permission.simple import AllowAll
-from engine.ports import Allowance, Approver, Judgement, Model, PermissionQuery
+from engine.ports import Allowance, Approver, ContextKeeper, Judgement, Model, PermissionQuery, Snapshots
 from engine.prompt.layers import PromptLayers
 from engine.service import open_engine
 from engine.session import Session
@@ -62,6 +62,7 @@ class Scenario:
         recover: what is said when the model has failed for good; None: nothing.
         steers: messages sent to the turn when so many calls have started.
         keeper: makes the context keeper.
+        snapshots: makes who notes files; None: nobody does.
         store_delay: how long a flush takes.
         grace: the largest grace that a call of it declares.
         unique_keys: no `key` of a fake tool's arguments may be done twice.
@@ -81,7 +82,8 @@ class Scenario:
     say: Callable[[QuestionAsked], Sequence[str] | None] = lambda asked: [c.label for c in asked.choices[:1]] or ["yes"]
     recover: Callable[[RecoveryAsked], Recovery | None] = lambda _: "stop"
     steers: tuple[tuple[int, str], ...] = ()
-    keeper: Callable[[], ScriptedKeeper] = ScriptedKeeper
+    keeper: Callable[[], ContextKeeper] = ScriptedKeeper
+    snapshots: Callable[[], Snapshots] | None = None
     store_delay: float = 0.0
     grace: float = GRACE
     unique_keys: bool = True
@@ -158,6 +160,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
             store=run.store,
             spill=os.devnull,  # a run leaves nothing behind, and has no threads
             keeper=scenario.keeper(),
+            snapshots=None if scenario.snapshots is None else scenario.snapshots(),
             clock=TrioClock(),
             ids=CountingIds(),
             trace=run.points,

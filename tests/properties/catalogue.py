@@ -31,7 +31,7 @@ from engine.model import ModelInfo, ModelRequest
 from engine.nursery.traffic import LONG_PREFIX
 from engine.ports import ContextView
 from engine.settings import Limits, RetryPolicy, Settings
-from engine.testing.ports import ScriptedKeeper
+from engine.testing.ports import ScriptedKeeper, ScriptedSnapshots
 from engine.testing.script import Answer, Break, Fail, Pause, call, done, reasoning, text
 from engine.testing.tools import MANNERS
 from engine.testing.world import Scenario
@@ -311,6 +311,21 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
     "one place at the host": lambda: _siblings(ModelInfo(name="scripted/model", host="scripted", parallel=1)),
     "one writes the cache": lambda: _siblings(
         ModelInfo(name="scripted/model"), settings=Settings(system="x" * LONG_PREFIX)
+    ),
+    "files are noted": lambda: Scenario(
+        snapshots=lambda: ScriptedSnapshots(seconds=0.1),
+        script=[
+            [
+                *call("look", {"key": "a", "seconds": 0.1}, id="1"),
+                *call("work", {"key": "b", "seconds": 0.1}, id="2"),
+                *call("sub", {"key": "c"}, id="3"),
+                *done("calls"),
+            ],
+            [*call("work", {"key": "d", "seconds": 0.1}, id="1"), *done("calls")],
+        ],
+    ),
+    "files can't be noted": lambda: Scenario(
+        snapshots=lambda: ScriptedSnapshots(fails=True), script=[[*_LOOK, *_WORK, *done("calls")]]
     ),
     "three levels, stubborn": lambda: _deep("stubborn"),
     "three levels, cleaning up": lambda: _deep("cleans_up"),

@@ -35,6 +35,11 @@ class Project:
     root: Path
     snapshots: ProjectSnapshots
 
+    @property
+    def real(self) -> str:
+        """Its real path."""
+        return os.path.realpath(self.root)
+
     def write(self, files: Mapping[str, str | bytes]) -> None:
         for name, text in files.items():
             path = self.root / name

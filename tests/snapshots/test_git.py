@@ -296,7 +296,7 @@ async def test_a_folder_that_may_not_be_written_to_is_found_before_anything_is_d
     (project.root / "b").chmod(0o500)
     try:
         before = state_of(project.root)
-        with pytest.raises(SnapshotError, match="b/x can't be put back: Permission denied. No file was changed"):
+        with pytest.raises(SnapshotError, match=r"b/x can't be put back: Permission denied. No file was changed"):
             await project.go_back(first, second)
         assert state_of(project.root) == before
     finally:
@@ -340,7 +340,7 @@ async def test_a_full_disk_is_found_before_anything_is_done(project: Project) ->
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
-        with pytest.raises(SnapshotError, match="large can't be put back: .*No file was changed"):
+        with pytest.raises(SnapshotError, match=r"large can't be put back: .*No file was changed"):
             await project.go_back(first, second)
         project.write({"noise": os.urandom(99_000), "more": os.urandom(99_000)})
         with pytest.raises(SnapshotError):
@@ -385,16 +385,16 @@ async def test_cancelled_at_any_moment_the_next_one_is_whole(project: Project) -
     assert await project.tree() == whole
     left = [
         path.name
-        for path in (
-            project.snapshots.folder / Place(project.snapshots.folder, os.path.realpath(project.root)).key / "git"
-        ).glob("index*")
+        for path in (project.snapshots.folder / Place(project.snapshots.folder, project.real).key / "git").glob(
+            "index*"
+        )
     ]
     assert left == ["index"]
 
 
 async def test_what_a_killed_engine_left_is_in_nobodys_way(project: Project) -> None:
     first = await project.tree()
-    git = Repository(Place(project.snapshots.folder, os.path.realpath(project.root)), "git").folder
+    git = Repository(Place(project.snapshots.folder, project.real), "git").folder
     for name in ("index.lock", "index.dead", "index.dead.lock"):
         (git / name).write_bytes(b"half")
     project.write({"a": "a"})
@@ -407,8 +407,7 @@ async def test_two_engines_may_note_one_project_at_once(project: Project) -> Non
     trees: list[str] = []
 
     async def note(other: Project) -> None:
-        for _ in range(3):
-            trees.append(await other.tree())
+        trees.extend([await other.tree() for _ in range(3)])
 
     async with trio.open_nursery() as nursery:
         for other in others:
@@ -425,7 +424,7 @@ async def test_old_snapshots_go_and_those_of_a_session_with_it(project: Project)
     forget(folder, ["ses_1"])
     third = await project.snapshots.take(str(project.root), owner="ses_2", within=60)
     assert third.tree == second
-    own = Place(folder, os.path.realpath(project.root)).own
+    own = Place(folder, project.real).own
     long_ago = time.time() - 40 * 86_400
     for path in (own / "git").rglob("objects/??/*"):
         os.utime(path, (long_ago, long_ago))

@@ -1,0 +1,420 @@
+"""Sessions that undo, redo, compare and restore: real files, real git or copies, a scripted model."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+import engine
+from engine.errors import ConfigError, NothingToUndo, SessionBusy, SnapshotError, UndoConflict
+from engine.events import ContextChanged, Durable, Notice, SnapshotTaken, TurnEnded, TurnRedone, TurnUndone
+from engine.permission.simple import AllowAll
+from engine.session import Session
+from engine.snapshots.project import ProjectSnapshots
+from engine.testing.script import Answer, call, done, text
+from engine.testing.scripted import ScriptedProvider
+from engine.tools.builtin.bash import BASH
+from engine.tools.builtin.edit import EDIT
+from engine.tools.builtin.read import READ
+from engine.tools.builtin.write import WRITE
+from tests.snapshots.conftest import Project, state_of
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+DONE: Answer = [*text("Done."), *done()]
+
+
+def writes(path: str, content: str) -> Answer:
+    return [*call("write", {"path": path, "content": content}, id="1"), *done("calls")]
+
+
+def bash(command: str) -> Answer:
+    return [*call("bash", {"command": command}, id="1"), *done("calls")]
+
+
+@attrs.frozen
+class Host:
+    """An engine and a session in a project."""
+
+    model: ScriptedProvider
+    session: Session
+    root: Path
+
+    async def turn(self, *answers: Answer, prompt: str = "go") -> None:
+        self.model.script = [*answers, DONE]
+        self.model.repeat = False
+        self.model.requests.clear()
+        result = await self.session.run(prompt)
+        assert result.stop_reason == "completed", result
+
+    def events(self, *kinds: type[Durable]) -> list[Durable]:
+        return [event for event in self.session.journal.events() if isinstance(event, kinds)]
+
+    def codes(self) -> list[str]:
+        return [event.code for event in self.events(Notice) if isinstance(event, Notice)]
+
+
+@asynccontextmanager
+async def hosted(
+    project: Project, *, store: Path | None = None, session_id: str | None = None, snapshots: bool = True
+) -> AsyncIterator[Host]:
+    model = ScriptedProvider([])
+    async with engine.open_engine(
+        model=model,
+        tools=(WRITE, EDIT, READ, BASH),
+        approver=AllowAll(),
+        store=store,
+        snapshots=project.snapshots if snapshots else None,
+    ) as eng:
+        session = (
+            await eng.create_session(cwd=project.root) if session_id is None else await eng.open_session(session_id)
+        )
+        yield Host(model, session, project.root)
+
+
+@needs_git
+async def test_turns_are_undone_and_redone_files_and_conversation_together(repository: Project) -> None:
+    async with hosted(repository) as host:
+        await host.turn(writes("new/file.txt", "one\n"), prompt="first")
+        one, said_one = state_of(host.root), host.session.state.transcript
+        await host.turn(bash("echo two > a.txt; rm -r b; echo o > x.o"), prompt="second")
+        two, said_two = state_of(host.root), host.session.state.transcript
+        undone = await host.session.undo()
+        assert (undone.prompt, undone.files, undone.left) == ("second", ("a.txt", "b/c.txt"), ())
+        (host.root / "x.o").unlink()  # nobody holds what is ignored
+        assert state_of(host.root) == one
+        assert tuple(host.session.state.transcript) == tuple(said_one)
+        assert (await host.session.undo()).prompt == "first"
+        assert not (host.root / "new").exists()
+        assert len(host.session.state.transcript) == 0
+        with pytest.raises(NothingToUndo, match="there is no turn to undo"):
+            await host.session.undo()
+        assert (await host.session.redo()).files == ("new/file.txt",)
+        assert state_of(host.root) == one
+        assert (await host.session.redo()).files == ("a.txt", "b/c.txt")
+        repository.write({"x.o": "o\n"})
+        assert state_of(host.root) == two
+        assert tuple(host.session.state.transcript) == tuple(said_two)
+        with pytest.raises(NothingToUndo, match="there is no turn to redo"):
+            await host.session.redo()
+        # What was redone can be undone again, although its files have been written anew.
+        assert (await host.session.undo()).files == ("a.txt", "b/c.txt")
+
+
+@needs_git
+async def test_the_order_in_the_record(repository: Project) -> None:
+    async with hosted(repository) as host:
+        await host.turn(writes("new.txt", "n"), bash("cat new.txt"), bash("echo m > new.txt"))
+        turn = host.session.journal.events()
+        steps = [event.step for event in turn if isinstance(event, SnapshotTaken)]
+        # Once before the first change, and after each step that has changed something.
+        assert steps == [0, 1, 3]
+        await host.session.undo()
+        await host.session.redo()
+        after = [type(event) for event in host.session.journal.events()[len(turn) :]]
+        assert after == [
+            SnapshotTaken,
+            ContextChanged,
+            TurnUndone,
+            SnapshotTaken,
+            SnapshotTaken,
+            ContextChanged,
+            TurnRedone,
+        ]
+
+
+@needs_git
+async def test_a_turn_that_only_reads_costs_nothing(repository: Project) -> None:
+    async with hosted(repository) as host:
+        await host.turn([*call("read", {"path": "a.txt"}, id="1"), *done("calls")])
+        assert host.events(SnapshotTaken) == []
+        assert not repository.snapshots.folder.exists()
+        assert await host.session.diff() == ()
+        assert (await host.session.undo()).files == ()
+        assert len(host.session.state.transcript) == 0
+        assert (await host.session.redo()).files == ()
+
+
+@needs_git
+async def test_what_tools_know_of_files_goes_back_as_well(repository: Project) -> None:
+    edit = [*call("edit", {"path": "a.txt", "old_string": "a", "new_string": "b"}, id="1"), *done("calls")]
+    async with hosted(repository) as host:
+        await host.turn([*call("read", {"path": "a.txt"}, id="1"), *done("calls")])
+        known = host.session.state.context
+        await host.session.undo()
+        assert host.session.state.context != known
+        await host.turn(edit)
+        assert (host.root / "a.txt").read_text() == "a\n"  # nobody has read it in this conversation
+        await host.session.undo()
+        await host.turn([*call("read", {"path": "a.txt"}, id="1"), *done("calls")], edit)
+        assert (host.root / "a.txt").read_text() == "b\n"
+
+
+@needs_git
+async def test_what_somebody_else_changed_is_a_conflict_unless_forced(repository: Project) -> None:
+    async with hosted(repository) as host:
+        await host.turn(bash("echo 2 > a.txt; echo 2 > new.txt; echo 2 > b/c.txt"))
+        repository.write({"a.txt": "mine\n", "other": "mine\n"})
+        before, count = state_of(host.root), len(host.session.journal.events())
+        with pytest.raises(
+            UndoConflict, match=r"changed since by somebody else, so nothing was done: a\.txt"
+        ) as caught:
+            await host.session.undo()
+        assert caught.value.paths == ("a.txt",)
+        assert state_of(host.root) == before
+        assert len(host.session.journal.events()) == count
+        assert (await host.session.undo(force=True)).files == ("a.txt", "b/c.txt", "new.txt")
+        assert ((host.root / "a.txt").read_text(), (host.root / "other").read_text()) == ("a\n", "mine\n")
+        repository.write({"b/c.txt": "mine, too\n"})
+        with pytest.raises(UndoConflict, match=r"b/c\.txt"):
+            await host.session.redo()
+        repository.write({"b/c.txt": "c\n"})
+        # Redo brings back what the undo has overwritten, not what the turn had written.
+        assert (await host.session.redo()).files == ("a.txt", "b/c.txt", "new.txt")
+        assert (host.root / "a.txt").read_text() == "mine\n"
+
+
+@needs_git
+async def test_a_new_prompt_ends_redo(repository: Project) -> None:
+    async with hosted(repository) as host:
+        await host.turn(writes("new.txt", "n"))
+        await host.session.undo()
+        await host.turn()
+        with pytest.raises(NothingToUndo):
+            await host.session.redo()
+        assert (await host.session.undo()).files == ()
+
+
+@needs_git
+async def test_nothing_else_goes_on_meanwhile(repository: Project) -> None:
+    async with hosted(repository) as host:
+        host.model.script = [bash("echo 1 > a.txt; sleep 30")]
+        async with host.session.prompt("go") as turn:
+            async for event in turn:
+                if isinstance(event, SnapshotTaken):
+                    for method in (host.session.undo, host.session.redo, host.session.diff):
+                        with pytest.raises(SessionBusy):
+                            await method()
+                    turn.cancel()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(host.session.undo)
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(SessionBusy, match="files are being put back"):
+                async with host.session.prompt("now"):
+                    pass
+            queued = host.session.queue("later")
+        assert [item.input_id for item in host.session.state.inbox] == [queued]
+
+
+@needs_git
+async def test_a_turn_that_was_cancelled_is_undone_with_what_nobody_noted(repository: Project) -> None:
+    async with hosted(repository) as host:
+        host.model.script = [bash("echo 1 > a.txt; rm b/c.txt; mkdir n; echo x > n/x; touch started; sleep 30")]
+        async with host.session.prompt("go") as turn:
+            async for event in turn:
+                if isinstance(event, SnapshotTaken):
+                    with trio.fail_after(20):
+                        while not (host.root / "started").exists():
+                            await trio.sleep(0.01)
+                    turn.cancel()
+        assert "snapshot_missed" in host.codes()
+        assert {diff.path for diff in await host.session.diff()} == {"a.txt", "b/c.txt", "n/x", "started"}
+        await trio.sleep(0.06)  # beyond what the clock of a file system may be behind
+        repository.write({"n/y": "mine\n", "started": "mine\n"})
+        assert (await host.session.undo()).files == ("a.txt", "b/c.txt", "n/x")
+        assert (host.root / "n/y").exists()
+        assert (host.root / "b/c.txt").read_text() == "c\n"
+        await host.session.redo()
+        assert not (host.root / "b/c.txt").exists()
+        assert (await host.session.undo()).files == ("a.txt", "b/c.txt", "n/x")
+
+
+@needs_git
+async def test_a_turn_is_compared_and_chosen_files_are_put_back(repository: Project) -> None:
+    async with hosted(repository) as host:
+        await host.turn(bash("echo 2 > a.txt; printf '\\0' > bin; mkdir -p d/e; echo 1 > d/e/f; echo 1 > d/g"))
+        first = host.events(TurnEnded)[0].turn_id
+        await host.turn(bash("echo 3 > a.txt; rm d/g"))
+        assert [(diff.path, diff.text) for diff in await host.session.diff()] == [
+            ("a.txt", "--- a.txt\n+++ a.txt\n@@ -1,1 +1,1 @@\n-2\n+3\n"),
+            ("d/g", "--- d/g\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-1\n"),
+        ]
+        assert {diff.path: bool(diff.text) for diff in await host.session.diff(first)} == {
+            "a.txt": True,
+            "bin": False,
+            "d/e/f": True,
+            "d/g": True,
+        }
+        said = len(host.session.state.transcript)
+        assert await host.session.restore(["d/g"]) == ("d/g",)
+        assert await host.session.restore([Path("d"), str(host.root / "a.txt")], turn_id=first) == (
+            "a.txt",
+            "d/e/f",
+            "d/g",
+        )
+        assert ((host.root / "a.txt").read_text(), (host.root / "d").exists()) == ("a\n", False)
+        assert len(host.session.state.transcript) == said
+        assert host.codes() == ["files_restored", "files_restored"]
+        assert await host.session.restore(["a.txt"], turn_id=first) == ()
+        repository.write({"a.txt": "mine"})
+        with pytest.raises(UndoConflict):
+            await host.session.restore(["a.txt"])
+        assert await host.session.restore(["a.txt"], force=True) == ("a.txt",)
+        assert (host.root / "a.txt").read_text() == "2\n"
+        for nonsense in ([], "a.txt", [3], [""], None):
+            with pytest.raises(ConfigError):
+                await host.session.restore(nonsense)  # type: ignore[arg-type]
+        with pytest.raises(NothingToUndo, match="no turn 'turn_x'"):
+            await host.session.diff("turn_x")
+        with pytest.raises(NothingToUndo):
+            await host.session.restore(["a.txt"], turn_id="turn_x")
+
+
+@needs_git
+async def test_another_engine_undoes_what_one_has_done(repository: Project, tmp_path: Path) -> None:
+    store = tmp_path / "sessions.db"
+    async with hosted(repository, store=store) as host:
+        await host.turn(writes("new.txt", "n"), prompt="first")
+        session_id = host.session.id
+    before = Project(repository.root, ProjectSnapshots(folder=repository.snapshots.folder))
+    async with hosted(before, store=store, session_id=session_id) as host:
+        assert (await host.session.undo()).prompt == "first"
+        assert not (host.root / "new.txt").exists()
+    async with hosted(before, store=store, session_id=session_id) as host:
+        assert (await host.session.redo()).files == ("new.txt",)
+
+
+@needs_git
+async def test_cut_off_between_the_files_and_the_record_undo_goes_on(repository: Project, tmp_path: Path) -> None:
+    """As after a crash: the files are back, some of them, and the turn counts."""
+    async with hosted(repository) as host:
+        await host.turn(bash("echo 2 > a.txt; echo 2 > b/c.txt; echo 2 > new.txt"))
+        after = state_of(host.root)
+        # The record of an attempt that has put one file back, and was cut off there.
+        taken = await repository.snapshots.take(str(host.root), owner=host.session.id, within=60)
+        host.session.journal.append(SnapshotTaken(step=0, tree=taken.tree or ""))
+        repository.write({"a.txt": "a\n"})
+        assert (await host.session.undo()).files == ("a.txt", "b/c.txt", "new.txt")
+        assert (await host.session.redo()).files == ("a.txt", "b/c.txt", "new.txt")
+        assert state_of(host.root) == after
+
+
+@needs_git
+async def test_an_undo_may_be_cancelled_at_any_moment_and_the_next_one_does_the_rest(repository: Project) -> None:
+    async with hosted(repository) as host:
+        await host.turn(bash("for n in 1 2 3 4 5 6 7 8 9; do echo 2 > n$n; done; echo 2 > a.txt; rm -r b"))
+        after = state_of(host.root)
+        cancelled = 0
+        for n in range(25):
+            with trio.move_on_after(n * 0.005) as scope:
+                await host.session.undo()
+            cancelled += scope.cancelled_caught
+            undone = host.session.state.undone
+            if not undone:
+                await host.session.undo()
+            assert sorted(path.name for path in host.root.iterdir()) == [".git", ".gitignore", "a.txt", "b"]
+            assert (host.root / "a.txt").read_text() == "a\n"
+            with trio.move_on_after(n * 0.005):
+                await host.session.redo()
+            if host.session.state.undone:
+                await host.session.redo()
+            assert state_of(host.root) == after
+        assert cancelled > 5
+
+
+@needs_git
+async def test_without_snapshots_only_the_conversation_is_undone_and_that_by_force(
+    repository: Project, tmp_path: Path
+) -> None:
+    store = tmp_path / "sessions.db"
+    async with hosted(repository, store=store) as host:
+        await host.turn(writes("new.txt", "n"))
+        session_id = host.session.id
+    async with hosted(repository, store=store, session_id=session_id, snapshots=False) as host:
+        with pytest.raises(SnapshotError, match="opened without snapshots"):
+            await host.session.undo()
+        undone = await host.session.undo(force=True)
+        assert (undone.files, undone.note) == (
+            (),
+            "the engine was opened without snapshots, so it can't put files back",
+        )
+        assert len(host.session.state.transcript) == 0
+        assert (host.root / "new.txt").exists()
+        assert (await host.session.redo()).files == ()
+    async with hosted(repository, store=store, session_id=session_id) as host:
+        assert (await host.session.undo()).files == ("new.txt",)
+
+
+@needs_git
+async def test_what_is_too_large_is_left_and_named(repository: Project) -> None:
+    async with hosted(repository) as host:
+        await host.turn(bash("head -c 11000000 /dev/zero > big; echo 2 > a.txt"))
+        assert (await host.session.undo()).left == ("big",)
+        assert (host.root / "big").exists()
+        with pytest.raises(NothingToUndo):
+            await host.session.restore(["big"], turn_id="x")
+
+
+async def test_without_git_what_tools_wrote_is_put_back(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    for name in ("bash", "sh", "cat", "rm"):
+        found = shutil.which(name)
+        assert found is not None
+        (empty / name).symlink_to(found)
+    monkeypatch.setenv("PATH", str(empty))
+    project.write({"a.txt": "a\n", "seen.txt": "s\n"})
+    (project.root / "a.txt").chmod(0o640)
+    store = tmp_path / "sessions.db"
+    async with hosted(project, store=store) as host:
+        read = [*call("read", {"path": "a.txt"}, id="1"), *done("calls")]
+        edit = [*call("edit", {"path": "a.txt", "old_string": "a", "new_string": "b"}, id="1"), *done("calls")]
+        await host.turn(read, edit, writes("new/x", "x\n"), bash("echo by a command > seen.txt"))
+        assert host.codes() == ["snapshot_limited"]
+        await host.turn(writes("new/y", "y\n"))
+        assert host.codes() == ["snapshot_limited"]
+        session_id = host.session.id
+    again = Project(project.root, ProjectSnapshots(folder=project.snapshots.folder))
+    async with hosted(again, store=store, session_id=session_id) as host:
+        assert (await host.session.undo()).files == ("new/y",)
+        assert [diff.path for diff in await host.session.diff()] == ["a.txt", "new/x"]
+        assert (await host.session.undo()).files == ("a.txt", "new/x")
+        assert sorted(path.name for path in host.root.iterdir()) == ["a.txt", "seen.txt"]
+        assert (host.root / "a.txt").read_text() == "a\n"
+        assert (host.root / "a.txt").stat().st_mode & 0o777 == 0o640
+        assert (host.root / "seen.txt").read_text() == "by a command\n"
+        assert (await host.session.redo()).files == ("a.txt", "new/x")
+        project.write({"a.txt": "mine\n"})
+        with pytest.raises(UndoConflict):
+            await host.session.undo()
+
+
+@pytest.mark.parametrize("broken", ["a file", "a folder nobody may write to"])
+async def test_a_snapshot_that_fails_is_told_and_the_turn_goes_on(
+    repository: Project, tmp_path: Path, broken: str
+) -> None:
+    if broken == "a file":
+        (tmp_path / "kept").write_text("")
+    elif os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    else:
+        (tmp_path / "kept").mkdir(mode=0o500)
+    async with hosted(repository) as host:
+        await host.turn(writes("new.txt", "n"))
+        assert host.codes() == ["snapshot_failed"]
+        assert host.events(SnapshotTaken) == []
+        assert (host.root / "new.txt").exists()
+        assert (await host.session.undo()).files == ()
+
+
+async def test_a_host_that_gives_nonsense_is_told() -> None:
+    with pytest.raises(ConfigError, match="snapshots must be an object with take, about_to_change, diff, read, put"):
+        engine.open_engine(model=ScriptedProvider([]), snapshots="yes")  # type: ignore[arg-type]
