@@ -311,7 +311,10 @@ class ContextKeeper(Protocol):
         ...
 
     def wants_compaction(self, view: ContextView) -> bool:
-        """Tell whether the history has to be summarised before the next request; pure and quick."""
+        """Tell whether the history has to be summarised before the next request; pure and quick.
+
+        Where *view* says how the last request failed: whether `compact` may help against that.
+        """
         ...
 
     async def compact(

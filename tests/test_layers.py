@@ -67,6 +67,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "compaction.resume",
             "compaction.select",
             "compaction.summary",
+            "compaction.texts",
             "compaction.undo",
             "permission.arity",
             "permission.glob*",

@@ -13,7 +13,7 @@ from engine.compaction.extract import extracted
 from engine.compaction.overflow import Window, message_tokens, text_tokens
 from engine.compaction.pins import Pins, pins_of
 from engine.compaction.prune import without_media
-from engine.compaction.resume import go_on_text, history, summary_in
+from engine.compaction.resume import go_on_message, go_on_text, history, summary_in
 from engine.compaction.select import Selection, select, tail_budget
 from engine.compaction.summary import (
     MOST_OUTPUT,
@@ -85,21 +85,44 @@ class Compactor:
         if self.view.failure == "media" and (bare := without_media(self.view.transcript)) is not None:
             after = self._after(bare)
             return Compaction(messages=bare, before=self.tokens, after=after, remark="images and files were taken out")
-        messages = self.view.transcript[:]
-        sizes = [round(size * self.ratio) for size in self.sizes]
+        # Where the end is what is large, less of it stays.
         budget = tail_budget(self.window.usable, self.tail)
-        selection = select(messages, sizes, budget, self.view.model.name)
-        pins = self._pins(messages[: selection.start])
+        selection, pins = self._chosen(budget)
+        for less in (budget // 4, 0):
+            if self._is_worth_it(selection, pins):
+                break
+            selection, pins = self._chosen(less)
         if not self._is_worth_it(selection, pins):
-            # The end is where the room is: keep less of it.
-            selection = select(messages, sizes, budget // 4, self.view.model.name)
-            pins = self._pins(messages[: selection.start])
-            if not self._is_worth_it(selection, pins):
-                return NotCompacted(reason="ineffective", detail=self._why_not(selection, pins))
+            return self._only_cut(selection, pins)
         written = await self._written(selection)
         if isinstance(written, NotCompacted):
             return written
         return self._put_together(selection, pins, written)
+
+    def _chosen(self, tail: int) -> tuple[Selection, Pins]:
+        selection = self._selection(tail)
+        return selection, self._pins(self.view.transcript[: selection.start])
+
+    def _only_cut(self, selection: Selection, pins: Pins) -> Compaction | NotCompacted:
+        """Return the history with nothing but what is long in its newest messages cut, if that is enough."""
+        transcript = self.view.transcript
+        bare = (*transcript[: selection.start], *selection.tail)
+        messages = (*bare, *go_on_message(self.summariser.new_id, self._go_on(bare)))
+        is_shorter = any(new is not old for new, old in zip(selection.tail, transcript[selection.start :], strict=True))
+        after = self._after(messages)
+        if self.wish.trigger == "manual" or not is_shorter or after > (1 - HEADROOM) * self.window.usable:
+            return NotCompacted(reason="ineffective", detail=self._why_not(selection, pins))
+        return Compaction(
+            messages=messages,
+            before=self.tokens,
+            after=after,
+            is_continued=_says_go_on(messages[-1]),
+            remark="long texts of the newest messages were cut",
+        )
+
+    def _selection(self, tail: int) -> Selection:
+        sizes = [round(size * self.ratio) for size in self.sizes]
+        return select(self.view.transcript[:], sizes, tail, self.view.model.name)
 
     def _pins(self, head: Sequence[Message]) -> Pins:
         # Imported here, not above: tools are not what this is about.

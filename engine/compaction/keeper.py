@@ -113,8 +113,8 @@ class Keeper:
         return pruned.messages
 
     def wants_compaction(self, view: ContextView) -> bool:
-        """Tell whether the next request would take more of the window than it may."""
-        return self.auto and self._is_full(view)
+        """Tell whether the next request would take more of the window than it may, or the last one was refused."""
+        return self.auto and (view.failure != "none" or self._is_full(view))
 
     async def compact(
         self, view: ContextView, summariser: Summariser, wish: CompactionWish

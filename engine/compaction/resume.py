@@ -59,10 +59,12 @@ def history(selection: Selection, summary: str, pins: Pins, new_id: NewId, *, go
     messages.append(record)
     if selection.latest is not None:
         messages.append(selection.latest)
-    messages += selection.tail
-    if go_on:
-        messages.append(_message(new_id, "continue", go_on))
-    return tuple(messages)
+    return (*messages, *selection.tail, *go_on_message(new_id, go_on))
+
+
+def go_on_message(new_id: NewId, text: str) -> tuple[UserMessage, ...]:
+    """Return the message that tells the model to go on; with no *text*, none."""
+    return (_message(new_id, "continue", text),) if text else ()
 
 
 def go_on_text(messages: Sequence[Message], *, was_too_large: bool, report: str = "") -> str:

@@ -6,14 +6,27 @@ for. It is cut only where calls and their results stay together.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 import attrs
 
 from engine.compaction.overflow import result_tokens
 from engine.compaction.prune import calls_of, cleared, is_users, with_results
-from engine.messages import AssistantMessage, CallResult, Message, ResultsMessage, UserMessage
+from engine.compaction.texts import shortened
+from engine.messages import (
+    AssistantMessage,
+    AssistantPart,
+    CallPart,
+    CallResult,
+    Message,
+    ProviderPart,
+    ReasoningPart,
+    ResultsMessage,
+    TextPart,
+    UserMessage,
+)
 
 # Of what is usable, a quarter is for the end of the history, within these bounds.
 TAIL_SHARE: Final = 0.25
@@ -120,16 +133,49 @@ def _pinned(messages: Sequence[Message], at: int | None, start: int) -> UserMess
 
 
 def _squeezed(tail: tuple[Message, ...], budget: int, model: str) -> tuple[Message, ...]:
-    """Return the last exchange with its results cut, so that it has room."""
+    """Return the last exchange with what is long in it cut, so that it has room."""
+    said = [message for message in tail if isinstance(message, AssistantMessage)]
     results = sum(len(message.results) for message in tail if isinstance(message, ResultsMessage))
-    each = budget // max(1, results)
+    # The words of the model and its calls have as much room as a result.
+    each = budget // (results + len(said) + sum(len(message.calls) for message in said) or 1)
+    excerpt = max(_LEAST_EXCERPT, _CHARS_OF_TOKEN * each // 2)
     calls = calls_of(tail)
 
     def squeeze(result: CallResult) -> CallResult:
         if result_tokens(result.settlement, model) <= each:
             return result
-        excerpt = max(_LEAST_EXCERPT, _CHARS_OF_TOKEN * each // 2)
         text = cleared(result, calls.get(result.call_id), frozenset({result.tool}), excerpt)
         return attrs.evolve(result, settlement=attrs.evolve(result.settlement, text=text, images=(), files=()))
 
-    return with_results(tail, squeeze)
+    shorter = with_results(tail, squeeze)
+    return tuple(_cut(m, 2 * excerpt) if isinstance(m, AssistantMessage) else m for m in shorter)
+
+
+def _cut(message: AssistantMessage, most: int) -> AssistantMessage:
+    """Return what the model said with long texts, and long texts in its calls, cut in the middle."""
+    parts: list[AssistantPart] = []
+    for part in message.parts:
+        match part:
+            case TextPart():
+                parts.append(attrs.evolve(part, text=shortened(part.text, most)))
+            case CallPart():
+                parts.append(attrs.evolve(part, arguments=_cut_arguments(part.arguments, most)))
+            case ReasoningPart() | ProviderPart():
+                # Their hosts take them back as they were, or not at all.
+                parts.append(part)
+    return attrs.evolve(message, parts=tuple(parts))
+
+
+def _cut_arguments(arguments: str, most: int) -> str:
+    if len(arguments) <= most:
+        return arguments
+    try:
+        given: object = json.loads(arguments)
+    except ValueError:
+        return arguments
+    if not isinstance(given, dict):
+        return arguments
+    named = cast("dict[str, object]", given)
+    return json.dumps(
+        {name: shortened(v, most) if isinstance(v, str) else v for name, v in named.items()}, ensure_ascii=False
+    )

@@ -16,6 +16,7 @@ import attrs
 from engine.compaction.media import media_of
 from engine.compaction.overflow import text_tokens
 from engine.compaction.prune import named
+from engine.compaction.texts import shortened
 from engine.keeping import Reply
 from engine.messages import (
     AssistantMessage,
@@ -197,14 +198,6 @@ def _result(result: CallResult) -> str:
     how = settled.status if not settled.failed else "completed, and what it ran failed"
     shown = "".join(f"\n[{named(part)}]" for part in media_of(settled))
     return f"[result of {result.tool}: {how}]\n{shortened(settled.text, _RESULT_CHARS)}{shown}"
-
-
-def shortened(text: str, most: int) -> str:
-    """Return *text*, or its beginning and its end, which has the errors."""
-    if len(text) <= most:
-        return text
-    half = most // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
 
 
 def pieces(messages: Sequence[Message], room: int) -> Iterator[str]:

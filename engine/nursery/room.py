@@ -108,6 +108,8 @@ async def make_room_after(run: TurnRun, state: LoopState, failure: Failure) -> R
         return "collapsed"
     if state.reactive_compacted or (_is_at_work(run) and state.continued >= run.settings.auto_continue):
         return "none"
+    if not keeper.wants_compaction(attrs.evolve(view_of(run, state), failure=kind)):
+        return "none"
     wish = await ask_about_compaction(run, CompactionWish(trigger="overflow"))
     if wish is None:
         return "none"

@@ -2,53 +2,587 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import attrs
+import pytest
+import trio
 from trio.testing import MockClock
 
-from engine.events import CompactionEnded, CompactionStarted, HistoryReplaced
-from engine.messages import Usage, UserMessage
+import engine
+from engine.compaction.keeper import Keeper, NoKeeper
+from engine.errors import AuthFailed, ConfigError, ContextOverflow, MediaTooLarge, Overloaded, SessionBusy, SessionError
+from engine.events import CompactionEnded, CompactionStarted, HistoryReplaced, Notice, RetryScheduled
+from engine.hooks import Compacted, Compacting, CompactionDecision, Hooks
+from engine.messages import FilePart, Message, TextPart, Usage, UserMessage
+from engine.model import ModelInfo, ModelRequest
+from engine.settings import Limits, Settings
+from engine.testing.invariants import check_transcript
+from engine.testing.script import Answer, Fail, Pause, call, done, text
+from engine.testing.scripted import ScriptedProvider
 from tests.support.histories import INFO, saying, summary, words
-from tests.support.world import said, world
+from tests.support.world import World, said, world
 
 DONE = saying("Done.")
+LONG = words(9_000)
+TALK = (saying(f"One. {LONG}"), saying(f"Two. {LONG}"))
+TOO_LONG: Answer = [Fail(ContextOverflow("prompt is too long"))]
+
+
+@attrs.frozen
+class Size:
+    """How much to say."""
+
+    tokens: int = 100
+    name: str = ""
+
+
+@engine.tool(read_only=True)
+async def fetch(args: Size, ctx: engine.ToolContext) -> str:  # noqa: ARG001
+    """Say something long."""
+    await trio.lowlevel.checkpoint()
+    return words(args.tokens, args.name or "thing")
+
+
+def fetching(tokens: int, name: str, usage: Usage | None = None) -> Answer:
+    return [*call("fetch", {"tokens": tokens, "name": name}, id=name), *done("calls", usage=usage)]
+
+
+async def filled(w: World) -> None:
+    """Play two turns that nearly fill the window."""
+    await w.play("first: always use tabs")
+    await w.play("second")
+
+
+def origins(request: ModelRequest) -> list[str]:
+    return [m.origin for m in request.transcript if isinstance(m, UserMessage)]
+
+
+def asked_for_a_summary(request: ModelRequest) -> bool:
+    return request.system.startswith("You keep the record")
+
+
+# -- foreseen ----------------------------------------------------------------------------------------------------------
 
 
 async def test_t7_an_overflow_is_foreseen_summarised_and_the_turn_goes_on(autojump_clock: MockClock) -> None:
-    long = words(6_000)
-    async with world(
-        saying(f"One. {long}"),
-        saying(f"Two. {long}"),
-        saying(f"Three. {long}"),
-        saying(summary(done="- one and two")),
-        DONE,
-        info=INFO,
-    ) as w:
-        await w.play("first: always use tabs")
-        await w.play("second")
-        await w.play("third")
-        played = await w.play("fourth")
+    async with world(*TALK, saying(summary(done="- one and two")), DONE, info=INFO) as w:
+        await filled(w)
+        played = await w.play("third")
         assert (played.stop_reason, played.result.text, played.reasons) == ("completed", "Done.", ["compacted"])
         started, ended = played.one(CompactionStarted), played.one(CompactionEnded)
-        assert (started.trigger, started.messages) == ("full", 7)
-        assert (ended.outcome, ended.model) == ("compacted", "scripted/model")
-        assert ended.after < ended.before
-        sent = w.requests[-1].transcript
-        assert [m.origin for m in sent if isinstance(m, UserMessage)] == ["user", "summary", "user"]
-        assert said(sent[0]) == "first: always use tabs"
-        assert "- one and two" in said(sent[1])
-        assert said(sent[-1]) == "fourth"
-        assert [e.kind for e in played.all(HistoryReplaced)] == ["compact"]
+        assert (started.trigger, started.messages) == ("full", 5)
+        assert (ended.outcome, ended.model, ended.messages, ended.source) == ("compacted", "scripted/model", 3, 4)
+        assert len(ended.digest) == 32
+        assert ended.after < 2_000 < 18_000 < ended.before
+        assert played.order(CompactionStarted, HistoryReplaced, CompactionEnded) == [
+            "CompactionStarted",
+            "HistoryReplaced",
+            "CompactionEnded",
+        ]
+        sent = w.requests[-1]
+        assert origins(sent) == ["user", "summary", "user"]
+        assert said(sent.transcript[0]) == "first: always use tabs"
+        assert "- one and two" in said(sent.transcript[1])
+        assert "first: always use tabs" in said(sent.transcript[1]), "it is a rule of the user as well"
+        assert said(sent.transcript[-1]) == "third", "nobody has to say that the model is to go on"
         await w.goes_on()
 
 
+async def test_t7_nothing_happens_while_there_is_room(autojump_clock: MockClock) -> None:
+    async with world(*[saying(words(1_000))] * 9, DONE, info=INFO) as w:
+        for _ in range(9):
+            played = await w.play()
+        assert (played.all(CompactionStarted), played.all(HistoryReplaced)) == ([], [])
+        assert len(w.requests) == 9
+
+
+@pytest.mark.parametrize("off", ["the setting", "the keeper"])
+async def test_t7_auto_off_is_honoured_and_an_overflow_surfaces(autojump_clock: MockClock, off: str) -> None:
+    settings = Settings(auto_compact=False) if off == "the setting" else None
+    keeper = Keeper(auto=False) if off == "the keeper" else None
+    async with world(*TALK, saying(LONG), TOO_LONG, info=INFO, settings=settings, keeper=keeper) as w:
+        await filled(w)
+        await w.play("third")
+        played = await w.play("fourth")
+        assert (played.stop_reason, played.result.detail) == ("prompt_too_long", "prompt is too long")
+        assert (played.all(CompactionStarted), len(w.requests)) == ([], 4)
+
+
+# -- what it takes -----------------------------------------------------------------------------------------------------
+
+
 async def test_the_usage_of_a_summary_counts_for_the_turn_and_the_session(autojump_clock: MockClock) -> None:
-    used = Usage(input=700, output=70)
-    long = words(9_000)
-    async with world(
-        saying(long), saying(long), saying(summary(), used), saying("Done.", Usage(input=5, output=5)), info=INFO
-    ) as w:
-        await w.play("first")
-        await w.play("second")
+    used, last = Usage(input=700, output=70), Usage(input=5, output=5)
+    info = attrs.evolve(INFO, price_input=1_000.0)
+    async with world(*TALK, saying(summary(), used), saying("Done.", last), info=info) as w:
+        await filled(w)
         played = await w.play("third")
-        assert played.result.usage == used + Usage(input=5, output=5)
-        assert w.session.state.usage == used + Usage(input=5, output=5)
-        assert played.one(CompactionEnded).usage == used
+        assert played.result.usage == used + last
+        assert w.session.state.usage == used + last
+        assert played.result.cost == pytest.approx(0.705)
+        assert w.session.state.cost == pytest.approx(0.705)
+        assert (played.one(CompactionEnded).usage, played.one(CompactionEnded).cost) == (used, pytest.approx(0.7))
+
+
+async def test_a_summary_may_use_up_the_turns_budget(autojump_clock: MockClock) -> None:
+    async with world(*TALK, saying(summary(), Usage(input=700)), DONE, info=INFO) as w:
+        await filled(w)
+        played = await w.play("third", settings=Settings(limits=Limits(tokens=500)))
+        assert (played.stop_reason, len(w.requests)) == ("token_budget", 3)
+        await w.goes_on()
+
+
+async def test_a_summary_is_asked_for_again_where_that_may_help(autojump_clock: MockClock) -> None:
+    busy: Answer = [Fail(Overloaded("busy", retryable=True))]
+    async with world(*TALK, busy, saying(summary()), DONE, info=INFO) as w:
+        await filled(w)
+        played = await w.play("third")
+        assert (played.stop_reason, played.one(RetryScheduled).message) == ("completed", "busy")
+        assert played.one(CompactionEnded).outcome == "compacted"
+
+
+async def test_a_wait_for_a_summary_may_be_skipped(autojump_clock: MockClock) -> None:
+    busy: Answer = [Fail(Overloaded("busy", retryable=True, retry_after=50.0))]
+    async with world(*TALK, busy, saying(summary()), DONE, info=INFO) as w:
+        await filled(w)
+        began = trio.current_time()
+        async with w.session.prompt("third") as turn:
+            async for event in turn:
+                if isinstance(event, RetryScheduled):
+                    assert w.session.state.status.__class__.__name__ == "Retry"
+                    turn.skip_wait()
+        assert turn.result.stop_reason == "completed"
+        assert trio.current_time() - began < 1
+
+
+async def test_t12_the_summariser_may_be_a_model_of_its_own_or_the_turns_where_that_one_fails(
+    autojump_clock: MockClock,
+) -> None:
+    own = ScriptedProvider([saying(summary()), [Fail(AuthFailed("no key"))]], info=ModelInfo(name="own/small"))
+    async with world(*TALK, DONE, saying(LONG), saying(summary()), DONE, info=INFO) as w:
+        w.session._deps = attrs.evolve(w.session._deps, summariser=own)  # noqa: SLF001  # as the configuration has it
+        await filled(w)
+        played = await w.play("third")
+        assert played.one(CompactionEnded).model == "own/small"
+        assert [asked_for_a_summary(r) for r in own.requests] == [True]
+        await w.play("fourth")
+        w.will_say(saying(summary()), DONE)
+        await w.session.compact()
+        assert len(own.requests) == 2
+        ended = [e for e in w.session.journal.events() if isinstance(e, CompactionEnded)][-1]
+        assert (ended.outcome, ended.model) == ("compacted", "scripted/model")
+
+
+# -- bad summaries -----------------------------------------------------------------------------------------------------
+
+BAD: dict[str, Answer] = {
+    "empty": saying(""),
+    "malformed": saying("It all went well."),
+    "huge": saying(summary() + words(9_000)),
+    "refusal": [*text("I can't."), *done("refusal")],
+    "cut off": [*text(summary()), *done("length")],
+    "a call": [*call("fetch", {"tokens": 5}, id="c"), *done("calls")],
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+async def test_t12_an_answer_that_will_not_do_is_repaired_once(autojump_clock: MockClock, kind: str) -> None:
+    async with world(*TALK, BAD[kind], saying(summary(done="- mended")), DONE, info=INFO, tools=[fetch]) as w:
+        await filled(w)
+        played = await w.play("third")
+        assert played.stop_reason == "completed"
+        assert "That can't be used" in said(w.requests[3].transcript[0])
+        assert "- mended" in said(w.requests[-1].transcript[1])
+        assert played.statuses == [], "no tool was run"
+        assert played.one(CompactionEnded).detail == ""
+
+
+@pytest.mark.parametrize("kind", BAD)
+async def test_t12_after_the_one_repair_what_can_be_taken_out_stands_in(autojump_clock: MockClock, kind: str) -> None:
+    async with world(*TALK, BAD[kind], BAD[kind], DONE, info=INFO, tools=[fetch]) as w:
+        await filled(w)
+        played = await w.play("third")
+        assert (played.stop_reason, len(w.requests)) == ("completed", 5)
+        ended = played.one(CompactionEnded)
+        assert ended.outcome == "compacted"
+        assert ended.detail.startswith("no summary of a model could be used (")
+        assert "- first: always use tabs" in said(w.requests[-1].transcript[1])
+        assert all(not r.tools for r in w.requests[2:4])
+
+
+async def test_t8_a_summary_that_fails_leaves_the_history_and_the_turn_goes_on_while_it_can(
+    autojump_clock: MockClock,
+) -> None:
+    broken: Answer = [Fail(AuthFailed("no key"))]
+    async with world(*TALK, broken, DONE, info=INFO) as w:
+        await filled(w)
+        before = w.session.state.transcript[:]
+        played = await w.play("third")
+        assert (played.stop_reason, played.result.text) == ("completed", "Done.")
+        assert played.one(CompactionEnded).outcome == "failed"
+        notice = played.one(Notice)
+        assert (notice.code, notice.level) == ("compaction_failed", "warning")
+        assert "scripted/model: no key" in notice.text
+        assert w.session.state.transcript[: len(before)] == before
+        w.will_say(saying(summary()), DONE)
+        assert (await w.play("and now?")).stop_reason == "completed"
+
+
+async def test_t8_where_nothing_fits_any_more_a_failed_summary_ends_the_turn(autojump_clock: MockClock) -> None:
+    broken: Answer = [Fail(AuthFailed("no key"))]
+    answers = (saying(f"One. {LONG}", Usage(input=10, output=9_000)), saying(LONG, Usage(input=9_020, output=12_000)))
+    async with world(*answers, broken, DONE, info=INFO) as w:
+        await filled(w)
+        before = w.session.state.transcript[:]
+        played = await w.play("third")
+        assert played.stop_reason == "blocking_limit"
+        assert "can't fit into the model's window" in played.result.detail
+        assert w.session.state.transcript[: len(before)] == before
+
+
+async def test_t7_a_summary_that_frees_too_little_ends_the_turn_and_says_what_fills_the_window(
+    autojump_clock: MockClock,
+) -> None:
+    async with world(saying("ok"), DONE, info=INFO) as w:
+        await w.play(words(8_400))
+        played = await w.play(words(9_700))
+        assert played.stop_reason == "compaction_ineffective"
+        assert "the user's words 18," in played.result.detail
+        assert len(w.requests) == 1, "nobody is asked for a summary that can't help"
+        w.will_say(DONE)
+        assert (await w.play("short", settings=Settings(auto_compact=False))).stop_reason == "completed"
+
+
+async def test_t7_a_window_too_small_for_the_system_prompt_says_so(autojump_clock: MockClock) -> None:
+    settings = Settings(system=words(19_000))
+    async with world(saying("ok"), info=INFO, settings=settings) as w:
+        played = await w.play("hello")
+        assert played.stop_reason == "compaction_ineffective"
+        assert "there is nothing to summarise. What fills the window: about 19," in played.result.detail
+        assert "system 19,000" in played.result.detail
+
+
+async def test_t8_a_history_of_three_windows_is_summarised_in_pieces(autojump_clock: MockClock) -> None:
+    small = attrs.evolve(INFO, context=8_000, output=1_000)
+    big = attrs.evolve(INFO, context=200_000)
+    model = ScriptedProvider([saying(words(1_400, f"topic{n}")) for n in range(16)], info=big)
+    async with engine.open_engine(model=model) as eng:
+        session = await eng.create_session(cwd="/nowhere")
+        for n in range(16):
+            await session.run(f"question {n}")
+        model.info = small
+
+        def summarise(request: ModelRequest) -> Answer:
+            assert asked_for_a_summary(request)
+            return saying(summary(done=f"- piece {len(model.requests) - 16}"))
+
+        model.script = [*[saying("")] * 16, *[summarise] * 20]
+        result = await session.compact()
+        assert (result.stop_reason, result.detail) == ("completed", "")
+        asked = model.requests[16:]
+        assert len(asked) > 2
+        assert "<record>" not in said(asked[0].transcript[0])
+        assert all("- piece" in said(r.transcript[0]) for r in asked[1:]), "each has the summary of those before it"
+        assert f"- piece {len(asked)}" in said(session.state.transcript[1])
+
+
+async def test_t8_a_second_summary_is_anchored_on_the_first(autojump_clock: MockClock) -> None:
+    async with world(*TALK, saying(summary(facts="- the port is 8021")), saying(LONG), saying(LONG), info=INFO) as w:
+        await filled(w)
+        await w.play("third")
+        w.will_say(saying(LONG))
+        await w.play("fourth")
+        w.will_say(saying(summary(facts="- the port is 8021")), DONE)
+        played = await w.play("fifth")
+        asked = said(w.requests[-2].transcript[0])
+        assert asked.startswith("<record>\n## Objective")
+        assert "the port is 8021" in asked
+        assert played.stop_reason == "completed"
+        assert origins(w.requests[-1]) == ["user", "summary", "user"], "one record, not two"
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------
+
+
+async def test_t11_in_the_middle_of_its_work_the_model_is_told_to_go_on(autojump_clock: MockClock) -> None:
+    script = (fetching(7_000, "a"), fetching(7_000, "b"), fetching(7_000, "c"), saying(summary()), DONE)
+    async with world(*script, info=INFO, tools=[fetch]) as w:
+        played = await w.play("fetch all")
+        assert (played.stop_reason, played.result.text) == ("completed", "Done.")
+        assert played.reasons == ["next_step", "next_step", "next_step", "compacted"]
+        sent = w.requests[-1].transcript
+        assert check_transcript(sent) == []
+        assert origins(w.requests[-1]) == ["user", "summary", "continue"]
+        assert "no user has said anything new" in said(sent[-1])
+        assert said(sent[0]) == "fetch all"
+
+
+async def test_t11_how_often_a_turn_goes_on_by_itself_is_bounded(autojump_clock: MockClock) -> None:
+    def answer(request: ModelRequest) -> Answer:
+        if asked_for_a_summary(request):
+            return saying(summary())
+        return fetching(7_000, f"n{len(w.requests)}")
+
+    async with world(answer, repeat=True, info=INFO, tools=[fetch]) as w:
+        played = await w.play(settings=Settings(auto_continue=2))
+        assert played.stop_reason == "blocking_limit"
+        assert "may not go on by itself any more" in played.result.detail
+        assert played.reasons.count("compacted") == 2
+        assert len(played.all(CompactionEnded)) == 3, "the last one leaves room for the next prompt"
+        await w.goes_on()
+
+
+async def test_t11_a_hook_may_keep_the_turn_from_going_on(autojump_clock: MockClock) -> None:
+    async def stays(compacting: Compacting) -> CompactionDecision:
+        return CompactionDecision(continues=False)
+
+    script = (fetching(7_000, "a"), fetching(7_000, "b"), fetching(7_000, "c"), saying(summary()), DONE)
+    async with world(*script, info=INFO, tools=[fetch], hooks=Hooks(before_compaction=(stays,))) as w:
+        played = await w.play("fetch all")
+        assert (played.stop_reason, len(w.requests)) == ("hook_stopped", 4)
+        assert [m.origin for m in w.session.state.transcript if isinstance(m, UserMessage)] == ["user", "summary"]
+        await w.goes_on()
+
+
+async def test_t11_an_overflow_of_a_fresh_message_is_answered_with_that_message_last(autojump_clock: MockClock) -> None:
+    large = attrs.evolve(INFO, context=100_000)
+    async with world(*TALK, TOO_LONG, saying(summary()), DONE, info=large) as w:
+        await filled(w)
+        played = await w.play("the third word")
+        assert (played.stop_reason, played.reasons) == ("completed", ["reactive_compact_retry"])
+        assert played.one(CompactionStarted).trigger == "overflow"
+        sent = [said(m) for m in w.requests[-1].transcript]
+        assert sent[-1] == "the third word"
+        assert sum("the third word" in one for one in sent) == 1
+
+
+async def test_t11_after_an_overflow_old_results_are_cleared_first(autojump_clock: MockClock) -> None:
+    large = attrs.evolve(INFO, context=100_000)
+    script = (fetching(9_000, "a"), fetching(9_000, "b"), fetching(9_000, "c"), TOO_LONG, DONE)
+    async with world(*script, info=large, tools=[fetch]) as w:
+        played = await w.play("fetch all")
+        assert (played.stop_reason, played.reasons[-1]) == ("completed", "overflow_prune_retry")
+        assert [e.kind for e in played.all(HistoryReplaced)] == ["collapse"]
+
+
+async def test_t11_an_overflow_twice_surfaces_once(autojump_clock: MockClock) -> None:
+    large = attrs.evolve(INFO, context=100_000)
+    async with world(*TALK, TOO_LONG, saying(summary()), TOO_LONG, DONE, info=large) as w:
+        await filled(w)
+        played = await w.play("third")
+        assert (played.stop_reason, played.result.detail) == ("prompt_too_long", "prompt is too long")
+        await w.goes_on()
+
+
+async def test_t11_media_that_are_too_large_leave_a_word_and_nobody_is_asked_for_a_summary(
+    autojump_clock: MockClock,
+) -> None:
+    plan = FilePart(media_type="application/pdf", data="A" * 1_000, name="plan.pdf")
+    async with world([Fail(MediaTooLarge("document too large"))], DONE) as w:
+        async with w.session.prompt("read it", attachments=[plan]) as turn:
+            result = await turn.wait()
+        assert (result.stop_reason, len(w.requests)) == ("completed", 2)
+        (message,) = w.requests[-1].transcript
+        assert isinstance(message, UserMessage)
+        parts = [part.text for part in message.parts if isinstance(part, TextPart)]
+        assert "a file 'plan.pdf' of type application/pdf" in parts[0]
+        assert parts[1] == "read it"
+
+
+# -- by hand, and back -------------------------------------------------------------------------------------------------
+
+
+async def test_t11_a_compaction_by_hand_makes_no_further_request(autojump_clock: MockClock) -> None:
+    async with world(saying("One."), saying("Two."), saying(summary(done="- both")), info=INFO) as w:
+        await filled(w)
+        result = await w.session.compact("keep the names")
+        assert (result.stop_reason, result.text, len(w.requests)) == ("completed", "", 3)
+        assert said(w.requests[2].transcript[0]).endswith("Heed this besides:\nkeep the names")
+        assert w.session.state.status.__class__.__name__ == "Idle"
+        assert [m.origin for m in w.session.state.transcript if isinstance(m, UserMessage)] == [
+            "user",
+            "summary",
+            "user",
+        ]
+        await w.goes_on()
+
+
+async def test_a_compaction_by_hand_says_why_there_is_none(autojump_clock: MockClock) -> None:
+    async with world(saying("One."), [Fail(AuthFailed("no key"))], info=INFO) as w:
+        empty = await w.session.compact()
+        assert (empty.stop_reason, w.requests) == ("compaction_ineffective", [])
+        await w.play("first")
+        await w.play("second", settings=Settings())
+        failed = await w.session.compact()
+        assert (failed.stop_reason, failed.detail) == (
+            "provider_error",
+            "scripted/model: the script has 2 answers; this is request 3",
+        )
+        async with w.session.prompt("busy"):
+            with pytest.raises(SessionBusy):
+                await w.session.compact()
+            with pytest.raises(SessionBusy):
+                await w.session.undo_compaction()
+
+
+async def test_without_a_keeper_there_is_nothing_to_do_by_hand(autojump_clock: MockClock) -> None:
+    async with world(saying("One."), keeper=NoKeeper()) as w:
+        await w.play("first")
+        assert (await w.session.compact()).stop_reason == "hook_stopped"
+        assert w.session.context_report().tokens > 0
+
+
+async def test_t8_a_compaction_can_be_taken_back_with_what_came_since(autojump_clock: MockClock) -> None:
+    async with world(saying("One."), saying("Two."), saying(summary()), saying("Three."), info=INFO) as w:
+        with pytest.raises(SessionError, match="there is no compaction"):
+            await w.session.undo_compaction()
+        await filled(w)
+        before = w.session.state.transcript[:]
+        await w.session.compact()
+        await w.play("third")
+        await w.session.undo_compaction()
+        assert [said(m) for m in w.session.state.transcript] == [*(said(m) for m in before), "third", "Three."]
+        with pytest.raises(SessionError, match="there is no compaction"):
+            await w.session.undo_compaction()
+        await w.check(w.session, [])
+        await w.goes_on()
+
+
+async def test_t8_compactions_are_taken_back_one_by_one(autojump_clock: MockClock) -> None:
+    async with world(
+        saying("One."), saying("Two."), saying(summary()), saying("Three."), saying(summary()), info=INFO
+    ) as w:
+        await filled(w)
+        before = [said(m) for m in w.session.state.transcript]
+        await w.session.compact()
+        await w.play("third")
+        await w.session.compact()
+        await w.session.undo_compaction()
+        assert [said(m) for m in w.session.state.transcript][-2:] == ["third", "Three."]
+        await w.session.undo_compaction()
+        assert [said(m) for m in w.session.state.transcript] == [*before, "third", "Three."]
+
+
+# -- hooks and hosts ---------------------------------------------------------------------------------------------------
+
+
+async def test_hooks_may_add_to_the_question_replace_it_or_write_the_summary(autojump_clock: MockClock) -> None:
+    decision = CompactionDecision(instructions="mind the ports")
+    seen: list[Compacting] = []
+    after: list[Compacted] = []
+
+    async def before(compacting: Compacting) -> CompactionDecision:
+        seen.append(compacting)
+        return decision
+
+    async def told(compacted: Compacted) -> None:
+        after.append(compacted)
+
+    hooks = Hooks(before_compaction=(before,), after_compaction=(told,))
+    async with world(saying("One."), saying("Two."), saying(summary()), saying("a poem"), info=INFO, hooks=hooks) as w:
+        await filled(w)
+        await w.session.compact("and the names")
+        assert said(w.requests[-1].transcript[0]).endswith("and the names\nmind the ports")
+        assert [said(m) for m in seen[0].transcript] == ["first: always use tabs", "One.", "second", "Two."]
+        assert (seen[0].trigger, seen[0].instructions, after[0].trigger) == ("manual", "and the names", "manual")
+        await w.session.undo_compaction()
+        decision = CompactionDecision(prompt="Make a poem of it.")
+        await w.session.compact()
+        assert said(w.requests[-1].transcript[0]).startswith("Make a poem of it.\n\n<conversation>\n[user]\nfirst")
+        assert "a poem" in said(w.session.state.transcript[1])
+        await w.session.undo_compaction()
+        decision = CompactionDecision(summary="It was written by hand.")
+        asked = len(w.requests)
+        await w.session.compact()
+        assert len(w.requests) == asked
+        assert "It was written by hand." in said(w.session.state.transcript[1])
+
+
+async def test_t12_a_host_may_write_summaries_itself(autojump_clock: MockClock) -> None:
+    told: list[str] = []
+
+    async def summarise(head: Sequence[Message], previous: str) -> str:
+        await trio.lowlevel.checkpoint()
+        told.append(previous)
+        return f"{len(head)} messages"
+
+    async with world(
+        saying("One."), saying("Two."), saying("Three."), info=INFO, keeper=Keeper(summarise=summarise)
+    ) as w:
+        await filled(w)
+        assert (await w.session.compact()).stop_reason == "completed"
+        await w.play("third")
+        assert (await w.session.compact()).stop_reason == "completed"
+        assert told == ["", "3 messages"]
+        assert len(w.requests) == 3
+
+
+@pytest.mark.parametrize("returned", ["", None, 5, ValueError("broken")])
+async def test_t12_a_hosts_summariser_that_fails_leaves_the_history(
+    autojump_clock: MockClock, returned: object
+) -> None:
+    async def summarise(head: Sequence[Message], previous: str) -> str:
+        await trio.lowlevel.checkpoint()
+        if isinstance(returned, Exception):
+            raise returned
+        return returned  # type: ignore[return-value]  # a host may be untyped
+
+    async with world(saying("One."), saying("Two."), info=INFO, keeper=Keeper(summarise=summarise)) as w:
+        await filled(w)
+        before = w.session.state.transcript[:]
+        result = await w.session.compact()
+        assert result.stop_reason == "provider_error"
+        assert result.detail.startswith("the host's summariser")
+        assert w.session.state.transcript[:] == before
+
+
+async def test_a_compaction_that_is_cancelled_leaves_the_history_and_counts_what_it_took(
+    autojump_clock: MockClock,
+) -> None:
+    slow: Answer = [*saying("half", Usage(input=70)), Pause(60)]
+    async with world(*TALK, slow, DONE, info=INFO) as w:
+        await filled(w)
+        before = w.session.state.transcript[:]
+        async with w.session.prompt("third") as turn:
+            await trio.sleep(1)
+            turn.cancel()
+        assert (turn.result.stop_reason, turn.result.during) == ("aborted", "waiting")
+        assert w.session.state.transcript[: len(before)] == before
+        ended = [e for e in w.session.journal.events() if isinstance(e, CompactionEnded)]
+        assert [(e.outcome, e.usage) for e in ended] == [("cancelled", Usage(input=70))]
+        w.will_say(saying(summary()), DONE)
+        assert (await w.play("and now?")).stop_reason == "completed"
+
+
+# -- the report --------------------------------------------------------------------------------------------------------
+
+
+async def test_the_context_report_says_what_fills_the_window(autojump_clock: MockClock) -> None:
+    settings = Settings(system=words(500))
+    async with world(fetching(3_000, "a"), DONE, info=INFO, tools=[fetch], settings=settings) as w:
+        await w.play("fetch")
+        report = w.session.context_report()
+        shares = {share.kind: share.tokens for share in report.shares}
+        assert list(shares)[0] == "results of fetch"
+        assert set(shares) == {
+            "results of fetch",
+            "system",
+            "tools",
+            "calls of fetch",
+            "the user's words",
+            "the model's words",
+        }
+        assert shares["system"] == pytest.approx(500, rel=0.1)
+        assert sum(shares.values()) == pytest.approx(report.tokens, abs=3)
+        assert report.free == report.usable - report.tokens
+        text_ = report.as_text()
+        assert text_.startswith("scripted/model: about 3,")
+        assert "results of fetch" in text_
+        assert '"kind": "results of fetch"' in report.as_json()
+
+
+def test_a_keeper_takes_whole_numbers() -> None:
+    for value in (-1, 1.5, True, "x"):
+        with pytest.raises(ConfigError):
+            Keeper(reserve=value)  # type: ignore[arg-type]  # a host may be untyped

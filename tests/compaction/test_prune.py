@@ -1,0 +1,214 @@
+"""Clearing old results (T9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import pytest
+import trio
+
+from engine.compaction.keeper import Keeper
+from engine.compaction.overflow import result_tokens
+from engine.compaction.prune import CLEARED, Rules, prune, without_media
+from engine.messages import FilePart, ImagePart, Message, ResultsMessage, Settlement, TextPart, UserMessage
+from engine.model import ModelInfo
+from engine.testing.invariants import check_transcript
+from tests.support.histories import answers, calls, exchange, gives, says, view, words
+
+M = "m"
+LARGE = ModelInfo(name="scripted/model", context=200_000)
+
+
+def history(*sizes: int, tool: str = "read") -> list[Message]:
+    """Old results of those sizes, then two turns of the user."""
+    old = [message for n, size in enumerate(sizes) for message in exchange(n, tool, words(size))]
+    return [
+        says("first", id="u1"),
+        *old,
+        says("second", id="u2"),
+        *exchange(100, tool, words(30_000)),
+        says("third", id="u3"),
+    ]
+
+
+def texts(messages: Sequence[Message]) -> list[str]:
+    return [r.settlement.text for m in messages if isinstance(m, ResultsMessage) for r in m.results]
+
+
+def cleared(messages: Sequence[Message]) -> list[bool]:
+    return [text.startswith(CLEARED) for text in texts(messages)]
+
+
+def test_t9_39_k_of_old_results_stay() -> None:
+    assert prune(history(*[1_000] * 39), Rules(), M) is None
+
+
+def test_t9_of_65_k_the_oldest_25_k_are_cleared() -> None:
+    pruned = prune(history(*[1_000] * 65), Rules(), M)
+    assert pruned is not None
+    assert cleared(pruned.messages) == [True] * 25 + [False] * 41
+    assert 20_000 < pruned.spared < 25_000, "a word stays in the place of each"
+
+
+def test_t9_of_55_k_nothing_is_cleared() -> None:
+    assert prune(history(*[1_000] * 55), Rules(), M) is None
+
+
+def test_t9_nothing_of_the_last_two_turns_is_cleared() -> None:
+    messages = [
+        says("only", id="u1"),
+        *exchange(1, "read", words(90_000)),
+        says("again", id="u2"),
+        *exchange(2, "read", words(90_000)),
+    ]
+    assert prune(messages, Rules(), M) is None
+    pruned = prune([*messages, says("third", id="u3")], Rules(), M)
+    assert pruned is not None
+    assert cleared(pruned.messages) == [True, False]
+
+
+def test_t9_what_the_engine_says_is_no_turn_of_the_user() -> None:
+    messages = [
+        says("only", id="u1"),
+        *exchange(1, "read", words(90_000)),
+        *(says("hm", id=f"e{n}", origin="engine") for n in range(3)),
+    ]
+    assert prune(messages, Rules(), M) is None
+
+
+def test_t9_a_protected_tool_is_never_cleared() -> None:
+    messages = history(*[1_000] * 65, tool="skill")
+    assert prune(messages, Rules(protected=frozenset({"skill"})), M) is None
+
+
+def test_t9_a_second_run_changes_nothing() -> None:
+    pruned = prune(history(*[1_000] * 65), Rules(), M)
+    assert pruned is not None
+    assert prune(pruned.messages, Rules(), M) is None
+
+
+def test_t9_clearing_leaves_a_valid_transcript_and_all_else_as_it_was() -> None:
+    before = history(*[1_000] * 65)
+    pruned = prune(before, Rules(), M)
+    assert pruned is not None
+    assert check_transcript(pruned.messages) == []
+    assert [m.id for m in pruned.messages] == [m.id for m in before]
+    same = [new is old for new, old in zip(pruned.messages, before, strict=True)]
+    assert same.count(False) == 25
+
+
+@pytest.mark.parametrize(
+    ("tool", "end", "again"),
+    [
+        ("read", "", "call read with the same arguments"),
+        (
+            "bash",
+            '[… To read them: read with path="spill:0123456789abcdef", offset=3]',
+            'read with path="spill:0123456789abcdef"',
+        ),
+        ("bash", "", "It was not kept; what it changed stays changed."),
+    ],
+)
+def test_t9_what_is_cleared_says_how_it_began_and_ended_and_how_to_have_it_again(
+    tool: str, end: str, again: str
+) -> None:
+    call = calls(tool, {"path": "src/app.py"}, id="c")
+    body = f"first line\n{words(30_000)}\nlast line{end}"
+    messages = [
+        says("a", id="u1"),
+        answers("", calls=[call]),
+        gives((call, body)),
+        says("b", id="u2"),
+        says("c", id="u3"),
+    ]
+    pruned = prune(messages, Rules(newest=0, read_only=frozenset({"read"})), M)
+    assert pruned is not None
+    (text,) = texts(pruned.messages)
+    assert text.startswith(f'{CLEARED}the result of {tool}({{"path": "src/app.py"}}), {len(body):,} characters')
+    assert again in text
+    assert "first line" in text
+    assert "last line" in text
+    assert len(text) < 1_000
+
+
+def test_t9_errors_are_cleared_too_and_stay_errors() -> None:
+    call = calls("bash", {"command": "make"}, id="c")
+    failed = Settlement(status="error", text=words(30_000), failed=True)
+    pruned = prune(
+        [says("a"), answers("", calls=[call]), gives((call, failed)), says("b"), says("c")], Rules(newest=0), M
+    )
+    assert pruned is not None
+    (result,) = [r for m in pruned.messages if isinstance(m, ResultsMessage) for r in m.results]
+    assert (result.settlement.status, result.settlement.failed) == ("error", True)
+
+
+def test_t9_images_go_with_the_result_and_are_named() -> None:
+    call = calls("read", {"path": "a.png"}, id="c")
+    shown = Settlement(
+        status="completed", text="an image", images=(ImagePart(media_type="image/png", data="A" * 400_000),)
+    )
+    pruned = prune(
+        [says("a"), answers("", calls=[call]), gives((call, shown)), says("b"), says("c")], Rules(newest=0, least=0), M
+    )
+    assert pruned is not None
+    (result,) = [r for m in pruned.messages if isinstance(m, ResultsMessage) for r in m.results]
+    assert result.settlement.images == ()
+    assert "an image of type image/png (0.3 MB)" in result.settlement.text
+
+
+# -- the keeper --------------------------------------------------------------------------------------------------------
+
+
+def pruned_by(keeper: Keeper, messages: Sequence[Message], info: ModelInfo = LARGE) -> Sequence[Message] | None:
+    return trio.run(keeper.prune, view(messages, info=info, max_output=8_192))
+
+
+def test_t9_nothing_is_cleared_while_there_is_room() -> None:
+    assert pruned_by(Keeper(), history(*[1_000] * 65)) is None
+
+
+def test_t9_results_are_cleared_where_that_spares_a_summary() -> None:
+    messages = [*history(*[1_000] * 100), answers(words(55_000), id="long"), says("fourth", id="u4")]
+    pruned = pruned_by(Keeper(), messages)
+    assert pruned is not None
+    assert not Keeper().wants_compaction(view(pruned, info=LARGE, max_output=8_192))
+
+
+def test_t9_where_clearing_would_not_be_enough_nothing_is_cleared() -> None:
+    messages = [*history(*[1_000] * 70), answers(words(150_000), id="long"), says("fourth", id="u4")]
+    assert pruned_by(Keeper(), messages) is None
+    assert Keeper().wants_compaction(view(messages, info=LARGE, max_output=8_192))
+
+
+@pytest.mark.parametrize("keeper", [Keeper(auto=False), Keeper(clears=False)])
+def test_t9_nothing_is_cleared_where_that_is_off(keeper: Keeper) -> None:
+    messages = [*history(*[1_000] * 100), answers(words(55_000), id="long"), says("fourth", id="u4")]
+    assert pruned_by(keeper, messages) is None
+
+
+# -- media that a host refuses -----------------------------------------------------------------------------------------
+
+
+def test_t11_media_leave_their_names_and_the_reason() -> None:
+    plan = FilePart(media_type="application/pdf", data="A" * 27_000_000, name="plan.pdf")
+    call = calls("read", {"path": "a.png"}, id="c")
+    shown = Settlement(status="completed", text="an image", images=(ImagePart(media_type="image/png", data="AAAA"),))
+    bare = without_media([says("look", media=[plan]), answers("", calls=[call]), gives((call, shown))])
+    assert bare is not None
+    first, _, last = bare
+    assert isinstance(first, UserMessage)
+    said = [part.text for part in first.parts if isinstance(part, TextPart)]
+    assert "a file 'plan.pdf' of type application/pdf (20.2 MB) stood here" in said[0]
+    assert "refused the request because of its size" in said[0]
+    assert said[1] == "look"
+    assert isinstance(last, ResultsMessage)
+    assert last.results[0].settlement.images == ()
+    assert last.results[0].settlement.text.startswith("an image\n[an image of type image/png")
+    assert without_media(bare) is None
+
+
+def test_result_tokens_count_media_as_well() -> None:
+    shown = Settlement(status="completed", text="", images=(ImagePart(media_type="image/png", data="AAAA"),))
+    assert result_tokens(shown, M) == 1_600
+    assert result_tokens(attrs.evolve(shown, images=()), M) == 0
