@@ -219,6 +219,11 @@ class DatabaseStore(ABC):
         await self._done([*(Undraft(deleted) for deleted in order.deleted), Shrink()])
         return order.deleted
 
+    async def old(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
+        """See `Retention`. Always a checkpoint."""
+        await self._handled(self._last_ticket)
+        return await self._read(lambda tables: tables.old_trees(older_than, keep))
+
     async def prune(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
         """See `Retention`. A checkpoint."""
         roots = await self._read(lambda tables: tables.old_trees(older_than, keep))

@@ -197,6 +197,13 @@ class Retention(Protocol):
         """
         ...
 
+    async def old(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
+        """Return the first sessions of the trees that `prune` would look at; it leaves those that are open. A checkpoint.
+
+        Raises `StoreError`.
+        """
+        ...
+
     async def prune(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
         """Remove trees of sessions in which nothing has happened since *older_than*, and return the ids of all.
 

@@ -693,6 +693,7 @@ class FullSuite(StoreSuite):
             await store.aclose()
             ours, theirs = await place.open(), await place.open()
             await theirs.claim(names[1])
+            assert sorted(await ours.old(older_than=BEGIN + 505)) == sorted(names[1:51])
             gone = await ours.prune(older_than=BEGIN + 505)
             assert sorted(gone) == sorted(names[2:51])
             assert sorted(await ids(ours)) == sorted([names[0], names[1], *names[51:]])
