@@ -46,6 +46,7 @@ from engine.prompt.layers import PromptLayers
 from engine.service import Engine, open_engine
 from engine.session import Session
 from engine.settings import Limits, Settings
+from engine.snapshots.project import ProjectSnapshots
 from engine.state import Resync
 from engine.store.place import MEMORY
 from engine.store.ports import SessionRow
@@ -75,6 +76,7 @@ class Options:
     place: str
     resume: str | None
     forks: bool
+    has_snapshots: bool
 
 
 def main(arguments: list[str]) -> int:
@@ -149,6 +151,7 @@ def parse(arguments: list[str]) -> Options:
         place=place_of(given),
         resume=given.resume,
         forks=given.fork,
+        has_snapshots=not given.no_snapshots,
     )
 
 
@@ -168,6 +171,9 @@ def _add_session_flags(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--fork", action="store_true", help="go on in a new session that begins as that one stands")
     add_store_flag(group)
+    group.add_argument(
+        "--no-snapshots", action="store_true", help="don't note files: what is changed can't be undone then"
+    )
 
 
 def _positive_int(text: str) -> int:
@@ -206,6 +212,7 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                     approver=options.permissions.policy(options.model.config),
                     store=store,
                     prompt=options.layers,
+                    snapshots=ProjectSnapshots() if options.has_snapshots else None,
                 ) as eng:
                     session = await _session(eng, options, row)
                     async with trio.open_nursery() as nursery:
