@@ -1,0 +1,137 @@
+"""What must be true after a kill; and how much text it has cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import attrs
+import trio
+
+import engine
+from engine.events import CallQueued, CallSettled, CallStarted, Durable, InputPromoted, PartEnded, StepEnded
+from engine.fold import fold
+from engine.ids import SessionId
+from engine.messages import TextPart
+from engine.store.ports import SessionQuery
+from engine.store.sqlite import SqliteStore, open_store
+from engine.testing.invariants import Seen, check_events, check_transcript
+from engine.tools.shell import marker
+from engine.tools.strays import find_marked
+from tests.os.killing_engine import Place
+from tests.os.killing_host import NEXT, WELL
+
+REASONS = {"interrupted_by_crash", "not_executed", "cancelled", "timeout"}
+
+
+@attrs.frozen(kw_only=True)
+class Promised:
+    """What the killed program has told.
+
+    Attributes:
+        session: which session it was.
+        flushed: the last event that was durable.
+        texts: of each part, how long it was at which time.
+        killed_at: when it was killed.
+    """
+
+    session: str = ""
+    flushed: int = 0
+    texts: Sequence[tuple[str, int, float]] = ()
+    killed_at: float = 0.0
+
+
+async def check(place: Place, promised: Promised) -> float | None:
+    """Open what was left, and go on with it; return the seconds of text that were lost. Raises `AssertionError`.
+
+    None: the session was not even promised to be there.
+    """
+    before = place.effects
+    store = await open_store(place.store)
+    assert list(store.damaged) == []
+    async with place.engine(store) as eng:
+        known = await _ids(store)
+        if promised.session not in known:
+            assert promised.flushed == 0, "a session that was promised to be durable is gone"
+            return None
+        opened = [await eng.open_session(session_id) for session_id in known]
+        await _check_nobody_is_left(known)
+        for session in opened:
+            assert session.state.turn is None, session.state.turn
+            _check_journal(session)
+        _check_effects(before, [event for session in opened for event in session.journal.events()])
+        session = next(session for session in opened if session.id == promised.session)
+        assert session.journal.seq >= promised.flushed, (session.journal.seq, promised.flushed)
+        lost = _seconds_lost(session.journal.events(), promised)
+        result = await session.run(NEXT)
+        assert (result.stop_reason, result.text, result.durable) == ("completed", WELL, True), result
+        _check_journal(session)
+        assert list(await store.load(session.id)) == list(session.journal.events())
+        await _check_lists(store, session)
+    assert place.effects == before, "something was run again"
+    return lost
+
+
+async def _ids(store: SqliteStore) -> list[SessionId]:
+    roots = [row.id for row in await store.list_sessions(SessionQuery(limit=1_000))]
+    children = [await store.list_sessions(SessionQuery(limit=1_000, parent_id=root)) for root in roots]
+    return [*roots, *(row.id for rows in children for row in rows)]
+
+
+async def _check_nobody_is_left(known: Sequence[SessionId]) -> None:
+    """The processes of the dead engine are ended a moment after the start of the next."""
+    marks = tuple(marker(session_id) for session_id in known)
+    with trio.fail_after(10):
+        while find_marked(lambda mark: mark.startswith(marks)):
+            await trio.sleep(0.01)
+
+
+def _check_journal(session: engine.Session) -> None:
+    events = session.journal.events()
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert fold(events) == session.state
+    problems = check_events(_replayed(session))
+    assert problems == [], problems
+    problems = check_transcript(session.state.transcript)
+    assert problems == [], problems
+    for event in events:
+        if isinstance(event, CallSettled) and event.settlement.status == "aborted":
+            assert event.settlement.reason in REASONS
+            assert event.settlement.text
+
+
+def _replayed(session: engine.Session) -> list[Seen]:
+    """Return what a subscriber is shown who begins at the beginning: the deltas are told again."""
+    cursor, seen = session.subscribe(after=0), list[Seen]()
+    while (event := cursor.take()) is not None:
+        seen.append(event)
+    return seen
+
+
+def _check_effects(effects: Sequence[str], events: Sequence[Durable]) -> None:
+    """Each happened once, and was recorded as begun before it happened."""
+    twice = [key for key, count in Counter(effects).items() if count > 1]
+    assert twice == []
+    arguments = {event.call_id: event.arguments for event in events if isinstance(event, CallQueued)}
+    begun = "\n".join(arguments[event.call_id] for event in events if isinstance(event, CallStarted))
+    assert [key for key in effects if key not in begun] == []
+
+
+def _seconds_lost(events: Sequence[Durable], promised: Promised) -> float:
+    """Return how old the oldest text was, when the kill came, that was shown and is not there."""
+    kept: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, PartEnded) and isinstance(event.part, TextPart):
+            kept[event.part.id] = len(event.part.text)
+    missing = [at for part, length, at in promised.texts if length > kept.get(part, 0)]
+    return promised.killed_at - min(missing) if missing else 0.0
+
+
+async def _check_lists(store: SqliteStore, session: engine.Session) -> None:
+    rows = {row.id: row for row in await store.list_sessions(SessionQuery(limit=1_000))}
+    row, state = rows[session.id], session.state
+    found = (row.seq, row.turns, row.status, row.usage.total, row.messages)
+    events = session.journal.events()
+    said = sum(isinstance(event, InputPromoted) or (isinstance(event, StepEnded) and event.kept) for event in events)
+    assert found == (state.seq, state.turns, "idle", state.usage.total, said)
+    assert session.id in {hit.session.id for hit in await store.search(NEXT)}
