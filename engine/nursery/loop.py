@@ -74,7 +74,7 @@ async def _begin_round(run: TurnRun, state: LoopState) -> Move | None:
     blocked = await ask_about_prompts(run)
     if blocked is not None:
         return Stop(reason="hook_stopped", detail=blocked)
-    await prepare_prompt(run, state.model_index)
+    await prepare_prompt(run)
     return await make_room(run, state) if run.settings.auto_compact else None
 
 

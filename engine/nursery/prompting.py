@@ -36,7 +36,7 @@ _YES: Final = frozenset({TRUST.label.casefold(), ONCE.label.casefold(), "yes", "
 _TOUCHED_MOST: Final = 200
 
 
-async def prepare_prompt(run: TurnRun, model_index: int) -> None:
+async def prepare_prompt(run: TurnRun) -> None:
     """Make sure that the next request begins as it must, and that the model knows what has changed.
 
     A checkpoint if the engine has prompt layers. If cancelled, nothing is appended but the question whether a project's
@@ -46,9 +46,9 @@ async def prepare_prompt(run: TurnRun, model_index: int) -> None:
     if layers is None:
         return
     reason = _renewal(run)
-    reading = await _read(run, layers, model_index, reason)
+    reading = await _read(run, layers, reason)
     if reading.withheld and await _may_be_read(run, layers, reading):
-        reading = await _read(run, layers, model_index, reason)
+        reading = await _read(run, layers, reason)
     _apply(run, reading, reason)
 
 
@@ -72,12 +72,13 @@ def _renewal(run: TurnRun) -> Reason | None:
 _HOST: Final = "the settings"
 
 
-async def _read(run: TurnRun, layers: PromptLayers, model_index: int, reason: Reason | None) -> Reading:
+async def _read(run: TurnRun, layers: PromptLayers, reason: Reason | None) -> Reading:
     # Imported here: most engines have no layers.
     from engine.prompt.layers import Wanted
 
     state = run.journal.journal.state
-    info = run.deps.models[model_index].info
+    # The session's own: one that stands in for it for a turn is not worth a message.
+    info = run.deps.models[0].info
     files = layers.instructions
     wanted = Wanted(
         cwd=run.cwd,

@@ -26,7 +26,7 @@ def environment_sections(place: Place, *, model: str, now: float) -> Iterator[Pr
     lines = ["Where you are", f"- Working folder: {shown_path(place.cwd)}"]
     if place.project not in {"", place.cwd}:
         lines.append(f"- It belongs to the project in {shown_path(place.project)}")
-    lines += [f"- Machine: {platform.system()} {platform.machine()}", f"- You are the model {model}"]
+    lines += [f"- Machine: {platform.system()} {platform.machine()}", f"- Model of this session: {model}"]
     yield PromptSection(name="environment", text="\n".join(lines), source="this machine")
     yield PromptSection(name="git", text=f"Git: {_git_state(place)}.", source="the project's .git", stability="step")
     day = time.localtime(now)

@@ -148,7 +148,7 @@ async def test_t27_the_layers_come_in_their_order_each_with_its_source(project: 
     base, environment, git, date, instructions, skills, extra = (s.text for s in prompt.sections)
     assert base == family_text("claude")
     assert environment.startswith(f"Where you are\n- Working folder: {project}\n- Machine: ")
-    assert environment.endswith("\n- You are the model scripted/model")
+    assert environment.endswith("\n- Model of this session: scripted/model")
     assert git == "Git: a repository, on the branch main."
     assert date == "Date: 2026-11-18, a Wednesday."
     assert "Use tabs." in instructions
@@ -346,7 +346,7 @@ async def test_t27_a_model_that_takes_over_is_told_its_name_and_goes_on(project:
         await w.session.switch_model(other)
         played = await w.play()
     assert [request.system for request in other.requests] == systems(w)
-    assert "You are the model other/model" in told(played)[0]
+    assert "Model of this session: other/model" in told(played)[0]
 
 
 async def test_t27_a_source_that_fails_keeps_its_old_value(project: Path) -> None:
