@@ -23,6 +23,8 @@ usage: engine COMMAND [ARGUMENTS]
 
 commands:
   run          give the agent a task, and watch it work
+  sessions     list, search, show, export, fork and delete what was said
+  stats        what was spent, by day, model, folder and session
   models       list the models that can be used here, and what the others lack
   tools        list what the model may call, and what is declared of it
   permissions  which rules hold here; explain, revoke, lint, trust
@@ -59,6 +61,14 @@ def _command(name: str) -> Callable[[list[str]], int] | None:
             from engine.cli.run import main as run
 
             return run
+        case "sessions":
+            from engine.cli.sessions import main as sessions
+
+            return sessions
+        case "stats":
+            from engine.cli.stats import main as stats
+
+            return stats
         case "models":
             from engine.cli.models import main as models
 

@@ -1,0 +1,141 @@
+"""`engine sessions show`: all that was said in one, for a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from engine.archive.history import Entry, Told, told
+from engine.cli.sessions.common import add_session_argument, command, find_id, parser_for, tell, when, width, with_store
+from engine.cli.text import one_line, visible
+from engine.ids import CallId, MessageId
+from engine.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, TextPart, UserMessage
+from engine.store.ports import FullStore
+from engine.store.projection import title_of
+
+_SHORTEST = 6
+
+
+def main(arguments: list[str]) -> int:
+    """Run the subcommand; return the exit code."""
+    parser = parser_for(
+        "show",
+        "Show all that was said in a session. At the end of each heading stands the end of the message's id: "
+        "`engine sessions fork ID --at` takes it.",
+        has_json=True,
+    )
+    add_session_argument(parser)
+    parser.add_argument("--results", action="store_true", help="what the calls of tools have answered, too")
+    return command("sessions show", parser, arguments, _show)
+
+
+def _show(given: argparse.Namespace) -> int:
+    async def work(store: FullStore) -> Told:
+        return told(await store.load(await find_id(store, given.session)))
+
+    story = with_store(given, work)
+    return tell(_as_json(story) if given.json else _as_text(story, with_results=given.results))
+
+
+def called(story: Told) -> str:
+    """Return what a session is called: its title, or the beginning of what was asked first."""
+    asked = (
+        title_of(entry.message.text)
+        for entry in story.entries
+        if isinstance(entry.message, UserMessage) and entry.message.origin in {"user", "steer", "queue"}
+    )
+    return title_of(story.state.title) or next((title for title in asked if title), "")
+
+
+# -- as JSON ---------------------------------------------------------------------------------
+
+
+def _as_json(story: Told) -> str:
+    # Imported here: cattrs is needed for JSON only.
+    from engine.codec import encode_message
+
+    state = story.state
+    document = {
+        "id": state.session_id,
+        "title": called(story),
+        "folder": state.context.cwd,
+        "model": state.model,
+        "created": story.created,
+        "parent": state.parent_id,
+        "forked_from": state.forked_from,
+        "usage": attrs.asdict(state.usage),
+        "cost": state.cost,
+        "messages": [
+            {"time": entry.time, "message": json.loads(encode_message(entry.message))} for entry in story.entries
+        ],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+# -- for people ------------------------------------------------------------------------------
+
+
+def _as_text(story: Told, *, with_results: bool) -> str:
+    state = story.state
+    facts = [state.session_id, state.context.cwd, state.model, *([f"${state.cost:.2f}"] if state.cost else [])]
+    lines = [
+        one_line(called(story), 200) or "(nothing was said)",
+        " · ".join(visible(fact) for fact in facts if fact),
+        "",
+    ]
+    ends = short_ends([entry.message.id for entry in story.entries])
+    results = {
+        result.call_id: result
+        for entry in story.entries
+        if isinstance(entry.message, ResultsMessage)
+        for result in entry.message.results
+    }
+    for entry in story.entries:
+        lines += _message(entry, ends[entry.message.id], results, with_results=with_results)
+    if state.turn is not None:
+        lines.append("(a turn is open: what it has not finished stands here once it has)")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def short_ends(ids: list[MessageId]) -> dict[MessageId, str]:
+    """Return the shortest endings that tell *ids* apart, all of the same length if they can."""
+    for size in range(_SHORTEST, max(map(len, ids), default=0)):
+        if len({name[-size:] for name in ids}) == len(set(ids)):
+            return {name: name[-size:] for name in ids}
+    return {name: str(name) for name in ids}
+
+
+def _message(entry: Entry, end: str, results: Mapping[CallId, CallResult], *, with_results: bool) -> Iterator[str]:
+    message = entry.message
+    at = f"{when(entry.time, time.time())} · {visible(end)}"
+    match message:
+        case UserMessage():
+            who = "you" if message.origin in {"user", "steer", "queue"} else "engine"
+            yield _ruled(who, at)
+            yield visible(message.text).strip("\n")
+            yield from (f"[{visible(part.media_type)}]" for part in message.parts if not isinstance(part, TextPart))
+            yield ""
+        case AssistantMessage():
+            yield _ruled(one_line(message.model, 60) or "assistant", at)
+            if message.text.strip():
+                yield visible(message.text).strip("\n")
+            for call in message.calls:
+                yield from _call(call, results.get(call.call_id), with_results=with_results)
+            yield ""
+        case ResultsMessage():
+            return
+
+
+def _ruled(who: str, at: str) -> str:
+    return f"── {who} {'─' * max(3, min(width(), 100) - len(who) - len(at) - 6)} {at}"
+
+
+def _call(call: CallPart, result: CallResult | None, *, with_results: bool) -> Iterator[str]:
+    state = "no result" if result is None else "failed" if result.settlement.failed else result.settlement.status
+    yield one_line(f"  [{state}] {call.tool} {call.arguments}", min(width(), 200))
+    if with_results and result is not None:
+        yield from (f"    {line}" for line in visible(result.settlement.text).split("\n"))
