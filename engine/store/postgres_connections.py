@@ -46,7 +46,8 @@ def connect(address: Address) -> Connection:
     connection = psycopg.connect(address.conninfo, autocommit=True)
     try:
         values = {
-            "path": f'"{address.namespace}", pg_temp',
+            # Nothing after it, where a table could be made or found instead.
+            "path": f'"{address.namespace}"',
             "lock": f"{max(1, round(address.patience * 1000))}ms",
             "abandoned": _ABANDONED_AFTER,
         }

@@ -22,7 +22,6 @@ _AT_ONCE: Final = {
     "08": "the connection broke",
     "57P01": "the server is being shut down",
     "57P02": "the server crashed",
-    "57P03": "the server is starting or stopping",
     "57P05": "the connection was idle for too long",
     "25P03": "the connection was idle for too long",
     "25P04": "a transaction took too long",
@@ -40,8 +39,6 @@ _LATER: Final = {
     "58": "the database's disk refuses to read or write",
     "25006": "the database is read-only",
     "42501": "its rights forbid it",
-    "28": "the database does not let us in: look at the user and the password",
-    "3D000": "there is no such database",
 }
 _DAMAGED: Final = "XX00"
 _GONE: Final = ("3F000", "42P01", "42703")
@@ -63,6 +60,7 @@ def error_of(error: psycopg.Error, address: Address) -> StoreError:
     if why is not None:
         return Passing(f"{name}: {why} ({said})")
     if isinstance(error, psycopg.OperationalError) and not code:
+        # Also where the server does not let us in: of that, libpq has nothing but the text.
         return Broken(f"{name} can't be reached ({said})")
     return StoreError(f"{name} failed: {said}")
 

@@ -20,7 +20,6 @@ VERSION: Final = 1
 
 # Ids are compared by their bytes, as SQLite does, and not as the locale of a server has it.
 TABLES: Final = """
-CREATE TABLE engine_store (name text COLLATE "C" PRIMARY KEY, value double precision NOT NULL);
 CREATE TABLE writers (
     owner text COLLATE "C" PRIMARY KEY,
     number bigint NOT NULL,
@@ -201,6 +200,11 @@ def _make(connection: Connection, address: Address, plan: Plan) -> None:
     if known.fetchone() is None:
         # The name has no character that would have to be quoted: `Address` has looked.
         connection.execute(f'CREATE SCHEMA "{address.namespace}"'.encode())
+    # By its full name: so the server says that our rights forbid it, if they do.
+    connection.execute(
+        f'CREATE TABLE "{address.namespace}".engine_store'.encode()
+        + b' (name text COLLATE "C" PRIMARY KEY, value double precision NOT NULL)'
+    )
     connection.execute(plan.tables)
 
 

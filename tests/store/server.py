@@ -106,7 +106,9 @@ class Server:
 
     def do(self, statement: str, *values: object, database: str = "postgres") -> list[tuple[object, ...]]:
         """Do one thing as the administrator."""
-        with psycopg.connect(self.dsn(database), autocommit=True) as connection:
+        # (A test may have made all databases read-only, which is no law for an administrator.)
+        options = "-c default_transaction_read_only=off"
+        with psycopg.connect(self.dsn(database), autocommit=True, options=options) as connection:
             cursor = connection.execute(statement.encode(), values or None)
             return [] if cursor.description is None else cursor.fetchall()
 
