@@ -18,7 +18,8 @@ from engine.events import Choice, PromptSet, PromptUpdated, QuestionAsked
 from engine.ids import CallId, RequestId
 from engine.nursery.hook_points import while_notifying
 from engine.nursery.inbox import engine_message
-from engine.ports import Needed, PermissionQuery
+from engine.nursery.rights import in_force
+from engine.ports import Link, Needed, PermissionQuery
 from engine.state import PromptState
 
 if TYPE_CHECKING:
@@ -162,19 +163,22 @@ def _apply(run: TurnRun, reading: Reading, reason: Reason | None) -> None:
 def _sections(run: TurnRun, reading: Reading) -> Sequence[PromptSection]:
     # Imported here: most engines have no layers.
     from engine.prompt.layers import in_order
-    from engine.prompt.reminders import mode_of, mode_section
+    from engine.prompt.reminders import mode_section
     from engine.prompt.skill_section import TOOL, skill_section
 
     state = run.journal.journal.state
+    chain = in_force(run.chain, state.context)
+    is_bound = any(link.is_bound and link.session_id == run.session_id for link in chain)
     is_offered = run.registry.get(TOOL) is not None and TOOL not in run.hidden
-    skills = [skill for skill in reading.skills.found if not _is_denied(run, skill.name)] if is_offered else []
-    return in_order(reading, skill_section(skills), mode_section(mode_of(state.agent, state.context)))
+    skills = [skill for skill in reading.skills.found if not _is_denied(run, chain, skill.name)] if is_offered else []
+    mode = mode_section(state.agent, state.context, is_bound=is_bound)
+    return in_order(reading, skill_section(skills), mode)
 
 
-def _is_denied(run: TurnRun, skill: str) -> bool:
+def _is_denied(run: TurnRun, chain: tuple[Link, ...], skill: str) -> bool:
     """Tell whether the rules deny a skill: then nobody needs to know of it. Not a checkpoint."""
     query = PermissionQuery(
-        chain=run.chain,
+        chain=chain,
         call_id=CallId(""),
         cwd=run.cwd,
         tool="skill",

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final
 
 import attrs
 
 from engine.events import SharedContext
 from engine.prompt.section import PromptSection
 
-Mode = Literal["plan", "build"]
 MODE: Final = "mode"
-# The agent that plans first; what carries a plan out once it is approved.
+# The agent that plans first, and what a tool calls that mode in the shared context.
 PLAN: Final = "plan"
-BUILD: Final = "build"
 
 _FRAME: Final = (
     "<reminder>\nThe program that runs you says this, not the user. It holds from here on.\n\n{text}\n</reminder>"
@@ -28,6 +26,9 @@ You are in plan mode: look, think, ask, and change nothing. No file is edited or
 anything, whatever you were told before; calls that would are denied.
 Find out what the task needs, settle open questions with the user, then put the plan to the user with the tool \
 `plan_exit`, if you have it, else as your answer: what will be changed, where, and how it will be checked."""
+_BOUND: Final = """\
+You plan first: until the user has approved a plan of yours, calls that your agent may not make before are denied. Put \
+the plan to the user with the tool `plan_exit`, if you have it, else as your answer."""
 _PLAN_OVER: Final = (
     "Plan mode is over: the user has approved the plan. You may change files and run commands again, as the rules "
     "allow. Carry the plan out."
@@ -85,24 +86,17 @@ def _gone(name: str) -> str:
 # -- modes -----------------------------------------------------------------------------------------
 
 
-def mode_of(agent: str, context: SharedContext) -> Mode:
-    """Return the mode that a session of an *agent* works in: one that plans does so until its plan is approved."""
-    said = _said(context)
-    if said == PLAN or (agent == PLAN and said != BUILD):
-        return PLAN
-    return BUILD
+def mode_section(agent: str, context: SharedContext, *, is_bound: bool) -> PromptSection | None:
+    """Return what a model is told of the mode it works in; None: nothing, it is the usual one.
 
-
-def agent_in_force(agent: str, context: SharedContext) -> str:
-    """Return the agent whose rules count: once a plan is approved, it is the usual one that carries it out."""
-    return BUILD if agent == PLAN and mode_of(agent, context) == BUILD else agent
-
-
-def mode_section(mode: Mode) -> PromptSection | None:
-    """Return what a model is told of the mode it works in; None: nothing, it is the usual one."""
-    if mode == BUILD:
-        return None
-    return PromptSection(name=MODE, text=_PLAN, source="plan mode", stability="step")
+    Args:
+        agent: the session's way of working.
+        context: in which a tool may have put the mode.
+        is_bound: the agent has bounds, which end when a plan is approved.
+    """
+    if _said(context) == PLAN or (is_bound and agent == PLAN):
+        return PromptSection(name=MODE, text=_PLAN, source="plan mode", stability="step")
+    return PromptSection(name=MODE, text=_BOUND, source="plan mode", stability="step") if is_bound else None
 
 
 def _said(context: SharedContext) -> str:
