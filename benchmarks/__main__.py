@@ -16,6 +16,7 @@ from importlib.metadata import version
 from benchmarks import (
     cancelled_runs,
     cancelling,
+    context,
     deltas,
     editing,
     encoding,
@@ -54,6 +55,7 @@ FIGURES: tuple[Figure, ...] = (
     searching.FIGURE,
     storing.FIGURE,
     prompt.FIGURE,
+    context.FIGURE,
 )
 SHOWN = 40
 

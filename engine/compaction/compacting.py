@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, cast
 
 import attrs
 import trio
 
 from engine.compaction.extract import extracted
 from engine.compaction.overflow import Window, message_tokens, text_tokens
-from engine.compaction.pins import Pins, pins_of
+from engine.compaction.pins import Pins, pins_of, within
 from engine.compaction.prune import without_media
 from engine.compaction.resume import go_on_message, go_on_text, history, summary_in
 from engine.compaction.select import Selection, select, tail_budget
@@ -33,6 +33,9 @@ from engine.ports import ContextView
 
 # A compaction must leave so much of what is usable free: else the next one would follow at once.
 HEADROOM: Final = 0.1
+# Of what is usable, so much may be taken by rules and files that are carried along; beyond it, the oldest are left to
+# the summary: a session must not come to a stop because of all that was ever said in it.
+PINS_SHARE: Final = 0.3
 # What a summary takes in all likelihood; whether there is room for one is decided before it is paid for.
 _LIKELY: Final = 1_500
 # Above this, the model is told what fills the window.
@@ -44,6 +47,7 @@ _LEAST_PIECE: Final = 500
 _SMALLER: Final = (1, 2, 4)
 # Estimates may be off.
 _SURE: Final = 0.9
+_LEFT_OUT: Final = "{} old sentences of the user about how to work are no longer carried along word for word"
 _TAKEN_OUT: Final = "no summary of a model could be used ({problem}): what stands there was taken out of the history"
 
 Summarise = Callable[[Sequence[Message], str], Awaitable[str]]
@@ -128,12 +132,13 @@ class Compactor:
         # Imported here, not above: tools are not what this is about.
         from engine.compaction.machine_state import digests_in, open_todos
 
-        return pins_of(
+        pins = pins_of(
             head,
             read_only=self.view.read_only,
             digests=digests_in(self.view.shared),
             todos=open_todos(self.view.shared),
         )
+        return within(pins, round(PINS_SHARE * self.window.usable / max(1.0, self.ratio)))
 
     # -- whether it helps -----------------------------------------------------------------
 
@@ -177,7 +182,7 @@ class Compactor:
     async def _own(self, summarise: Summarise, head: Sequence[Message], previous: str) -> _Written | NotCompacted:
         """Let the host's function write it. A checkpoint if that is one; what it raises is told."""
         try:
-            text: object = await summarise(head, previous)
+            text = cast("object", await summarise(head, previous))
         except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
             passing, ordinary = split(error)
             if passing is error:
@@ -271,7 +276,7 @@ class Compactor:
             before=self.tokens,
             after=after,
             is_continued=_says_go_on(messages[-1]),
-            remark=written.remark,
+            remark="; ".join(filter(None, (written.remark, _LEFT_OUT.format(pins.left_out) if pins.left_out else ""))),
         )
 
     def _made(self, selection: Selection, pins: Pins, summary: str) -> tuple[Message, ...]:

@@ -60,8 +60,11 @@ def _tokens(text: str) -> float:
 
 def _density(text: str, size: int) -> float:
     """Return tokens per character of what is ASCII in *text*."""
-    blanks = text.count(" ") + text.count("\n")
+    blanks = text.count(" ")
     if blanks * 14 >= size or size < 24:
+        return 0.25
+    blanks += text.count("\n")
+    if blanks * 14 >= size:
         return 0.25
     signs = text.count('"') + text.count(",") + text.count(":") + text.count(".") + text.count("/")
     # Few blanks: dense JSON and paths have signs between their words, base64 has not.
@@ -72,15 +75,15 @@ def message_tokens(message: Message, model: str) -> int:
     """Return about how many tokens *message* has for *model*."""
     match message:
         case UserMessage():
-            parts = (
+            said = [
                 text_tokens(part.text) if isinstance(part, TextPart) else media_tokens(part, model)
                 for part in message.parts
-            )
-            return MESSAGE + sum(parts)
+            ]
+            return MESSAGE + sum(said)
         case AssistantMessage():
-            return MESSAGE + sum(part_tokens(part) for part in message.parts)
+            return MESSAGE + sum([part_tokens(part) for part in message.parts])
         case ResultsMessage():
-            return sum(CALL + result_tokens(result.settlement, model) for result in message.results)
+            return sum([CALL + result_tokens(result.settlement, model) for result in message.results])
         case _:
             assert_never(message)
 
@@ -100,8 +103,10 @@ def part_tokens(part: AssistantPart) -> int:
 
 def result_tokens(settlement: Settlement, model: str) -> int:
     """Return about how many tokens a result has, apart from what frames it."""
-    media = sum(media_tokens(part, model) for part in media_of(settlement))
-    return text_tokens(settlement.text) + media
+    tokens = text_tokens(settlement.text)
+    if settlement.images or settlement.files:
+        tokens += sum(media_tokens(part, model) for part in media_of(settlement))
+    return tokens
 
 
 def tool_tokens(tool: ToolSchema) -> int:

@@ -13,6 +13,7 @@ from typing import Final, cast
 
 import attrs
 
+from engine.compaction.overflow import text_tokens
 from engine.compaction.prune import is_users
 from engine.messages import AssistantMessage, CallPart, Message, TextPart, UserMessage
 
@@ -20,9 +21,8 @@ RULES: Final = "What the user said about how to work, word for word. It holds un
 FILES: Final = "Files of this work:"
 TODOS: Final = "What is to be done, as the list has it:"
 
-# Files that were only read are many; those that were changed are all named.
+# Files that were only read are many; those that were changed are all named, as long as there is room.
 READ_FILES: Final = 30
-CHANGED_FILES: Final = 200
 # Of one message; a document that somebody pastes is full of words such as "must".
 _RULES_OF_ONE: Final = 40
 _LONGEST_RULE: Final = 1_000
@@ -66,11 +66,13 @@ class Pins:
         rules: sentences of the user, the oldest first.
         files: the one that was touched last at the end.
         todos: what is open, a line each.
+        left_out: so many rules, the oldest, there was no room for.
     """
 
     rules: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
     todos: tuple[str, ...] = ()
+    left_out: int = 0
 
     def texts(self) -> Iterator[str]:
         """Yield a text for each kind of which there is something."""
@@ -125,9 +127,27 @@ def _digest(path: str, known: Mapping[str, str]) -> str:
 
 
 def _kept(files: tuple[File, ...]) -> tuple[File, ...]:
-    changed = [file for file in files if file.is_changed][-CHANGED_FILES:]
+    changed = [file for file in files if file.is_changed]
     read = [file for file in files if not file.is_changed][-READ_FILES:]
     return (*read, *changed)
+
+
+def within(pins: Pins, room: int) -> Pins:
+    """Return what there is room for, in tokens: two thirds of it for the rules, the rest for the files, the newest first."""
+    rules = _newest(pins.rules, 2 * room // 3)
+    files = _newest(tuple(map(_line, pins.files)), room - room // 3)
+    left_out = len(pins.rules) - len(rules)
+    return attrs.evolve(pins, rules=rules, files=pins.files[len(pins.files) - len(files) :], left_out=left_out)
+
+
+def _newest(lines: tuple[str, ...], room: int) -> tuple[str, ...]:
+    kept = 0
+    for line in reversed(lines):
+        room -= text_tokens(line) + 2
+        if room < 0:
+            break
+        kept += 1
+    return lines[len(lines) - kept :]
 
 
 def pins_in(summary: UserMessage) -> Pins:

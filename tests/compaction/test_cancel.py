@@ -59,7 +59,7 @@ def test_a_compaction_may_be_cancelled_at_every_point(name: str, count_runs: Cou
     report_mixed = cancel_everywhere(SCENARIOS[name], ways=("host_deadline", "user_then_host", "leave"), every=10)
     count_runs(report.runs + report_mixed.runs)
     base = play(SCENARIOS[name])
-    assert [e.outcome for e in base.seen if isinstance(e, CompactionEnded)][0] == "compacted", "it was really done"
+    assert next(e.outcome for e in base.seen if isinstance(e, CompactionEnded)) == "compacted", "it was really done"
 
 
 def test_wherever_it_is_cancelled_the_history_is_the_old_one_or_the_new_one() -> None:

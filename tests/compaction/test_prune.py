@@ -56,7 +56,7 @@ def test_t9_of_55_k_nothing_is_cleared() -> None:
 
 
 def test_t9_nothing_of_the_last_two_turns_is_cleared() -> None:
-    messages = [
+    messages: list[Message] = [
         says("only", id="u1"),
         *exchange(1, "read", words(90_000)),
         says("again", id="u2"),
@@ -69,7 +69,7 @@ def test_t9_nothing_of_the_last_two_turns_is_cleared() -> None:
 
 
 def test_t9_what_the_engine_says_is_no_turn_of_the_user() -> None:
-    messages = [
+    messages: list[Message] = [
         says("only", id="u1"),
         *exchange(1, "read", words(90_000)),
         *(says("hm", id=f"e{n}", origin="engine") for n in range(3)),
@@ -115,7 +115,7 @@ def test_t9_what_is_cleared_says_how_it_began_and_ended_and_how_to_have_it_again
 ) -> None:
     call = calls(tool, {"path": "src/app.py"}, id="c")
     body = f"first line\n{words(30_000)}\nlast line{end}"
-    messages = [
+    messages: list[Message] = [
         says("a", id="u1"),
         answers("", calls=[call]),
         gives((call, body)),
@@ -169,21 +169,21 @@ def test_t9_nothing_is_cleared_while_there_is_room() -> None:
 
 
 def test_t9_results_are_cleared_where_that_spares_a_summary() -> None:
-    messages = [*history(*[1_000] * 100), answers(words(55_000), id="long"), says("fourth", id="u4")]
+    messages: list[Message] = [*history(*[1_000] * 100), answers(words(55_000), id="long"), says("fourth", id="u4")]
     pruned = pruned_by(Keeper(), messages)
     assert pruned is not None
     assert not Keeper().wants_compaction(view(pruned, info=LARGE, max_output=8_192))
 
 
 def test_t9_where_clearing_would_not_be_enough_nothing_is_cleared() -> None:
-    messages = [*history(*[1_000] * 70), answers(words(150_000), id="long"), says("fourth", id="u4")]
+    messages: list[Message] = [*history(*[1_000] * 70), answers(words(150_000), id="long"), says("fourth", id="u4")]
     assert pruned_by(Keeper(), messages) is None
     assert Keeper().wants_compaction(view(messages, info=LARGE, max_output=8_192))
 
 
 @pytest.mark.parametrize("keeper", [Keeper(auto=False), Keeper(clears=False)])
 def test_t9_nothing_is_cleared_where_that_is_off(keeper: Keeper) -> None:
-    messages = [*history(*[1_000] * 100), answers(words(55_000), id="long"), says("fourth", id="u4")]
+    messages: list[Message] = [*history(*[1_000] * 100), answers(words(55_000), id="long"), says("fourth", id="u4")]
     assert pruned_by(keeper, messages) is None
 
 

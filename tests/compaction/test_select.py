@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.compaction.overflow import message_tokens
-from engine.compaction.pins import File, Pins, pins_in, pins_of, rules_in
+from engine.compaction.pins import File, Pins, pins_in, pins_of, rules_in, within
 from engine.compaction.prune import is_users
 from engine.compaction.resume import GO_ON, go_on_text, history, is_at_work, summary_in
 from engine.compaction.select import select, tail_budget
@@ -40,7 +40,7 @@ def test_t8_a_quarter_of_what_is_usable_stays_within_bounds(usable: int, wanted:
 
 
 def test_t8_the_longest_end_that_fits_stays_and_begins_where_calls_have_their_results() -> None:
-    messages = [
+    messages: list[Message] = [
         says("first", id="u1"),
         *exchange(1, "read", words(900)),
         *exchange(2, "read", words(900)),
@@ -55,7 +55,7 @@ def test_t8_the_longest_end_that_fits_stays_and_begins_where_calls_have_their_re
 
 def test_t8_the_users_newest_message_stays_whatever_its_size() -> None:
     huge = says(words(50_000), id="u2")
-    messages = [says("first", id="u1"), answers("ok", id="a1"), huge]
+    messages: list[Message] = [says("first", id="u1"), answers("ok", id="a1"), huge]
     selection = select(messages, sizes(messages), 1_000)
     assert selection.tail[-1] is huge
     messages += [message for n in range(3, 9) for message in exchange(n, "read", words(500))]
@@ -65,7 +65,7 @@ def test_t8_the_users_newest_message_stays_whatever_its_size() -> None:
 
 
 def test_t8_a_last_exchange_that_is_too_large_is_cut_and_says_so() -> None:
-    messages = [says("first", id="u1"), answers("hm", id="a0"), *exchange(1, "read", words(40_000))]
+    messages: list[Message] = [says("first", id="u1"), answers("hm", id="a0"), *exchange(1, "read", words(40_000))]
     selection = select(messages, sizes(messages), 2_000)
     assert ids(selection.tail) == ["a1", "r1"]
     assert sum(sizes(selection.tail)) <= 2_200
@@ -74,7 +74,7 @@ def test_t8_a_last_exchange_that_is_too_large_is_cut_and_says_so() -> None:
 
 
 def test_t8_what_a_compaction_has_put_there_is_not_summarised_again() -> None:
-    messages = [
+    messages: list[Message] = [
         says("first", id="u1"),
         says("the record", id="s1", origin="summary"),
         answers("on it", id="a1"),
@@ -135,7 +135,7 @@ def test_t8_rules_and_files_are_carried_from_summary_to_summary() -> None:
     changed = calls("edit", {"path": "src/a.py"}, id="1")
     read = calls("read", {"path": "src/b.py"}, id="2")
     patch = calls("apply_patch", {"patch": "*** Begin Patch\n*** Update File: src/c.py\n"}, id="3")
-    first = [says("Always use tabs. Make it work"), answers("", calls=[changed, read, patch])]
+    first: list[Message] = [says("Always use tabs. Make it work"), answers("", calls=[changed, read, patch])]
     pins = pins_of(
         first, read_only=frozenset({"read"}), digests={"/p/src/a.py": "ab12"}, todos=["1. [pending] test it"]
     )
@@ -181,7 +181,7 @@ def test_t11_the_model_is_told_to_go_on_only_where_it_was_interrupted() -> None:
 
 
 def test_t8_the_new_history_begins_with_the_same_message_and_ends_with_the_tail() -> None:
-    messages = [
+    messages: list[Message] = [
         says("first", id="u1"),
         *exchange(1, "read", words(900)),
         says("second", id="u2"),
@@ -194,3 +194,15 @@ def test_t8_the_new_history_begins_with_the_same_message_and_ends_with_the_tail(
     assert made[0] is messages[0]
     assert [m.origin for m in made if isinstance(m, UserMessage)] == ["user", "summary", "user", "continue"]
     assert [type(m) for m in made[3:5]] == [AssistantMessage, ResultsMessage]
+
+
+def test_t8_what_is_carried_along_has_its_bounds_and_the_newest_stays() -> None:
+    rules = tuple(f"Rule {n} must hold, whatever {words(20)}." for n in range(50))
+    files = tuple(File(f"src/{n}.py", True) for n in range(500))
+    kept = within(Pins(rules=rules, files=files), 900)
+    assert kept.rules == rules[-len(kept.rules) :]
+    assert 10 < len(kept.rules) < 50
+    assert kept.left_out == 50 - len(kept.rules)
+    assert kept.files == files[-len(kept.files) :]
+    assert 20 < len(kept.files) < 500
+    assert within(Pins(rules=rules[:3], files=files[:3]), 900) == Pins(rules=rules[:3], files=files[:3])

@@ -19,7 +19,7 @@ from engine.compaction.summary import (
     tidied,
 )
 from engine.keeping import Reply
-from engine.messages import ImagePart, ReasoningPart, Settlement
+from engine.messages import ImagePart, Message, ReasoningPart, Settlement
 from tests.support.histories import answers, calls, exchange, gives, says, summary, words
 
 GOOD = summary(done="- one")
@@ -125,7 +125,7 @@ def test_t8_a_long_result_keeps_its_beginning_and_its_end() -> None:
 
 
 def test_t8_a_conversation_is_cut_into_pieces_that_have_room() -> None:
-    messages = [message for n in range(20) for message in exchange(n, "read", words(400))]
+    messages: list[Message] = [message for n in range(20) for message in exchange(n, "read", words(400))]
     parts = list(pieces(messages, 1_000))
     assert len(parts) > 5
     assert all(text_tokens(part) <= 1_100 for part in parts)
@@ -140,7 +140,7 @@ def test_t8_a_conversation_is_cut_into_pieces_that_have_room() -> None:
 
 def test_t12_what_stands_in_for_a_summary_has_its_form_and_what_can_be_taken_out() -> None:
     call = calls("bash", {"command": "make"}, id="c")
-    head = [
+    head: list[Message] = [
         says("Make the parser faster. Never change its interface."),
         answers("I decided to use a table because it is quick.", calls=[call]),
         gives((call, "compiling\nerror: undefined symbol `tok`\ndone")),

@@ -1,5 +1,7 @@
 """Histories for tests of the context keeper: messages in few words, long texts, summaries that will do."""
 
+# ruff: noqa: A002 -- an id is called `id` wherever a history is written
+
 from __future__ import annotations
 
 import json
@@ -38,23 +40,23 @@ def words(tokens: int, seed: str = "word") -> str:
 
 def says(
     said: str, *, id: str = "u", origin: Origin = "user", media: Sequence[ImagePart | FilePart] = ()
-) -> UserMessage:  # noqa: A002
+) -> UserMessage:
     """What the user says."""
     return UserMessage(id=MessageId(id), parts=(*media, TextPart(id=PartId(f"{id}p"), text=said)), origin=origin)
 
 
-def answers(said: str, *, id: str = "a", calls: Sequence[CallPart] = ()) -> AssistantMessage:  # noqa: A002
+def answers(said: str, *, id: str = "a", calls: Sequence[CallPart] = ()) -> AssistantMessage:
     """What the model says."""
     texts = (TextPart(id=PartId(f"{id}t"), text=said),) if said else ()
     return AssistantMessage(id=MessageId(id), parts=(*texts, *calls), model="scripted/model", finish="stop")
 
 
-def calls(tool: str, arguments: Mapping[str, object], *, id: str) -> CallPart:  # noqa: A002
+def calls(tool: str, arguments: Mapping[str, object], *, id: str) -> CallPart:
     """A call."""
     return CallPart(id=PartId(f"{id}c"), call_id=CallId(id), tool=tool, arguments=json.dumps(arguments))
 
 
-def gives(*results: tuple[CallPart, str | Settlement], id: str = "r") -> ResultsMessage:  # noqa: A002
+def gives(*results: tuple[CallPart, str | Settlement], id: str = "r") -> ResultsMessage:
     """The results of calls."""
     settled = (
         CallResult(

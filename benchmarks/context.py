@@ -1,0 +1,394 @@
+"""Figure `context`: what of long conversations reaches the next request, and what deciding about it costs.
+
+Conversations are generated, with facts planted at known places: what the user asked
+first and said last, rules, open todos, files being changed, decisions, error texts,
+names of functions that were only read. They go through the real compaction, time and
+again, each time with more talk behind: with a scripted summariser that keeps each
+fact it is shown with a known chance, and with the extractive stand-in alone.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator, Sequence
+
+import attrs
+import trio
+
+from benchmarks.report import Figure, Row, interleaved, median, seconds
+from engine.compaction.keeper import Keeper
+from engine.compaction.overflow import message_tokens
+from engine.compaction.select import select, tail_budget
+from engine.compaction.summary import SECTIONS
+from engine.events import SharedContext
+from engine.ids import CallId, MessageId, PartId
+from engine.keeping import Compaction, CompactionWish, Reply
+from engine.messages import (
+    AssistantMessage,
+    CallPart,
+    CallResult,
+    Message,
+    ResultsMessage,
+    Settlement,
+    TextPart,
+    Transcript,
+    Usage,
+    UserMessage,
+)
+from engine.model import ModelInfo
+from engine.ports import ContextView
+from engine.providers.jsonvalue import to_bytes
+
+CONVERSATIONS = 30
+TIMES = (1, 3, 10)
+LONG = 10_000
+LIMIT = 0.020
+ROUNDS = 7
+INFO = ModelInfo(name="scripted/model", context=64_000, output=8_000)
+READ_ONLY = frozenset({"read", "grep", "todo_write"})
+# What a summary must not be needed for.
+PINNED = ("original request", "latest message", "rule", "open todo", "changed file")
+KINDS = (*PINNED, "decision", "error", "detail")
+# The chance that the scripted summariser keeps a fact that it is shown.
+QUALITY = {"decision": 0.95, "error": 0.9, "detail": 0.7}
+
+_WORDS = [
+    "the",
+    "parser",
+    "reads",
+    "each",
+    "token",
+    "and",
+    "keeps",
+    "its",
+    "place",
+    "so",
+    "that",
+    "errors",
+    "can",
+    "be",
+    "told",
+    "with",
+    "a",
+    "line",
+    "and",
+    "a",
+    "column",
+]
+
+
+@attrs.frozen
+class Fact:
+    """Something that was said at a known place; `text` is found nowhere else."""
+
+    kind: str
+    text: str
+
+
+@attrs.define(eq=False)
+class Conversation:
+    """A conversation that grows, and the facts in it."""
+
+    seed: int
+    messages: list[Message] = attrs.field(factory=list[Message])
+    facts: list[Fact] = attrs.field(factory=list[Fact])
+    shared: SharedContext = SharedContext(cwd="/project")
+    _random: random.Random = attrs.field(init=False)
+    _count: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._random = random.Random(self.seed)  # it has to be the same each time
+
+    def grow(self, tokens: int) -> None:
+        """Add about so many tokens of talk and work."""
+        have = 0
+        while have < tokens:
+            before = len(self.messages)
+            self._turn()
+            have += sum(message_tokens(message, INFO.name) for message in self.messages[before:])
+
+    def _turn(self) -> None:
+        request = f"{self._noise(12)} {self._plant('request')}."
+        if self._random.random() < 0.6:
+            request += f" You must {self._noise(4)} {self._plant('rule')}."
+        self._say(request)
+        for _ in range(self._random.randint(2, 5)):
+            self._step()
+        self._count += 1
+        decided = f"We decided to use {self._plant('decision')} because {self._noise(6)}."
+        part = TextPart(id=PartId(self._id()), text=f"{self._noise(40)}. {decided} {self._noise(20)}.")
+        self.messages.append(AssistantMessage(id=MessageId(self._id()), parts=(part,), model=INFO.name))
+        self._note_todos()
+
+    def _say(self, text: str) -> None:
+        part = TextPart(id=PartId(self._id()), text=text)
+        self.messages.append(UserMessage(id=MessageId(self._id()), parts=(part,)))
+
+    def _step(self) -> None:
+        tool = self._random.choice(["read", "edit", "bash", "grep"])
+        path = f"src/part{self._random.randint(0, 999)}/{self._id()}.py"
+        output = self._noise(self._random.randint(60, 700))
+        if tool == "edit":
+            path = f"src/{self._plant('changed file')}.py"
+        elif tool == "bash":
+            output += f"\nTypeError: {self._plant('error')} is not callable\n"
+        else:
+            output += f"\ndef {self._plant('detail')}(self):"
+        call = CallPart(
+            id=PartId(self._id()),
+            call_id=CallId(self._id()),
+            tool=tool,
+            arguments=json.dumps({"path": path} if tool != "bash" else {"command": f"make {self._id()}"}),
+        )
+        self._call(call, Settlement(status="completed", text=output, failed=tool == "bash"))
+
+    def _call(self, call: CallPart, settled: Settlement) -> None:
+        self.messages.append(AssistantMessage(id=MessageId(self._id()), parts=(call,), model=INFO.name))
+        result = CallResult(call_id=call.call_id, tool=call.tool, settlement=settled)
+        self.messages.append(ResultsMessage(id=MessageId(self._id()), results=(result,)))
+
+    def _note_todos(self) -> None:
+        todos = [
+            {"id": str(n), "content": f"{self._noise(3)} todo{self.seed}x{n}", "status": "pending"} for n in range(1, 6)
+        ]
+        told = json.dumps({"last": 5, "todos": todos})
+        self.shared = self.shared.with_value("todos", told)
+        call = CallPart(id=PartId(self._id()), call_id=CallId(self._id()), tool="todo_write", arguments=told)
+        self._call(call, Settlement(status="completed", text=told))
+
+    def expected(self) -> Iterator[Fact]:
+        """Yield the facts that should be in the next request."""
+        said = [fact for fact in self.facts if fact.kind == "request"]
+        yield Fact("original request", said[0].text)
+        yield Fact("latest message", said[-1].text)
+        yield from (Fact("open todo", f"todo{self.seed}x{n}") for n in range(1, 6))
+        yield from (fact for fact in self.facts if fact.kind in KINDS)
+
+    def _plant(self, kind: str) -> str:
+        text = f"{kind.replace(' ', '')}{self.seed}n{len(self.facts)}q"
+        self.facts.append(Fact(kind, text))
+        return text
+
+    def _noise(self, count: int) -> str:
+        return " ".join(self._random.choices(_WORDS, k=count))
+
+    def _id(self) -> str:
+        self._count += 1
+        return f"i{self.seed}c{self._count}"
+
+
+@attrs.define(eq=False)
+class Scripted:
+    """A summariser of known quality: it keeps each fact that it is shown, or loses it for good, by chance."""
+
+    facts: Sequence[Fact]
+    seed: int
+    info: ModelInfo = INFO
+    asked: int = 0
+    _ids: int = 0
+
+    def new_id(self, kind: str) -> str:
+        """Return the next identifier."""
+        self._ids += 1
+        return f"{kind}{self.seed}_{self._ids}"
+
+    async def ask(self, system: str, text: str, *, max_output: int) -> Reply:
+        """Return a summary. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        self.asked += 1
+        chance = random.Random(f"{self.seed} {self.asked}")  # it has to be the same each time
+        shown = [fact for fact in self.facts if fact.kind in QUALITY and fact.text in text]
+        kept = [fact.text for fact in shown if chance.random() < QUALITY[fact.kind]]
+        bodies = dict.fromkeys(SECTIONS, "- none") | {"Objective": "- go on", "Facts": " ".join(kept) or "- none"}
+        return Reply(text="\n\n".join(f"## {name}\n{body}" for name, body in bodies.items()), finish="stop")
+
+
+@attrs.frozen
+class Refusing:
+    """A summariser whose answers will not do: the stand-in is used."""
+
+    info: ModelInfo = INFO
+
+    def new_id(self, kind: str) -> str:
+        """Return an identifier that nobody reads."""
+        return kind
+
+    async def ask(self, system: str, text: str, *, max_output: int) -> Reply:
+        """Return nothing. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        return Reply(finish="refusal")
+
+
+@attrs.frozen(kw_only=True)
+class Kept:
+    """Of each kind of fact: how many there were, how many reach the next request; and what stays of the beginning."""
+
+    planted: dict[str, int]
+    reached: dict[str, int]
+    prefix: int = 0
+
+
+def measure() -> list[Row]:
+    """Return what is kept, and what deciding costs."""
+    rows: list[Row] = []
+    for name, is_scripted in (("a scripted summariser", True), ("the extractive stand-in", False)):
+        found = trio.run(_all_kept, is_scripted)
+        for times, kept in found.items():
+            rows += [_kept_row(name, times, kind, kept) for kind in KINDS]
+    rows += _prefix_rows()
+    return rows + _speed_rows()
+
+
+def _kept_row(name: str, times: int, kind: str, kept: Kept) -> Row:
+    share = kept.reached[kind] / max(1, kept.planted[kind])
+    is_pinned = kind in PINNED
+    return Row(
+        name=f"context: {name}, after {times}, {kind}",
+        measured=f"{100 * share:.1f} %",
+        baseline=f"{kept.planted[kind]:,} planted",
+        target="100 %" if is_pinned else "",
+        ok=share == 1.0 if is_pinned else None,
+    )
+
+
+async def _all_kept(is_scripted: bool) -> dict[int, Kept]:  # noqa: FBT001
+    """Take all conversations through the compactions; return what was kept after 0 and each of `TIMES`."""
+    sums = {times: Kept(planted=dict.fromkeys(KINDS, 0), reached=dict.fromkeys(KINDS, 0)) for times in (0, *TIMES)}
+    for seed in range(CONVERSATIONS):
+        conversation = Conversation(seed)
+        conversation.grow(50_000)
+        summariser = Scripted(conversation.facts, seed) if is_scripted else Refusing()
+        _count(conversation, sums[0])
+        for times in range(1, max(TIMES) + 1):
+            await _compact(conversation, summariser)
+            if times in sums:
+                _count(conversation, sums[times])
+            conversation.grow(40_000)
+    return sums
+
+
+async def _compact(conversation: Conversation, summariser: Scripted | Refusing) -> Compaction:
+    made = await Keeper().compact(_view(conversation), summariser, CompactionWish(trigger="full"))
+    assert isinstance(made, Compaction), made
+    conversation.messages = list(made.messages)
+    return made
+
+
+def _count(conversation: Conversation, kept: Kept) -> None:
+    text = "\n".join(map(repr, conversation.messages))
+    for fact in conversation.expected():
+        kept.planted[fact.kind] += 1
+        kept.reached[fact.kind] += fact.text in text
+
+
+def _view(conversation: Conversation) -> ContextView:
+    return ContextView(
+        transcript=Transcript(conversation.messages),
+        model=INFO,
+        last_usage=Usage(),
+        max_output=INFO.output,
+        shared=conversation.shared,
+        read_only=READ_ONLY,
+    )
+
+
+# -- the host's cache --------------------------------------------------------------------
+
+
+def _prefix_rows() -> list[Row]:
+    """Return how much of a request's beginning a compaction, and clearing results, leave as it was."""
+    shares: dict[str, list[tuple[int, int]]] = {"a summary": [], "clearing old results": []}
+    for seed in range(CONVERSATIONS):
+        conversation = Conversation(seed)
+        conversation.grow(50_000)
+        before = list(conversation.messages)
+        keeper = Keeper()
+        view = attrs.evolve(_view(conversation), model=attrs.evolve(INFO, context=50_000))
+        pruned = trio.run(keeper.prune, view)
+        if pruned is not None:
+            shares["clearing old results"].append(_same(before, pruned))
+        trio.run(_compact, conversation, Refusing())
+        shares["a summary"].append(_same(before, conversation.messages))
+    return [
+        Row(
+            name=f"context: bytes of the prefix that {what} leaves, of messages",
+            measured=f"{sum(same for same, _ in found) / max(1, len(found)):,.0f}",
+            baseline=f"{sum(whole for _, whole in found) / max(1, len(found)):,.0f} before, {len(found)} times",
+        )
+        for what, found in shares.items()
+    ]
+
+
+def _same(before: Sequence[Message], after: Sequence[Message]) -> tuple[int, int]:
+    """Return how many bytes of the beginning are the same, of how many."""
+    old, new = (to_bytes([repr(message) for message in messages]) for messages in (before, after))
+    same = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    return same, len(old)
+
+
+# -- what deciding costs --------------------------------------------------------------------
+
+
+def _speed_rows() -> list[Row]:
+    conversation = Conversation(1)
+    while len(conversation.messages) < LONG:
+        conversation.grow(100_000)
+    messages = conversation.messages[:LONG]
+    info = attrs.evolve(INFO, context=50_000_000)
+    grown = Transcript(messages)
+    keeper = Keeper()
+    view = attrs.evolve(_view(conversation), transcript=grown, model=info)
+    keeper.wants_compaction(view)
+    sizes = [message_tokens(message, info.name) for message in messages]
+    budget = tail_budget(180_000)
+
+    def warm() -> float:
+        began = time.perf_counter()
+        keeper.wants_compaction(view)
+        select(grown[:], sizes, budget, info.name)
+        return time.perf_counter() - began
+
+    def cold() -> float:
+        began = time.perf_counter()
+        fresh = Keeper()
+        fresh.wants_compaction(view)
+        return time.perf_counter() - began
+
+    def bare() -> float:
+        began = time.perf_counter()
+        sum(len(repr(message.id)) for message in messages)
+        return time.perf_counter() - began
+
+    warmed, chilled, walked = interleaved(ROUNDS, warm, cold, bare)
+    taken, first, base = median(warmed), median(chilled), median(walked)
+    return [
+        Row(
+            name=f"context: deciding and selecting over {LONG:,} messages",
+            measured=seconds(taken),
+            baseline=f"{seconds(base)} to walk over them",
+            ratio=taken / base,
+            target=f"≤ {seconds(LIMIT)}",
+            ok=taken <= LIMIT,
+        ),
+        Row(
+            name=f"context: looking at {LONG:,} messages for the first time",
+            measured=seconds(first),
+            baseline=f"{seconds(base)} to walk over them",
+            ratio=first / base,
+        ),
+    ]
+
+
+def workload() -> None:
+    """Do what is measured, for the profiler."""
+    _speed_rows()
+
+
+FIGURE = Figure(
+    name="context",
+    about="what reaches the next request after summaries, and what deciding costs",
+    measure=measure,
+    workload=workload,
+)
