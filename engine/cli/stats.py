@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from engine.cli.sessions.common import Column, NoStoreYet, command, table, tell, width, with_store
+from engine.cli.sessions.common import Column, NoStoreYet, command, money, table, tell, width, with_store
 from engine.cli.sessions.listing import folder
 from engine.cli.store_flags import add_store_flag
 from engine.cli.text import one_line
@@ -74,7 +74,7 @@ def _run(given: argparse.Namespace) -> int:
         return tell(f"nothing was spent {_span(given)}\n")
     told = [_total(total, _span(given))]
     for kind in kinds:
-        told += ["", _table(kind, found[kind], is_all=given.by is not None)]
+        told += [_table(kind, found[kind], is_all=given.by is not None)]
     return tell("\n".join(told))
 
 
@@ -120,7 +120,7 @@ def _total(total: Spending, span: str) -> str:
         counted(total.sessions, "session"),
         counted(total.steps, "step"),
         f"{counted(total.usage.total, 'token')}{share}",
-        f"${total.cost:.2f}",
+        money(total.cost) or "no money that is known of",
     ]
     return f"{span}: {', '.join(parts)}\n"
 
@@ -137,7 +137,7 @@ def _table(kind: SpendingKind, rows: Sequence[Spending], *, is_all: bool) -> str
         Column(heading="prompt", texts=[f"{_prompt(row.usage):,}" for row in rows], is_right=True),
         Column(heading="cached", texts=[f"{row.usage.cache_share:.0%}" for row in rows], is_right=True),
         Column(heading="answer", texts=[f"{row.usage.output:,}" for row in rows], is_right=True),
-        Column(heading="cost", texts=[f"${row.cost:.2f}" for row in rows], is_right=True),
+        Column(heading="cost", texts=[money(row.cost) for row in rows], is_right=True),
     ]
     more = f"{counted(left, 'more')}: --by {kind} tells all\n" if left else ""
     return table(columns, width()) + more

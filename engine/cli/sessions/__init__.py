@@ -50,29 +50,31 @@ def main(arguments: list[str]) -> int:
 def _subcommand(name: str) -> Callable[[list[str]], int] | None:
     # Imported when it is asked for: most need little, and some need much.
     match name:
-        case "list" | "search":
-            from engine.cli.sessions import listing
-
-            return {"list": listing.list_main, "search": listing.search_main}[name]
+        case "list":
+            from engine.cli.sessions.listing import list_main as main_of
+        case "search":
+            from engine.cli.sessions.listing import search_main as main_of
         case "show":
-            from engine.cli.sessions.showing import main as show
-
-            return show
-        case "rename" | "fork" | "delete" | "prune":
-            from engine.cli.sessions import keeping
-
-            mains = {"rename": keeping.rename_main, "fork": keeping.fork_main}
-            return {**mains, "delete": keeping.delete_main, "prune": keeping.prune_main}[name]
-        case "export" | "import" | "share":
-            from engine.cli.sessions import moving
-
-            return {"export": moving.export_main, "import": moving.import_main, "share": moving.share_main}[name]
+            from engine.cli.sessions.showing import main as main_of
+        case "rename":
+            from engine.cli.sessions.keeping import rename_main as main_of
+        case "fork":
+            from engine.cli.sessions.keeping import fork_main as main_of
+        case "delete":
+            from engine.cli.sessions.keeping import delete_main as main_of
+        case "prune":
+            from engine.cli.sessions.keeping import prune_main as main_of
+        case "export":
+            from engine.cli.sessions.moving import export_main as main_of
+        case "import":
+            from engine.cli.sessions.moving import import_main as main_of
+        case "share":
+            from engine.cli.sessions.moving import share_main as main_of
         case "repair":
-            from engine.cli.sessions.repairing import main as repair
-
-            return repair
+            from engine.cli.sessions.repairing import main as main_of
         case _:
             return None
+    return main_of
 
 
 def _usage() -> str:

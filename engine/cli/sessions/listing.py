@@ -18,6 +18,7 @@ from engine.cli.sessions.common import (
     NoStoreYet,
     command,
     here,
+    money,
     parser_for,
     short_ids,
     table,
@@ -112,11 +113,11 @@ def _listed(rows: Sequence[SessionRow], short: dict[SessionId, str], *, has_fold
     now = time.time()
     columns = [
         Column(heading="id", texts=[visible(short.get(row.id, row.id)) for row in rows]),
-        Column(heading="last", texts=[when(row.updated, now) for row in rows], is_right=True),
+        Column(heading="when", texts=[when(row.updated, now) for row in rows], is_right=True),
         Column(heading="title", texts=[_title(row) for row in rows], grows=True),
         Column(heading="folder", texts=[folder(row.cwd) if has_folders else "" for row in rows]),
         Column(heading="messages", texts=[str(row.messages) for row in rows], is_right=True),
-        Column(heading="cost", texts=[f"${row.cost:.2f}" if row.cost else "" for row in rows], is_right=True),
+        Column(heading="cost", texts=[money(row.cost) for row in rows], is_right=True),
         Column(heading="status", texts=[_status(row) for row in rows]),
     ]
     return table(columns, width())
@@ -191,12 +192,13 @@ def _search(given: argparse.Namespace) -> int:
 def _hit(hit: Hit, short: dict[SessionId, str], *, has_folder: bool) -> str:
     row = hit.session
     where = f"  {folder(row.cwd)}" if has_folder else ""
-    head = f"{short.get(row.id, row.id)}  {when(hit.time, time.time())}{where}  {one_line(row.title, 200)}"
+    head = f"{visible(short.get(row.id, row.id))}  {when(hit.time, time.time())}{visible(where)}  "
+    title = one_line(row.title, max(20, width() - len(head)))
     who = {"user": "you: ", "assistant": "", "title": "title: "}[hit.role]
     begin, end = ("\x1b[1m", "\x1b[0m") if _has_bold() else ("", "")
     # The marks are put in behind the text is made harmless, so that only ours are obeyed.
     snippet = one_line(hit.snippet, 400).replace(FOUND[0], begin).replace(FOUND[1], end)
-    return f"{one_line(head, width())}\n    {who}{snippet}\n"
+    return f"{head}{title}\n    {who}{snippet}\n"
 
 
 def _has_bold() -> bool:

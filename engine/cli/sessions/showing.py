@@ -10,7 +10,17 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from engine.archive.history import Entry, Told, told
-from engine.cli.sessions.common import add_session_argument, command, find_id, parser_for, tell, when, width, with_store
+from engine.cli.sessions.common import (
+    add_session_argument,
+    command,
+    find_id,
+    money,
+    parser_for,
+    tell,
+    when,
+    width,
+    with_store,
+)
 from engine.cli.text import one_line, visible
 from engine.ids import CallId, MessageId
 from engine.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, TextPart, UserMessage
@@ -81,7 +91,7 @@ def _as_json(story: Told) -> str:
 
 def _as_text(story: Told, *, with_results: bool) -> str:
     state = story.state
-    facts = [state.session_id, state.context.cwd, state.model, *([f"${state.cost:.2f}"] if state.cost else [])]
+    facts = [state.session_id, state.context.cwd, state.model, money(state.cost)]
     lines = [
         one_line(called(story), 200) or "(nothing was said)",
         " · ".join(visible(fact) for fact in facts if fact),
@@ -136,6 +146,6 @@ def _ruled(who: str, at: str) -> str:
 
 def _call(call: CallPart, result: CallResult | None, *, with_results: bool) -> Iterator[str]:
     state = "no result" if result is None else "failed" if result.settlement.failed else result.settlement.status
-    yield one_line(f"  [{state}] {call.tool} {call.arguments}", min(width(), 200))
+    yield "  " + one_line(f"[{state}] {call.tool} {call.arguments}", min(width(), 200) - 2)
     if with_results and result is not None:
         yield from (f"    {line}" for line in visible(result.settlement.text).split("\n"))
