@@ -83,7 +83,7 @@ class Wanted:
         places = [list(self._places(found, number)) for number in range(len(self.phrases))]
         if not places or not all(places):
             return None
-        spans = sorted({span for places_of_one in places for span in places_of_one})
+        spans = _merged(sorted({span for places_of_one in places for span in places_of_one}))
         first = _best(spans, places)
         last = min(len(found), first + SNIPPET_TOKENS) - 1
         begin = 0 if first == 0 else found[first].begin
@@ -128,6 +128,17 @@ def _best(spans: Sequence[tuple[int, int]], places: Sequence[Sequence[tuple[int,
     if spans[-1][1] < SNIPPET_TOKENS:
         return 0
     return max((max(0, a - SNIPPET_TOKENS // 4) for a, _ in spans[:100]), key=shown)
+
+
+def _merged(spans: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+    """Return *spans*, those that share a word as one."""
+    merged: list[tuple[int, int]] = []
+    for begin, end in spans:
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((begin, end))
+    return merged
 
 
 def _marked(text: str, begin: int, end: int, spans: Sequence[tuple[int, int]]) -> str:
