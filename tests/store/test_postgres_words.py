@@ -51,7 +51,7 @@ def shown(words: str, text: str) -> str | None:
         ("pars ", "a parser", None),
         ("b", "a, (b)!", "a, ([b])!"),
         ("a", "a a-a", "[a] [a]-[a]"),
-        ("a a-a", "a a-a", "[a] [a-a]"),
+        ("a a-a", "b a a-a", "b [a a-a]"),  # phrases that share words are shown as one
         ("x", "a", None),
     ],
 )
