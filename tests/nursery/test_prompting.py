@@ -536,3 +536,34 @@ def test_layers_of_another_kind_are_refused() -> None:
         engine.open_engine(model="x/y", prompt="hi")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="functions of a folder"):
         PromptLayers(sources={"a": "b"})  # type: ignore[dict-item]
+
+
+async def test_the_agent_plan_begins_in_plan_mode_and_leaves_it_with_its_bounds(project: Path) -> None:
+    leave: Answer = [*call("plan_exit", {"plan": "Do it."}, id="1"), *done("calls")]
+    script = [calls(project / "a", name="change"), leave, calls(project / "a", name="change"), DONE]
+    changed: list[Path] = []
+
+    @engine.tool(name="change", need=lambda args: Need(permission="edit", patterns=(args.path,), paths=(args.path,)))
+    async def change(args: At, ctx: engine.ToolContext) -> str:
+        await trio.lowlevel.checkpoint()
+        changed.append(Path(args.path))
+        return "ok"
+
+    rules = Policy(profile="full")
+    model = ScriptedProvider(script, info=INFO)
+    async with engine.open_engine(
+        model=model, tools=(change, PLAN_EXIT), approver=rules, ids=CountingIds(), prompt=layers_for(project)
+    ) as eng:
+        session = await eng.create_session(cwd=project, agent="plan")
+        played = Played(session)
+        user = Answering(("Approve",))
+        async with session.prompt("go") as turn:
+            async for event in turn:
+                played.events.append(event)
+                await user(turn, event)
+    assert played.statuses == ["denied", "completed", "completed"]
+    assert changed == [project / "a"]
+    assert played.one(PromptSet).sections[-1].name == "mode"
+    assert model.requests[0].system.rpartition("\n\n")[2].startswith("You are in plan mode")
+    assert ["Plan mode is over" in one for one in told(played)] == [True]
+    assert len({request.system for request in model.requests}) == 1

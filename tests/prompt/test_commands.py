@@ -1,0 +1,116 @@
+"""Custom commands: found, read, and what is given to them put in place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.prompt.command_text import Command, words_of
+from engine.prompt.commands import MAX_BYTES, find_commands
+
+
+def write(path: Path, said: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(said.encode() if isinstance(said, str) else said)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "rendered"),
+    [
+        ("Review.", [], "Review."),
+        ("Review $ARGUMENTS.", ["a", "b c"], "Review a b c."),
+        ("From $1 to $2.", ["a", "b c"], "From a to b c."),
+        ("From $1 to $2.", ["a"], "From a to ."),
+        ("$1 $1 $ARGUMENTS", ["x", "y"], "x x x y"),
+        # There is no place for them.
+        ("Review.", ["main", "loops"], "Review.\n\nmain loops"),
+        # What a shell or a price list says is left alone.
+        ("$HOME $$ $10 ${1} $ARGUMENTSX", [], "$HOME $$ $10 ${1} $ARGUMENTSX"),
+        (r"\$1 and \$ARGUMENTS", ["x"], "$1 and $ARGUMENTS\n\nx"),
+        # What is given stands for itself.
+        ("$1", ["$2", "$ARGUMENTS"], "$2"),
+        ("$ARGUMENTS", ["$1", r"\1"], r"$1 \1"),
+    ],
+)
+def test_what_is_given_is_put_in_place(text: str, arguments: list[str], rendered: str) -> None:
+    assert Command(name="x", text=text).render(arguments) == rendered
+
+
+@given(st.text(), st.lists(st.text()))
+def test_any_text_and_any_arguments_are_a_prompt(text: str, arguments: list[str]) -> None:
+    rendered = Command(name="x", text=text).render(arguments)
+    if "$" not in text:
+        whole = " ".join(arguments)
+        assert rendered == (f"{text}\n\n{whole}" if whole else text)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("", []), ("a  b", ["a", "b"]), ("a 'b c'", ["a", "b c"]), ("don't split", ["don't", "split"])],
+)
+def test_the_words_of_a_line(line: str, words: list[str]) -> None:
+    assert words_of(line) == words
+
+
+def test_commands_are_found_in_folders_the_first_of_a_name_counts(tmp_path: Path) -> None:
+    review = write(
+        tmp_path / "a/review.md",
+        "---\ndescription: Review\n  a change\nagent: reviewer\nmodel: host/model\nargument-hint: '[branch]'\n---\nReview $1.\n",
+    )
+    write(tmp_path / "b/review.md", "Not this.")
+    write(tmp_path / "b/git/tidy.md", "Tidy up.")
+    write(tmp_path / "b/notes.txt", "no command")
+    write(tmp_path / "b/.hidden.md", "no command")
+    found = find_commands([str(tmp_path / "a"), str(tmp_path / "missing"), str(tmp_path / "b")])
+    assert found.problems == ()
+    assert [command.name for command in found.found] == ["git:tidy", "review"]
+    assert found.get("review") == Command(
+        name="review",
+        text="Review $1.",
+        description="Review a change",
+        agent="reviewer",
+        model="host/model",
+        path=str(review),
+    )
+    assert found.get("nope") is None
+    assert found.like("reviw") == "/review"
+    assert find_commands([]).like("x") == "none"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\0", "it is binary, not text"),
+        (b"caf\xe9", "it is not UTF-8 (byte 4)"),
+        (b"", "it says nothing"),
+        (b"---\nagent: x\n---\n", "it says nothing"),
+        (b"---\nagent: x\n", "its front matter has no end: a second line --- is missing"),
+        (b"x" * (MAX_BYTES + 1), "it is larger than 100,000 bytes"),
+    ],
+)
+def test_a_command_that_can_t_be_used_is_told_and_keeps_no_other_from_being_used(
+    tmp_path: Path, content: bytes, why: str
+) -> None:
+    bad = write(tmp_path / "bad.md", content)
+    write(tmp_path / "good.md", "Go.")
+    found = find_commands([str(tmp_path)])
+    assert [command.name for command in found.found] == ["good"]
+    assert found.problems == ((str(bad), why),)
+
+
+def test_a_link_out_of_the_folder_is_no_command(tmp_path: Path) -> None:
+    write(tmp_path / "secret", "the secret")
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    (folder / "evil.md").symlink_to("../secret")
+    (folder / "loop.md").symlink_to("loop.md")
+    found = find_commands([str(folder)])
+    assert found.found == ()
+    assert [why for _, why in found.problems] == [
+        f"it is a link that leads out of {folder}",
+        "its links go round in circles, or there are too many of them",
+    ]

@@ -1,0 +1,78 @@
+"""What is told of changes, and of the mode that a session works in."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.events import SharedContext
+from engine.prompt.reminders import Changes, changes, mode_section, reminder
+from engine.prompt.section import PromptSection
+
+CWD = SharedContext(cwd="/x")
+
+
+def section(name: str, text: str = "as it was") -> PromptSection:
+    return PromptSection(name=name, text=text)
+
+
+def by_name(*sections: PromptSection) -> dict[str, PromptSection]:
+    return {one.name: one for one in sections}
+
+
+def test_what_is_new_different_and_gone() -> None:
+    told = by_name(section("base"), section("date"), section("skills"), section("git"))
+    now = [section("base", "of another family"), section("date", "tomorrow"), section("git"), section("extra:x")]
+    found = changes(told, now, frozen=["base"])
+    assert found == Changes(sections=(section("date", "tomorrow"), section("extra:x")), removed=("skills",))
+    assert reminder(found, told) == (
+        "<reminder>\nThe program that runs you says this, not the user. It holds from here on.\n\nThere are no skills any "
+        "more.\n\nThis has changed; it takes the place of what was said of it before:\ntomorrow\n\nas it was\n</reminder>"
+    )
+
+
+def test_nothing_changed() -> None:
+    told = by_name(section("base"), section("date"))
+    assert not changes(told, list(told.values()))
+    # Where it is from, and how often it may change, is nothing to tell.
+    assert not changes(told, [PromptSection(name=n, text="as it was", source="x", stability="step") for n in told])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "instructions:/p/AGENTS.md",
+            "The instructions from /p/AGENTS.md hold no longer: they are not there any more.",
+        ),
+        ("instructions:https://e.org/a", "The instructions from https://e.org/a hold no longer"),
+        ("extra:mcp", "What was said of mcp holds no longer."),
+        ("git", "What was said of git holds no longer."),
+        ("mode", "Plan mode is over: the user has approved the plan."),
+    ],
+)
+def test_what_holds_no_longer_is_named(name: str, said: str) -> None:
+    assert said in reminder(Changes(removed=(name,)), by_name(section(name)))
+
+
+@pytest.mark.parametrize(
+    ("agent", "value", "is_bound", "said"),
+    [
+        ("", None, False, None),
+        ("build", None, False, None),
+        ("plan", None, True, "You are in plan mode"),
+        ("plan", '"build"', False, None),
+        ("", '"plan"', False, "You are in plan mode"),
+        ("", '"build"', False, None),
+        ("", "{", False, None),
+        ("", "[1]", False, None),
+        ("careful", None, True, "You plan first"),
+        # One of that name whose rules bound nothing is like any other.
+        ("plan", None, False, None),
+    ],
+)
+def test_the_mode_is_told_as_the_rights_have_it(
+    agent: str, value: str | None, is_bound: bool, said: str | None
+) -> None:
+    context = CWD if value is None else CWD.with_value("mode", value)
+    found = mode_section(agent, context, is_bound=is_bound)
+    assert (found and found.text.startswith(said or "")) is (None if said is None else True)
