@@ -19,6 +19,10 @@ SUBCOMMANDS: Final[Mapping[str, str]] = {
     "list": "the sessions of this folder, the newest first (the default)",
     "search": "those in which something was said, or that are called so",
     "show": "all that was said in one",
+    "diff": "what a turn did to files",
+    "undo": "take back the newest turn, its messages and its changes of files",
+    "redo": "let the turn that was undone last count again",
+    "restore": "put chosen files back as they were before a turn",
     "rename": "give one a title",
     "fork": "begin a new one with the history of another",
     "export": "write one as JSON, Markdown or a web page",
@@ -73,8 +77,17 @@ def _subcommand(name: str) -> Callable[[list[str]], int] | None:
         case "repair":
             from engine.cli.sessions.repairing import main as main_of
         case _:
-            return None
+            return _of_the_past(name)
     return main_of
+
+
+def _of_the_past(name: str) -> Callable[[list[str]], int] | None:
+    """Return what takes turns back, and lets them count again, if it is that."""
+    if name not in {"diff", "undo", "redo", "restore"}:
+        return None
+    from engine.cli.sessions.undoing import MAINS
+
+    return MAINS[name]
 
 
 def _usage() -> str:

@@ -1,0 +1,164 @@
+"""`engine sessions undo`, `redo`, `diff`, `restore`: turns taken back, with the files that they changed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+import attrs
+import trio
+
+from engine.cli.output import complain
+from engine.cli.sessions.common import FAILED, add_session_argument, command, here, parser_for, tell, with_store
+from engine.cli.store_flags import find_session
+from engine.cli.text import one_line, visible
+from engine.errors import (
+    ConfigError,
+    NothingToUndo,
+    SessionBusy,
+    SnapshotError,
+    UndoConflict,
+    UndoIncomplete,
+)
+from engine.model import ModelInfo, ModelRequest
+from engine.ports import ModelStream
+from engine.service import open_engine
+from engine.session import Session
+from engine.snapshots.project import ProjectSnapshots
+from engine.store.ports import FullStore
+from engine.undo import FileDiff
+
+_SHOWN: Final = 70
+_FORCE: Final = "overwrite also what somebody else has changed since; where files can't be put back, leave them"
+
+
+def undo_main(arguments: list[str]) -> int:
+    """Run `undo`; return the exit code."""
+    parser = parser_for("undo", "Take back the newest turn of a session: its messages, and its changes of files.")
+    add_session_argument(parser)
+    parser.add_argument("--force", action="store_true", help=_FORCE)
+    return _run("undo", parser, arguments, _undo)
+
+
+def redo_main(arguments: list[str]) -> int:
+    """Run `redo`; return the exit code."""
+    parser = parser_for("redo", "Let the turn that was undone last count again, with its changes of files.")
+    add_session_argument(parser)
+    parser.add_argument("--force", action="store_true", help=_FORCE)
+    return _run("redo", parser, arguments, _redo)
+
+
+def diff_main(arguments: list[str]) -> int:
+    """Run `diff`; return the exit code."""
+    parser = parser_for("diff", "Show what a turn did to files.")
+    add_session_argument(parser)
+    _add_turn(parser)
+    return _run("diff", parser, arguments, _diff)
+
+
+def restore_main(arguments: list[str]) -> int:
+    """Run `restore`; return the exit code."""
+    parser = parser_for("restore", "Put files, or all in folders, back as they were before a turn.")
+    add_session_argument(parser)
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="relative to the session's folder")
+    _add_turn(parser)
+    parser.add_argument("--force", action="store_true", help="overwrite also what somebody else has changed since")
+    return _run("restore", parser, arguments, _restore)
+
+
+def _add_turn(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--turn", metavar="ID", help="which turn; default: the newest that changed files")
+
+
+def _run(
+    name: str,
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str],
+    work: Callable[[Session, argparse.Namespace], Awaitable[str]],
+) -> int:
+    """Do *work* with the session that is meant, and tell what came of it."""
+
+    def run(given: argparse.Namespace) -> int:
+        try:
+            return tell(_with_session(given, work))
+        except (NothingToUndo, SessionBusy, SnapshotError, UndoConflict, UndoIncomplete) as error:
+            complain(f"engine sessions {name}: {one_line(str(error), 4_000)}")
+            return FAILED
+
+    return command(f"sessions {name}", parser, arguments, run)
+
+
+def _with_session(given: argparse.Namespace, work: Callable[[Session, argparse.Namespace], Awaitable[str]]) -> str:
+    """Open the session in an engine that asks no model."""
+
+    async def opened(store: FullStore) -> str:
+        row = await find_session(store, given.session, here())
+        async with open_engine(model=_Nobody(row.model), store=store, snapshots=ProjectSnapshots()) as eng:
+            return await work(await eng.open_session(row.id), given)
+
+    return with_store(given, opened)
+
+
+@attrs.frozen
+class _Nobody:
+    """A model that is asked nothing: it has the name of the session's, so that this stays the session's."""
+
+    name: str
+
+    @property
+    def info(self) -> ModelInfo:
+        """Its name."""
+        return ModelInfo(name=self.name)
+
+    async def open(self, request: ModelRequest) -> ModelStream:
+        """Refuse. A checkpoint, as all are that open something."""
+        await trio.lowlevel.checkpoint()
+        raise ConfigError("no model is asked anything here")
+
+
+async def _undo(session: Session, given: argparse.Namespace) -> str:
+    undone = await session.undo(force=given.force)
+    said = one_line(undone.prompt, _SHOWN)
+    head = f"undone: {said}" if said else f"undone: turn {undone.turn_id}"
+    return _told([head, *_files("put back", undone.files), *_files("not kept, so left", undone.left)], undone.note)
+
+
+async def _redo(session: Session, given: argparse.Namespace) -> str:
+    redone = await session.redo(force=given.force)
+    return _told([f"redone: turn {redone.turn_id}", *_files("changed again", redone.files)], redone.note)
+
+
+async def _diff(session: Session, given: argparse.Namespace) -> str:
+    diffs = await session.diff(given.turn)
+    if not diffs:
+        return "no file was changed\n"
+    return "".join(visible(diff.text) or f"{_how(diff)}: {visible(diff.path)}\n" for diff in diffs)
+
+
+async def _restore(session: Session, given: argparse.Namespace) -> str:
+    files = await session.restore(given.paths, turn_id=given.turn, force=given.force)
+    return _told(_files("put back", files) or ["they are as they were then: nothing was changed"], "")
+
+
+def _files(what: str, files: Sequence[str]) -> list[str]:
+    return [f"{what}: {visible(file)}" for file in files]
+
+
+def _told(lines: Sequence[str], note: str) -> str:
+    noted = [f"no file was changed: {note}"] if note else []
+    return "".join(f"{line}\n" for line in (*lines, *noted))
+
+
+def _how(diff: FileDiff) -> str:
+    if diff.before is None:
+        return "new"
+    return "removed" if diff.after is None else "changed"
+
+
+MAINS: Final[Mapping[str, Callable[[list[str]], int]]] = {
+    "undo": undo_main,
+    "redo": redo_main,
+    "diff": diff_main,
+    "restore": restore_main,
+}
