@@ -67,7 +67,7 @@ class Putting:
         going = self._going
         for put in self.puts:
             try:
-                if entry_at(put.path) != put.now:
+                if entry_at(put.path) != put.now or (put.want is not None and _is_barred(put.path, going)):
                     wrong.append(put.path)
             except Swapped:
                 # A link in the way that is to go does not stand in it then.
@@ -222,6 +222,14 @@ def remove_empty_folders(paths: Iterable[str], kept: Iterable[str]) -> None:
                     break
             finally:
                 folder.close()
+
+
+def _is_barred(path: str, going: set[str]) -> bool:
+    """Tell whether a file that is not to go stands where a folder of this path has to be."""
+    return any(
+        above not in going and os.path.lexists(above) and not os.path.isdir(above)  # noqa: PTH112 - of a str
+        for above in _above(path)
+    )
 
 
 def _above(path: str) -> list[str]:

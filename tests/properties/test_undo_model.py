@@ -109,8 +109,10 @@ class Model:
                 now[name] = wanted
         if any(other.startswith(f"{name}/") for name in now for other in now):
             return False
-        # What was as it should be already is no part of what comes back.
-        came = {name: sides for name, sides in changes.items() if self.files.get(name) == sides[1 - side]}
+        # What an undo finds as it should be is no part of what comes back. What a redo finds so is the turn's again.
+        came = {
+            name: sides for name, sides in changes.items() if way == "redo" or self.files.get(name) == sides[1 - side]
+        }
         self.files = now
         target.append(came)
         source.pop()
