@@ -14,6 +14,7 @@ from typing import Final
 
 import attrs
 import psycopg
+from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from engine.ids import SessionId
@@ -82,16 +83,9 @@ class PostgresDesk:
             return
         news = [session_id if len(session_id) < _LONGEST_NEWS else "" for session_id in session_ids]
         try:
-            # Not with the events: a commit that notifies waits for all others that do, in the whole database, and for
-            # the disk with them. This one waits for no disk.
-            with self._connection.pipeline():
-                self._connection.execute("BEGIN")
-                self._connection.execute("SET LOCAL synchronous_commit = off")
-                self._connection.execute(
-                    "SELECT pg_notify(%s, session) FROM json_array_elements_text(%s::json) AS news (session)",
-                    (self.address.channel, json.dumps(news)),
-                )
-                self._connection.execute("COMMIT")
+            self._connection.execute(
+                _ANNOUNCE.format(channel=sql.Literal(self.address.channel), news=sql.Literal(json.dumps(news)))
+            )
         except psycopg.Error:
             self._clean_up(self._connection)
 
@@ -142,3 +136,11 @@ _MARK: Final = """
 WITH mark AS (UPDATE writers SET number = %(number)s, at = now() WHERE owner = %(owner)s RETURNING owner)
 SELECT value FROM engine_store, mark WHERE name = 'version'
 """
+# Not with the events: a commit that notifies waits for all others that do, in the whole database, and for the disk with
+# them. This one waits for no disk; and it is one message to the server, and one back.
+_ANNOUNCE: Final = sql.SQL("""
+BEGIN;
+SET LOCAL synchronous_commit = off;
+SELECT pg_notify({channel}, session) FROM json_array_elements_text({news}) AS news (session);
+COMMIT
+""")

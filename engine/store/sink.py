@@ -12,7 +12,7 @@ What can go wrong stays where it belongs:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
@@ -57,28 +57,28 @@ class EventSink:
         """Write *batch*, and what is left from before. Raises `StoreError` for what ends the writer."""
         # Encoded once, whatever happens to the transaction.
         self._backlog += [item if isinstance(item, Order) else self._prepared(item) for item in batch]
-        self._try()
+        self._try(self._commit)
 
     def close(self) -> None:
         """Try what is left once more, give all leases back, and close the connection."""
         try:
             if self._backlog:
-                self._try()
+                self._try(self._commit)
             if self.trouble is None:
-                with self._transaction() as tables:
-                    tables.release_all(self.owner)
+                self._try(self._release_all)
         except StoreError as error:
             # A lease that stays expires. What was put and is not written is told by `behind`.
             self.trouble = error
         finally:
             self.desk.close()
 
-    def _try(self) -> None:
+    def _try(self, work: Callable[[], None]) -> None:
+        """Do *work*, again if the desk thinks so. Raises `StoreError` for what ends the writer."""
         began = time.monotonic()
         try:
             while True:
                 try:
-                    self._commit()
+                    work()
                 except Passing as error:
                     self.trouble = error
                     if not self.desk.will_retry(error, began):
@@ -91,6 +91,10 @@ class EventSink:
             raise
         finally:
             self.behind = len(self._backlog)
+
+    def _release_all(self) -> None:
+        with self._transaction() as tables:
+            tables.release_all(self.owner)
 
     def _commit(self) -> None:
         self._settle()

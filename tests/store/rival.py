@@ -1,4 +1,4 @@
-"""One of several programs that write to one file: `python -m tests.store.rival PATH NAME SECONDS`; prints what it has put."""
+"""One of several programs that write to one place: `python -m tests.store.rival PLACE NAME SECONDS`; prints what it has put."""
 
 import sys
 import time
@@ -7,15 +7,15 @@ import trio
 
 from engine.errors import SessionElsewhere
 from engine.ids import SessionId
-from engine.store.sqlite import open_store
+from tests.store.anywhere import open_at
 from tests.store.journals import noted
 
 OURS = 3
 SHARED = SessionId("ses_shared")
 
 
-async def main(path: str, name: str, seconds: float) -> None:
-    store = await open_store(path)
+async def main(place: str, name: str, seconds: float) -> None:
+    store = await open_at(place)
     until = time.monotonic() + seconds
     sessions = [SessionId(f"ses_{name}_{number}") for number in range(OURS)]
     last = dict.fromkeys([*sessions, SHARED], 0)

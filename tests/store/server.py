@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import itertools
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import attrs
 import psycopg
 import pytest
+from psycopg.rows import TupleRow
 
 from engine.store.postgres import open_store
 from engine.store.postgres_store import PostgresStore
@@ -97,12 +101,24 @@ class Server:
             self._process.wait(60)
             self._process = None
 
+    def kill(self) -> None:
+        """End all of it at once, as a machine does that loses its power but for what the kernel has."""
+        main = int((self.folder / "data" / "postmaster.pid").read_text().split("\n")[0])
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        for pid in (main, *map(int, children)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.stop()
+
     def remove(self) -> None:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def dsn(self, database: str = "postgres", user: str = "engine") -> str:
         return f"host={self.folder} dbname={database} user={user}"
+
+    def url(self, database: str) -> str:
+        return f"postgresql://engine@/{database}?host={quote(str(self.folder), safe='')}"
 
     def do(self, statement: str, *values: object, database: str = "postgres") -> list[tuple[object, ...]]:
         """Do one thing as the administrator."""
@@ -111,6 +127,11 @@ class Server:
         with psycopg.connect(self.dsn(database), autocommit=True, options=options) as connection:
             cursor = connection.execute(statement.encode(), values or None)
             return [] if cursor.description is None else cursor.fetchall()
+
+    @staticmethod
+    def connected(place: str) -> psycopg.Connection[TupleRow]:
+        """A connection of somebody else's."""
+        return psycopg.connect(place, autocommit=True)
 
     def name(self) -> str:
         """A name that nothing has yet."""
