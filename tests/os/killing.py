@@ -5,7 +5,8 @@ opens what was left and goes on with it. Everything is imported before, so that 
 takes a fraction of a second; this process itself has no thread, so it may fork.
 
 MANNER: `random`, at any moment; `points`, inside the engine's functions, one after the
-other in an order that the number of the round decides; `text`, while much text comes.
+other in an order that the number of the round decides; `effects`, right after a side effect;
+`text`, while much text comes.
 """
 
 from __future__ import annotations
@@ -111,12 +112,14 @@ class Rounds:
         if self.manner == "points":
             # A step that visits all of them, whatever their number is, unless it is a multiple of this prime.
             point = self.points[number * 7919 % len(self.points)]
-        prompt = "talk 5" if self.manner == "text" else f"go {number}"
+        prompt = {"text": "talk 5", "effects": f"stab {number}"}.get(self.manner, f"go {number}")
         ours, theirs = os.pipe()
-        main = partial(work, place, theirs, prompt, self.session, cancel=dice.random() < 0.3)
+        lazy = self.manner == "effects" or (self.manner != "text" and dice.random() < 0.3)
+        main = partial(work, place, theirs, prompt, self.session, cancel=dice.random() < 0.3, lazy=lazy)
         pid = forked(main, None if point is None else Killer(point))
         os.close(theirs)
-        told, killed_at = self._wait(pid, ours, 10.0 if point else dice.random() * LONGEST)
+        kills_itself = point is not None or self.manner == "effects"
+        told, killed_at = self._wait(pid, ours, 10.0 if kills_itself else dice.random() * LONGEST)
         promised = self._promised(told, killed_at)
         self.session = promised.session or self.session
         verdict = self.folder / "lost"

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -21,10 +22,12 @@ import attrs
 import trio
 
 import engine
-from engine.events import QuestionAsked
+from engine.events import Durable, QuestionAsked
+from engine.ids import SessionId
 from engine.permission.simple import AllowAll
 from engine.ports import Model, Store
 from engine.providers.registry import resolve
+from engine.store.sqlite import SqliteStore, open_store
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.task import Agent, task_tool
 from engine.tools.spec import Tool
@@ -67,6 +70,45 @@ class Place:
             store=store or self.store,
             spill=self.folder / "spill",
         )
+
+
+@attrs.define(eq=False)
+class LazyStore:
+    """Writes nothing before somebody wants it flushed: what was not flushed is lost by a kill, however quick the disk."""
+
+    disk: SqliteStore
+    waiting: list[Durable] = attrs.field(factory=list[Durable], init=False)
+
+    @property
+    def epoch(self) -> str:
+        return self.disk.epoch
+
+    def put(self, event: Durable) -> None:
+        self.waiting.append(event)
+
+    async def flushed(self, session_id: SessionId, seq: int) -> None:
+        self._write()
+        await self.disk.flushed(session_id, seq)
+
+    async def load(self, session_id: SessionId) -> Sequence[Durable]:
+        self._write()
+        return await self.disk.load(session_id)
+
+    async def claim(self, session_id: SessionId) -> None:
+        await self.disk.claim(session_id)
+
+    def release(self, session_id: SessionId) -> None:
+        self._write()
+        self.disk.release(session_id)
+
+    async def aclose(self) -> None:
+        self._write()
+        await self.disk.aclose()
+
+    def _write(self) -> None:
+        for event in self.waiting:
+            self.disk.put(event)
+        self.waiting.clear()
 
 
 @attrs.frozen
@@ -128,8 +170,11 @@ class Killer:
         return f"{code.co_filename[len(SOURCES) + 1 : -3]}:{code.co_qualname}"
 
 
-async def work(place: Place, told: int, key: str, session_id: str, *, cancel: bool) -> None:
-    """Go through a turn, and tell what was promised; with *cancel*, cancel it while its last command runs."""
+async def work(place: Place, told: int, key: str, session_id: str, *, cancel: bool, lazy: bool = False) -> None:
+    """Go through a turn, and tell what was promised; with *cancel*, cancel it while its last command runs.
+
+    With *lazy*, nothing is written but what the engine itself wants to be flushed.
+    """
 
     def tell(**facts: object) -> None:
         os.write(told, f"{json.dumps(facts)}\n".encode())
@@ -142,11 +187,13 @@ async def work(place: Place, told: int, key: str, session_id: str, *, cancel: bo
             tell(flushed=seq)
             await trio.sleep(0.003)
 
-    async with place.engine() as eng:
+    store = LazyStore(await open_store(place.store)) if lazy else None
+    async with place.engine(store) as eng:
         session = await (eng.open_session(session_id) if session_id else eng.create_session(cwd=place.folder))
         tell(session=session.id)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(tell_flushed, session)
+            if not lazy:
+                nursery.start_soon(tell_flushed, session)
             async with session.prompt(key) as turn:
                 async for event in turn:
                     if isinstance(event, QuestionAsked):

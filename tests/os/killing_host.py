@@ -37,6 +37,8 @@ def answer(request: ReceivedRequest) -> Answer:
         return _main(prompt.removeprefix("go "), step)
     if prompt.startswith("help "):
         return _helper(prompt.removeprefix("help "), step)
+    if prompt.startswith("stab "):
+        return _stab(prompt.removeprefix("stab "), step)
     if prompt.startswith("talk "):
         return _talk(int(prompt.removeprefix("talk ")))
     return [*text(WELL, pieces=2), *done()]
@@ -84,6 +86,13 @@ def _helper(key: str, step: int) -> Answer:
     if step == 0:
         return [*text("I help.", pieces=2), *call("effect", {"key": f"{key}-6"}, id=f"{key}x"), *done("calls")]
     return [*text("I have helped.", pieces=2), *done()]
+
+
+def _stab(key: str, step: int) -> Answer:
+    """Have a command kill its own engine as soon as it has done something: sooner than anything can be written."""
+    if step < int(key) % 3:
+        return [*call("effect", {"key": f"{key}-{step}"}, id=f"{key}s{step}"), *done("calls")]
+    return [*call("bash", {"command": f"echo {key}-9 >>effects; kill -9 $PPID"}, id=f"{key}s"), *done("calls")]
 
 
 def _talk(seconds: int) -> Answer:

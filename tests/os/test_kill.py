@@ -26,9 +26,10 @@ PARTS = 3
 PROMISED, BUSY = 0.1, 0.4
 
 
-def kills(folder: Path, seed: int, manner: str) -> tuple[int, list[float]]:
+def kills(folder: Path, seed: int, manner: str, *, programs: int = PROGRAMS) -> tuple[int, list[float]]:
     """Kill, and look after what is left; return how many were killed, and how many seconds of text each cost."""
-    programs = [
+    first_ones = range(seed * programs * ROUNDS, (seed + 1) * programs * ROUNDS, ROUNDS)
+    running = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.os.killing", str(folder / str(number)), str(first), str(ROUNDS), manner],
             cwd=REPOSITORY,
@@ -36,15 +37,15 @@ def kills(folder: Path, seed: int, manner: str) -> tuple[int, list[float]]:
             stderr=subprocess.PIPE,
             text=True,
         )
-        for number, first in enumerate(range(seed * PROGRAMS * ROUNDS, (seed + 1) * PROGRAMS * ROUNDS, ROUNDS))
+        for number, first in enumerate(first_ones)
     ]
     killed, losses = 0, list[float]()
     try:
-        ended = [program.communicate(timeout=110) for program in programs]
+        ended = [program.communicate(timeout=110) for program in running]
     finally:
-        for program in programs:
+        for program in running:
             program.kill()
-    for program, (out, errors) in zip(programs, ended, strict=True):
+    for program, (out, errors) in zip(running, ended, strict=True):
         assert program.returncode == 0, errors
         found = json.loads(out)
         killed += found["kills"]
@@ -66,9 +67,16 @@ def test_whenever_it_is_killed(
         count_runs(killed, what)
 
 
+def test_killed_by_its_own_command(tmp_path: Path, soak: Soak, count_runs: CountRuns) -> None:
+    for seed in soak.seeds(at_least=1):
+        killed, _ = kills(tmp_path / str(seed), seed, "effects", programs=1)
+        assert killed == ROUNDS
+        count_runs(killed, "kills of an engine right after a side effect")
+
+
 def test_a_kill_takes_a_tenth_of_a_second_of_text(tmp_path: Path, soak: Soak) -> None:
     for seed in soak.seeds(at_least=1):
-        _, losses = kills(tmp_path / str(seed), seed, "text")
+        _, losses = kills(tmp_path / str(seed), seed, "text", programs=1)
         assert len(losses) > ROUNDS / 2
         assert statistics.median(losses) <= PROMISED
         assert max(losses) <= PROMISED + BUSY
