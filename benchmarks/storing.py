@@ -11,6 +11,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -43,7 +44,7 @@ from engine.events import (
 from engine.fold import fold
 from engine.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
 from engine.messages import CallPart, Settlement, TextPart, Usage, UserMessage
-from engine.store.ports import SessionQuery
+from engine.store.ports import SessionQuery, SpendingKind, SpendingQuery
 from engine.store.sqlite import SqliteStore, open_store
 
 # Of the sustained run: about five seconds of it.
@@ -74,7 +75,9 @@ WORDS = [
     "query",
     "token",
 ]
-WRITTEN, LISTED, SEARCHED, OPENED = 50_000, 0.050, 0.050, 0.300
+WRITTEN, LISTED, SEARCHED, OPENED, COUNTED = 50_000, 0.050, 0.050, 0.300, 0.050
+# Of the store whose spending is added up: so many steps of each of its sessions.
+STEPS_OF_EACH = 10
 
 
 def session(session_id: SessionId, turns: int, at: float = 1.7e9) -> list[Durable]:
@@ -188,6 +191,58 @@ def write_bare(path: Path) -> float:
     return count / took
 
 
+# ---- adding up -------------------------------------------------------------------------------------------------------
+
+
+async def count(path: Path) -> tuple[float, float]:
+    """Return the times of adding up what `SESSIONS` sessions spent: by day, and by what takes longest of all else."""
+    store = await open_store(path)
+    for number in range(SESSIONS):
+        session_id = SessionId(f"ses_{number:05}")
+        # One begins each hour, and each has a folder of ten.
+        for event in _spending(session_id, number):
+            store.put(event)
+        if number % 500 == 499:
+            await store.flushed(session_id, 2 + 2 * STEPS_OF_EACH)
+    await store.aclose()
+    store = await open_store(path)
+    (total,) = await store.spending(SpendingQuery())
+    assert (total.sessions, total.steps) == (SESSIONS, SESSIONS * STEPS_OF_EACH)
+    clock = tuple((1.6e9 + n * 15_552_000, 3600 * (1 + n % 2)) for n in range(20))
+    kinds: tuple[SpendingKind, ...] = ("total", "model", "folder", "session")
+    by_day = await timed(lambda: store.spending(SpendingQuery(by="day", clock=clock)))
+    others = [await timed(partial(store.spending, SpendingQuery(by=kind))) for kind in kinds]
+    await store.aclose()
+    return by_day, max(others)
+
+
+def _spending(session_id: SessionId, number: int) -> list[Durable]:
+    turn_id, model = TurnId("turn"), f"host/model-{number % 7}"
+    bare: list[Durable] = [
+        SessionCreated(context=SharedContext(cwd=f"/home/dev/project-{number % 10}"), model=model),
+        attrs.evolve(TurnStarted(), turn_id=turn_id),
+    ]
+    for step in range(1, STEPS_OF_EACH + 1):
+        message_id, results_id = MessageId(f"m{step}"), MessageId(f"r{step}")
+        bare += [
+            StepStarted(turn_id=turn_id, step=step, attempt=1, message_id=message_id, model=model),
+            StepEnded(
+                turn_id=turn_id,
+                step=step,
+                message_id=message_id,
+                results_id=results_id,
+                finish="stop",
+                usage=Usage(input=100, output=50),
+                cost=0.01,
+            ),
+        ]
+    # Some minutes a step, so that a session's are not all of one quarter of an hour.
+    return [
+        attrs.evolve(event, session_id=session_id, path=(session_id,), time=1.7e9 + 3600 * number + 150 * seq, seq=seq)
+        for seq, event in enumerate(bare, 1)
+    ]
+
+
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
@@ -269,6 +324,7 @@ def measure() -> list[Row]:
         written, longest = trio.run(write, folder / "written.db")
         bare = write_bare(folder / "bare.db")
         listed, rare, common = trio.run(read, folder / "read.db")
+        by_day, by_other = trio.run(count, folder / "counted.db")
         opened, loaded, folded = trio.run(reopen, folder / "opened.db")
     return [
         Row(
@@ -283,6 +339,10 @@ def measure() -> list[Row]:
         _within(f"store: list of {SESSIONS:,} sessions", listed, LISTED),
         _within(f"store: search in {SESSIONS * (STEPS + 1):,} texts, a rare word", rare, SEARCHED),
         _within("store: search for words that are in nearly all of them", common, SEARCHED),
+        _within(
+            f"store: spending of {SESSIONS:,} sessions with {SESSIONS * STEPS_OF_EACH:,} steps, by day", by_day, COUNTED
+        ),
+        _within("store: the same by model, folder and session, the slowest of them", by_other, COUNTED),
         Row(
             name=f"store: a session of {MESSAGES:,} messages opened, beside the fold of all its events",
             measured=seconds(opened),
