@@ -236,6 +236,7 @@ def test_every_module_of_the_ground_and_of_a_turn_has_its_room() -> None:
         "ways",
         "turn",
         "session",
+        "session_context",
         "service",
     }
     assert set(names_in(rooms["On the ground"])) == ground
