@@ -8,7 +8,7 @@ from datetime import date
 from typing import Final, TypeAlias
 
 from engine.messages import Usage
-from engine.store.ports import Spending, SpendingKind, SpendingQuery
+from engine.store.ports import Spending, SpendingQuery
 from engine.store.projection import SLOT_SECONDS, slot_of
 
 _SLOTS_OF_A_DAY: Final = 86_400 // SLOT_SECONDS
@@ -16,16 +16,11 @@ _FIRST_DAY: Final = date(1970, 1, 1).toordinal()
 _LAST_DAY: Final = date.max.toordinal()
 Sum: TypeAlias = tuple[str | int, str, int, int, int, int, int, int, int, float]
 
-# What rows are added up by, and what that is called.
-_KEYS: Final[dict[SpendingKind, tuple[str, str]]] = {
-    "total": ("''", "''"),
-    "model": ("spent.model", "''"),
-    "folder": ("coalesce(sessions.cwd, '')", "''"),
-    "session": (
-        "spent.root_id",
-        "coalesce(CASE sessions.given_title WHEN '' THEN sessions.title ELSE sessions.given_title END, '')",
-    ),
-}
+_COUNTS: Final = ("steps", "input", "output", "cache_read", "cache_write", "reasoning", "cost")
+_SUMS: Final = ", ".join(f"sum(spent.{name}) AS {name}" for name in _COUNTS)
+# Sums of each tree first, so that its session is looked up once.
+_BY_TREE: Final = f"SELECT root_id, {_SUMS} FROM spent WHERE slot >= ? AND slot < ? GROUP BY root_id"  # noqa: S608  # texts of ours
+_TITLE: Final = "coalesce(CASE given_title WHEN '' THEN title ELSE given_title END, '')"
 
 
 def spending(connection: sqlite3.Connection, query: SpendingQuery) -> Sequence[Spending]:
@@ -37,18 +32,34 @@ def spending(connection: sqlite3.Connection, query: SpendingQuery) -> Sequence[S
 
 def statement_of(query: SpendingQuery) -> tuple[str, tuple[int, int]]:
     """Return the statement, with its marks, and their values: any database understands it."""
-    key, name = (_day_of(query), "''") if query.by == "day" else _KEYS[query.by]
-    joined = " LEFT JOIN sessions ON sessions.id = spent.root_id" if "sessions." in key + name else ""
     begin = -(1 << 62) if query.since is None else slot_of(query.since)
     # A day is a run of whole slots, so its end is the beginning of the first that is not in it.
     end = 1 << 62 if query.until is None else slot_of(query.until)
-    statement = (
-        f"SELECT {key} AS key, max({name}), count(DISTINCT nullif(spent.root_id, '')), sum(spent.steps),"  # noqa: S608  # texts of ours
-        " sum(spent.input), sum(spent.output), sum(spent.cache_read), sum(spent.cache_write), sum(spent.reasoning),"
-        f" sum(spent.cost) AS cost FROM spent{joined} WHERE spent.slot >= ? AND spent.slot < ? GROUP BY key"
-        f" ORDER BY {'key' if query.by == 'day' else 'cost DESC, sum(spent.input) DESC, key'}"
-    )
-    return statement, (begin, end)
+    return _statement(query), (begin, end)
+
+
+def _statement(query: SpendingQuery) -> str:
+    match query.by:
+        case "session":
+            counts = ", ".join(f"spent.{name} AS {name}" for name in _COUNTS)
+            return (
+                f"SELECT spent.root_id AS key, {_TITLE}, CASE spent.root_id WHEN '' THEN 0 ELSE 1 END, {counts}"  # noqa: S608  # texts of ours
+                f" FROM ({_BY_TREE}) AS spent LEFT JOIN sessions ON sessions.id = spent.root_id"
+                " ORDER BY spent.cost DESC, spent.input DESC, spent.root_id"
+            )
+        case "folder":
+            return (
+                f"SELECT coalesce(cwd, '') AS key, '', count(nullif(spent.root_id, '')), {_SUMS}"  # noqa: S608  # texts of ours
+                f" FROM ({_BY_TREE}) AS spent LEFT JOIN sessions ON sessions.id = spent.root_id"
+                " GROUP BY key ORDER BY sum(spent.cost) DESC, sum(spent.input) DESC, key"
+            )
+        case "model" | "day" | "total":
+            key = {"model": "spent.model", "day": _day_of(query), "total": "''"}[query.by]
+            order = "key" if query.by == "day" else "sum(spent.cost) DESC, sum(spent.input) DESC, key"
+            return (
+                f"SELECT {key} AS key, '', count(DISTINCT nullif(spent.root_id, '')), {_SUMS}"  # noqa: S608  # texts of ours
+                f" FROM spent WHERE spent.slot >= ? AND spent.slot < ? GROUP BY key ORDER BY {order}"
+            )
 
 
 def spending_of(row: Sum) -> Spending:
