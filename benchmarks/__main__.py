@@ -28,6 +28,7 @@ from benchmarks import (
     searching,
     sessions,
     shell,
+    snapshots,
     spilling,
     steps,
     storing,
@@ -54,6 +55,7 @@ FIGURES: tuple[Figure, ...] = (
     shell.FIGURE,
     searching.FIGURE,
     storing.FIGURE,
+    snapshots.FIGURE,
     prompt.FIGURE,
     context.FIGURE,
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 
@@ -34,7 +34,7 @@ from engine.journal import Journal
 from engine.messages import Message, UserMessage
 from engine.nursery.recover import CRASHED
 from engine.ports import Deps, Snapshots
-from engine.snapshots.past import RESTORED, Past, PastTurn, past
+from engine.snapshots.past import Past, PastTurn, past
 from engine.snapshots.trees import Change, Entry, Put
 from engine.state import SessionState
 from engine.threads import to_thread
@@ -268,7 +268,7 @@ class History:
                 await snapshots.put(now, plan.puts, cwd=self._cwd)
                 self._append(SnapshotTaken(step=0, tree=await self._now(snapshots, chosen)))
                 text = f"put back as before turn {turn.turn_id}: {', '.join(files)}; before that they were {now}"
-                self._append(Notice(level="info", code=RESTORED, text=text))
+                self._notice("info", "files_restored", text)
             await self._flush()
         return files
 
@@ -355,8 +355,11 @@ class History:
         self._append(SnapshotTaken(step=0, tree=tree))
         await self._flush()
 
-    def _append(self, event: ContextChanged | TurnUndone | TurnRedone | SnapshotTaken | Notice) -> None:
+    def _append(self, event: ContextChanged | TurnUndone | TurnRedone | SnapshotTaken) -> None:
         self._journal.append(event)
+
+    def _notice(self, level: Literal["info"], code: str, text: str) -> None:
+        self._journal.append(Notice(level=level, code=code, text=text))
 
     async def _flush(self) -> None:
         await self._deps.store.flushed(self._journal.session_id, self._journal.seq)

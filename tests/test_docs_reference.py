@@ -235,6 +235,7 @@ def test_every_module_of_the_ground_and_of_a_turn_has_its_room() -> None:
         "watching",
         "ways",
         "turn",
+        "undo",
         "session",
         "session_context",
         "service",

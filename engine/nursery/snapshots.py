@@ -23,8 +23,6 @@ from engine.ports import Snapshots, Trace
 # Seconds that the first snapshot of an engine may take, which may have to read the whole project, and each other one.
 FIRST_SECONDS: Final = 5.0
 SECONDS: Final = 2.0
-# What says in the record that the last changes of a turn were not noted.
-MISSED: Final = "snapshot_missed"
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -64,10 +62,10 @@ class TurnSnapshots:
             with trio.move_on_after(SECONDS) as scope:
                 await self.snapshots.about_to_change(self.cwd(), paths)
         except Exception as error:  # noqa: BLE001  # a port's; the change is made all the same
-            self._tell("warning", MISSED, f"what is changed now can't be put back: {describe(error)}")
+            self._notice("warning", "snapshot_missed", f"what is changed now can't be put back: {describe(error)}")
         else:
             if scope.cancelled_caught:
-                self._tell("warning", MISSED, f"what is changed now can't be put back: {SECONDS:g} s were too short")
+                self._notice("warning", "snapshot_missed", f"what is changed now can't be put back: {SECONDS:g} s were too short")
 
     async def after_step(self, step: int) -> None:
         """The calls of a step are over. A checkpoint if one of them may have changed something."""
@@ -78,7 +76,7 @@ class TurnSnapshots:
     def conclude(self) -> None:
         """The turn ends: say so if what was changed last was not noted. Not a checkpoint."""
         if self._is_dirty and self._state == "noted":
-            self._tell("info", MISSED, "the turn ended before its last changes of files were noted")
+            self._notice("info", "snapshot_missed", "the turn ended before its last changes of files were noted")
         self._is_dirty = False
 
     async def _take(self, step: int, seconds: float) -> bool:
@@ -88,18 +86,21 @@ class TurnSnapshots:
         try:
             taken = await self.snapshots.take(self.cwd(), owner=journal.session_id, within=seconds)
         except SnapshotError as error:
-            self._tell("warning", "snapshot_failed", f"what this turn changes can't all be put back: {error}")
+            self._notice("warning", "snapshot_failed", f"what this turn changes can't all be put back: {error}")
             return False
         except Exception as error:  # noqa: BLE001  # a port's; the turn itself needs no snapshot
-            self._tell("warning", "snapshot_failed", f"what this turn changes can't all be put back: {describe(error)}")
+            self._notice("warning", "snapshot_failed", f"what this turn changes can't all be put back: {describe(error)}")
             return False
         # From here on there is no checkpoint: it is complete, so it is in the record.
         for remark in taken.remarks:
-            self._tell("info" if taken.tree is not None else "warning", "snapshot_limited", remark)
+            if taken.tree is None:
+                self._notice("warning", "snapshot_limited", remark)
+            else:
+                self._notice("info", "snapshot_limited", remark)
         if taken.tree is not None and taken.tree != self._last:
             self._last = taken.tree
             self.journal.append(SnapshotTaken(step=step, tree=taken.tree))
         return taken.tree is not None
 
-    def _tell(self, level: Literal["info", "warning"], code: str, text: str) -> None:
+    def _notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
         self.journal.append(Notice(level=level, code=code, text=text))

@@ -26,9 +26,6 @@ from engine.events import (
 )
 from engine.ids import TurnId
 
-# Codes of notices: the last changes of a turn were not noted; chosen files were put back.
-MISSED: Final = "snapshot_missed"
-RESTORED: Final = "files_restored"
 # What a record that a crash has cut off is closed with, later.
 _CLOSING: Final = (
     PermissionAnswered,
