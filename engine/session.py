@@ -528,7 +528,7 @@ class Session:
             registry=self._registry,
             hooks=self._hooks,
             journal=TurnJournal(self._journal, turn_id),
-            budget=_budget(chosen.limits, None if parent is None else parent.run.budget),
+            budget=_budget(chosen.limits, parent),
             questions=self._questions,
             agents=self,
             traffic=self._engine.traffic,
@@ -684,10 +684,12 @@ class Session:
         return await self._children.start(run, entry, errand)
 
 
-def _budget(limits: Limits, parent: Budget | None) -> Budget:
+def _budget(limits: Limits, above: Above | None) -> Budget:
     seconds = limits.seconds
     deadline = float("inf") if seconds is None else trio.current_time() + seconds
-    return Budget(limits=limits, parent=parent, deadline=deadline)
+    if above is None:
+        return Budget(limits=limits, deadline=deadline)
+    return Budget(limits=limits, parent=above.run.budget, deadline=deadline, is_detached=above.in_background)
 
 
 def _fitted(output: type[attrs.AttrsInstance], text: str) -> tuple[str | None, str | None]:

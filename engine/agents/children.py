@@ -102,7 +102,7 @@ class Children:
         text = self._checked(run, errand)
         waits = CallProgress(call_id=entry.call_id, message=_WAITING)
         leave = await self.gate.enter(
-            errand, self._level, limit=run.settings.agents_at_once, on_wait=partial(run.journal.append_live, waits)
+            self._level, limit=run.settings.agents_at_once, on_wait=partial(run.journal.append_live, waits)
         )
         try:
             self._checked(run, errand)
@@ -289,17 +289,17 @@ class _Background:
             self._children.closed(child)
             if job.result is None:
                 job.trouble = job.trouble or "it was stopped before it had begun"
+            job.over.set()
             if is_certain:
                 self._children.tell(job, may_wake=came_to_its_end)
             else:
                 self._children.jobs.remove(job)
-            job.over.set()
 
     async def _work(self, child: Session, job: AgentJob) -> None:
         run, limit = self._run, self._run.settings.agents_at_once
         leave = None
         with self._waiting:
-            leave = await self._children.gate.enter(job, 1, limit=limit, in_background=True, on_wait=lambda: None)
+            leave = await self._children.gate.enter(1, limit=limit, in_background=True)
         if leave is None:
             return
         try:

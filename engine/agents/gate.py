@@ -23,12 +23,14 @@ class Gate:
     )
 
     async def enter(
-        self, who: object, level: int, *, limit: int, in_background: bool = False, on_wait: Callable[[], None]
+        self, level: int, *, limit: int, in_background: bool = False, on_wait: Callable[[], None] = lambda: None
     ) -> Callable[[], None]:
         """Wait for a place, first come, first served; return what gives it back. Always a checkpoint; if cancelled, none is held."""
         places = self._levels.setdefault((level, in_background), trio.CapacityLimiter(limit))
         places.total_tokens = limit
         if places.available_tokens <= 0:
             on_wait()
+        # One of its own: two errands may be equal.
+        who = object()
         await places.acquire_on_behalf_of(who)
         return lambda: places.release_on_behalf_of(who)

@@ -27,6 +27,7 @@ commands:
   stats        what was spent, by day, model, folder and session
   models       list the models that can be used here, and what the others lack
   tools        list what the model may call, and what is declared of it
+  agents       list who works here: what you talk to, and what that sends for
   permissions  which rules hold here; explain, revoke, lint, trust
   demo         see it work: offline, without a key, in a scratch folder
 
@@ -77,6 +78,10 @@ def _command(name: str) -> Callable[[list[str]], int] | None:
             from engine.cli.tools import main as tools
 
             return tools
+        case "agents":
+            from engine.cli.agents import main as agents
+
+            return agents
         case "permissions":
             from engine.cli.permissions import main as permissions
 

@@ -9,7 +9,6 @@ from typing import Final, get_args
 import attrs
 
 from engine.config import Config
-from engine.config_file import load_config
 from engine.model import CacheLifetime, Effort, ModelOptions
 
 DEFAULT_MODEL: Final = "anthropic/claude-sonnet-4-5"
@@ -48,7 +47,7 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="go on with this one when the model fails for good; again for more",
     )
-    group.add_argument("--agent", metavar="NAME", help="a way of working that the configuration names")
+    group.add_argument("--agent", metavar="NAME", help="a way of working; `engine agents` lists them")
     group.add_argument("--effort", choices=get_args(Effort), help="how much the model thinks")
     group.add_argument("--temperature", type=float, metavar="T", help="how much chance there is in its words, 0 to 2")
     group.add_argument("--max-output", type=int, metavar="N", help="tokens that one answer may have")
@@ -58,9 +57,9 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the usual place")
 
 
-def model_choice(given: argparse.Namespace) -> ModelChoice:
+def model_choice(given: argparse.Namespace, config: Config) -> ModelChoice:
     """Return what the flags, the environment and the configuration say. Raises `ConfigError`."""
-    config = load_config(given.config, os.environ)
+    config.check_primary(given.agent)
     model = (
         given.model
         or config.agent(given.agent).model

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from engine.agents.agent import AgentConfig
+from engine.agents.builtin import BUILT_IN
 from engine.cli.output import complain
 from engine.cli.text import visible
 from engine.config_file import usual_path
 from engine.sandbox.box import Sandbox
-from engine.tools.builtin.agents import usual_agents
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.skill import skill_tool
-from engine.tools.builtin.task import task_tool
+from engine.tools.builtin.task import Agents, task_tool
 from engine.tools.skills import find_skills
 from engine.tools.spec import Tool
 
@@ -27,8 +29,9 @@ def offered_tools(
     programs: Knowledge | None = None,
     layers: PromptLayers | None = None,
     cwd: Path | None = None,
+    agents: Mapping[str, AgentConfig] = BUILT_IN,
 ) -> tuple[Tool, ...]:
-    """Return the built-in tools, `task` with its usual agents, and `skill` if there are skills. It blocks.
+    """Return the built-in tools, `task` with those of *agents* that may be sub-agents, and `skill` if there are skills. It blocks.
 
     With prompt *layers*, skills are those that they find in *cwd*, and the prompt lists them. Without, they are looked
     for in the folder `skills` beside the user's configuration, and nowhere else: those of a project came with
@@ -39,15 +42,16 @@ def offered_tools(
     if layers is not None and cwd is not None:
         if layers.may_have_skills(str(cwd)):
             tools = (*tools, skill_tool(layers.skills_at))
-        return _with_task(tools)
+        return _with_task(tools, agents)
     skills = find_skills([usual_path().parent / "skills"])
     for path, why in skills.problems:
         complain(f"the skill {visible(path)} can't be used: {visible(why)}")
     if skills.found:
         tools = (*tools, skill_tool(skills))
-    return _with_task(tools)
+    return _with_task(tools, agents)
 
 
-def _with_task(tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-    task = task_tool(usual_agents())
+def _with_task(tools: tuple[Tool, ...], agents: Mapping[str, AgentConfig]) -> tuple[Tool, ...]:
+    # Nobody is there to hear of what ends in the background once the command is over.
+    task = task_tool(Agents.of_config(agents))
     return tuple(sorted((*tools, task), key=lambda tool: tool.name))

@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from engine.attachments import attach
+from engine.cli.agent_files import find_user_agents
 from engine.cli.dialogue import Dialogue, detail_of
 from engine.cli.keyboard import Keyboard
 from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
@@ -26,6 +27,8 @@ from engine.cli.prompt_files import task_of, usual_layers
 from engine.cli.screen import Screen
 from engine.cli.signals import heeded_signals, watch_signals
 from engine.cli.store_flags import LAST, add_store_flag, find_session, open_place, place_of
+from engine.cli.text import visible
+from engine.config import Config
 from engine.config_file import load_config
 from engine.errors import ConfigError, JournalCorrupt, SessionElsewhere, SessionNotFound, StoreError
 from engine.events import (
@@ -99,7 +102,8 @@ def main(arguments: list[str]) -> int:
 
 def _tools(options: Options) -> tuple[Tool, ...]:
     config = options.model.config
-    return offered_tools(options.permissions.box(config), config.programs, options.layers, options.cwd)
+    box = options.permissions.box(config)
+    return offered_tools(box, config.programs, options.layers, options.cwd, config.all_agents)
 
 
 def parse(arguments: list[str]) -> Options:
@@ -134,14 +138,15 @@ def parse(arguments: list[str]) -> Options:
     if not cwd.is_dir():
         parser.error(f"--cwd: {given.cwd} is no folder")
     permissions = permission_choice(given)
-    layers = usual_layers(load_config(given.config, os.environ), permissions)
+    config = _config(given, cwd.resolve())
+    layers = usual_layers(config, permissions)
     task = task_of(_read_task() if given.task == "-" else given.task, given.words, cwd.resolve(), layers)
     if not task.text.strip():
         parser.error("the task is empty")
     given.agent, given.model = given.agent or task.agent or None, given.model or task.model or None
     return Options(
         task=task.text,
-        model=model_choice(given),
+        model=model_choice(given, config),
         layers=layers,
         attachments=tuple(given.attach),
         cwd=cwd.resolve(),
@@ -153,6 +158,15 @@ def parse(arguments: list[str]) -> Options:
         forks=given.fork,
         has_snapshots=not given.no_snapshots,
     )
+
+
+def _config(given: argparse.Namespace, cwd: Path) -> Config:
+    """Return the user's configuration, with the agents in files. Raises `ConfigError`."""
+    config = load_config(given.config, os.environ)
+    found = find_user_agents(config, cwd, trusts=given.trust)
+    for path, why in found.problems:
+        complain(f"the agent {visible(path)} can't be used: {visible(why)}")
+    return found.added_to(config)
 
 
 def _add_session_flags(parser: argparse.ArgumentParser) -> None:

@@ -35,12 +35,14 @@ class Budget:
         limits: of this turn alone; those above apply as well.
         deadline: on trio's clock.
         end: ends the turn that owns this budget; set by its frame.
+        is_detached: the turn goes on when those above are over: so a limit of theirs ends it as well, by itself.
     """
 
     limits: Limits
     parent: Budget | None = None
     deadline: float = float("inf")
     end: Callable[[Exhausted], None] | None = None
+    is_detached: bool = False
     steps: int = attrs.field(default=0, init=False)
     usage: Usage = attrs.field(factory=Usage, init=False)
     cost: float = attrs.field(default=0.0, init=False)
@@ -76,6 +78,10 @@ class Budget:
             if reached is not None:
                 budget._reached(reached)
                 own = own or budget.exhausted
+        if own is not None:
+            for budget in self._upwards():
+                if budget.is_detached:
+                    budget._reached(own)
         return own
 
     def ancestor_exhausted(self) -> Exhausted | None:

@@ -1,7 +1,8 @@
 """The front matter of a markdown file: the lines between two `---` at its beginning, as texts by name.
 
 It is YAML to look at, and a small subset of it to read: top-level keys with plain,
-quoted or block texts. What is nested under a key, and lists, are passed over. What
+quoted or block texts. What is nested under a key, and lists, are kept as they stand, for
+who wants to read them. What
 could be meant in more than one way is refused, with the number of its line. (A parser
 of all of YAML would be a dependency, for two texts; and most of what it reads is a
 trap: `no` for False, aliases that grow.)
@@ -34,10 +35,12 @@ class Document:
     Attributes:
         fields: texts by name; a name whose value is no text is not among them.
         body: what follows.
+        others: of each name whose value is no text, what stands behind it, and the lines below.
     """
 
     fields: Mapping[str, str]
     body: str
+    others: Mapping[str, tuple[str, tuple[str, ...]]] = attrs.field(factory=dict[str, tuple[str, tuple[str, ...]]])
 
 
 def parse_document(text: str) -> Document:
@@ -48,11 +51,13 @@ def parse_document(text: str) -> Document:
     end = next((n for n, line in enumerate(lines) if n > 0 and line.rstrip() in {"---", "..."}), None)
     if end is None:
         raise FrontMatterError("its front matter has no end: a second line --- is missing")
-    return Document(_fields(lines[1:end]), "\n".join(lines[end + 1 :]).strip())
+    fields, others = _fields(lines[1:end])
+    return Document(fields, "\n".join(lines[end + 1 :]).strip(), others)
 
 
-def _fields(lines: Sequence[str]) -> dict[str, str]:
+def _fields(lines: Sequence[str]) -> tuple[dict[str, str], dict[str, tuple[str, tuple[str, ...]]]]:
     fields: dict[str, str] = {}
+    others: dict[str, tuple[str, tuple[str, ...]]] = {}
     seen: set[str] = set()
     at = 0
     while at < len(lines):
@@ -74,7 +79,9 @@ def _fields(lines: Sequence[str]) -> dict[str, str]:
         text = _text(value, lines[begin:at], number)
         if text is not None:
             fields[name] = text
-    return fields
+        else:
+            others[name] = value, tuple(lines[begin:at])
+    return fields, others
 
 
 def _text(value: str, below: Sequence[str], number: int) -> str | None:

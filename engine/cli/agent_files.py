@@ -1,0 +1,39 @@
+"""The agents that a user of the command line has: those of the configuration, and those in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.agents.find import FoundAgents, find_agents, places_of, with_known_models
+from engine.config import Config
+from engine.config_file import usual_path
+from engine.permission.project import project_of
+from engine.permission.standing import UserFiles
+
+# Beside the configuration, and where another harness has them.
+_USER_FOLDERS = ("~/.claude/agents",)
+
+
+def find_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[str, ...] = ()) -> FoundAgents:
+    """Return the agents in the user's files, and in those of the project if it is trusted. It blocks.
+
+    Args:
+        config: the user's.
+        cwd: the folder that is worked in.
+        trusts: it is trusted for this run.
+        tools: the names of those that there are, if an agent that wants others is to be told of.
+    """
+    files = UserFiles.usual()
+    user = (usual_path().parent / "agents", *(Path(folder).expanduser() for folder in _USER_FOLDERS))
+
+    def is_trusted(folder: str) -> bool:
+        return trusts or files.trust.is_trusted(folder)
+
+    places, not_trusted = places_of(user, project_of(str(cwd), home=str(files.home)), is_trusted)
+    found = find_agents(places, tools=tools, not_trusted=not_trusted)
+    if not any(agent.config.model for agent in found.found):
+        return found
+    # Imported here: providers cost time, and few agents name a model.
+    from engine.providers.registry import split_name
+
+    return with_known_models(found, lambda model: None if model.startswith("local:") else split_name(model, config))

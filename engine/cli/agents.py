@@ -1,0 +1,143 @@
+"""`engine agents`: who works here, for whom, and where that is said."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+from engine.agents.agent import AgentConfig
+from engine.agents.find import FoundAgents, sources
+from engine.cli import say
+from engine.cli.agent_files import find_user_agents
+from engine.cli.offered import offered_tools
+from engine.cli.output import complain
+from engine.cli.text import visible
+from engine.config_file import load_config
+from engine.errors import ConfigError, StoreError
+
+USAGE_ERROR: Final = 2
+_PIPE_WIDTH: Final = 100
+_MODES: Final = {
+    "primary": "you talk to it",
+    "subagent": "others send for it",
+    "all": "you talk to it, others send for it",
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="engine agents",
+        allow_abbrev=False,
+        description="List the agents: those that `engine run --agent NAME` takes, and those that they send for. "
+        "With a NAME: all that is said of one.",
+        epilog="Exit codes: 0 listed, 2 wrong usage.",
+    )
+    parser.add_argument("name", nargs="?", help="one agent, whole")
+    parser.add_argument("--cwd", default=".", help="the folder that they would work in; default: this one")
+    parser.add_argument("--trust", action="store_true", help="read the project's own, as if it were trusted")
+    parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the usual place")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    try:
+        given = parser.parse_args(arguments)
+        return _list(parser, given)
+    except SystemExit as error:  # argparse has said what is wrong, or has helped
+        return error.code if isinstance(error.code, int) else USAGE_ERROR
+    except (ConfigError, StoreError) as error:
+        complain(f"engine agents: {error}")
+        return USAGE_ERROR
+
+
+def _list(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+    cwd = Path(given.cwd)
+    with suppress(RuntimeError):  # `~somebody`, who has no home here
+        cwd = cwd.expanduser()
+    if not cwd.is_dir():
+        parser.error(f"--cwd: {given.cwd} is no folder")
+    own = load_config(given.config, os.environ)
+    tools = tuple(tool.name for tool in offered_tools())
+    found = find_user_agents(own, cwd.resolve(), trusts=given.trust, tools=(*tools, "skill", "web_search"))
+    config = found.added_to(own)
+    agents, where = config.all_agents, sources(own, found)
+    for path, why in found.complaints:
+        complain(f"{visible(path)}: {visible(why)}")
+    for folder in found.not_trusted:
+        complain(f"{visible(folder)} was not read: the project is not trusted (`engine permissions trust`)")
+    if given.name is not None:
+        if given.name not in agents:
+            close = get_close_matches(given.name, agents, n=3)
+            complain(f"engine agents: there is no agent {given.name!r}{f': did you mean {close[0]}?' if close else ''}")
+            return USAGE_ERROR
+        agents = {given.name: agents[given.name]}
+    if given.json:
+        return say(_as_json(agents, where, found))
+    return say(_whole(given.name, agents[given.name], where) if given.name is not None else _as_list(agents, where))
+
+
+def _as_json(agents: Mapping[str, AgentConfig], where: Mapping[str, str], found: FoundAgents) -> str:
+    warnings = {agent.name: list(agent.warnings) for agent in found.found}
+    documents = [
+        {"name": name, **facts(agent), "source": where[name], "warnings": warnings.get(name, [])}
+        for name, agent in agents.items()
+    ]
+    return json.dumps(documents, indent=2, ensure_ascii=False) + "\n"
+
+
+def facts(agent: AgentConfig) -> dict[str, object]:
+    """Return what is said of an agent, for clients."""
+    return {
+        "description": agent.description,
+        "mode": agent.mode,
+        "hidden": agent.hidden,
+        "model": agent.model,
+        "tools": None if agent.tools is None else list(agent.tools),
+        "without": list(agent.without),
+        "rules": [str(rule) for rule in agent.rules],
+        "bounds": [str(rule) for rule in agent.bounds],
+        "steps": agent.steps,
+        "seconds": agent.seconds,
+        "cost": agent.cost,
+        "system": agent.system,
+    }
+
+
+def _as_list(agents: Mapping[str, AgentConfig], where: Mapping[str, str]) -> str:
+    width = max((len(name) for name in agents), default=0)
+    room = max(30, _width() - width - 4)
+    lines: list[str] = []
+    for name, agent in agents.items():
+        told = visible(agent.description) or "(no description: only if it is named)"
+        first, *more = textwrap.wrap(f"{told} ({', '.join(_kind(agent))}; {visible(where[name])})", room)
+        lines += [f"  {name:<{width}}  {first}", *(f"  {'':<{width}}  {line}" for line in more)]
+    return "\n".join(lines) + "\n\n`engine agents NAME` shows all of one; `engine run --agent NAME` lets it work.\n"
+
+
+def _kind(agent: AgentConfig) -> Iterator[str]:
+    yield _MODES[agent.mode]
+    if agent.hidden:
+        yield "hidden"
+    if agent.model is not None:
+        yield visible(agent.model)
+
+
+def _whole(name: str, agent: AgentConfig, where: Mapping[str, str]) -> str:
+    lines = [f"{name}: {visible(agent.description) or '(no description)'}", f"  from: {visible(where[name])}"]
+    for field, value in facts(agent).items():
+        if field not in {"description", "system"} and value not in (None, [], False):
+            told = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            lines.append(f"  {field}: {visible(told)}")
+    text = "\n".join(visible(line) for line in (agent.system or "").splitlines())
+    return "\n".join(lines) + (f"\n\n{text}\n" if text else "\n")
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns if sys.stdout.isatty() else _PIPE_WIDTH

@@ -1,0 +1,430 @@
+"""Sub-agents in the background: they outlive the turn that started them, and the model hears of their end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+import engine
+from engine.errors import Overloaded
+from engine.events import (
+    CallSettled,
+    CallStarted,
+    InputAdmitted,
+    InputPromoted,
+    PermissionAsked,
+    SessionCreated,
+    TurnEnded,
+    TurnStarted,
+)
+from engine.hooks import Hooks, PromptDecision
+from engine.ids import SessionId
+from engine.messages import Usage
+from engine.model import ModelRequest
+from engine.permission.policy import Policy
+from engine.permission.rule_file import parse_rule
+from engine.session import Session
+from engine.settings import Limits, RetryPolicy, Settings
+from engine.testing.script import Answer, Fail, Pause, call, done, text
+from engine.testing.scripted import ScriptedProvider
+from engine.tools.builtin.task import Agent
+from engine.tools.builtin.task_jobs import task_tools
+from tests.support.bench import Bench
+from tests.support.world import Played, Seen, World, about, said, world
+from tests.test_subagents import child_of, drained
+
+DONE: Answer = [*text("Done."), *done()]
+TOOLS = task_tools((Agent(name="any"),))
+REPORT = "<sub-agent-report"
+Answers = dict[str, list[Answer]]
+
+
+def start(prompt: str = "look", *, id: str = "1", **more: object) -> Answer:  # noqa: A002
+    return call("task", {"agent": "any", "prompt": prompt, "background": True, **more}, id=id)
+
+
+def by_newest(script: Answers) -> Callable[[ModelRequest], Answer]:
+    """Answer by the newest message whose beginning the script knows, whoever asks."""
+
+    def answer(request: ModelRequest) -> Answer:
+        for message in reversed(request.transcript[:]):
+            for beginning, answers in script.items():
+                if said(message).startswith(beginning) and answers:
+                    return answers.pop(0)
+        raise AssertionError([said(message) for message in request.transcript])
+
+    return answer
+
+
+async def play(w: World, prompt: str = "go", *, settings: Settings | None = None) -> Played:
+    """Run a turn to its end. What must be true of all turns is checked at the end, when no sub-agent is at work."""
+    played = Played(w.session)
+    async with w.session.prompt(prompt, settings=settings) as turn:
+        async for event in turn:
+            played.events.append(event)
+    played.result = turn.result
+    return played
+
+
+async def until_idle(session: Session, turns: int) -> list[Seen]:
+    """Wait until so many turns of the session have ended; return all that was ever seen of it."""
+    ended = 0
+    with trio.fail_after(1_000):
+        async for event in session.subscribe(after=0):
+            ended += isinstance(event, TurnEnded) and event.session_id == session.id
+            if ended == turns:
+                break
+    return drained(session.subscribe(after=0))
+
+
+def reports(w: World) -> list[str]:
+    return [said(m) for m in w.session.state.transcript if said(m).startswith(REPORT)]
+
+
+async def test_it_outlives_its_turn_and_its_report_begins_another(autojump_clock: MockClock) -> None:
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [DONE],
+        "look": [[Pause(5), *text("It is blue."), *done(usage=Usage(input=3))]],
+        REPORT: [[*text("Heard."), *done()]],
+    }
+    async with world(by_newest(script), repeat=True, tools=TOOLS) as w:
+        played = await play(w)
+        child = child_of(w, played.events)
+        assert (played.stop_reason, trio.current_time()) == ("completed", about(0))
+        assert f"its task_id is {child}" in played.settlements[0].text
+        assert [job.session_id for job in w.session.agents.running] == [child]
+        seen = await until_idle(w.session, 2)
+        assert trio.current_time() == about(5)
+        await w.check(w.session, seen)
+    (wire,) = reports(w)
+    assert wire.startswith(f'{REPORT} task_id="{child}" agent="any" status="completed">\nIt is blue.\n\n[any, task_id')
+    assert "not from the user" in wire
+    (admitted,) = [e for e in seen if isinstance(e, InputAdmitted) and e.message.origin == "engine"]
+    assert (admitted.mode, admitted.message.text) == ("queue", f"The sub-agent any ({child}) has ended: completed")
+    last = w.session.state.last_result
+    assert last is not None
+    assert last.text == "Heard."
+    ends = [(len(e.path), e.result.text) for e in seen if isinstance(e, TurnEnded)]
+    assert ends == [(1, "Done."), (2, "It is blue."), (1, "Heard.")]
+    (begun,) = [e for e in seen if isinstance(e, TurnStarted) and e.session_id == child]
+    assert begun.call_id == played.one(CallStarted).call_id
+    assert child not in w.engine._sessions
+
+
+async def test_while_a_turn_runs_the_report_goes_into_it(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [[*call("read", {"name": "a", "seconds": 9}, id="2"), *done("calls")]],
+        "look": [[Pause(5), *text("It is blue."), *done()]],
+        REPORT: [[*text("Heard."), *done()]],
+    }
+    async with world(by_newest(script), repeat=True, tools=[*TOOLS, *bench.tools()]) as w:
+        played = await play(w)
+    assert (played.stop_reason, played.result.text, trio.current_time()) == ("completed", "Heard.", about(9))
+    (admitted,) = [e for e in played.own if isinstance(e, InputAdmitted) and e.message.origin == "engine"]
+    assert admitted.mode == "steer"
+    assert [e.input_id for e in played.all(InputPromoted)][-1] == admitted.input_id
+    assert len(reports(w)) == 1
+
+
+async def test_a_host_may_have_reports_wait_for_the_next_prompt(autojump_clock: MockClock) -> None:
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [DONE],
+        "look": [[Pause(5), *text("It is blue."), *done()]],
+        "and now": [[*text("Heard."), *done()]],
+    }
+    async with world(by_newest(script), repeat=True, tools=TOOLS, settings=Settings(wake_on_report=False)) as w:
+        await play(w)
+        await trio.sleep(10)
+        assert (w.session.state.turns, [item.mode for item in w.session.state.inbox]) == (1, ["steer"])
+        played = await play(w, "and now")
+    assert played.result.text == "Heard."
+    assert [said(m)[: len(REPORT)] for m in w.requests[-1].transcript[-2:]] == [REPORT, "and now"]
+
+
+async def test_no_hook_takes_a_report_for_the_users_words(autojump_clock: MockClock) -> None:
+    heard: list[str] = []
+
+    async def prompted(prompt: engine.hooks.Prompted) -> PromptDecision:
+        heard.append(prompt.text)
+        return PromptDecision()
+
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [DONE],
+        "look": [[Pause(5), *DONE]],
+        REPORT: [DONE],
+    }
+    async with world(by_newest(script), repeat=True, tools=TOOLS, hooks=Hooks(user_prompt=(prompted,))) as w:
+        await play(w)
+        await until_idle(w.session, 2)
+    assert "go" in heard
+    assert not [text_ for text_ in heard if text_.startswith(REPORT)]
+
+
+async def test_an_error_is_reported_as_one(autojump_clock: MockClock) -> None:
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [DONE],
+        "look": [[Pause(1), Fail(Overloaded("the host is dead"))]],
+        REPORT: [DONE],
+    }
+    settings = Settings(retry=RetryPolicy(attempts=0))
+    async with world(by_newest(script), repeat=True, tools=TOOLS, settings=settings) as w:
+        await play(w)
+        await until_idle(w.session, 2)
+    (wire,) = reports(w)
+    assert 'status="error"' in wire
+    assert "the host is dead" in wire
+
+
+@pytest.mark.parametrize("way", ["user", "host"])
+async def test_cancelling_the_turn_does_not_end_it(autojump_clock: MockClock, way: str) -> None:
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [[Pause(60), *DONE]],
+        "look": [[Pause(5), *text("It is blue."), *done()]],
+        REPORT: [DONE],
+    }
+    async with world(by_newest(script), repeat=True, tools=TOOLS) as w:
+        with trio.CancelScope() as host:
+            async with w.session.prompt("go") as turn:
+                await trio.sleep(1)
+                turn.cancel() if way == "user" else host.cancel(reason="the test")
+                await turn.wait()
+        assert [job.is_running for job in w.session.agents.all()] == [True]
+        seen = await until_idle(w.session, 2)
+        await w.check(w.session, seen)
+        assert trio.current_time() == about(5)
+    assert len(reports(w)) == 1
+
+
+async def test_its_questions_are_seen_and_answered_at_the_root(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [DONE],
+        "look": [[Pause(5), *call("write", {"name": "a"}, id="1"), *done("calls")]],
+        "did a": [[*text("Written."), *done()]],
+        REPORT: [DONE],
+    }
+    approver = Policy(user=(parse_rule("allow task *"),))
+    async with world(by_newest(script), repeat=True, tools=[*TOOLS, *bench.tools()], approver=approver) as w:
+        cursor = w.session.subscribe()
+        played = await play(w)
+        async for event in cursor:
+            if isinstance(event, PermissionAsked):
+                assert event.path == (w.session.id, child_of(w, played.events))
+                await w.session.reply(event.request_id, engine.Once())
+                break
+        await until_idle(w.session, 2)
+    assert bench.log == ["+a", "-a"]
+    assert "Written." in reports(w)[0]
+
+
+# -- stopping ---------------------------------------------------------------------------------------------
+
+
+async def test_it_is_looked_at_and_stopped_by_its_name(autojump_clock: MockClock) -> None:
+    script: Answers = {"go": [[*start(), *done("calls")]], "The sub-agent any works": [DONE], REPORT: [DONE, DONE]}
+    script["look"] = [[*text("So far. "), Pause(60), *DONE]]
+    async with world(by_newest(script), repeat=True, tools=TOOLS) as w:
+        played = await play(w)
+        child = child_of(w, played.events)
+        script |= {
+            "how": [
+                [*call("task_output", {"task_id": child}, id="1"), *call("task_output", {}, id="2"), *done("calls")]
+            ],
+            "any: running": [DONE],
+            "stop": [[*call("task_stop", {"task_id": child}, id="1"), *done("calls")]],
+            "The sub-agent any did not": [DONE],
+        }
+        await trio.sleep(1)
+        how = await play(w, "how")
+        assert [s.text for s in how.settlements] == [
+            "any: running for 1.0 s. It said last:\nSo far. ",
+            f"{child} (any): running for 1.0 s",
+        ]
+        stopped = await play(w, "stop")
+        assert "did not complete its task (aborted: it was stopped, after 1 step). What it had said:\nSo far." in (
+            stopped.settlements[0].text
+        )
+        assert trio.current_time() == about(1)
+        assert not w.session.agents.running
+        script["again"] = [[*call("task_stop", {"task_id": "nobody"}, id="1"), *done("calls")]]
+        script["There is no sub-agent"] = [DONE]
+        again = await play(w, "again")
+        assert f"There are: {child} (any, aborted: it was stopped)" in again.settlements[0].text
+
+
+async def test_one_that_waits_for_its_place_is_stopped_before_it_begins(autojump_clock: MockClock) -> None:
+    script: Answers = {
+        "go": [[*start("look"), *start("later", id="2"), *done("calls")]],
+        "The sub-agent any works": [DONE],
+        "look": [[Pause(60), *DONE]],
+        REPORT: [DONE, DONE],
+    }
+    async with world(by_newest(script), repeat=True, tools=TOOLS, settings=Settings(agents_at_once=1)) as w:
+        await play(w)
+        first, second = w.session.agents.all()
+        await trio.sleep(1)
+        second.stop()
+        await second.over.wait()
+        assert (second.result, second.state) == (None, "it was stopped before it had begun")
+        assert first.is_running
+        await until_idle(w.session, 2)
+    assert "It never began: it was stopped before it had begun." in reports(w)[0]
+
+
+async def test_closing_the_engine_ends_it_and_the_next_prompt_hears_of_it(tmp_path: Path) -> None:
+    place = tmp_path / "sessions.db"
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [DONE],
+        "look": [[*text("So far. "), Pause(60), *DONE]],
+        "and now": [DONE],
+    }
+    model = ScriptedProvider([by_newest(script)], repeat=True)
+    async with engine.open_engine(model=model, tools=TOOLS, profile="full", store=place) as eng:
+        session = await eng.create_session(cwd=tmp_path)
+        await session.run("go")
+        (child,) = (job.session_id for job in session.agents.running)
+    async with engine.open_engine(model=model, tools=TOOLS, profile="full", store=place) as eng:
+        session = await eng.open_session(session.id)
+        assert [item.mode for item in session.state.inbox] == ["steer"]
+        await session.run("and now")
+        (wire,) = [said(m) for m in session.state.transcript if said(m).startswith(REPORT)]
+        assert "the engine was closed" in wire
+        again = await eng.open_session(child)
+        assert again.state.status == engine.state.Idle()
+
+
+async def test_it_is_gone_on_with_in_the_background_too_but_not_twice_at_once(autojump_clock: MockClock) -> None:
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [DONE, DONE],
+        "look": [[Pause(5), *text("It is blue."), *done()]],
+        REPORT: [DONE, DONE],
+        "The sub-agent any could not": [DONE],
+    }
+    async with world(by_newest(script), repeat=True, tools=TOOLS) as w:
+        played = await play(w)
+        child = child_of(w, played.events)
+        script["early"] = [[*start("more", task_id=child), *done("calls")]]
+        early = await play(w, "early")
+        assert f"{child} is at work: wait until it has ended" in early.settlements[0].text
+        await until_idle(w.session, 3)
+        script["again"] = [[*start("more", task_id=child), *done("calls")]]
+        script["more"] = [[Pause(1), *text("And square."), *done()]]
+        await play(w, "again")
+        await until_idle(w.session, 5)
+    assert [("blue" in wire, "square" in wire) for wire in reports(w)] == [(True, False), (False, True)]
+
+
+async def test_its_budget_is_its_starters_and_it_ends_with_that(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    script: Answers = {
+        "go": [[*start(), *done("calls", usage=Usage(input=10))]],
+        "The sub-agent any works": [DONE],
+        "look": [[Pause(5), *call("read", {"name": "a"}, id="1"), *done("calls", usage=Usage(input=95))]],
+        REPORT: [DONE],
+    }
+    settings = Settings(limits=Limits(tokens=100))
+    async with world(by_newest(script), repeat=True, tools=[*TOOLS, *bench.tools()]) as w:
+        await play(w, settings=settings)
+        seen = await until_idle(w.session, 2)
+    (end,) = [e for e in seen if isinstance(e, TurnEnded) and len(e.path) == 2]
+    assert end.result.stop_reason == "token_budget"
+
+
+async def test_a_sub_agent_starts_none_in_the_background(autojump_clock: MockClock) -> None:
+    script: Answers = {
+        "go": [[*call("task", {"agent": "any", "prompt": "look"}, id="1"), *done("calls")], DONE],
+        "look": [[*start("deeper"), *done("calls")]],
+        "The sub-agent any could not be started: a sub-agent starts none in the background": [DONE],
+        "Done.\n\n[any": [DONE],
+    }
+    async with world(by_newest(script), repeat=True, tools=TOOLS, settings=Settings(agent_depth=2)) as w:
+        played = await play(w)
+    assert played.statuses == ["completed"]
+
+
+async def test_so_many_at_once_and_no_more_than_may_be_started(autojump_clock: MockClock) -> None:
+    calls = [item for n in range(17) for item in start(f"look {n}", id=str(n))]
+    script: Answers = {"go": [[*calls, *done("calls")]], "The sub-agent any works": [DONE], REPORT: [DONE] * 20}
+    script |= {f"look {n}": [[Pause(1), *DONE]] for n in reversed(range(17))}
+    async with world(by_newest(script), repeat=True, tools=TOOLS, settings=Settings(parallel=17)) as w:
+        played = await play(w)
+        refused = [s.text for s in played.settlements if s.status == "error"]
+        assert refused == [
+            "The sub-agent any could not be started: 16 sub-agents work in the background, which is the limit: wait for one."
+        ]
+        for job in w.session.agents.all():
+            await job.over.wait()
+        assert trio.current_time() == about(4)
+
+
+# -- a cancel anywhere ---------------------------------------------------------------------------------------
+
+
+async def _nothing_is_left(session: Session) -> list[str]:
+    problems: list[str] = []
+    for job in session.agents.all():
+        with trio.move_on_after(100):
+            await job.over.wait()
+        if job.is_running:
+            problems.append(f"{job.session_id} never ended")
+    return problems
+
+
+@pytest.mark.parametrize("way", ["user", "host"])
+async def test_a_cancel_at_every_moment_of_its_start_and_of_its_end(autojump_clock: MockClock, way: str) -> None:
+    """Counted in steps of the scheduler, from the prompt to long after the report."""
+    outcomes: set[tuple[int, int]] = set()
+    for steps in range(120):
+        script: Answers = {
+            "go": [[*start(), *done("calls")]],
+            "The sub-agent any works": [DONE],
+            "look": [[*text("It is blue."), *done()]],
+            REPORT: [DONE, DONE],
+            "and now": [DONE],
+        }
+        async with world(by_newest(script), repeat=True, tools=TOOLS) as w:
+            with trio.CancelScope() as host:
+                async with w.session.prompt("go") as turn:
+                    for _ in range(steps):
+                        await trio.lowlevel.checkpoint()
+                    turn.cancel() if way == "user" else host.cancel(reason="the test")
+                    await turn.wait()
+            assert await _nothing_is_left(w.session) == []
+            await trio.sleep(1)
+            created = [e for e in w.session.journal._log if isinstance(e, SessionCreated) and e.path != (w.session.id,)]
+            began = [e for e in w.session.journal._log if isinstance(e, TurnStarted) and len(e.path) == 2]
+            told = [
+                e for e in w.session.journal.events() if isinstance(e, InputAdmitted) and e.message.origin == "engine"
+            ]
+            assert len(told) == len(began) <= len(created) <= 1
+            settled = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+            if not began:
+                assert [s.status for s in settled] in ([], ["aborted"])
+            outcomes.add((len(began), len(settled)))
+            await w.check(w.session, drained(w.session.subscribe(after=0)))
+            assert set(w.engine._sessions) == {w.session.id}
+    assert {(0, 0), (0, 1), (1, 1)} >= outcomes > {(1, 1)}
+
+
+def test_what_a_report_says_does_not_end_its_frame() -> None:
+    from engine.agents.telling import report
+
+    wire = report("any", SessionId("s"), "completed", "a </sub-agent-report> b" + "x" * 30_000)
+    assert wire.count("</sub-agent-report>") == 1
+    assert "[cut here" in wire
+    assert json.dumps(wire)

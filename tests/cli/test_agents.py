@@ -1,0 +1,104 @@
+"""`engine agents`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.processes import REPOSITORY
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home of nobody's, with a project in it."""
+    home = tmp_path / "home"
+    (home / "project" / ".git").mkdir(parents=True)
+    return home
+
+
+def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "engine", "agents", *arguments]
+    folders = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "DATA", "CACHE")}
+    environment = {**os.environ, "HOME": str(home), "PYTHONPATH": str(REPOSITORY), **folders}
+    return subprocess.run(
+        command, cwd=home / "project", env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def agent(folder: Path, name: str, front: str, body: str = "") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(f"---\n{front}\n---\n{body}")
+
+
+def test_those_that_are_built_in(home: Path) -> None:
+    ran = run(home)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    names = [line.split()[0] for line in ran.stdout.splitlines() if line[:2] == "  " and line[2:3] != " "]
+    assert names == ["build", "explore", "general", "plan"]
+    assert all(len(line) <= 100 for line in ran.stdout.splitlines())
+
+
+def test_all_sources_and_one_whole(home: Path) -> None:
+    agent(
+        home / "config" / "engine" / "agents", "mine", "description: Mine.\ntools: read, frob", "You are mine.\x1b[2J"
+    )
+    agent(home / "project" / ".claude" / "agents", "theirs", "description: Theirs.\nmode: subagent")
+    (home / "config" / "engine" / "config.toml").write_text(
+        '[agents.own]\ndescription = "Own."\nmodel = "openai/gpt-5"\n'
+    )
+    ran = run(home)
+    assert "mine" in ran.stdout
+    assert "theirs" not in ran.stdout
+    assert ran.stderr.splitlines() == [
+        f"{home}/config/engine/agents/mine.md: there is no tool frob here: it works without",
+        f"{home}/project/.claude/agents was not read: the project is not trusted (`engine permissions trust`)",
+    ]
+    listed = {each["name"]: each for each in json.loads(run(home, "--trust", "--json").stdout)}
+    assert {name: each["source"].removeprefix(f"{home}/") for name, each in listed.items()} == {
+        "build": "built in",
+        "explore": "built in",
+        "general": "built in",
+        "plan": "built in",
+        "mine": "config/engine/agents/mine.md",
+        "theirs": "project/.claude/agents/theirs.md",
+        "own": "config/engine/config.toml",
+    }
+    whole = run(home, "mine").stdout
+    assert whole.startswith("mine: Mine.\n  from: ")
+    assert "  tools: read, frob\n" in whole
+    assert "You are mine." in whole
+    assert "\x1b" not in whole
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("exploer",), "there is no agent 'exploer': did you mean explore?"),
+        (("--cwd", "/nosuch"), "--cwd: /nosuch is no folder"),
+        (("--config", "/nosuch.toml"), "there is no configuration file /nosuch.toml"),
+        (("a", "b"), "unrecognized arguments: b"),
+    ],
+)
+def test_wrong_usage(home: Path, arguments: tuple[str, ...], words: str) -> None:
+    ran = run(home, *arguments)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert words in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("agent_name", "words"),
+    [
+        ("explore", "the agent 'explore' is only for sub-agents"),
+        ("nosuch", "there is no agent 'nosuch': known: build,"),
+    ],
+)
+def test_a_run_wants_one_that_is_there_and_may_be_talked_to(home: Path, agent_name: str, words: str) -> None:
+    command = [sys.executable, "-m", "engine", "run", "--agent", agent_name, "hi"]
+    environment = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
+    ran = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (ran.returncode, words in ran.stderr) == (2, True)
