@@ -52,10 +52,16 @@ class PostgresDesk:
         """See `Desk`."""
         with self._renamed():
             connection = self._connected()
-            connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-            # First the lock, then a look: whoever has it alone is changing the tables.
-            connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (lock_of(self.address),))
-            row = connection.execute(_MARK, {"owner": self.owner_id, "number": number}).fetchone()
+            cursor = connection.execute(
+                _BEGIN.format(
+                    lock=sql.Literal(lock_of(self.address)),
+                    number=sql.Literal(number),
+                    owner=sql.Literal(self.owner_id),
+                )
+            )
+            while cursor.nextset():
+                pass
+            row = cursor.fetchone()
             if row is None:
                 raise Broken(f"the store {self.name}: it was tidied away, as it was silent for too long")
             if row[0] != VERSION:
@@ -132,12 +138,16 @@ def enlist(connection: Connection, owner_id: str) -> None:
     )
 
 
-_MARK: Final = """
-WITH mark AS (UPDATE writers SET number = %(number)s, at = now() WHERE owner = %(owner)s RETURNING owner)
+# Several statements in one message: each answer that is waited for costs the interpreter's lock.
+# First the lock, then a look: whoever has it alone is changing the tables.
+_BEGIN: Final = sql.SQL("""
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SELECT pg_advisory_xact_lock_shared({lock});
+WITH mark AS (UPDATE writers SET number = {number}, at = now() WHERE owner = {owner} RETURNING owner)
 SELECT value FROM engine_store, mark WHERE name = 'version'
-"""
+""")
 # Not with the events: a commit that notifies waits for all others that do, in the whole database, and for the disk with
-# them. This one waits for no disk; and it is one message to the server, and one back.
+# them. This one waits for no disk.
 _ANNOUNCE: Final = sql.SQL("""
 BEGIN;
 SET LOCAL synchronous_commit = off;

@@ -7,6 +7,7 @@ commit nobody else can come in. All times of leases are the database's.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,59 +29,73 @@ _Value: TypeAlias = "str | float | bool | None"
 _LEASE: Final = (
     "session_id, owner, machine, host, pid, started, extract(epoch FROM expires - clock_timestamp())::double precision"
 )
-# As in `index.py`. A sum that grows beyond all bounds stops there: one session must not keep the others from being written.
+# One session must not keep the others from being written.
 _MOST: Final = 1 << 61
-_UPSERT: Final = """
-INSERT INTO sessions AS old (id, parent_id, root_id, title, cwd, model, created, updated, seq, messages, turns, is_busy,
-    asked, stop_reason, input, output, cache_read, cache_write, reasoning, cost, given_title, titled_by, forked_from,
-    agent, step_model)
-VALUES (%(id)s, %(parent)s, %(root)s, %(title)s, %(cwd)s, %(model)s, %(created)s, %(updated)s, %(seq)s, %(messages)s,
-    %(turns)s, coalesce(%(is_busy)s::boolean, false), %(asked)s, %(stop_reason)s, %(input)s, %(output)s, %(cache_read)s,
-    %(cache_write)s, %(reasoning)s, %(cost)s, %(given_title)s, %(titled_by)s, %(forked_from)s, %(agent)s,
-    coalesce(%(step_model)s::text, ''))
-ON CONFLICT (id) DO UPDATE SET
-    title = CASE old.title WHEN '' THEN excluded.title ELSE old.title END,
-    cwd = CASE excluded.cwd WHEN '' THEN old.cwd ELSE excluded.cwd END,
-    model = CASE excluded.model WHEN '' THEN old.model ELSE excluded.model END,
-    updated = greatest(old.updated, excluded.updated),
-    seq = greatest(old.seq, excluded.seq),
-    messages = old.messages + excluded.messages,
-    turns = old.turns + excluded.turns,
-    is_busy = coalesce(%(is_busy)s::boolean, old.is_busy),
-    asked = CASE WHEN %(asked_anew)s THEN 0 ELSE old.asked END + excluded.asked,
-    stop_reason = coalesce(excluded.stop_reason, old.stop_reason),
+# Many rows with one statement, as `json`. The second part does not see what the first has made, and changes what was
+# there before; nobody else writes these rows, as nobody else has the sessions.
+_SESSIONS: Final = """
+WITH new AS (SELECT * FROM json_to_recordset(%(rows)s::json) AS (id text, parent text, root text, title text, cwd text,
+    model text, created float8, updated float8, seq bigint, messages bigint, turns bigint, is_busy boolean, asked bigint,
+    asked_anew boolean, stop_reason text, input bigint, output bigint, cache_read bigint, cache_write bigint,
+    reasoning bigint, cost float8, given_title text, titled_by text, forked_from text, agent text, step_model text)),
+made AS (INSERT INTO sessions (id, parent_id, root_id, title, cwd, model, created, updated, seq, messages, turns, is_busy,
+        asked, stop_reason, input, output, cache_read, cache_write, reasoning, cost, given_title, titled_by, forked_from,
+        agent, step_model)
+    SELECT id, parent, root, title, cwd, model, created, updated, seq, messages, turns, coalesce(is_busy, false),
+        asked, stop_reason, input, output, cache_read, cache_write, reasoning, cost, given_title, titled_by, forked_from,
+        agent, coalesce(step_model, '')
+    FROM new ON CONFLICT (id) DO NOTHING)
+UPDATE sessions AS old SET
+    title = CASE old.title WHEN '' THEN new.title ELSE old.title END,
+    cwd = CASE new.cwd WHEN '' THEN old.cwd ELSE new.cwd END,
+    model = CASE new.model WHEN '' THEN old.model ELSE new.model END,
+    updated = greatest(old.updated, new.updated),
+    seq = greatest(old.seq, new.seq),
+    messages = old.messages + new.messages,
+    turns = old.turns + new.turns,
+    is_busy = coalesce(new.is_busy, old.is_busy),
+    asked = CASE WHEN new.asked_anew THEN 0 ELSE old.asked END + new.asked,
+    stop_reason = coalesce(new.stop_reason, old.stop_reason),
+    input = least(old.input + new.input, %(most)s),
+    output = least(old.output + new.output, %(most)s),
+    cache_read = least(old.cache_read + new.cache_read, %(most)s),
+    cache_write = least(old.cache_write + new.cache_write, %(most)s),
+    reasoning = least(old.reasoning + new.reasoning, %(most)s),
+    cost = old.cost + new.cost,
+    given_title = CASE WHEN new.titled_by = '' OR (new.titled_by = 'model' AND old.titled_by = 'user')
+        THEN old.given_title ELSE new.given_title END,
+    titled_by = CASE WHEN new.titled_by = '' OR (new.titled_by = 'model' AND old.titled_by = 'user')
+        THEN old.titled_by ELSE new.titled_by END,
+    forked_from = coalesce(new.forked_from, old.forked_from),
+    agent = CASE new.agent WHEN '' THEN old.agent ELSE new.agent END,
+    step_model = coalesce(new.step_model, old.step_model)
+FROM new WHERE old.id = new.id
+"""
+# As in `index.py`. A sum that grows beyond all bounds stops there.
+_ADDED: Final = """
+ON CONFLICT (slot, root_id, model) DO UPDATE SET
+    steps = old.steps + excluded.steps,
     input = least(old.input + excluded.input, %(most)s),
     output = least(old.output + excluded.output, %(most)s),
     cache_read = least(old.cache_read + excluded.cache_read, %(most)s),
     cache_write = least(old.cache_write + excluded.cache_write, %(most)s),
     reasoning = least(old.reasoning + excluded.reasoning, %(most)s),
-    cost = old.cost + excluded.cost,
-    given_title = CASE WHEN excluded.titled_by = '' OR (excluded.titled_by = 'model' AND old.titled_by = 'user')
-        THEN old.given_title ELSE excluded.given_title END,
-    titled_by = CASE WHEN excluded.titled_by = '' OR (excluded.titled_by = 'model' AND old.titled_by = 'user')
-        THEN old.titled_by ELSE excluded.titled_by END,
-    forked_from = coalesce(excluded.forked_from, old.forked_from),
-    agent = CASE excluded.agent WHEN '' THEN old.agent ELSE excluded.agent END,
-    step_model = coalesce(%(step_model)s::text, old.step_model)
-"""
-_ADDED: Final = """
-ON CONFLICT (slot, root_id, model) DO UPDATE SET
-    steps = old.steps + excluded.steps,
-    input = least(old.input + excluded.input, 2305843009213693952),
-    output = least(old.output + excluded.output, 2305843009213693952),
-    cache_read = least(old.cache_read + excluded.cache_read, 2305843009213693952),
-    cache_write = least(old.cache_write + excluded.cache_write, 2305843009213693952),
-    reasoning = least(old.reasoning + excluded.reasoning, 2305843009213693952),
     cost = old.cost + excluded.cost
 """
+# In order, as another engine may add to the same rows.
 _SPEND: Final = f"""
-INSERT INTO spent AS old (model, slot, root_id, steps, input, output, cache_read, cache_write, reasoning, cost)
-VALUES (coalesce(%s::text, (SELECT step_model FROM sessions WHERE id = %s), ''), %s, %s, %s, %s, %s, %s, %s, %s, %s)
+INSERT INTO spent AS old (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
+SELECT slot, root, coalesce(new.model, sessions.step_model, '') AS named, sum(steps), sum(new.input), sum(new.output),
+    sum(new.cache_read), sum(new.cache_write), sum(new.reasoning), sum(new.cost)
+FROM json_to_recordset(%(rows)s::json) AS new (slot bigint, root text, model text, steps bigint, input bigint,
+    output bigint, cache_read bigint, cache_write bigint, reasoning bigint, cost float8, session text)
+    LEFT JOIN sessions ON sessions.id = new.session
+GROUP BY slot, root, named ORDER BY slot, root, named
 {_ADDED}"""  # noqa: S608  # texts of ours
 _SPENT_BY_NOBODY: Final = f"""
 INSERT INTO spent AS old (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
 SELECT slot, '', model, steps, input, output, cache_read, cache_write, reasoning, cost FROM spent
-WHERE root_id = %s AND root_id <> '' ORDER BY slot, model
+WHERE root_id = %(root)s AND root_id <> '' ORDER BY slot, model
 {_ADDED}"""  # noqa: S608  # texts of ours
 _TAKE: Final = """
 INSERT INTO leases AS old (session_id, owner, machine, host, pid, started, expires)
@@ -99,9 +114,22 @@ WITH RECURSIVE tree (id) AS (
 )
 SELECT id, updated FROM sessions WHERE id IN (SELECT id FROM tree) ORDER BY id
 """
+# In the order of `spent_of`.
+_SPENT: Final = (
+    "slot",
+    "root",
+    "model",
+    "steps",
+    "input",
+    "output",
+    "cache_read",
+    "cache_write",
+    "reasoning",
+    "cost",
+    "session",
+)
 _OF_A_SESSION: Final[tuple[LiteralString, ...]] = ("events", "states", "drafts", "texts", "leases")
-_SPECIAL: Final = re.compile(r"[\\\n\r\t\x00]")
-_ESCAPED: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\x00": "\ufffd"})
+_CONTROL: Final = re.compile(r"[\n\r\t]")
 
 
 @attrs.frozen
@@ -117,14 +145,12 @@ class PostgresWriting:
             for row in rows
         )
         self._copy("COPY events (session_id, seq, type, version, body) FROM STDIN", lines)
-        # Before the rows, which tell the model of a step that had begun before. In order: another engine adds as well.
-        spent = sorted(
-            (row for change in changes for row in spent_of(change)), key=lambda row: (str(row[0]), str(row[1]))
-        )
-        with self._connection.cursor() as cursor:
-            if spent:
-                cursor.executemany(_SPEND, [_spent_values(row) for row in spent])
-            cursor.executemany(_UPSERT, [_session_values(change) for change in changes])
+        # Before the rows, which tell the model of a step that had begun before.
+        spent = [_spent_values(row) for change in changes for row in spent_of(change)]
+        if spent:
+            self._connection.execute(_SPEND, {"rows": json.dumps(spent), "most": _MOST})
+        sessions = [_cleaned(row_of(change)) for change in changes]
+        self._connection.execute(_SESSIONS, {"rows": json.dumps(sessions), "most": _MOST})
         write_texts(_Texts(self._connection, self._copy), changes)
         for change in changes:
             if change.is_title_lost:
@@ -228,7 +254,7 @@ class PostgresWriting:
         """See `Writing`."""
         for table in _OF_A_SESSION:
             self._connection.execute(f"DELETE FROM {table} WHERE session_id = %s", (session_id,))  # noqa: S608  # names of ours
-        self._connection.execute(_SPENT_BY_NOBODY, (session_id,))
+        self._connection.execute(_SPENT_BY_NOBODY, {"root": session_id, "most": _MOST})
         self._connection.execute("DELETE FROM spent WHERE root_id = %s AND root_id <> ''", (session_id,))
         return self._connection.execute("DELETE FROM sessions WHERE id = %s", (session_id,)).rowcount == 1
 
@@ -304,7 +330,10 @@ def clean(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Return *text* as a value of a COPY."""
-    return text.translate(_ESCAPED) if _SPECIAL.search(text) else text
+    doubled = text.replace("\\", "\\\\")
+    if _CONTROL.search(doubled):
+        return doubled.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return doubled
 
 
 def _line_of(session_id: SessionId, text: Said) -> str:
@@ -314,13 +343,9 @@ def _line_of(session_id: SessionId, text: Said) -> str:
     return f"{session}\t{text.seq}\t{message_id}\t{part_id}\t{role}\t{finite(text.time)!r}\t{shown}\t{words}\n"
 
 
-def _session_values(change: Change) -> dict[str, _Value]:
-    cleaned: dict[str, _Value] = {
-        name: clean(value) if isinstance(value, str) else value for name, value in row_of(change).items()
-    }
-    return {**cleaned, "asked_anew": change.asked_anew, "is_busy": change.is_busy, "most": _MOST}
+def _cleaned(row: Mapping[str, _Value]) -> dict[str, _Value]:
+    return {name: clean(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def _spent_values(row: Sequence[_Value]) -> Sequence[_Value]:
-    slot, root, model, *counted, session_id = row
-    return [None if model is None else clean(str(model)), session_id, slot, clean(str(root)), *counted]
+def _spent_values(row: Sequence[_Value]) -> dict[str, _Value]:
+    return _cleaned(dict(zip(_SPENT, row, strict=True)))
