@@ -276,9 +276,11 @@ def _apply_to_past(state: SessionState, event: TurnUndone | TurnRedone) -> Sessi
     if state.turn is not None:
         raise JournalCorrupt(f"{type(event).__name__} came while turn {state.turn.turn_id} was open")
     messages, undone = _undone(state, event) if isinstance(event, TurnUndone) else _redone(state, event)
+    transcript = Transcript(messages)
     return attrs.evolve(
         state,
-        transcript=Transcript(messages),
+        transcript=transcript,
+        prompt=_held(state.prompt, transcript),
         undone=undone,
         reasoning_from=len(messages) if state.reasoning_from else 0,
     )
