@@ -20,10 +20,10 @@ def write(path: Path, said: str) -> Path:
     return path
 
 
-def events(engine: Start, *arguments: str, code: int = 0, **env: str) -> list[dict[str, Any]]:
+def events(engine: Start, *arguments: str, XDG_CONFIG_HOME: str = "/nowhere") -> list[dict[str, Any]]:  # noqa: N803
     """What `engine run --json …` prints."""
-    command = engine("run", "--json", *arguments, **env)
-    assert command.wait() == code, command.output
+    command = engine("run", "--json", *arguments, XDG_CONFIG_HOME=XDG_CONFIG_HOME)
+    assert command.wait() == 0, command.output
     return [json.loads(line) for line in command.output.splitlines() if line.startswith("{")]
 
 

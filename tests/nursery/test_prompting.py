@@ -543,7 +543,10 @@ async def test_the_agent_plan_begins_in_plan_mode_and_leaves_it_with_its_bounds(
     script = [calls(project / "a", name="change"), leave, calls(project / "a", name="change"), DONE]
     changed: list[Path] = []
 
-    @engine.tool(name="change", need=lambda args: Need(permission="edit", patterns=(args.path,), paths=(args.path,)))
+    def edits(args: At) -> Need:
+        return Need(permission="edit", patterns=(args.path,), paths=(args.path,))
+
+    @engine.tool(name="change", need=edits)
     async def change(args: At, ctx: engine.ToolContext) -> str:
         await trio.lowlevel.checkpoint()
         changed.append(Path(args.path))

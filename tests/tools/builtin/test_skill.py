@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from engine.errors import InvalidArguments, ToolError
 from engine.tools.arguments import parse
 from engine.tools.builtin.skill import MAX_LISTED_CHARS, LoadSkill, skill_tool
 from engine.tools.context import ToolContext
-from engine.tools.skills import MAX_BYTES, MAX_FILES, MAX_SKILLS, Skill, find_skills
+from engine.tools.skills import MAX_BYTES, MAX_FILES, MAX_SKILLS, Skill, Skills, find_skills
 from engine.tools.spec import Need, Tool, ToolOutput
 from tests.support.needs import need_of
 
@@ -203,3 +204,23 @@ def test_the_right_it_needs(root: Path) -> None:
     assert need_of(tool, LoadSkill("x")) == Need(permission="skill", patterns=("x",))
     assert need_of(tool, LoadSkill("y")).is_own
     assert tool.read_only
+
+
+async def test_skills_that_a_prompt_lists_are_looked_for_where_the_session_works(ctx: ToolContext, root: Path) -> None:
+    asked: list[str] = []
+
+    def skills_at(cwd: str) -> Skills:
+        asked.append(cwd)
+        return find_skills([root])
+
+    tool = skill_tool(skills_at)
+    make(root, "late")
+    assert "- late" not in tool.description
+    assert "They are listed in your instructions" in tool.description
+    assert (await load(ctx, tool, "late")).text.endswith(f"\n\n{BODY}")
+    with pytest.raises(ToolError, match=r"There is no skill named 'other'\. There is: late\."):
+        await load(ctx, tool, "other")
+    told = tool.need(LoadSkill("late"), ctx)
+    assert isinstance(told, Awaitable)
+    assert await told == Need(permission="skill", patterns=("late",))
+    assert asked == [ctx.cwd] * 3

@@ -1,0 +1,73 @@
+"""The fold of what is recorded of a prompt: what requests begin with, and what the model knows of it."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from engine.errors import JournalCorrupt
+from engine.events import HistoryReplaced, NudgeAdded, PromptSet, PromptUpdated, TurnRedone, TurnUndone
+from engine.fold import fold
+from engine.ids import MessageId, PartId, TurnId
+from engine.messages import TextPart, Transcript, UserMessage
+from engine.prompt.section import PromptSection
+from engine.state import SessionState
+
+USER = UserMessage(id=MessageId("said"), parts=(TextPart(id=PartId("p"), text="go"),))
+
+
+def section(name: str, said: str = "x") -> PromptSection:
+    return PromptSection(name=name, text=said)
+
+
+def reminded(number: int) -> UserMessage:
+    return attrs.evolve(USER, id=MessageId(f"reminder{number}"), origin="engine")
+
+
+START = PromptSet(sections=(section("base"), section("date", "today")), cwd="/x", project="/p")
+NEXT_DAY = PromptUpdated(message=reminded(1), sections=(section("date", "tomorrow"), section("skills")))
+GONE = PromptUpdated(message=reminded(2), removed=("skills",))
+
+
+def told(state: SessionState) -> dict[str, str]:
+    assert state.prompt is not None
+    return {name: one.text for name, one in state.prompt.told.items()}
+
+
+def test_the_prompt_is_what_it_was_set_to_and_what_is_told_of_it_is_known() -> None:
+    state = fold([NudgeAdded(message=USER), START, NEXT_DAY])
+    assert state.prompt is not None
+    assert (state.prompt.text, state.prompt.cwd, state.prompt.project) == ("x\n\ntoday", "/x", "/p")
+    assert told(state) == {"base": "x", "date": "tomorrow", "skills": "x"}
+    assert state.transcript == Transcript([USER, reminded(1)])
+    assert told(fold([GONE], state)) == {"base": "x", "date": "tomorrow"}
+
+
+def test_what_a_message_told_is_forgotten_with_the_message_and_known_again_with_it() -> None:
+    state = fold([NudgeAdded(message=USER), START, NEXT_DAY])
+    undone = fold([TurnUndone(undone=TurnId("t"), keep=1)], state)
+    assert told(undone) == {"base": "x", "date": "today"}
+    assert told(fold([TurnRedone(redone=TurnId("t"))], undone)) == told(state)
+    pruned = fold([HistoryReplaced(kind="prune", messages=(USER, reminded(1)))], state)
+    assert (told(pruned), pruned.prompt and pruned.prompt.is_outdated) == (told(state), False)
+
+
+def test_after_a_compaction_a_new_baseline_is_wanted_which_keeps_what_is_told_in_messages_that_are_left() -> None:
+    beside = PromptUpdated(
+        message=reminded(3), sections=(section("instructions:/x/AGENTS.md"), section("date", "later"))
+    )
+    state = fold([NudgeAdded(message=USER), START, NEXT_DAY, beside])
+    compacted = fold([HistoryReplaced(kind="compact", messages=(USER, reminded(3)))], state)
+    assert compacted.prompt is not None
+    assert compacted.prompt.is_outdated
+    assert told(compacted) == {"base": "x", "date": "later", "instructions:/x/AGENTS.md": "x"}
+    fresh = PromptSet(sections=(section("base"), section("date", "now")), cwd="/x", reason="compacted")
+    renewed = fold([fresh], compacted)
+    assert renewed.prompt is not None
+    assert not renewed.prompt.is_outdated
+    assert told(renewed) == {"base": "x", "date": "now", "instructions:/x/AGENTS.md": "x"}
+
+
+def test_a_prompt_that_was_never_set_is_not_updated() -> None:
+    with pytest.raises(JournalCorrupt, match="was updated before it was set"):
+        fold([NEXT_DAY])
