@@ -52,9 +52,10 @@ def snapshots_of(given: Snapshots | None) -> Snapshots | None:
 def paths_given(paths: object) -> tuple[str, ...]:
     """Return what was given as paths. Raises `ConfigError` unless there is one, and all are."""
     given = tuple(cast("Iterable[object]", paths)) if isinstance(paths, Iterable) and not isinstance(paths, str) else ()
-    if not given or not all(isinstance(path, (str, os.PathLike)) and os.fspath(path) for path in given):
+    named = tuple(os.fsdecode(cast("os.PathLike[str]", path)) for path in given if isinstance(path, (str, os.PathLike)))
+    if not given or len(named) < len(given) or not all(named):
         raise ConfigError(f"paths must be a list of one or more, not {paths!r}")
-    return tuple(os.fsdecode(cast("str | os.PathLike[str]", path)) for path in given)
+    return named
 
 
 def registry_of(tools: Iterable[Tool]) -> Registry:

@@ -13,7 +13,10 @@ from engine.testing import ScriptedProvider, call, done, text
 from engine.tools.builtin.bash import BASH
 
 SCRIPT = [
-    [*call("bash", {"command": "echo 'def area(r): return 3 * r * r' > area.py; rm notes.txt"}, id="1"), *done("calls")],
+    [
+        *call("bash", {"command": "echo 'def area(r): return 3 * r * r' > area.py; rm notes.txt"}, id="1"),
+        *done("calls"),
+    ],
     [*text("Rounded, and tidied up."), *done()],
 ]
 
@@ -21,7 +24,7 @@ SCRIPT = [
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder, "project")
-        project.mkdir()
+        project.mkdir()  # noqa: ASYNC240  # nothing else runs
         (project / "area.py").write_text("def area(r): return 3.14 * r * r\n")
         (project / "notes.txt").write_text("Pi is more than 3.\n")
         async with engine.open_engine(

@@ -65,7 +65,9 @@ class TurnSnapshots:
             self._notice("warning", "snapshot_missed", f"what is changed now can't be put back: {describe(error)}")
         else:
             if scope.cancelled_caught:
-                self._notice("warning", "snapshot_missed", f"what is changed now can't be put back: {SECONDS:g} s were too short")
+                self._notice(
+                    "warning", "snapshot_missed", f"what is changed now can't be put back: {SECONDS:g} s were too short"
+                )
 
     async def after_step(self, step: int) -> None:
         """The calls of a step are over. A checkpoint if one of them may have changed something."""
@@ -89,7 +91,9 @@ class TurnSnapshots:
             self._notice("warning", "snapshot_failed", f"what this turn changes can't all be put back: {error}")
             return False
         except Exception as error:  # noqa: BLE001  # a port's; the turn itself needs no snapshot
-            self._notice("warning", "snapshot_failed", f"what this turn changes can't all be put back: {describe(error)}")
+            self._notice(
+                "warning", "snapshot_failed", f"what this turn changes can't all be put back: {describe(error)}"
+            )
             return False
         # From here on there is no checkpoint: it is complete, so it is in the record.
         for remark in taken.remarks:

@@ -18,6 +18,9 @@ from engine.threads import to_thread
 
 # More files than these are no project that anybody writes in.
 MOST_FILES: Final = 200_000
+# And what is new in one must not fill the user's disk.
+MOST_BYTES: Final = 2_000_000_000
+_MANY_FILES: Final = f"there are more than {MOST_FILES:,} files"
 # The listing of that many, with long names.
 _MOST_LISTED: Final = 64_000_000
 # From so many new files on, they are packed.
@@ -25,8 +28,8 @@ _MANY: Final = 500
 _READ_BYTES: Final = 67_108_864
 
 
-class TooManyFiles(Exception):
-    """It is no project that could be noted in a moment."""
+class TooLarge(Exception):
+    """It is no project that could be noted in a moment, or kept: the text says why."""
 
 
 @attrs.frozen
@@ -40,7 +43,7 @@ class Shot:
 async def take(repository: Repository, owner: str) -> Shot:
     """Note the files of the project as they are. A checkpoint; if cancelled, nothing was taken, and what was read is known.
 
-    Raises `SnapshotError`, `TooManyFiles`.
+    Raises `SnapshotError`, `TooLarge`.
     """
     await to_thread(repository.make)
     async with repository.held():
@@ -59,7 +62,7 @@ async def take(repository: Repository, owner: str) -> Shot:
 async def prime(repository: Repository) -> None:
     """Read the files of the project, so that the next snapshot is quick. A checkpoint; if cancelled, what was read is known.
 
-    Raises `SnapshotError`, `TooManyFiles`.
+    Raises `SnapshotError`, `TooLarge`.
     """
     await to_thread(repository.make)
     async with repository.held():
@@ -96,10 +99,13 @@ async def _look(repository: Repository, index: Path) -> Sorted:
         dirty = ("diff-files", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
         changed = _split(await repository.git(*dirty, index=index, limit=_MOST_LISTED)) if known else []
     except TooMuch as error:
-        raise TooManyFiles from error
+        raise TooLarge(_MANY_FILES) from error
     if len(others) + known > MOST_FILES:
-        raise TooManyFiles
-    return await to_thread(lambda: sort_out(root, others, changed, repository.marks()))
+        raise TooLarge(_MANY_FILES)
+    found = await to_thread(lambda: sort_out(root, others, changed, repository.marks()))
+    if found.size > MOST_BYTES:
+        raise TooLarge(f"more than {MOST_BYTES // 1_000_000_000} GB would have to be kept")
+    return found
 
 
 def _excludes(repository: Repository) -> tuple[str, ...]:

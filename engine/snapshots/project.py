@@ -15,7 +15,7 @@ import trio
 from engine.errors import SnapshotError
 from engine.snapshots import git
 from engine.snapshots.copies import COPIES_NOTE, Copies
-from engine.snapshots.git import TooManyFiles
+from engine.snapshots.git import TooLarge
 from engine.snapshots.place import Place, default_folder, is_too_wide, root_of
 from engine.snapshots.putting import Putting
 from engine.snapshots.repository import Repository, find_git
@@ -65,8 +65,8 @@ class ProjectSnapshots:
             if way == "git":
                 try:
                     return await self._by_git(place, owner, remarks)
-                except TooManyFiles:
-                    self._limit(place, f"there are more than {git.MOST_FILES:,} files in {place.root}", remarks)
+                except TooLarge as error:
+                    self._limit(place, f"{place.root} is too large: {error}", remarks)
             tree = await to_thread(Copies(place).take, owner, frozenset(paths))
             return Taken(f"copies-{place.key}-{tree}", tuple(remarks))
         self._attempts[place.root] = self._attempts.get(place.root, 0) + 1
@@ -124,7 +124,7 @@ class ProjectSnapshots:
             self._wanted = trio.Event()
             await self._wanted.wait()
             for place in tuple(self._unread.values()):
-                with trio.move_on_after(_READING_SECONDS), suppress(SnapshotError, TooManyFiles):
+                with trio.move_on_after(_READING_SECONDS), suppress(SnapshotError, TooLarge):
                     await git.prime(Repository(place, await self._program()))
                     # From now on it is quick.
                     self._attempts.pop(place.root, None)
@@ -150,7 +150,8 @@ class ProjectSnapshots:
         if (place.root, text) in self._told:
             return ()
         self._told.add((place.root, text))
-        return (text,)
+        # It is for people to read, so names that are no UTF-8 become such.
+        return (os.fsencode(text).decode(errors="replace"),)
 
     async def _by_git(self, place: Place, owner: str, remarks: list[str]) -> Taken:
         shot = await git.take(Repository(place, await self._program()), owner)

@@ -20,8 +20,10 @@ from engine.threads import to_thread
 KEPT_DAYS: Final = 30
 _STAMP: Final = ".swept"
 _DAY: Final = 86_400.0
-# So long may clearing away what is old keep others from the snapshots of a project.
 _SECONDS: Final = 20.0
+# Of one of the 256 folders of loose objects, as git's own rule of thumb has it; and of packs.
+_MOST_LOOSE: Final = 27
+_MOST_PACKS: Final = 50
 
 
 async def tend(folder: Path, program: str | None) -> None:
@@ -37,9 +39,11 @@ async def _tend_one(place: Place, program: str | None) -> None:
     repository = Repository(place, program or "git")
     with trio.move_on_after(_SECONDS):
         async with repository.held(alone=True):
-            dropped = await to_thread(_drop, place, time.time() - KEPT_DAYS * _DAY)
-            if dropped and program is not None and repository.folder.exists():
-                # (A day, because another engine may have written objects that nothing names yet.)
+            wants_tidying = await to_thread(_drop, place, time.time() - KEPT_DAYS * _DAY)
+        if wants_tidying and program is not None:
+            # Others go on meanwhile, as with any git: what somebody has just written, and nothing names yet, is not a
+            # day old, and what somebody has found to be there counts as just written.
+            async with repository.held():
                 await repository.tidy(days=1, seconds=_SECONDS)
 
 
@@ -77,7 +81,7 @@ def _kept_folders(own: Path) -> tuple[Path, Path]:
 
 
 def _drop(place: Place, before: float) -> bool:
-    """Drop what was kept before that; tell whether something was. A project of which nothing is kept goes as a whole."""
+    """Drop what was kept before that; tell whether git has something to do. A project of which nothing is kept goes whole."""
     dropped = False
     left = 0
     for folder in _kept_folders(place.own):
@@ -92,7 +96,15 @@ def _drop(place: Place, before: float) -> bool:
     if not left and (place.own / "root").stat().st_mtime < before:
         shutil.rmtree(place.own, ignore_errors=True)
         return False
-    return dropped
+    return (dropped or _is_untidy(place.own / "git" / "objects")) and (place.own / "git").exists()
+
+
+def _is_untidy(objects: Path) -> bool:
+    """Tell whether there are so many loose objects, or packs, that git is slow."""
+    return (
+        sum(1 for _ in (objects / "17").glob("*")) > _MOST_LOOSE
+        or sum(1 for _ in (objects / "pack").glob("*.pack")) > _MOST_PACKS
+    )
 
 
 def _drop_halves(place: Place, before: float) -> None:

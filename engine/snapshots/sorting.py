@@ -40,6 +40,11 @@ class Sorted:
     marks: list[bytes] = attrs.field(factory=list[bytes])
     repositories: list[bytes] = attrs.field(factory=list[bytes])
 
+    @property
+    def size(self) -> int:
+        """How many bytes are in what is added."""
+        return sum(size for _, size in self.added)
+
     def batches(self) -> Iterator[bytes]:
         """Yield what is added, as input for git, so much at a time that it does not take long."""
         batch: list[bytes] = []

@@ -31,7 +31,7 @@ from tests.conftest import Soak
 Files = dict[str, str]
 NAMES = ("a", "b", "d", "d/x", "d/y", "e/f/g")
 EDITS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["1", "2", "3", None]), max_size=3)
-ACTIONS = st.one_of(
+ACTIONS: st.SearchStrategy[tuple[str, Mapping[str, str | None]]] = st.one_of(
     st.tuples(st.just("turn"), EDITS),
     st.tuples(st.just("turn"), EDITS),
     st.tuples(st.just("edit"), EDITS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -63,7 +63,7 @@ class Host:
 @asynccontextmanager
 async def hosted(
     project: Project, *, store: Path | None = None, session_id: str | None = None, snapshots: bool = True
-) -> AsyncIterator[Host]:
+) -> AsyncGenerator[Host]:
     model = ScriptedProvider([])
     async with engine.open_engine(
         model=model,
