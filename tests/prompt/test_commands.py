@@ -77,7 +77,7 @@ def test_commands_are_found_in_folders_the_first_of_a_name_counts(tmp_path: Path
         path=str(review),
     )
     assert found.get("nope") is None
-    assert found.like("reviw") == "/review"
+    assert found.like("reviewer") == "/review"
     assert find_commands([]).like("x") == "none"
 
 
@@ -85,7 +85,7 @@ def test_commands_are_found_in_folders_the_first_of_a_name_counts(tmp_path: Path
     ("content", "why"),
     [
         (b"\0", "it is binary, not text"),
-        (b"caf\xe9", "it is not UTF-8 (byte 4)"),
+        (b"\xe9t\xe9", "it is not UTF-8 (byte 1)"),
         (b"", "it says nothing"),
         (b"---\nagent: x\n---\n", "it says nothing"),
         (b"---\nagent: x\n", "its front matter has no end: a second line --- is missing"),

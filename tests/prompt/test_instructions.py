@@ -217,7 +217,7 @@ def locked(path: Path) -> None:
     ("make", "why"),
     [
         (lambda path: write(path, b"\x7fELF\0\0"), "it is binary, not text"),
-        (lambda path: write(path, b"caf\xe9 au lait"), "it is not UTF-8 (byte 4)"),
+        (lambda path: write(path, b"\xe9t\xe9"), "it is not UTF-8 (byte 1)"),
         (loop, "its links go round in circles, or there are too many of them"),
         (outside, "it is a link that leads out of {project}"),
         (Path.mkdir, "it is no regular file"),
