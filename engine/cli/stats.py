@@ -13,7 +13,6 @@ import attrs
 from engine.cli.sessions.common import Column, NoStoreYet, command, money, table, tell, width, with_store
 from engine.cli.sessions.listing import folder
 from engine.cli.store_flags import add_store_flag
-from engine.cli.text import one_line
 from engine.messages import Usage
 from engine.store.ports import FullStore, Spending, SpendingKind, SpendingQuery
 from engine.tools.builtin.texts import counted
@@ -129,7 +128,8 @@ def _table(kind: SpendingKind, rows: Sequence[Spending], *, is_all: bool) -> str
     left = 0 if is_all else max(0, len(rows) - _MOST)
     rows = rows[left:] if kind == "day" else rows[: len(rows) - left]
     columns = [
-        Column(heading=kind, texts=[_name(kind, row) for row in rows], grows=True),
+        Column(heading=kind, texts=[_name(kind, row) for row in rows], grows=kind != "session"),
+        Column(heading="title", texts=[row.name for row in rows], grows=True),
         Column(
             heading="sessions", texts=[f"{row.sessions:,}" for row in rows] if kind != "session" else [], is_right=True
         ),
@@ -152,8 +152,6 @@ def _name(kind: SpendingKind, row: Spending) -> str:
         return row.key or "(titles)"
     if not row.key and kind != "day":
         return "(deleted)"
-    if kind == "session":
-        return f"{row.key}  {one_line(row.name, 200)}"
     return folder(row.key) if kind == "folder" else row.key
 
 
