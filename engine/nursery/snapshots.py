@@ -46,6 +46,9 @@ class TurnSnapshots:
 
     async def before_change(self) -> None:
         """A call that may change something is about to start. A checkpoint if it is the first; if cancelled, none was taken."""
+        if self.journal.is_closed:
+            # A sub-agent in the background goes on when the turn is over: what it changes then is no turn's.
+            return
         if self._state == "untouched":
             # Others may start at the same time, and sub-agents' calls, too: they wait for the one snapshot.
             async with self._lock:

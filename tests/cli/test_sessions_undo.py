@@ -114,3 +114,10 @@ def test_without_the_snapshots_only_force_undoes(kept: Kept) -> None:
     assert "the snapshot is gone" in kept.sessions("undo", "last", code=1)
     assert "no file was changed: the snapshot is gone" in kept.sessions("undo", "last", "--force")
     assert (kept.root / "a.txt").read_text() == "two\n"
+
+
+def test_a_deleted_session_keeps_no_snapshots(kept: Kept) -> None:
+    refs = kept.home / "XDG_DATA_HOME" / "engine" / "snapshots"
+    assert [path.name for path in refs.glob("*/git/refs/snapshots/*")] == [kept.session_id]
+    kept.sessions("delete", "--yes", kept.session_id)
+    assert list(refs.glob("*/git/refs/snapshots/*")) == []

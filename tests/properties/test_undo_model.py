@@ -29,14 +29,17 @@ from engine.tools.context import ToolContext
 from tests.conftest import Soak
 
 Files = dict[str, str]
-NAMES = ("a", "b", "d", "d/x", "d/y", "e/f/g")
-EDITS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["1", "2", "3", None]), max_size=3)
+NAMES: tuple[str, ...] = ("a", "b", "d", "d/x", "d/y", "e/f/g")
+NAME: st.SearchStrategy[str] = st.sampled_from(NAMES)
+CONTENT: st.SearchStrategy[str | None] = st.sampled_from(("1", "2", "3", None))
+EDITS: st.SearchStrategy[Mapping[str, str | None]] = st.dictionaries(NAME, CONTENT, max_size=3)
+NOTHING: st.SearchStrategy[Mapping[str, str | None]] = st.just(dict[str, str | None]())
 ACTIONS: st.SearchStrategy[tuple[str, Mapping[str, str | None]]] = st.one_of(
     st.tuples(st.just("turn"), EDITS),
     st.tuples(st.just("turn"), EDITS),
     st.tuples(st.just("edit"), EDITS),
-    st.tuples(st.sampled_from(["undo", "redo"]), st.just({})),
-    st.tuples(st.sampled_from(["undo", "redo"]), st.just({})),
+    st.tuples(st.sampled_from(["undo", "redo"]), NOTHING),
+    st.tuples(st.sampled_from(["undo", "redo"]), NOTHING),
 )
 Action = tuple[str, Mapping[str, str | None]]
 

@@ -29,6 +29,8 @@ from engine.events import SessionTitled, SharedContext
 from engine.ids import SessionId
 from engine.machine import RandomIds
 from engine.messages import UserMessage
+from engine.snapshots.place import default_folder
+from engine.snapshots.retention import forget
 from engine.state import SessionState
 from engine.store.ports import FullStore
 from engine.store.projection import title_of
@@ -219,7 +221,8 @@ def _agreed(found: dict[SessionId, str]) -> bool:
 
 
 async def _forget(deleted: Sequence[SessionId]) -> None:
-    """Remove the long outputs that those sessions have kept. A checkpoint."""
+    """Remove the long outputs that those sessions have kept, and let go of their snapshots of files. A checkpoint."""
+    await to_thread(forget, default_folder(), deleted)
     try:
         # Of a sub-agent there is no folder: what it kept is its first session's.
         await SpillStore(None).forget(deleted)
