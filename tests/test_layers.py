@@ -66,6 +66,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "compaction.prune",
             "compaction.resume",
             "compaction.select",
+            "compaction.speakers",
             "compaction.summary",
             "compaction.texts",
             "compaction.undo",

@@ -181,16 +181,18 @@ class Compactor:
 
     async def _own(self, summarise: Summarise, head: Sequence[Message], previous: str) -> _Written | NotCompacted:
         """Let the host's function write it. A checkpoint if that is one; what it raises is told."""
+        text: object = None
+        failed: BaseException | None = None
         try:
             text = cast("object", await summarise(head, previous))
         except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
-            passing, ordinary = split(error)
+            passing, failed = split(error)
             if passing is error:
                 raise
             if passing is not None:
                 raise passing from None  # noqa: ASYNC104  # what must pass is raised
-            assert ordinary is not None
-            return NotCompacted(reason="failed", detail=f"the host's summariser failed: {describe(ordinary)}")
+        if failed is not None:
+            return NotCompacted(reason="failed", detail=f"the host's summariser failed: {describe(failed)}")
         if not isinstance(text, str) or not text.strip():
             return NotCompacted(reason="failed", detail=f"the host's summariser returned no text but {text!r:.100}")
         return _Written(text.strip())

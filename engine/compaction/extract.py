@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from engine.compaction.pins import rules_in
-from engine.compaction.prune import CLEARED, is_users
+from engine.compaction.prune import CLEARED
+from engine.compaction.speakers import is_users
 from engine.compaction.summary import NONE, SECTIONS, sections_of
 from engine.messages import AssistantMessage, Message, ResultsMessage, UserMessage
 

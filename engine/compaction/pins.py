@@ -14,7 +14,7 @@ from typing import Final, cast
 import attrs
 
 from engine.compaction.overflow import text_tokens
-from engine.compaction.prune import is_users
+from engine.compaction.speakers import is_users
 from engine.messages import AssistantMessage, CallPart, Message, TextPart, UserMessage
 
 RULES: Final = "What the user said about how to work, word for word. It holds until the user says otherwise:"

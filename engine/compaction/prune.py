@@ -16,6 +16,7 @@ import attrs
 
 from engine.compaction.media import media_of
 from engine.compaction.overflow import result_tokens, text_tokens
+from engine.compaction.speakers import is_users
 from engine.ids import CallId, PartId
 from engine.messages import (
     AssistantMessage,
@@ -114,11 +115,6 @@ def _is_worth_it(settlement: Settlement) -> bool:
     if settlement.text.startswith(CLEARED):
         return False
     return len(settlement.text) > _WORTH or bool(settlement.images or settlement.files)
-
-
-def is_users(message: Message) -> bool:
-    """Tell whether a person said it."""
-    return isinstance(message, UserMessage) and message.origin in {"user", "steer", "queue"}
 
 
 def calls_of(messages: Sequence[Message]) -> Mapping[CallId, CallPart]:

@@ -17,7 +17,8 @@ from engine.compaction.overflow import (
     text_tokens,
     tool_tokens,
 )
-from engine.compaction.prune import CLEARED, is_users
+from engine.compaction.prune import CLEARED
+from engine.compaction.speakers import is_users
 from engine.messages import AssistantMessage, CallPart, Message, ReasoningPart, ResultsMessage, TextPart, UserMessage
 from engine.ports import ContextView
 from engine.prompt.section import PromptSection

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from engine.compaction.pins import Pins
-from engine.compaction.prune import is_users
 from engine.compaction.select import Selection
+from engine.compaction.speakers import is_at_work
 from engine.ids import MessageId, PartId
-from engine.messages import AssistantMessage, Message, Origin, ResultsMessage, TextPart, UserMessage
+from engine.messages import Message, Origin, TextPart, UserMessage
 
 # Makes an identifier of that kind.
 NewId = Callable[[str], str]
@@ -34,16 +34,6 @@ _TOO_LARGE: Final = (
     "The last request was too large for the model's window. What was too long is cut or cleared above, with a word in "
     "its place; read less of it at a time."
 )
-
-
-def is_at_work(messages: Sequence[Message]) -> bool:
-    """Tell whether the model has begun with what the user said last: whether it would be interrupted."""
-    for message in reversed(messages):
-        if is_users(message):
-            return False
-        if isinstance(message, (AssistantMessage, ResultsMessage)):
-            return True
-    return False
 
 
 def history(selection: Selection, summary: str, pins: Pins, new_id: NewId, *, go_on: str = "") -> tuple[Message, ...]:

@@ -13,7 +13,8 @@ from typing import Final, cast
 import attrs
 
 from engine.compaction.overflow import result_tokens
-from engine.compaction.prune import calls_of, cleared, is_users, with_results
+from engine.compaction.prune import calls_of, cleared, with_results
+from engine.compaction.speakers import is_users
 from engine.compaction.texts import shortened
 from engine.messages import (
     AssistantMessage,

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Literal, assert_never, cast
 import attrs
 from trio.lowlevel import enable_ki_protection
 
-from engine.compaction.resume import is_at_work
+from engine.compaction.speakers import is_at_work
 from engine.errors import ConfigError
 from engine.events import CompactionEnded, CompactionStarted, HistoryReplaced, StopReason
 from engine.keeping import Compaction, CompactionWish, NotCompacted
 from engine.messages import AssistantMessage, Message, ResultsMessage, Transcript, Usage, UserMessage
 from engine.model import ModelInfo
-from engine.nursery.asking import Asker
 from engine.nursery.hook_points import ask_about_compaction, tell_of_compaction
 from engine.nursery.moves import LoopState, Move, Stop, after_compaction
 from engine.nursery.retry import Failure
@@ -140,6 +139,9 @@ async def _compact(
     run: TurnRun, state: LoopState, wish: CompactionWish, failure: Literal["none", "overflow", "media"] = "none"
 ) -> Compaction | NotCompacted | None:
     """Let the keeper summarise. A checkpoint; if cancelled, the history is as it was."""
+    # Imported here: in most turns nothing is summarised.
+    from engine.nursery.asking import Asker
+
     models: tuple[Model, ...] = (run.deps.models[state.model_index],)
     if run.deps.summariser is not None and run.deps.summariser is not models[0]:
         models = (run.deps.summariser, *models)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from engine.compaction.overflow import message_tokens
 from engine.compaction.pins import File, Pins, pins_in, pins_of, rules_in, within
-from engine.compaction.prune import is_users
-from engine.compaction.resume import GO_ON, go_on_text, history, is_at_work, summary_in
+from engine.compaction.resume import GO_ON, go_on_text, history, summary_in
 from engine.compaction.select import select, tail_budget
+from engine.compaction.speakers import is_at_work, is_users
 from engine.messages import AssistantMessage, Message, ResultsMessage, UserMessage
 from engine.testing.invariants import check_transcript
 from engine.testing.transcripts import transcripts
