@@ -20,7 +20,7 @@ from engine.archive.fork import forked
 from engine.beside import Beside
 from engine.config import Config
 from engine.errors import ConfigError, EngineClosed, EngineError, SessionNotFound, StoreError, SubAgentRefused
-from engine.events import HistoryReplaced, InputAdmitted, ModelSwitched, SessionCreated, SessionTitled, SharedContext
+from engine.events import HistoryReplaced, InputAdmitted, ModelSwitched, PromptSet, SessionCreated, SessionTitled, SharedContext
 from engine.exceptions import describe, leave, public
 from engine.given import (
     ModelChoice,
@@ -444,6 +444,9 @@ class Engine:
         session = self._create(context=context, way=way, forked_from=stored.state.session_id)
         if messages:
             session.journal.append(HistoryReplaced(kind="fork", messages=messages))
+        if (prompt := stored.state.prompt) is not None and not prompt.is_outdated:
+            # Its requests begin like those of the other one, which a host may still have in its cache.
+            session.journal.append(PromptSet(sections=prompt.sections, cwd=prompt.cwd, project=prompt.project))
         if stored.state.title:
             session.journal.append(SessionTitled(title=stored.state.title, by="model"))
         await self.models.learn(session.models)
