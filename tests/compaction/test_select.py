@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -13,10 +14,11 @@ from engine.compaction.pins import File, Pins, pins_in, pins_of, rules_in, withi
 from engine.compaction.resume import GO_ON, go_on_text, history, summary_in
 from engine.compaction.select import select, tail_budget
 from engine.compaction.speakers import is_at_work, is_users
-from engine.messages import AssistantMessage, Message, ResultsMessage, UserMessage
+from engine.ids import CallId, PartId
+from engine.messages import AssistantMessage, Message, ReasoningPart, ResultsMessage, UserMessage
 from engine.testing.invariants import check_transcript
 from engine.testing.transcripts import transcripts
-from tests.support.histories import answers, calls, exchange, says, words
+from tests.support.histories import answers, calls, exchange, gives, says, words
 
 
 def sizes(messages: Sequence[Message]) -> list[int]:
@@ -206,3 +208,26 @@ def test_t8_what_is_carried_along_has_its_bounds_and_the_newest_stays() -> None:
     assert kept.files == files[-len(kept.files) :]
     assert 20 < len(kept.files) < 500
     assert within(Pins(rules=rules[:3], files=files[:3]), 900) == Pins(rules=rules[:3], files=files[:3])
+
+
+def test_t8_what_is_long_in_the_last_exchange_is_cut_and_stays_valid() -> None:
+    write = calls("write", {"path": "a.py", "content": words(20_000), "mode": 6}, id="1")
+    broken = type(write)(id=write.id, call_id=CallId("2"), tool="write", arguments='{"content": "' + words(9_000))
+    listed = type(write)(id=write.id, call_id=CallId("3"), tool="write", arguments=json.dumps([words(9_000)]))
+    thought = ReasoningPart(id=PartId("t"), text=words(3_000), signature="signed")
+    answer = answers(words(9_000), id="a1", calls=[write, broken, listed])
+    answer = type(answer)(id=answer.id, parts=(thought, *answer.parts), model="m")
+    messages: list[Message] = [
+        says("go", id="u1"),
+        answers("hm", id="a0"),
+        answer,
+        gives((write, "ok"), (broken, "no"), (listed, "no")),
+    ]
+    selection = select(messages, sizes(messages), 2_000)
+    cut = selection.tail[0]
+    assert isinstance(cut, AssistantMessage)
+    assert cut.parts[0] is thought, "a signature is of all of it"
+    assert len(cut.text) < 2_000
+    shown = json.loads(cut.calls[0].arguments)
+    assert (shown["path"], shown["mode"], len(shown["content"]) < 2_000) == ("a.py", 6, True)
+    assert [call.arguments for call in cut.calls[1:]] == [broken.arguments, listed.arguments]

@@ -11,14 +11,16 @@ from trio.testing import MockClock
 
 import engine
 from engine.compaction.keeper import Keeper, NoKeeper
+from engine.config import CompactionConfig
+from engine.config_file import read_config
 from engine.errors import AuthFailed, ConfigError, ContextOverflow, MediaTooLarge, Overloaded, SessionBusy, SessionError
 from engine.events import CompactionEnded, CompactionStarted, HistoryReplaced, Notice, RetryScheduled
 from engine.hooks import Compacted, Compacting, CompactionDecision, Hooks
 from engine.messages import FilePart, Message, TextPart, Usage, UserMessage
-from engine.model import ModelInfo, ModelRequest
+from engine.model import ModelInfo, ModelRequest, TextChunk, TextDone, TextStarted
 from engine.settings import Limits, Settings
 from engine.testing.invariants import check_transcript
-from engine.testing.script import Answer, Fail, Pause, call, done, text
+from engine.testing.script import Answer, Fail, Pause, call, done, reasoning, text
 from engine.testing.scripted import ScriptedProvider
 from tests.support.histories import INFO, saying, summary, words
 from tests.support.world import World, said, world
@@ -588,3 +590,133 @@ def test_a_keeper_takes_whole_numbers() -> None:
     for value in (-1, 1.5, True, "x"):
         with pytest.raises(ConfigError):
             Keeper(reserve=value)  # type: ignore[arg-type]  # a host may be untyped
+
+
+# -- the edges ---------------------------------------------------------------------------------------------------------
+
+
+async def test_t8_the_first_result_of_all_may_be_too_large_and_is_cut_without_a_summary(
+    autojump_clock: MockClock,
+) -> None:
+    small = attrs.evolve(INFO, context=12_000)
+    async with world(fetching(30_000, "a"), DONE, info=small, tools=[fetch]) as w:
+        played = await w.play("fetch it")
+        assert (played.stop_reason, len(w.requests)) == ("completed", 2)
+        assert played.one(CompactionEnded).detail == "long texts of the newest messages were cut"
+        sent = w.requests[-1].transcript
+        assert check_transcript(sent) == []
+        assert "call fetch with the same arguments" in said(sent[2])
+        assert origins(w.requests[-1]) == ["user", "continue"]
+
+
+async def test_t8_a_summariser_whose_window_is_smaller_than_said_gets_smaller_pieces(autojump_clock: MockClock) -> None:
+    asked: list[int] = []
+
+    def answer(request: ModelRequest) -> Answer:
+        if not asked_for_a_summary(request):
+            return saying(words(2_900, f"topic{len(w.requests)}"))
+        asked.append(len(said(request.transcript[0])))
+        return TOO_LONG if asked[-1] > 20_000 else saying(summary())
+
+    async with world(answer, repeat=True, info=INFO) as w:
+        for _ in range(5):
+            await w.play()
+        result = await w.session.compact()
+        assert (result.stop_reason, result.detail) == ("completed", "")
+        assert (asked[0] > 20_000, all(size <= 20_000 for size in asked[-2:])) == (True, True)
+
+
+async def test_t8_a_summariser_with_no_window_worth_the_name_is_a_failure(autojump_clock: MockClock) -> None:
+    async with world(*TALK, *[TOO_LONG] * 3, DONE, info=INFO) as w:
+        await filled(w)
+        result = await w.session.compact()
+        assert result.stop_reason == "provider_error"
+        assert "even a small part of the history is too large" in result.detail
+
+
+async def test_t7_a_summary_that_is_too_long_for_its_window_changes_nothing(autojump_clock: MockClock) -> None:
+    async def writes_much(compacting: Compacting) -> CompactionDecision:
+        return CompactionDecision(summary=words(17_000))
+
+    async with world(*TALK, DONE, info=INFO, hooks=Hooks(before_compaction=(writes_much,))) as w:
+        await filled(w)
+        before = w.session.state.transcript[:]
+        played = await w.play("third")
+        assert played.stop_reason == "compaction_ineffective"
+        assert played.result.detail.startswith("the summary leaves about 17,")
+        assert w.session.state.transcript[: len(before)] == before
+
+
+async def test_an_answer_that_is_corrected_at_its_end_is_read_as_it_ends(autojump_clock: MockClock) -> None:
+    corrected: Answer = [TextStarted("1"), TextChunk("1", "nonsense"), TextDone("1", summary(done="- right")), *done()]
+    async with world(*TALK, [*reasoning("hm"), *corrected], info=INFO) as w:
+        await filled(w)
+        await w.session.compact()
+        assert "- right" in said(w.session.state.transcript[1])
+
+
+async def test_t12_a_hosts_summariser_is_cancelled_with_the_turn(autojump_clock: MockClock) -> None:
+    async def summarise(head: Sequence[Message], previous: str) -> str:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+        return "never"
+
+    async with world(saying("One."), saying("Two."), info=INFO, keeper=Keeper(summarise=summarise)) as w:
+        await filled(w)
+        before = w.session.state.transcript[:]
+        with trio.move_on_after(5) as scope:
+            await w.session.compact()
+        assert scope.cancelled_caught
+        assert w.session.state.transcript[:] == before
+        assert w.session.state.turn is None
+
+
+async def test_where_room_is_to_be_made_by_hand_alone_it_still_is(autojump_clock: MockClock) -> None:
+    async with world(*TALK, saying(summary()), info=INFO, keeper=Keeper(auto=False)) as w:
+        await filled(w)
+        assert (await w.session.compact()).stop_reason == "completed"
+
+
+async def test_after_another_change_of_the_history_a_compaction_is_not_taken_back(autojump_clock: MockClock) -> None:
+    async with world(saying("One."), saying("Two."), saying(summary()), info=INFO) as w:
+        await filled(w)
+        await w.session.compact()
+        messages = w.session.state.transcript[1:]
+        w.session.journal.append(HistoryReplaced(kind="prune", messages=messages))
+        with pytest.raises(SessionError, match="changed in other ways"):
+            await w.session.undo_compaction()
+        w.session.journal.append(HistoryReplaced(kind="import", messages=messages))
+        with pytest.raises(SessionError, match="there is no compaction"):
+            await w.session.undo_compaction()
+
+
+async def test_the_configuration_says_who_writes_summaries_and_whether_it_is_done_by_itself(
+    autojump_clock: MockClock,
+) -> None:
+    config = read_config(
+        b'[compaction]\nauto = false\nmodel = "ollama/small"\nreserve = 5000\ntail = 0\nclear = false', "c.toml"
+    )
+    assert config.compaction == CompactionConfig(auto=False, model="ollama/small", reserve=5_000, tail=0, clear=False)
+    model = ScriptedProvider([saying(LONG), saying(LONG), saying(LONG), TOO_LONG], info=INFO)
+    async with engine.open_engine(model=model, config=config) as eng:
+        session = await eng.create_session(cwd="/nowhere")
+        for _ in range(3):
+            assert (await session.run("go")).stop_reason == "completed"
+        assert (await session.run("go")).stop_reason == "prompt_too_long"
+        assert session._deps.summariser is not None  # as nothing else shows it
+        assert session._deps.summariser.info.name == "ollama/small"
+
+
+@pytest.mark.parametrize(
+    ("text_", "told"),
+    [
+        ("[compaction]\nreserve = -1", "reserve must be a whole number of tokens"),
+        ('[compaction]\nauto = "yes"', "auto"),
+        ('[compaction]\nmodel = "nothing"', "a model's name is written host/model"),
+        ("[compaction]\nkeep = 5", "keep"),
+        ("compaction = 5", "must be a table"),
+    ],
+)
+def test_a_configuration_that_makes_no_sense_is_refused(text_: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        read_config(text_.encode(), "c.toml")
