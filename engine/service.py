@@ -20,7 +20,15 @@ from engine.archive.fork import forked
 from engine.beside import Beside
 from engine.config import Config
 from engine.errors import ConfigError, EngineClosed, EngineError, SessionNotFound, StoreError, SubAgentRefused
-from engine.events import HistoryReplaced, InputAdmitted, ModelSwitched, PromptSet, SessionCreated, SessionTitled, SharedContext
+from engine.events import (
+    HistoryReplaced,
+    InputAdmitted,
+    ModelSwitched,
+    PromptSet,
+    SessionCreated,
+    SessionTitled,
+    SharedContext,
+)
 from engine.exceptions import describe, leave, public
 from engine.given import (
     ModelChoice,
@@ -170,7 +178,7 @@ def open_engine(
         around=around_of(config, diagnostics),
         titles=titles_of(titles, config),
         prompt=prompt_of(prompt),
-        snapshots=snapshots_of(snapshots),
+        snapshots=snapshots_of(snapshots, store_of(store)),
     )
 
 

@@ -570,3 +570,19 @@ async def test_the_agent_plan_begins_in_plan_mode_and_leaves_it_with_its_bounds(
     assert model.requests[0].system.rpartition("\n\n")[2].startswith("You are in plan mode")
     assert ["Plan mode is over" in one for one in told(played)] == [True]
     assert len({request.system for request in model.requests}) == 1
+
+
+async def test_a_fork_begins_like_the_session_that_it_is_of(project: Path) -> None:
+    async with world(DONE, prompt=layers_for(project), cwd=str(project), clock=Calendar()) as w:
+        await w.play()
+        write(project / "AGENTS.md", "Use spaces.")
+        fork = await w.engine.fork_session(w.session.id)
+        w.will_say(DONE)
+        played = await w.play(session=fork)
+        assert len(systems(w)) == 1
+        assert ["Use spaces." in one for one in told(played)] == [True]
+        other = await w.engine.fork_session(w.session.id, settings=Settings(system="Be brief."))
+        w.will_say(DONE)
+        played = await w.play(session=other)
+    assert [event.reason for event in played.all(PromptSet)] == ["system"]
+    assert w.requests[-1].system.startswith("Be brief.")
