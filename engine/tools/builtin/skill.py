@@ -60,6 +60,7 @@ def _tool(skills_at: Callable[[str], Skills], said: str, need: NeedFunction[Load
         read_only=True,
         need=need,
         permission=PERMISSION,
+        protected=True,
     )(load)
 
 
