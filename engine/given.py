@@ -15,7 +15,7 @@ from engine.permission.policy import Policy
 from engine.permission.profiles import DEFAULT, PROFILES
 from engine.permission.rule_file import parse_rule
 from engine.permission.rules import Rule
-from engine.ports import Approver, ContextKeeper, Model, Opinion, Snapshots, Store
+from engine.ports import Approver, ContextKeeper, LeavingOut, Model, Opinion, Snapshots, Store
 from engine.settings import Settings
 from engine.store.memory import MemoryStore
 from engine.store.opened import DATABASES
@@ -42,10 +42,12 @@ def port(name: str, given: P | None, default: Callable[[], P], *members: str) ->
     return given
 
 
-def snapshots_of(given: Snapshots | None) -> Snapshots | None:
-    """Return who notes files; None: nobody does. Raises `ConfigError`."""
+def snapshots_of(given: Snapshots | None, store: Store | str) -> Snapshots | None:
+    """Return who notes files, and not the file of the *store*; None: nobody does. Raises `ConfigError`."""
     if given is None:
         return None
+    if isinstance(store, str) and isinstance(given, LeavingOut):
+        given.leave_out(store)
     return port("snapshots", given, lambda: given, "take", "about_to_change", "diff", "read", "put")
 
 

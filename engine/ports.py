@@ -366,6 +366,15 @@ class Snapshots(Protocol):
 
 
 @runtime_checkable
+class LeavingOut(Snapshots, Protocol):
+    """Snapshots that can be told what is no part of any project."""
+
+    def leave_out(self, path: str) -> None:
+        """Let *path*, and what begins as it, be no part of any project. Not a checkpoint."""
+        ...
+
+
+@runtime_checkable
 class Tending(Snapshots, Protocol):
     """Snapshots with something to do beside the turns, while the engine is open."""
 

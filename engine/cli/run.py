@@ -226,7 +226,7 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                     approver=options.permissions.policy(options.model.config),
                     store=store,
                     prompt=options.layers,
-                    snapshots=ProjectSnapshots() if options.has_snapshots else None,
+                    snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None,
                 ) as eng:
                     session = await _session(eng, options, row)
                     async with trio.open_nursery() as nursery:

@@ -86,7 +86,8 @@ def _keep(repository: Repository, index: Path, tree: str, marks: Sequence[bytes]
 async def _look(repository: Repository, index: Path) -> Sorted:
     """Ask git what there is that the index does not know, and what is not as it knows it. Always a checkpoint."""
     root = repository.place.root
-    excludes = await to_thread(_excludes, repository)
+    inside = await to_thread(_inside, repository)
+    excludes = await to_thread(_excludes, repository, inside)
     stale = await to_thread(stale_marks, root, repository.marks())
     if stale:
         # Where there is a folder now, git would not look into it.
@@ -102,22 +103,26 @@ async def _look(repository: Repository, index: Path) -> Sorted:
         raise TooLarge(_MANY_FILES) from error
     if len(others) + known > MOST_FILES:
         raise TooLarge(_MANY_FILES)
-    found = await to_thread(lambda: sort_out(root, others, changed, repository.marks()))
+    found = await to_thread(lambda: sort_out(root, others, changed, repository.marks(), inside))
     if found.size > MOST_BYTES:
         raise TooLarge(f"more than {MOST_BYTES // 1_000_000_000} GB would have to be kept")
     return found
 
 
-def _excludes(repository: Repository) -> tuple[str, ...]:
-    root = repository.place.root
-    own = exclude_file(root)
+def _excludes(repository: Repository, inside: Iterable[bytes]) -> tuple[str, ...]:
+    own = exclude_file(repository.place.root)
     excluded = [] if own is None else [f"--exclude-from={own}"]
-    folder = os.path.realpath(repository.place.folder)
-    if folder.startswith(f"{root}/"):
-        # Where somebody keeps the snapshots in the project, they are not a part of it.
-        pattern = "".join(f"\\{char}" if char in "\\*?[ !#" else char for char in folder.removeprefix(root))
-        excluded.append(f"--exclude={pattern}/")
+    for path in inside:
+        pattern = "".join(f"\\{char}" if char in "\\*?[ !#" else char for char in os.fsdecode(path))
+        excluded.append(f"--exclude=/{pattern}*")
     return tuple(excluded)
+
+
+def _inside(repository: Repository) -> tuple[bytes, ...]:
+    """Return what is the engine's own in the project, relative to it: that is no part of it, wherever somebody keeps it."""
+    root = repository.place.root
+    paths = (os.path.realpath(path) for path in (str(repository.place.folder), *repository.left_out))
+    return tuple(os.fsencode(path.removeprefix(f"{root}/")) for path in paths if path.startswith(f"{root}/"))
 
 
 async def _update(repository: Repository, index: Path, found: Sorted) -> None:

@@ -37,9 +37,13 @@ T = TypeVar("T")
 @final
 @attrs.define(eq=False)
 class ProjectSnapshots:
-    """Snapshots of projects, in a private folder of the user's, or in *folder*. See docs/how-to/undo.md."""
+    """Snapshots of projects, in a private folder of the user's, or in *folder*. See docs/how-to/undo.md.
+
+    *left_out* is what is no part of any project, though it lies in one: the file of a store, say.
+    """
 
     _folder: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path), alias="folder")
+    _left_out: tuple[str, ...] = attrs.field(default=(), alias="left_out")
     _ways: dict[str, _Way] = attrs.field(factory=dict[str, _Way], init=False)
     _attempts: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     _unread: dict[str, Place] = attrs.field(factory=dict[str, Place], init=False)
@@ -117,6 +121,10 @@ class ProjectSnapshots:
             # At once: nothing can be awaited in a scope that is cancelled.
             putting.clean_up()
 
+    def leave_out(self, path: str) -> None:
+        """Let *path*, and what begins as it, be no part of any project. Not a checkpoint."""
+        self._left_out = tuple(dict.fromkeys((*self._left_out, path)))
+
     async def tend(self) -> None:
         """Remove what is old, once a day; then read what turns had no time for, until cancelled. Always a checkpoint."""
         await tend(self.folder, await find_git())
@@ -125,7 +133,7 @@ class ProjectSnapshots:
             await self._wanted.wait()
             for place in tuple(self._unread.values()):
                 with trio.move_on_after(_READING_SECONDS), suppress(SnapshotError, TooLarge):
-                    await git.prime(Repository(place, await self._program()))
+                    await git.prime(await self._repository(place))
                     # From now on it is quick.
                     self._attempts.pop(place.root, None)
                 del self._unread[place.root]
@@ -154,7 +162,7 @@ class ProjectSnapshots:
         return (os.fsencode(text).decode(errors="replace"),)
 
     async def _by_git(self, place: Place, owner: str, remarks: list[str]) -> Taken:
-        shot = await git.take(Repository(place, await self._program()), owner)
+        shot = await git.take(await self._repository(place), owner)
         self._attempts.pop(place.root, None)
         if shot.repositories:
             some = ", ".join(shot.repositories[:_NAMED])
@@ -162,6 +170,9 @@ class ProjectSnapshots:
             names = f"{some} and {more} more" if more > 0 else some
             remarks.extend(self._once(place, f"repositories in the repository can't be put back: {names}"))
         return Taken(f"git-{place.key}-{shot.tree}", tuple(remarks))
+
+    async def _repository(self, place: Place) -> Repository:
+        return Repository(place, await self._program(), self._left_out)
 
     async def _program(self) -> str:
         program = await find_git()
@@ -172,7 +183,7 @@ class ProjectSnapshots:
     async def _store(self, tree: str) -> tuple[_Store, str]:
         kind, key, name = _parts(tree)
         place = await to_thread(Place.of_key, self.folder, key)
-        return (Copies(place) if kind == "copies" else Repository(place, await self._program())), name
+        return (Copies(place) if kind == "copies" else await self._repository(place)), name
 
     async def _portions(self, store: _Store, entries: Collection[Entry]) -> list[list[str]]:
         ids = sorted({entry.id for entry in entries if not entry.is_left_out})

@@ -82,10 +82,12 @@ class Repository:
     Attributes:
         place: of which project.
         program: git, by its real path.
+        left_out: real paths of what is no part of it: the engine's own. Names that begin with one are left out, too.
     """
 
     place: Place
     program: str
+    left_out: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:

@@ -59,7 +59,9 @@ class Sorted:
             yield _joined(batch)
 
 
-def sort_out(root: str, others: Iterable[bytes], changed: Iterable[bytes], marked: Iterable[bytes]) -> Sorted:
+def sort_out(
+    root: str, others: Iterable[bytes], changed: Iterable[bytes], marked: Iterable[bytes], own: tuple[bytes, ...] = ()
+) -> Sorted:
     """Look at each path that git has named, and say what becomes of it.
 
     Args:
@@ -67,6 +69,7 @@ def sort_out(root: str, others: Iterable[bytes], changed: Iterable[bytes], marke
         others: what the index does not know. Repositories end with a slash.
         changed: what it knows, and what is not as it was.
         marked: what was left out the last time.
+        own: what is no part of the project: what begins with one of these is removed where it is known.
     """
     found = Sorted()
     top = os.fsencode(root)
@@ -76,7 +79,10 @@ def sort_out(root: str, others: Iterable[bytes], changed: Iterable[bytes], marke
         else:
             _sort(found, top, path, is_known=False)
     for path in sorted({*changed, *marked}):
-        _sort(found, top, path, is_known=True)
+        if path.startswith(own):
+            found.infos.append(_NOTHING + b"\t" + path + b"\0")
+        else:
+            _sort(found, top, path, is_known=True)
     return found
 
 

@@ -11,7 +11,7 @@ import trio
 
 from engine.cli.output import complain
 from engine.cli.sessions.common import FAILED, add_session_argument, command, here, parser_for, tell, with_store
-from engine.cli.store_flags import find_session
+from engine.cli.store_flags import find_session, place_of
 from engine.cli.text import one_line, visible
 from engine.errors import (
     ConfigError,
@@ -94,7 +94,9 @@ def _with_session(given: argparse.Namespace, work: Callable[[Session, argparse.N
 
     async def opened(store: FullStore) -> str:
         row = await find_session(store, given.session, here())
-        async with open_engine(model=_Nobody(row.model), store=store, snapshots=ProjectSnapshots()) as eng:
+        async with open_engine(
+            model=_Nobody(row.model), store=store, snapshots=ProjectSnapshots(left_out=(place_of(given),))
+        ) as eng:
             return await work(await eng.open_session(row.id), given)
 
     return with_store(given, opened)
