@@ -105,12 +105,9 @@ async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> 
     if run.is_child or not layers.is_first(project):
         return False
     if run.settings.headless != "wait":
-        layers.answered(project)
-        run.notice(
-            "warning",
-            "project_not_trusted",
-            f"{project} is not trusted, so this was not read: {reading.brings}. `engine permissions trust` says that it may be",
-        )
+        text = f"{project} is not trusted, so this was not read: {reading.brings}. `engine permissions trust` says that it may be"
+        if _is_news(run, text):
+            run.notice("warning", "project_not_trusted", text)
         return False
     question = (
         f"The project in {project} brings along instructions for the agent ({reading.brings}). Whoever wrote them would "
