@@ -172,7 +172,7 @@ class InputConflict(SessionError):
 
 
 class JournalCorrupt(SessionError):
-    """Stored events don't follow one another."""
+    """Events that are stored, or were exported, can't be read or don't follow one another."""
 
 
 class SubAgentRefused(SessionError):
