@@ -603,7 +603,7 @@ class Session:
                 hidden = self._registry.hidden_by(partial(approver.hides, lasting, cwd))
             self._hidden = self._registry, hidden
         is_deepest = len(self._journal.path) > agent_depth
-        return self._hidden[1] | (self._registry.hidden_by(SUB_AGENTS.__contains__) if is_deepest else frozenset())
+        return self._hidden[1] | (self._registry.hidden_by(SUB_AGENTS.__contains__) if is_deepest else frozenset[str]())
 
     def _entitle(self, asked: str) -> None:
         """Have the session given a title, if it has none and this is its first turn. Not a checkpoint."""

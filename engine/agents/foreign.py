@@ -7,11 +7,11 @@ rather less than what its author wanted than more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, cast
+from typing import Final
 
 from engine.agents.nested import Value
 from engine.errors import ConfigError
-from engine.permission.rules import ACTIONS, Action, Rule
+from engine.permission.rules import Action, Rule
 
 Warnings = list[str]
 
@@ -67,6 +67,7 @@ _RIGHTS: Final[Mapping[str, str]] = {
     "todowrite": "todo",
     "todoread": "todo",
 }
+_ACTIONS: Final[Mapping[str, Action]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
 # Names of models that one program alone knows.
 _ALIASES: Final = frozenset({"sonnet", "opus", "haiku", "sonnet[1m]", "opusplan", "best", "default"})
 
@@ -129,11 +130,12 @@ def _rules_of_right(name: str, said: Value, origin: str, warnings: Warnings) -> 
 
 
 def _rules(right: str, action: Value, origin: str, warnings: Warnings, pattern: str = "*") -> Iterable[Rule]:
-    chosen = action.lower() if isinstance(action, str) else ""
-    if chosen not in ACTIONS:
+    said = action.lower() if isinstance(action, str) else ""
+    known = _ACTIONS.get(said)
+    chosen: Action = known or "deny"
+    if known is None:
         warnings.append(f"the permission {right!r} is allow, ask or deny, not {str(action)[:60]!r}: it counts as deny")
-        chosen = "deny"
     try:
-        yield Rule(action=cast("Action", chosen), permission=right, pattern=pattern, origin=origin)
+        yield Rule(action=chosen, permission=right, pattern=pattern, origin=origin)
     except ConfigError as error:
         warnings.append(f"the permission {right!r}: {error}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from engine.agents.agent import AgentConfig
 from engine.agents.find import FoundAgents, sources
@@ -72,15 +72,16 @@ def _list(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         complain(f"{visible(path)}: {visible(why)}")
     for folder in found.not_trusted:
         complain(f"{visible(folder)} was not read: the project is not trusted (`engine permissions trust`)")
-    if given.name is not None:
-        if given.name not in agents:
-            close = get_close_matches(given.name, agents, n=3)
-            complain(f"engine agents: there is no agent {given.name!r}{f': did you mean {close[0]}?' if close else ''}")
+    name: str | None = given.name
+    if name is not None:
+        if name not in agents:
+            close = get_close_matches(name, agents, n=3)
+            complain(f"engine agents: there is no agent {name!r}{f': did you mean {close[0]}?' if close else ''}")
             return USAGE_ERROR
-        agents = {given.name: agents[given.name]}
+        agents = {name: agents[name]}
     if given.json:
         return say(_as_json(agents, where, found))
-    return say(_whole(given.name, agents[given.name], where) if given.name is not None else _as_list(agents, where))
+    return say(_as_list(agents, where) if name is None else _whole(name, agents[name], where))
 
 
 def _as_json(agents: Mapping[str, AgentConfig], where: Mapping[str, str], found: FoundAgents) -> str:
@@ -133,7 +134,7 @@ def _whole(name: str, agent: AgentConfig, where: Mapping[str, str]) -> str:
     lines = [f"{name}: {visible(agent.description) or '(no description)'}", f"  from: {visible(where[name])}"]
     for field, value in facts(agent).items():
         if field not in {"description", "system"} and value not in (None, [], False):
-            told = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            told = ", ".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value)
             lines.append(f"  {field}: {visible(told)}")
     text = "\n".join(visible(line) for line in (agent.system or "").splitlines())
     return "\n".join(lines) + (f"\n\n{text}\n" if text else "\n")

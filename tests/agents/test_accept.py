@@ -20,14 +20,16 @@ from engine.errors import Overloaded, SubAgentRefused
 from engine.events import (
     CallProgress,
     CallSettled,
+    CallStarted,
     ModelSwitched,
     PermissionAsked,
+    QuestionAsked,
     SessionCreated,
     TurnEnded,
     TurnStarted,
 )
 from engine.messages import Usage
-from engine.model import ModelInfo, ModelOptions
+from engine.model import ModelInfo, ModelOptions, ModelRequest
 from engine.permission.policy import Policy
 from engine.permission.rule_file import parse_rule
 from engine.settings import Limits, RetryPolicy, Settings
@@ -302,10 +304,10 @@ async def going_on(w: World, script: dict[str, list[Answer]], task_id: str, prom
     return await w.play(prompt)
 
 
-def by_last(script: dict[str, list[Answer]]) -> Callable[[engine.model.ModelRequest], Answer]:
+def by_last(script: dict[str, list[Answer]]) -> Callable[[ModelRequest], Answer]:
     """Answer by the last of the user's messages, whoever asks."""
 
-    def answer(request: engine.model.ModelRequest) -> Answer:
+    def answer(request: ModelRequest) -> Answer:
         prompts = [said(m) for m in request.transcript if said(m) in script]
         return script[prompts[-1]].pop(0)
 
@@ -326,7 +328,7 @@ async def test_t19_a_child_is_gone_on_with_and_knows_what_it_did(autojump_clock:
         assert facts(again)["task_id"] == child
         assert [said(m) for m in w.requests[-2].transcript] == ["look", "It is blue.", "more"]
         starts = [e.call_id for e in again.events if isinstance(e, TurnStarted) and e.session_id == child]
-        assert starts == [again.one(engine.events.CallStarted).call_id], "its turn names the call that went on with it"
+        assert starts == [again.one(CallStarted).call_id], "its turn names the call that went on with it"
         assert {e.path for e in of(again.events, child)} == {(w.session.id, child)}
         assert not [e for e in again.events if isinstance(e, SessionCreated)]
 
@@ -530,7 +532,7 @@ async def test_the_agent_plan_changes_nothing_until_its_plan_is_approved(tmp_pat
         session = await eng.create_session(cwd=tmp_path, agent="plan")
         async with session.prompt("go") as turn:
             async for event in turn:
-                if isinstance(event, engine.events.QuestionAsked):
+                if isinstance(event, QuestionAsked):
                     assert not (tmp_path / "a.py").exists()
                     await turn.answer(event.request_id, "Approve")
         statuses = [e.settlement.status for e in session.journal.events() if isinstance(e, CallSettled)]
@@ -552,7 +554,7 @@ async def test_what_is_approved_of_a_plan_gives_no_right_that_others_deny(tmp_pa
         session = await eng.create_session(cwd=tmp_path, agent="plan")
         async with session.prompt("go") as turn:
             async for event in turn:
-                if isinstance(event, engine.events.QuestionAsked):
+                if isinstance(event, QuestionAsked):
                     await turn.answer(event.request_id, "Approve")
         statuses = [e.settlement.status for e in session.journal.events() if isinstance(e, CallSettled)]
     assert statuses == ["completed", "denied"]

@@ -22,7 +22,7 @@ from engine.events import (
     TurnEnded,
     TurnStarted,
 )
-from engine.hooks import Hooks, PromptDecision
+from engine.hooks import Hooks, PromptDecision, Prompted
 from engine.ids import SessionId
 from engine.messages import Usage
 from engine.model import ModelRequest
@@ -30,6 +30,7 @@ from engine.permission.policy import Policy
 from engine.permission.rule_file import parse_rule
 from engine.session import Session
 from engine.settings import Limits, RetryPolicy, Settings
+from engine.state import Idle
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.testing.scripted import ScriptedProvider
 from engine.tools.builtin.task import Agent
@@ -153,7 +154,7 @@ async def test_a_host_may_have_reports_wait_for_the_next_prompt(autojump_clock: 
 async def test_no_hook_takes_a_report_for_the_users_words(autojump_clock: MockClock) -> None:
     heard: list[str] = []
 
-    async def prompted(prompt: engine.hooks.Prompted) -> PromptDecision:
+    async def prompted(prompt: Prompted) -> PromptDecision:
         heard.append(prompt.text)
         return PromptDecision()
 
@@ -304,7 +305,7 @@ async def test_closing_the_engine_ends_it_and_the_next_prompt_hears_of_it(tmp_pa
         (wire,) = [said(m) for m in session.state.transcript if said(m).startswith(REPORT)]
         assert "the engine was closed" in wire
         again = await eng.open_session(child)
-        assert again.state.status == engine.state.Idle()
+        assert again.state.status == Idle()
 
 
 async def test_it_is_gone_on_with_in_the_background_too_but_not_twice_at_once(autojump_clock: MockClock) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import REPOSITORY
+from engine.codec import decode_event
+from engine.events import TurnEnded
+from tests.cli.conftest import Start
+from tests.cli.processes import REPOSITORY, await_sleepers, sleepers, token
 
 
 @pytest.fixture
@@ -102,3 +106,49 @@ def test_a_run_wants_one_that_is_there_and_may_be_talked_to(home: Path, agent_na
     environment = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
     ran = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert (ran.returncode, words in ran.stderr) == (2, True)
+
+
+def test_agents_in_files_work_as_sub_agents_and_the_projects_only_if_it_is_trusted(
+    engine: Start, tmp_path: Path
+) -> None:
+    agent(tmp_path / "home" / "engine" / "agents", "mine", "description: x\ntools: [read]", "You are mine.")
+    agent(tmp_path / ".claude" / "agents", "theirs", "description: x\ntools: Grep", "You are theirs.")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "home" / "engine" / "agents" / "bad.md").write_text("nothing")
+    for name, flags, words in (
+        ("mine", (), ["You are mine.", "read"]),
+        ("theirs", (), None),
+        ("theirs", ("--trust",), ["You are theirs.", "grep"]),
+    ):
+        command = engine("run", "--yes", "--json", *flags, f"delegate {name}", XDG_CONFIG_HOME=str(tmp_path / "home"))
+        assert command.wait() == 0
+        assert "bad.md can't be used: it does not begin with a line ---" in command.output
+        events = [decode_event(line) for line in command.output.splitlines() if line.startswith("{")]
+        ends = [event.result.text for event in events if isinstance(event, TurnEnded) and len(event.path) == 2]
+        if words is None:
+            assert ends == []
+            assert "There is no sub-agent named 'theirs'." in command.output
+        else:
+            (told,) = ends
+            assert words[0] in told
+            assert [tool["name"] for tool in json.loads(told[told.index("{") :])["tools"]] == words[1:]
+
+
+def test_the_agent_plan_runs_nothing_that_changes_something(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "--yes", "--agent", "plan", "bash touch hi")
+    assert command.wait() == 0
+    assert "deny bash *" in command.output
+    assert not (tmp_path / "hi").exists()
+    command = engine("run", "--yes", "--agent", "plan", "bash ls")
+    assert command.wait() == 0
+    assert "✓ bash  ls" in command.output
+
+
+def test_ctrl_c_ends_the_processes_of_a_sub_agent(engine: Start) -> None:
+    sleeper = token()
+    command = engine("run", "--yes", f"delegate general bash sleep {sleeper} & sleep {sleeper}")
+    await_sleepers(sleeper, 2)
+    command.process.send_signal(signal.SIGINT)
+    assert command.wait() == 130
+    assert "nothing left running" in command.output
+    assert sleepers(sleeper) == []

@@ -60,6 +60,7 @@ async def test_t19_a_cancel_leaves_no_process_three_levels_deep(tmp_path: Path, 
     settings = Settings(agent_depth=3)
     async with engine.open_engine(model=model, tools=TOOLS, approver=AllowAll(), settings=settings) as eng:
         session = await eng.create_session(cwd=tmp_path)
+        calls: set[str] = set()
         with trio.CancelScope() as host:
             async with session.prompt("level 0") as turn:
                 calls = await until_it_runs(session, tmp_path)
@@ -67,6 +68,7 @@ async def test_t19_a_cancel_leaves_no_process_three_levels_deep(tmp_path: Path, 
                 await turn.wait()
         ends = [(len(e.path), e.result.stop_reason) for e in session.journal._log if isinstance(e, TurnEnded)]
         assert ends == [(4, "aborted"), (3, "aborted"), (2, "aborted"), (1, "aborted")]
+        assert calls
         assert running(calls) == []
 
 

@@ -11,7 +11,9 @@ import trio
 from trio.testing import MockClock
 
 import engine
+from engine.agents.agent import AgentConfig
 from engine.agents.result import AgentResult
+from engine.config import Config
 from engine.errors import ConfigError, InvalidArguments, Overloaded, ToolError, UnknownModel
 from engine.events import CallSettled, EventBase, PermissionAsked, SessionCreated, TurnEnded
 from engine.ids import SessionId
@@ -99,25 +101,26 @@ async def test_what_it_is_told_and_what_it_says(ctx: ToolContext) -> None:
     ("result", "said"),
     [
         (
-            {"stop_reason": "completed"},
+            COMPLETED,
             "(The sub-agent ended without a word.)\n\n[look, task_id ses_2: completed after 0 steps. It changed no files.]",
         ),
         (
-            {"stop_reason": "step_limit", "detail": "3 steps", "text": "So far.", "steps": 3, "changes_known": False},
+            attrs.evolve(
+                COMPLETED, stop_reason="step_limit", detail="3 steps", text="So far.", steps=3, changes_known=False
+            ),
             "The sub-agent look did not complete its task (step_limit: 3 steps, after 3 steps). What it had said:\n"
             "So far.\n\n[look, task_id ses_2: stopped after 3 steps. It ran what may have changed files.]",
         ),
         (
-            {"stop_reason": "provider_error", "steps": 1, "changed": tuple(f"/{n}" for n in range(52))},
+            attrs.evolve(COMPLETED, stop_reason="provider_error", steps=1, changed=tuple(f"/{n}" for n in range(52))),
             "The sub-agent look did not complete its task (provider_error, after 1 step). It had said nothing.\n\n"
             f"[look, task_id ses_2: error after 1 step. It changed {', '.join(f'/{n}' for n in range(50))} and 2 more.]",
         ),
     ],
 )
-async def test_how_it_ended(ctx: ToolContext, result: dict[str, object], said: str) -> None:
-    ended = attrs.evolve(COMPLETED, **result)  # type: ignore[arg-type]  # a table of what differs
-    _, output = await run(ctx, Task("look", "x"), ended)
-    assert (output.text, output.failed) == (said, ended.stop_reason != "completed")
+async def test_how_it_ended(ctx: ToolContext, result: AgentResult, said: str) -> None:
+    _, output = await run(ctx, Task("look", "x"), result)
+    assert (output.text, output.failed) == (said, result.stop_reason != "completed")
 
 
 async def test_one_that_can_not_be_started(ctx: ToolContext) -> None:
@@ -148,6 +151,22 @@ def test_t13_the_list_is_sorted_the_same_each_time_and_without_those_that_are_de
     denied = task_tool([WORK, LOOK], denied={"work"})
     assert denied.description.endswith("The sub-agents:\n- look: Looks for things.")
     assert task_tool([WORK], denied=["work"]).description.endswith("(there are none)")
+
+
+async def test_a_hidden_one_is_not_told_of_and_works_by_its_name(ctx: ToolContext) -> None:
+    hidden = task_tool([LOOK, Agent(name="secret", hidden=True)])
+    assert "secret" not in hidden.description
+    _, output = await run(ctx, Task("secret", "x"), COMPLETED, hidden)
+    assert output.text.startswith("(The sub-agent ended without a word.)")
+    with pytest.raises(ToolError, match=r"There is: look\.$"):
+        await run(ctx, Task("secre", "x"), COMPLETED, hidden)
+
+
+def test_those_of_a_configuration_that_may_be_sub_agents() -> None:
+    config = Config(agents={"own": AgentConfig(tools=("question",)), "boss": AgentConfig(mode="primary")})
+    table = Agents.of_config(config.all_agents)
+    assert table.names == ("explore", "general", "own")
+    assert [agent.has("question") for agent in table.agents] == [False, False, True]
 
 
 async def test_t13_one_that_is_denied_is_not_there(ctx: ToolContext) -> None:
