@@ -187,6 +187,7 @@ def test_every_argument() -> None:
         "aliases",
         "offered",
         "permission",
+        "protected",
     }
     assert options == set(inspect.signature(engine.tool).parameters) - {"function"}
     assert options | set(fields_of(ToolOutput)) == set(names_in(told["Tools"]))

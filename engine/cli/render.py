@@ -334,6 +334,12 @@ def _summary(settlement: Settlement) -> str:
     return summary if isinstance(summary, str) else ""
 
 
+_REPLACED: Final = {
+    **dict.fromkeys(("prune", "collapse", "compact"), "the history was shortened to fit the model's window"),
+    "restore": "the history is whole again: a summary was taken back",
+}
+
+
 def _last_line(output: str) -> str:
     lines = output.strip().splitlines()
     return visible(lines[-1]).strip() if lines else ""
@@ -366,6 +372,6 @@ def _told(
         case Notice():
             return event.text if event.level == "warning" else ""
         case HistoryReplaced():
-            return "the history was shortened to fit the model's window"
+            return _REPLACED.get(event.kind, "")
         case _:
             assert_never(event)

@@ -287,6 +287,8 @@ def admitted(mode: str) -> list[Event]:
         ([Notice(level="warning", code="c", text="look\nout")], "· look out\n"),
         ([Notice(level="info", code="c", text="by the way")], ""),
         ([HistoryReplaced(kind="compact", messages=())], "· the history was shortened to fit the model's window\n"),
+        ([HistoryReplaced(kind="restore", messages=())], "· the history is whole again: a summary was taken back\n"),
+        ([HistoryReplaced(kind="fork", messages=())], ""),
         ([Resync(session_id=SessionId("s"), epoch="e", seq=0, state=SessionState())], "· some of the text above may be missing\n"),
     ],
 )  # fmt: skip

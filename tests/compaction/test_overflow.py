@@ -241,3 +241,21 @@ def test_t7_a_document_is_counted_by_its_pages() -> None:
     large = FilePart(media_type="application/pdf", data=base64.b64encode(b"%PDF" + b"\0" * 6_000_000).decode())
     assert media_tokens(large, "anthropic/claude") == 100 * 2_250
     assert media_tokens(FilePart(media_type="audio/wav", data="A" * 64_000), "google/gemini") == 96
+
+
+LOSSLESS = b"RIFF\x00\x00\x00\x00WEBPVP8L\x00\x00\x00\x00\x2f" + (639 | 479 << 14).to_bytes(4, "little") + b"\x00" * 8
+LOSSY = (
+    b"RIFF\x00\x00\x00\x00WEBPVP8 \x00\x00\x00\x00\x00\x00\x00\x9d\x01\x2a" + struct.pack("<HH", 640, 480) + b"\x00" * 8
+)
+
+
+@pytest.mark.parametrize("data", [LOSSLESS, LOSSY], ids=["lossless", "lossy"])
+def test_t7_every_kind_of_webp_is_read(data: bytes) -> None:
+    part = ImagePart(media_type="image/webp", data=base64.b64encode(data).decode())
+    assert media_tokens(part, "anthropic/claude") == 410
+
+
+def test_t7_other_files_are_counted_as_texts() -> None:
+    assert media_tokens(FilePart(media_type="application/zip", data="A" * 4_000), "m") == 750
+    unknown = b"RIFF\x00\x00\x00\x00WEBPXXXX" + b"\x00" * 30
+    assert media_tokens(ImagePart(media_type="image/webp", data=base64.b64encode(unknown).decode()), "m") == 1_600

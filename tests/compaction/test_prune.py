@@ -8,12 +8,15 @@ import attrs
 import pytest
 import trio
 
+import engine
 from engine.compaction.keeper import Keeper
 from engine.compaction.overflow import result_tokens
 from engine.compaction.prune import CLEARED, Rules, prune, without_media
+from engine.errors import ConfigError
 from engine.messages import FilePart, ImagePart, Message, ResultsMessage, Settlement, TextPart, UserMessage
 from engine.model import ModelInfo
 from engine.testing.invariants import check_transcript
+from engine.tools.registry import Registry
 from tests.support.histories import answers, calls, exchange, gives, says, view, words
 
 M = "m"
@@ -212,3 +215,21 @@ def test_result_tokens_count_media_as_well() -> None:
     shown = Settlement(status="completed", text="", images=(ImagePart(media_type="image/png", data="AAAA"),))
     assert result_tokens(shown, M) == 1_600
     assert result_tokens(attrs.evolve(shown, images=()), M) == 0
+
+
+@attrs.frozen
+class Ask:
+    """Ask the oracle."""
+
+    question: str
+
+
+def test_t9_a_tool_says_that_its_results_stay() -> None:
+    async def oracle(args: Ask, ctx: engine.ToolContext) -> str:
+        await trio.lowlevel.checkpoint()
+        return "42"
+
+    registry = Registry.of([engine.tool(protected=True)(oracle), engine.tool(name="other", read_only=True)(oracle)])
+    assert (registry.protected, registry.read_only) == (frozenset({"oracle"}), frozenset({"other"}))
+    with pytest.raises(ConfigError, match="'protected' of tool oracle is True or False"):
+        engine.tool(protected="yes")(oracle)  # type: ignore[call-overload]  # a host may be untyped
