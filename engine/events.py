@@ -178,12 +178,14 @@ class SessionTitled(EventBase):
 
     Attributes:
         by: whose words it is in. A model's never takes the place of a user's.
+        model: which model was asked for it; empty: none was.
         usage: what a model's has taken.
         cost: of that.
     """
 
     title: str
     by: Literal["user", "model"]
+    model: str = ""
     usage: Usage = attrs.field(factory=Usage)
     cost: float = 0.0
 

@@ -69,7 +69,7 @@ def _record(journal: Journal, model: Model, heard: _Heard, problem: str) -> None
     title = "" if problem else cleaned(heard.text)
     if title:  # the user's own stays what it is, if there is one by now; what this has cost is counted all the same
         cost = model.info.cost(heard.usage)
-        journal.append(SessionTitled(title=title, by="model", usage=heard.usage, cost=cost))
+        journal.append(SessionTitled(title=title, by="model", model=model.info.name, usage=heard.usage, cost=cost))
     else:
         text = f"{model.info.name} gave the session no title: {problem or 'it said nothing'}"
         journal.append(Notice(level="info", code="no_title", text=text))

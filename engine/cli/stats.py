@@ -149,7 +149,7 @@ def _prompt(usage: Usage) -> int:
 
 def _name(kind: SpendingKind, row: Spending) -> str:
     if kind == "model":
-        return row.key or "(titles)"
+        return row.key or "(unknown)"
     if not row.key and kind != "day":
         return "(deleted)"
     return folder(row.key) if kind == "folder" else row.key

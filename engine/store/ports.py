@@ -128,7 +128,7 @@ class Spending:
 
     Attributes:
         key: the day (`2026-11-18`), the model, the folder, or the root session's id. Empty for the total, for the
-            folder and the session of what was deleted, and for the model of what no step has taken (a title).
+            folder and the session of what was deleted, and for a model of which nobody knows.
         name: the title of that session.
         sessions: root sessions that are there still.
         steps: requests that were steps.

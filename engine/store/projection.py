@@ -184,7 +184,7 @@ class Change:
                 self.parent, self.cwd, self.model = event.parent_id, event.context.cwd, event.model
                 self.forked_from, self.agent = event.forked_from, event.agent
             case SessionTitled():
-                self._spend(event.time, "", event.usage, event.cost)
+                self._spend(event.time, event.model, event.usage, event.cost)
                 if event.by == "user" or self.titled is None or self.titled.by == "model":
                     self._take_title(Titled(seq, event.time, title_of(event.title), event.by))
             case ModelSwitched():

@@ -372,7 +372,7 @@ class FullSuite(StoreSuite):
             attrs.evolve(event, model="openai/gpt-5") if isinstance(event, StepStarted) else event
             for event in turn(1, "in b", "-")
         ]
-        titled = SessionTitled(title="Made up", by="model", usage=Usage(input=7, output=3), cost=0.125)
+        titled = SessionTitled(title="Made up", by="model", model="small", usage=Usage(input=7, output=3), cost=0.125)
         with self.places() as place:
             store = await place.open()
             await put_all(
@@ -392,7 +392,7 @@ class FullSuite(StoreSuite):
             assert await by("model") == [
                 Spending(key=MODEL, sessions=1, steps=3, usage=three, cost=0.75),
                 Spending(key="openai/gpt-5", sessions=1, steps=1, usage=step, cost=0.25),
-                Spending(key="", sessions=1, usage=beside, cost=0.125),
+                Spending(key="small", sessions=1, usage=beside, cost=0.125),
             ]
             assert await by("folder") == [
                 Spending(key="/a", sessions=1, steps=3, usage=three, cost=0.75),
