@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
 import trio
+import trio.testing
 
 from engine.errors import SessionElsewhere, StoreError
 from engine.ids import SessionId
+from engine.store.postgres_connections import Connection
 from engine.store.postgres_store import WATCH_SECONDS, PostgresStore
 from tests.store.full_suite import C, FullPlace, FullSuite, put_all
 from tests.store.journals import BEGIN, A, B, noted, notes, session
@@ -254,3 +257,26 @@ async def test_those_who_prune_and_those_who_claim_at_once_agree(database: Datab
     assert left == set(names) - set(gone)
     for store in stores:
         await store.aclose()
+
+
+async def test_a_connection_that_was_told_to_stop_is_used_by_nobody_after_that(database: Database) -> None:
+    """Not even if the work was done by then: the stop may come late, and would meet another's."""
+    store = await database.open()
+    used: list[Connection] = []
+    go_on = threading.Event()
+
+    def work(connection: Connection) -> None:
+        used.append(connection)
+        go_on.wait(10)
+
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store._readers.read, work)
+            await trio.testing.wait_all_tasks_blocked(0.1)
+            scope.cancel(reason="test")
+    go_on.set()
+    with trio.fail_after(10):
+        while store._readers._limiter.borrowed_tokens:
+            await trio.sleep(0.01)
+    assert [connection.closed for connection in used] == [True]
+    await store.aclose()

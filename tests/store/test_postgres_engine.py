@@ -1,0 +1,55 @@
+"""Engines over a database: named by its URL, one goes on with what another began, and no secret is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.errors import SessionElsewhere
+from engine.permission.simple import AllowAll
+from engine.store.postgres_store import PostgresStore
+from engine.store.shelf import Shelf
+from tests.store.server import shared_server
+from tests.store.test_engine import model, say
+from tests.support.bench import Bench
+
+pytestmark = pytest.mark.os
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """The URL of a database of one's own."""
+    server = shared_server()
+    name = server.name()
+    server.do(f"CREATE DATABASE {name}")
+    yield server.url(name)
+    server.do(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def test_a_session_goes_on_in_another_engine_and_is_watched_from_one(url: str, tmp_path: Path) -> None:
+    async with (
+        engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=url) as ours,
+        engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=url) as theirs,
+    ):
+        session = await ours.create_session(cwd=tmp_path)
+        result = await say(session, "look at it")
+        assert (result.stop_reason, result.durable) == ("completed", True)
+        with pytest.raises(SessionElsewhere):
+            await theirs.open_session(session.id)
+        events, state = session.journal.events(), session.state
+    async with engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=url) as eng:
+        again = await eng.open_session(session.id)
+        assert (again.state, tuple(again.journal.events())) == (state, tuple(events))
+        assert (await say(again, "and again")).durable
+
+
+async def test_the_store_of_a_url_is_this_one(url: str) -> None:
+    from engine.store.opened import opened
+
+    store = await opened(url)
+    assert isinstance(store, PostgresStore)
+    assert Shelf.of(store).drafting is store
+    await store.aclose()
