@@ -197,7 +197,7 @@ class Engine:
     _hooks: Hooks = attrs.field(alias="hooks")
     _approver: Approver = attrs.field(alias="approver")
     _opinion: Opinion | None = attrs.field(alias="opinion")
-    _place: Store | str = attrs.field(alias="place")
+    _place: Store | str = attrs.field(alias="place", repr=False)  # a URL may hold a password
     spills: SpillStore
     _keeper: ContextKeeper = attrs.field(alias="keeper")
     _snapshots: Snapshots | None = attrs.field(alias="snapshots")

@@ -53,3 +53,8 @@ async def test_the_store_of_a_url_is_this_one(url: str) -> None:
     assert isinstance(store, PostgresStore)
     assert Shelf.of(store).drafting is store
     await store.aclose()
+
+
+def test_an_engine_shows_no_password() -> None:
+    eng = engine.open_engine(model=model(), store="postgresql://agents:canary@db.example/agents")
+    assert "canary" not in repr(eng)
