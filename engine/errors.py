@@ -151,6 +151,18 @@ class TurnNotEnded(SessionError):
     """`turn.result` was read before the turn had ended."""
 
 
+class TurnParked(TurnNotEnded):
+    """The turn waits for an answer, and no engine is at it: `session.resume()` goes on with it, a new prompt ends it."""
+
+
+class NothingParked(SessionError):
+    """The session has no turn that could be gone on with."""
+
+
+class CallNotFound(SessionError):
+    """No call with that id waits for a result from outside: it was settled, cancelled, or never asked for."""
+
+
 class TurnOver(SessionError):
     """The turn has ended or is ending: it takes no more input."""
 

@@ -293,6 +293,27 @@ class StepStarted(EventBase):
 
 
 @attrs.frozen(kw_only=True)
+class StepReceived(EventBase):
+    """The answer is whole, and the step waits for somebody: another engine could go on with it from here.
+
+    Attributes:
+        finish: why the model stopped.
+        detail: the same, in the host's words.
+        usage: of this request.
+        cost: of that.
+        prefix_broken_at: as in `StepEnded`.
+    """
+
+    step: int
+    message_id: MessageId
+    finish: FinishReason | None
+    detail: str
+    usage: Usage
+    cost: float
+    prefix_broken_at: str = ""
+
+
+@attrs.frozen(kw_only=True)
 class StepEnded(EventBase):
     """A step is over; if `kept`, its message and results are in the transcript.
 
@@ -812,6 +833,7 @@ Durable = (
     | TurnStarted
     | TurnResumed
     | StepStarted
+    | StepReceived
     | StepEnded
     | LoopContinued
     | RetryScheduled

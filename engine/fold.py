@@ -57,6 +57,7 @@ from engine.events import (
     SessionTitled,
     SnapshotTaken,
     StepEnded,
+    StepReceived,
     StepStarted,
     TextDelta,
     TurnEnded,
@@ -86,6 +87,7 @@ from engine.state import (
     PendingInput,
     PromptState,
     PromptUpdate,
+    Received,
     Retry,
     SessionState,
     UndoneTurn,
@@ -125,7 +127,7 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
             return _summarised(state, event)
         case TurnUndone() | TurnRedone():
             return _apply_to_past(state, event)
-        case TurnStarted() | TurnResumed() | StepStarted() | StepEnded() | TurnEnded():
+        case TurnStarted() | TurnResumed() | StepStarted() | StepReceived() | StepEnded() | TurnEnded():
             return _apply_to_turn(state, event)
         case PartStarted() | PartEnded() | PartReplaced() | PartDiscarded():
             return _apply_to_message(state, event)
@@ -301,7 +303,7 @@ def _redone(state: SessionState, event: TurnRedone) -> tuple[tuple[Message, ...]
 
 
 def _apply_to_turn(
-    state: SessionState, event: TurnStarted | TurnResumed | StepStarted | StepEnded | TurnEnded
+    state: SessionState, event: TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | TurnEnded
 ) -> SessionState:
     match event:
         case TurnStarted():
@@ -316,6 +318,15 @@ def _apply_to_turn(
                 raise JournalCorrupt(f"step {event.step} begins inside step {turn.step.step}")
             step = OpenStep(step=event.step, attempt=event.attempt, message_id=event.message_id, model=event.model)
             return attrs.evolve(state, turn=attrs.evolve(turn, step=step, retry=None, steps=event.step))
+        case StepReceived():
+            received = Received(
+                finish=event.finish,
+                detail=event.detail,
+                usage=event.usage,
+                cost=event.cost,
+                prefix_broken_at=event.prefix_broken_at,
+            )
+            return _with_step(state, attrs.evolve(_open_message(state, event), received=received))
         case StepEnded():
             return _step_closed(state, event)
         case TurnEnded():
@@ -493,7 +504,7 @@ def _open_step(state: SessionState, event: Durable | Live) -> OpenStep:
 
 
 def _open_message(
-    state: SessionState, event: StepEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded
+    state: SessionState, event: StepReceived | StepEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded
 ) -> OpenStep:
     step = _open_step(state, event)
     if event.message_id != step.message_id:

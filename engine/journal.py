@@ -337,6 +337,10 @@ class Journal:
                 cursor._begin(begin)
         return cursor
 
+    def newest(self) -> Iterator[Durable]:
+        """Yield the durable events, the last one first."""
+        return reversed(self._durable)
+
     def events(self) -> tuple[Durable, ...]:
         """Return all durable events."""
         return tuple(self._durable)
@@ -583,6 +587,11 @@ class TurnJournal:
             self.dropped += 1
             return
         self.journal.grow(part_id, text, time)
+
+    @enable_ki_protection
+    def shut(self) -> None:
+        """Take nothing more; the turn stays open in the record. Not a checkpoint."""
+        self.is_closed = True
 
     @enable_ki_protection
     def close(self, last: E) -> E:

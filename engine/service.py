@@ -54,7 +54,8 @@ from engine.locks import Locks
 from engine.machine import RandomIds, SystemClock
 from engine.messages import MediaPart
 from engine.nursery.cleanup import all_over, close_bounded
-from engine.nursery.frame import run_turn
+from engine.nursery.parked import only_waits
+from engine.nursery.parking import may_enter_again, run_own_turn
 from engine.nursery.questions import Questions
 from engine.nursery.recover import recovery
 from engine.nursery.run import Cause
@@ -77,6 +78,7 @@ from engine.resolved import ResolvedModels
 from engine.session import Session
 from engine.settings import Settings
 from engine.store.opened import opened
+from engine.store.place import MEMORY
 from engine.store.shelf import Shelf
 from engine.threads import to_thread
 from engine.tools.leftovers import end_leftovers, look_once
@@ -169,6 +171,7 @@ def open_engine(
         approver=approver_of(approver, config, profile, rules),
         opinion=opinion_of(opinion),
         place=store_of(store),
+        is_kept=store is not None and store != MEMORY,
         spills=SpillStore(None if spill is None else Path(absolute(spill, "spill"))),
         keeper=keeper_of(keeper, config),
         clock=port("clock", clock, SystemClock, "now"),
@@ -198,6 +201,7 @@ class Engine:
     _approver: Approver = attrs.field(alias="approver")
     _opinion: Opinion | None = attrs.field(alias="opinion")
     _place: Store | str = attrs.field(alias="place", repr=False)  # a URL may hold a password
+    is_kept: bool
     spills: SpillStore
     _keeper: ContextKeeper = attrs.field(alias="keeper")
     _snapshots: Snapshots | None = attrs.field(alias="snapshots")
@@ -403,8 +407,11 @@ class Engine:
         journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of, InputAdmitted))
         session = self._adopt(journal, way, questions=None if parent is None else parent.questions)
         open_turn = journal.state.turn
-        for event in recovery(journal.state, MessageId(self._ids.new("msg"))):
-            journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
+        # What only waits is left as it is, for `resume`; a sub-agent's turn has nobody left to tell.
+        waits = way.settings.park and len(journal.path) == 1
+        if not (waits and only_waits(journal.state, partial(may_enter_again, way.registry))):
+            for event in recovery(journal.state, MessageId(self._ids.new("msg"))):
+                journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
         if session.models[0].info.name != journal.state.model:
             journal.append(ModelSwitched(model=session.models[0].info.name))
         if parent is not None:
@@ -482,13 +489,19 @@ class Engine:
 
         Watch it with the returned turn or with `session.subscribe`.
         """
-        nursery = self._check_open()
-        if not isinstance(typing.cast("object", session), Session):
-            raise ConfigError(f"start_turn takes a Session of this engine, not {session!r}")
-        if self._sessions.get(session.id) is not session:
-            raise ConfigError(f"session {session.id} belongs to another engine: start its turns there")
+        nursery = self._check_own(session, "start_turn")
         turn, run = session.start(text, attachments=attachments, settings=settings)
-        nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
+        nursery.start_soon(run_own_turn, run, name=f"turn {run.journal.turn_id}")
+        return turn
+
+    def resume_turn(self, session: Session, *, settings: Settings | None = None) -> Turn:
+        """Go on, in the engine's own nursery, with a turn that waits since its engine was closed, or killed. Not a checkpoint.
+
+        Raises `NothingParked`, `SessionBusy`. See `Session.resume`.
+        """
+        nursery = self._check_own(session, "resume_turn")
+        turn, run = session.start_again(settings)
+        nursery.start_soon(run_own_turn, run, name=f"turn {run.journal.turn_id}")
         return turn
 
     # -- for sessions -------------------------------------------------------------------
@@ -499,7 +512,7 @@ class Engine:
             return
         run = session.start_queued()
         if run is not None:
-            self._nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
+            self._nursery.start_soon(run_own_turn, run, name=f"turn {run.journal.turn_id}")
 
     def run_beside(self, work: Callable[[], Awaitable[None]], *, name: str) -> trio.CancelScope | None:
         """Run *work* in the engine's nursery until it is done or the engine is closed. Not a checkpoint.
@@ -642,6 +655,14 @@ class Engine:
         except EngineError as error:
             return error
         return None
+
+    def _check_own(self, session: Session, what: str) -> trio.Nursery:
+        nursery = self._check_open()
+        if not isinstance(typing.cast("object", session), Session):
+            raise ConfigError(f"{what} takes a Session of this engine, not {session!r}")
+        if self._sessions.get(session.id) is not session:
+            raise ConfigError(f"session {session.id} belongs to another engine: start its turns there")
+        return nursery
 
     def _check_open(self) -> trio.Nursery:
         if self._pid != os.getpid():

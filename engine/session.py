@@ -18,20 +18,23 @@ from engine.errors import (
     ConfigError,
     EngineClosed,
     InvalidArguments,
+    NothingParked,
     SessionBusy,
 )
 from engine.events import ModelSwitched, Notice, SessionTitled, TurnEnded, TurnResult, TurnStarted
 from engine.exceptions import describe
 from engine.given import paths_given, registry_of
 from engine.hooks import Hooks
-from engine.ids import InputId, RequestId, SessionId, TurnId
+from engine.ids import InputId, MessageId, RequestId, SessionId, TurnId
 from engine.journal import Cursor, Journal, Position, TurnJournal
 from engine.keeping import CompactionWish
 from engine.messages import FilePart, ImagePart, MediaPart
 from engine.nursery.budget import Budget
 from engine.nursery.hook_points import greet, tell_end, tell_idle
 from engine.nursery.inbox import admit, promote, report
+from engine.nursery.parking import begin_again, check_not_parked, leave_parked, park, settle
 from engine.nursery.questions import Questions
+from engine.nursery.recover import recovery
 from engine.nursery.run import Cause, TurnRun
 from engine.nursery.snapshots import TurnSnapshots
 from engine.permission.rules import Rule
@@ -195,6 +198,30 @@ class Session:
         self._engine.pump(self)
         return taken
 
+    def resume(self, *, settings: Settings | None = None) -> Turn:
+        """Return the turn that waits since its engine was closed, or killed; enter it to go on with it. Not a checkpoint.
+
+        What was asked is asked anew, under today's rules. Raises `NothingParked` on entering if no turn waits.
+        """
+        return Turn(self, partial(self._resume, settings=_settings(settings, self._settings)))
+
+    async def settle(self, call_id: str, text: str, *, failed: bool = False, metadata: str = "") -> None:
+        """Bring the result of a call that waits for it (`engine.tools.external`). Always a checkpoint.
+
+        When it returns, the result is in the record and durable. If cancelled, it may be.
+
+        Args:
+            call_id: of the call's events.
+            text: what the model reads.
+            failed: the work was done, but reports failure.
+            metadata: JSON text for clients.
+
+        Raises:
+            CallNotFound: no such call waits, for a result, or any more.
+            TurnParked: its turn is parked: resume it first.
+        """
+        await settle(self._active, self._journal.state, call_id, text, failed=failed, metadata=metadata)
+
     def subscribe(self, after: int | Position | None = None) -> Cursor:
         """Return a cursor over this session's events: after that number, or from now on. Not a checkpoint."""
         given = cast("object", after)
@@ -206,6 +233,7 @@ class Session:
         """Answer an open question. Always a checkpoint. Raises `RequestNotFound`; if cancelled, it may be answered."""
         if not isinstance(cast("object", request_id), str):
             raise ConfigError(f"a request id is the str of a PermissionAsked event, not {request_id!r}")
+        check_not_parked(self._journal.state, request_id, is_running=self._active is not None)
         self._questions.reply(RequestId(request_id), given(answer))
         failed = await self._engine.save_grants()
         if failed is not None:
@@ -218,6 +246,7 @@ class Session:
         Raises `RequestNotFound`. If cancelled, it may be answered.
         """
         said = tuple(worded(answer, "an answer") for answer in answers)
+        check_not_parked(self._journal.state, request_id, is_running=self._active is not None)
         self._questions.say(RequestId(worded(request_id, "a request id")), ("answered" if said else "declined", said))
         await trio.lowlevel.checkpoint()
 
@@ -448,7 +477,20 @@ class Session:
     def start(self, text: str, *, attachments: Sequence[MediaPart], settings: Settings | None) -> tuple[Turn, TurnRun]:
         """Begin a turn whose frame the caller runs. Not a checkpoint."""
         turn = self.prompt(text, attachments=attachments, settings=settings)
-        return turn, turn.start()
+        return turn, self._start(turn)
+
+    def start_again(self, settings: Settings | None) -> tuple[Turn, TurnRun]:
+        """Go on with the parked turn, whose frame the caller runs. Not a checkpoint."""
+        turn = self.resume(settings=settings)
+        return turn, self._start(turn)
+
+    def _start(self, turn: Turn) -> TurnRun:
+        run = turn.start()
+        run.parks = self._may_park(run)
+        return run
+
+    def _may_park(self, run: TurnRun) -> bool:
+        return run.settings.park and self._engine.is_kept
 
     def begin_child(self, text: str, settings: Settings, above: Above) -> TurnRun:
         """Begin a sub-agent's turn, whose frame the caller runs. Not a checkpoint."""
@@ -460,9 +502,11 @@ class Session:
         # A report that came when the last turn had looked for the last time.
         late = (item for item in inbox if item.message.origin == "engine" and self._settings.wake_on_report)
         queued = next((item for item in inbox if item.mode == "queue"), None) or next(late, None)
-        if self._active is not None or self._is_reverting or queued is None:
+        if self._active is not None or self._is_reverting or queued is None or self._journal.state.turn is not None:
             return None
-        return self._begin(queued)
+        run = self._begin(queued)
+        run.parks = self._may_park(run)
+        return run
 
     def admit(
         self, text: str, mode: Literal["steer", "queue"], input_id: str | None, turn_id: TurnId | None = None
@@ -485,8 +529,8 @@ class Session:
             report(self._journal, ids, text, "steer", display=display)
 
     def end_turn(self, cause: Cause) -> TurnRun | None:
-        """End the turn that is running, if any, and return it. Not a checkpoint."""
-        if self._active is not None:
+        """End the turn that is running, if any, or park it, and return it. Not a checkpoint."""
+        if self._active is not None and not park(self._active):
             self._active.end(cause)
         return self._active
 
@@ -497,6 +541,10 @@ class Session:
             raise EngineClosed("the engine was closed; open a new one")
 
     def _check_idle(self) -> None:
+        self._check_no_turn()
+        check_not_parked(self._journal.state)
+
+    def _check_no_turn(self) -> None:
         if self._is_reverting:
             raise SessionBusy(f"files are being put back in session {self.id}; wait until that is done")
         if self._active is not None:
@@ -516,11 +564,58 @@ class Session:
     ) -> TurnRun:
         """Begin a turn: its prompt is in the transcript when this returns. Not a checkpoint."""
         self._check_open()
-        self._check_idle()
+        self._check_no_turn()
+        leave_parked(self._journal, self._deps.ids)
+        run = self._new_run(TurnId(self._deps.ids.new("turn")), settings or self._settings, output, parent)
+        run.wish = text if isinstance(text, CompactionWish) else None
+        try:
+            run.journal.append(TurnStarted(call_id=None if parent is None else parent.entry.call_id))
+            if isinstance(text, str):
+                admit(
+                    self._journal,
+                    self._deps.ids,
+                    text,
+                    "prompt",
+                    attachments=attachments,
+                    turn_id=run.journal.turn_id,
+                )
+            if not isinstance(text, CompactionWish):
+                promote(run, None if isinstance(text, str) else text)
+            self._note_unknown_models(run)
+            self._note_complaint(run)
+            if parent is None and not isinstance(text, CompactionWish):
+                self._entitle(text if isinstance(text, str) else text.message.text)
+        except BaseException as error:
+            self._abandon(run, error)
+            raise
+        return run
+
+    @enable_ki_protection
+    def _resume(self, *, settings: Settings) -> TurnRun:
+        """Go on with the parked turn. Not a checkpoint."""
+        self._check_open()
+        self._check_no_turn()
+        turn = self._journal.state.turn
+        if turn is None:
+            raise NothingParked(f"session {self.id} has no turn that waits: use session.prompt()")
+        run = self._new_run(turn.turn_id, settings)
+        try:
+            begin_again(run)
+            self._note_unknown_models(run)
+        except BaseException as error:
+            self._abandon(run, error)
+            raise
+        return run
+
+    def _new_run(
+        self,
+        turn_id: TurnId,
+        chosen: Settings,
+        output: type[attrs.AttrsInstance] | None = None,
+        parent: Above | None = None,
+    ) -> TurnRun:
         if self._resting is not None:
             self._resting.cancel(reason="a turn begins")
-        chosen = settings or self._settings
-        turn_id = TurnId(self._deps.ids.new("turn"))
         chain = (*(() if parent is None else parent.chain), *self._links(turn_id))
         run = TurnRun(
             deps=self._deps,
@@ -542,26 +637,17 @@ class Session:
             output_schema=None if output is None else schema_of(output),
             check_output=None if output is None else partial(_fitted, output),
             jitter=self._engine.jitter,
-            wish=text if isinstance(text, CompactionWish) else None,
             counted=self._counted,
         )
         run.snapshots = self._snapshots_of(run) if parent is None else parent.run.snapshots
         run.on_ended = partial(self._ended, run, parent)
+        run.on_parked = partial(self._parked, run)
         self._active = run
-        try:
-            run.journal.append(TurnStarted(call_id=None if parent is None else parent.entry.call_id))
-            if isinstance(text, str):
-                admit(self._journal, self._deps.ids, text, "prompt", attachments=attachments, turn_id=turn_id)
-            if not isinstance(text, CompactionWish):
-                promote(run, None if isinstance(text, str) else text)
-            self._note_unknown_models(run)
-            self._note_complaint(run)
-            if parent is None and not isinstance(text, CompactionWish):
-                self._entitle(text if isinstance(text, str) else text.message.text)
-        except BaseException as error:
-            self._abandon(run, error)
-            raise
         return run
+
+    def _parked(self, run: TurnRun) -> None:
+        if self._active is run:
+            self._active = None
 
     def _snapshots_of(self, run: TurnRun) -> TurnSnapshots | None:
         snapshots = self._deps.snapshots
@@ -642,6 +728,10 @@ class Session:
         run.crash(error)
         if self._journal.state.turn is not None:
             result = TurnResult(stop_reason="internal_error", detail=describe(error))
+            # No port is asked for anything here: it may be the one that failed.
+            for event in recovery(self._journal.state, MessageId(f"{run.journal.turn_id}_results")):
+                if not isinstance(event, TurnEnded):
+                    run.journal.append(event)
             run.journal.close(TurnEnded(result=result))
             self._journal.release()
 

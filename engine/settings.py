@@ -116,6 +116,8 @@ class Settings:
         agents_at_once: sub-agents that work at the same time, at most, on each level below one session; others wait.
         wake_on_report: a sub-agent that ends in the background begins a turn in which the model hears of it; else its
             report waits for the next turn.
+        park: a turn in the engine's own nursery that only waits for an answer is kept open when the engine closes, so
+            that a later one can go on with it.
         durable_within: seconds that the store has before a turn ends without it.
         system: the system prompt.
     """
@@ -141,6 +143,7 @@ class Settings:
     agent_depth: int = 1
     agents_at_once: int = 4
     wake_on_report: bool = True
+    park: bool = True
     durable_within: float = 5.0
     system: str = ""
 
@@ -153,7 +156,7 @@ class Settings:
             ("system", str),
         ):
             _instance(name, getattr(self, name), kind)
-        for name in ("wrap_up", "chain", "auto_compact", "wake_on_report"):
+        for name in ("wrap_up", "chain", "auto_compact", "wake_on_report", "park"):
             _instance(name, getattr(self, name), bool)
         for name in ("parallel", "output_cap", "output_cap_raised", "stop_hook_limit", "agents_at_once"):
             _number(name, getattr(self, name), 1, whole=True)

@@ -8,7 +8,7 @@ import attrs
 
 from engine.events import InputMode, PartKind, SharedContext, TurnResult
 from engine.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
-from engine.messages import AssistantPart, Message, Settlement, Transcript, Usage, UserMessage
+from engine.messages import AssistantPart, FinishReason, Message, Settlement, Transcript, Usage, UserMessage
 from engine.prompt.section import PromptSection
 
 CallState = Literal["receiving", "queued", "running", "settled", "delivered"]
@@ -77,8 +77,23 @@ class OpenCall:
 
 
 @attrs.frozen(kw_only=True)
+class Received:
+    """What is known of an answer that is whole, while its step waits for somebody. See `StepReceived`."""
+
+    finish: FinishReason | None
+    detail: str
+    usage: Usage
+    cost: float
+    prefix_broken_at: str
+
+
+@attrs.frozen(kw_only=True)
 class OpenStep:
-    """The step under way: its message is not in the transcript yet."""
+    """The step under way: its message is not in the transcript yet.
+
+    Attributes:
+        received: its answer is whole; None: it is not, or nobody is waited for.
+    """
 
     step: int
     attempt: int
@@ -86,6 +101,7 @@ class OpenStep:
     model: str
     parts: tuple[OpenPart, ...] = ()
     calls: tuple[OpenCall, ...] = ()
+    received: Received | None = None
 
 
 @attrs.frozen(kw_only=True)

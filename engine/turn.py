@@ -17,7 +17,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.answers import Answer, Recovery, worded
-from engine.errors import CursorInUse, SessionError, TurnNotEnded, TurnOver
+from engine.errors import CursorInUse, SessionError, TurnNotEnded, TurnOver, TurnParked
 from engine.events import Durable, Live, TurnEnded, TurnResult
 from engine.exceptions import leave
 from engine.ids import InputId, TurnId
@@ -93,6 +93,9 @@ class Turn:
         self._in_use = True
         try:
             event = await cursor.__anext__()
+        except StopAsyncIteration:
+            self._check_parked()
+            raise
         finally:
             self._in_use = False
         if isinstance(event, TurnEnded) and event.turn_id == self.id:
@@ -106,13 +109,17 @@ class Turn:
 
     @property
     def result(self) -> TurnResult:
-        """How it ended. Raises `TurnNotEnded` before."""
+        """How it ended. Raises `TurnNotEnded` before; `TurnParked` if the engine has left it as it waits."""
+        self._check_parked()
         if self._run is None or self._run.result is None:
             raise TurnNotEnded("the turn has not ended yet; iterate over it, or await turn.wait(), first")
         return self._run.result
 
     async def wait(self) -> TurnResult:
-        """Wait for the end and return the result. Always a checkpoint; cancelling it leaves the turn alone."""
+        """Wait for the end and return the result. Always a checkpoint; cancelling it leaves the turn alone.
+
+        Raises `TurnParked` if the engine was closed while the turn waited for an answer.
+        """
         await self._started()[0].over.wait()
         return self.result
 
@@ -167,6 +174,13 @@ class Turn:
         if self._cancelled_early:
             self._run.end(_CANCELLED)
         return self._run
+
+    def _check_parked(self) -> None:
+        if self._run is not None and self._run.is_parked:
+            raise TurnParked(
+                f"turn {self._run.journal.turn_id} waits for an answer, and its engine was closed: go on with it in "
+                "another, with session.resume()"
+            )
 
     def _started(self) -> tuple[TurnRun, Cursor]:
         if self._run is None or self._cursor is None:

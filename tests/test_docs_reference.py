@@ -188,6 +188,7 @@ def test_every_argument() -> None:
         "offered",
         "permission",
         "protected",
+        "resumable",
     }
     assert options == set(inspect.signature(engine.tool).parameters) - {"function"}
     assert options | set(fields_of(ToolOutput)) == set(names_in(told["Tools"]))

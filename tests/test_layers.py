@@ -57,6 +57,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "nursery.demux",
             "nursery.doom",
             "nursery.moves",
+            "nursery.parked",
             "nursery.recover",
             "nursery.retry",
             "compaction.extract",

@@ -59,6 +59,7 @@ from engine.events import (
     SessionTitled,
     SnapshotTaken,
     StepEnded,
+    StepReceived,
     StepStarted,
     TextDelta,
     TurnEnded,
@@ -157,6 +158,7 @@ class Renderer:
                 | PromptSet()
                 | TurnStarted()
                 | StepStarted()
+                | StepReceived()
                 | StepEnded()
                 | TurnEnded()
                 | ReasoningDelta()

@@ -42,8 +42,11 @@ FLUSH_SHARE = 0.9
 async def conclude(run: TurnRun) -> None:
     """End the turn: settle, save, announce. A checkpoint; shielded, with deadlines.
 
-    Whatever is wrong, the turn's record is closed when this returns.
+    Whatever is wrong, the turn's record is closed when this returns; that of a parked turn stays as it is.
     """
+    if run.is_parked:
+        await _leave_open(run)
+        return
     try:
         await _settle_all(run)
         _save_step(run)
@@ -60,6 +63,44 @@ async def conclude(run: TurnRun) -> None:
     run.over.set()
     if run.on_ended is not None:
         run.on_ended(result)
+
+
+async def _leave_open(run: TurnRun) -> None:
+    """Let go of a parked turn: its tasks end, and what the record has is made durable."""
+    graces = [] if run.step is None else [entry.grace for entry in run.step.ledger.unsettled]
+    longest = max(graces, default=GRACE)
+    if not run.loop_gone.is_set():
+        with trio.CancelScope(shield=True, deadline=_deadline(run, longest)):
+            await run.loop_gone.wait()
+    await _make_durable(run)
+    run.over.set()
+    if run.on_parked is not None:
+        run.on_parked()
+
+
+async def until_parked(turn: Callable[[], Awaitable[None]], park: Callable[[], bool]) -> None:
+    """Run the frame of a turn; a cancel from outside reaches it only after *park* was called. Always a checkpoint.
+
+    Else the tasks of the turn would be cancelled in no order, and one of them might have
+    settled its call before anybody could say that nothing is to be settled.
+    """
+    # It has no deadline of its own: it ends in the very step in which the cancel arrives.
+    apart, gone = trio.CancelScope(shield=True, deadline=float("inf")), trio.Event()
+
+    async def frame() -> None:
+        try:
+            with apart:
+                await turn()
+        finally:
+            gone.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(frame, name="turn that may be parked")
+        try:
+            await gone.wait()
+        finally:
+            park()
+            apart.shield = False
 
 
 async def _settle_all(run: TurnRun) -> None:

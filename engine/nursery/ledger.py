@@ -30,6 +30,7 @@ from engine.messages import Settlement
 from engine.nursery.admission import Slot, SlotState, admissible
 from engine.nursery.doom import Seen
 from engine.ports import Trace
+from engine.state import OpenCall
 from engine.tools.pipeline import Outcome
 from engine.tools.registry import Prepared
 from engine.tools.spec import GRACE
@@ -154,6 +155,18 @@ class Ledger:
         return entry
 
     @enable_ki_protection
+    def restore(self, call: OpenCall, prepared: Prepared | Settlement) -> None:
+        """Take in a call as the record has it: it is settled, or waits to be run. No event. Not a checkpoint."""
+        entry = Entry(call_id=call.call_id, part_id=call.part_id, tool_name=call.tool, arguments=call.arguments)
+        self.entries.append(entry)
+        self._by_id[call.call_id] = entry
+        if call.settlement is None:
+            entry.prepared, entry.state = prepared, "queued"
+        else:
+            entry.outcome.settle(call.settlement)
+            entry.state = "delivered" if call.state == "delivered" else "settled"
+
+    @enable_ki_protection
     def admit(self) -> list[Entry]:
         """Return the calls that may start now, each admitted and given its context. Not a checkpoint."""
         if self._closed:
@@ -238,6 +251,15 @@ class Ledger:
     def close(self) -> None:
         """Nothing moves from here on; what comes late is counted. Not a checkpoint."""
         self._closed = True
+
+    @enable_ki_protection
+    def apply_settled(self) -> bool:
+        """Apply the modifiers of the calls before the first that is open; return whether none is left. Not a checkpoint."""
+        first = next((n for n, entry in enumerate(self.entries) if not entry.is_settled), len(self.entries))
+        if any(entry.modify is not None and not entry.modified for entry in self.entries[first:]):
+            return False
+        self.apply_modifiers(self.entries[:first])
+        return True
 
     @property
     def unsettled(self) -> list[Entry]:

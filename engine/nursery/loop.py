@@ -35,11 +35,12 @@ from engine.nursery.moves import (
 )
 from engine.nursery.prompting import prepare_prompt
 from engine.nursery.room import Counted, compact_only, make_room, make_room_after
-from engine.nursery.step import begin_step, run_step
+from engine.nursery.step import begin_step, resume_step, run_step
 
 if TYPE_CHECKING:
     from engine.nursery.run import TurnRun
     from engine.nursery.step import Step
+    from engine.state import OpenStep, Received
 
 WRAP_UP = "This is the last step that the limit allows. Answer now in text, with what you have; no tools are offered."
 
@@ -49,12 +50,16 @@ async def run_loop(run: TurnRun) -> Stop:
     await trio.lowlevel.checkpoint_if_cancelled()
     if run.wish is not None:
         return await compact_only(run, run.wish)
-    state = LoopState(settings=run.settings, model_count=len(run.deps.models))
+    state = _first_state(run)
     number, attempt = 0, 0
+    parked = run.step  # another engine has begun it
     while True:
         run.host_deadline = trio.current_effective_deadline()
-        move = await _begin_round(run, state)
-        if move is None:
+        move = None if parked is not None else await _begin_round(run, state)
+        if parked is not None:
+            number, attempt = parked.number, parked.attempt
+            move, parked = await _finish_step(run, state, parked), None
+        elif move is None:
             number, attempt = (number, attempt + 1) if run.repeats_step else (number + 1, 1)
             move = await _take_step(run, state, number, attempt)
         if isinstance(move, Stop) and move.is_exhausted and run.settings.on_exhausted == "ask":
@@ -97,9 +102,24 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
     # Made anew: a hook may have added to it, and from here to the step there is no checkpoint.
     model, request = run.deps.models[state.model_index], _request(run, state)
     step = begin_step(run, model, request, number=number, attempt=attempt, wrapped_up=wrapped_up)
+    return await _finish_step(run, state, step)
+
+
+def take_up(run: TurnRun, open_step: OpenStep, received: Received) -> None:
+    """Take up the step that another engine has left: the loop will go on with it. Not a checkpoint."""
+    state = _first_state(run)
+    resume_step(run, run.deps.models[state.model_index], _request(run, state), open_step, received)
+
+
+def _first_state(run: TurnRun) -> LoopState:
+    return LoopState(settings=run.settings, model_count=len(run.deps.models))
+
+
+async def _finish_step(run: TurnRun, state: LoopState, step: Step) -> Move:
+    """Run a step to its end, and say what comes next. A checkpoint."""
     outcome = await run_step(step)
     if step.demux.usage.prompt:
-        run.counted = Counted(usage=step.demux.usage, transcript=request.transcript)
+        run.counted = Counted(usage=step.demux.usage, transcript=step.request.transcript)
     if outcome.failure is None:
         outcome = await _judge_answer(run, state, outcome, step)
     elif outcome.failure.kind in {"overflow", "media"} and not outcome.started:

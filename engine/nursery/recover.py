@@ -7,6 +7,8 @@ nothing is run again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from engine.events import (
     CallDelivered,
     CallSettled,
@@ -25,10 +27,14 @@ from engine.messages import CallPart, ReasoningPart, Settlement, TextPart, Usage
 from engine.state import OpenCall, OpenPart, OpenStep, SessionState
 
 CRASHED = "the engine's process ended while this turn was running"
+LEFT = "a new turn began while this one was parked"
 
 
-def recovery(state: SessionState, results_id: MessageId) -> list[Durable]:
-    """Return the events that close the open turn of *state*; none if there is none."""
+def recovery(state: SessionState, results_id: MessageId, *, parked: bool = False) -> list[Durable]:
+    """Return the events that close the open turn of *state*; none if there is none.
+
+    With *parked*, it only waited, and nobody goes on with it.
+    """
     turn = state.turn
     if turn is None:
         return []
@@ -39,21 +45,22 @@ def recovery(state: SessionState, results_id: MessageId) -> list[Durable]:
     if turn.recovery is not None:
         events.append(RecoveryAnswered(request_id=turn.recovery, answer="withdrawn"))
     if turn.step is not None:
-        events += _close_step(turn.step, results_id)
+        events += _close_step(turn.step, results_id, _unanswered if parked else _interrupted)
     result = TurnResult(
-        stop_reason="aborted", during="waiting" if turn.step is None else "tools", detail=CRASHED, steps=turn.steps
+        stop_reason="aborted",
+        during="waiting" if turn.step is None or parked else "tools",
+        detail=LEFT if parked else CRASHED,
+        steps=turn.steps,
     )
     return [*events, TurnEnded(result=result)]
 
 
-def _close_step(step: OpenStep, results_id: MessageId) -> list[Durable]:
+def _close_step(step: OpenStep, results_id: MessageId, ending: Callable[[OpenCall], Settlement]) -> list[Durable]:
     events: list[Durable] = []
     calls = {call.part_id: call for call in step.calls}
     events += [_close_part(step, part, calls.get(part.part_id)) for part in step.parts if part.part is None]
     events += [
-        CallSettled(call_id=call.call_id, settlement=_interrupted(call))
-        for call in step.calls
-        if call.settlement is None
+        CallSettled(call_id=call.call_id, settlement=ending(call)) for call in step.calls if call.settlement is None
     ]
     events += [CallDelivered(call_id=call.call_id) for call in step.calls if call.state != "delivered"]
     events.append(
@@ -61,9 +68,9 @@ def _close_step(step: OpenStep, results_id: MessageId) -> list[Durable]:
             step=step.step,
             message_id=step.message_id,
             results_id=results_id,
-            finish=None,
-            usage=Usage(),
-            cost=0.0,
+            finish=None if step.received is None else step.received.finish,
+            usage=Usage() if step.received is None else step.received.usage,
+            cost=0.0 if step.received is None else step.received.cost,
         )
     )
     return events
@@ -94,4 +101,18 @@ def _interrupted(call: OpenCall) -> Settlement:
         status="aborted",
         reason="not_executed",
         text="Not executed: the engine's process ended before it could start. The tool itself is fine.",
+    )
+
+
+def _unanswered(call: OpenCall) -> Settlement:
+    if call.state == "running":
+        return Settlement(
+            status="aborted",
+            reason="cancelled",
+            text="Nobody answered: the user said something else while this waited for an answer.",
+        )
+    return Settlement(
+        status="aborted",
+        reason="not_executed",
+        text="Not executed: the user said something else before it was allowed. The tool itself is fine.",
     )

@@ -9,10 +9,11 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.deferred import Deferred
 from engine.events import During, Notice, StopReason, TurnResult
 from engine.exceptions import describe, split
 from engine.hooks import Hooks
-from engine.ids import SessionId
+from engine.ids import CallId, SessionId
 from engine.journal import TurnJournal
 from engine.messages import UserMessage
 from engine.nursery.budget import Budget, Exhausted
@@ -25,6 +26,7 @@ from engine.ports import Deps, Link
 from engine.settings import Settings
 from engine.tools.hooking import Desk
 from engine.tools.registry import Registry
+from engine.tools.spec import ToolOutput
 from engine.tools.spill import Spills
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from engine.tools.formatters import Around
     from engine.tools.jobs import Jobs
 
-CauseKind = Literal["finished", "user", "left", "host", "limit", "rejected", "doom", "crashed"]
+CauseKind = Literal["finished", "user", "left", "host", "limit", "rejected", "doom", "crashed", "parked"]
 
 
 @attrs.frozen(kw_only=True)
@@ -94,6 +96,9 @@ class TurnRun:
         hidden: the tools that are not offered, because the rules deny all that they could do.
         check_output: returns the JSON of a structured answer, or what is wrong with it.
         on_ended: told of the result, once the end is visible.
+        on_parked: told that the turn was left as it waits.
+        parks: it may be left so, if it only waits.
+        outside: the calls whose results come from outside, and where those go.
         unseen: what the user has said and no hook has seen.
         changes: what it has changed in files, as far as its tools tell.
         answer: the visible text that counts as the turn's answer.
@@ -122,6 +127,8 @@ class TurnRun:
     output_schema: str | None = None
     check_output: Callable[[str], tuple[str | None, str | None]] | None = None
     on_ended: Callable[[TurnResult], None] | None = None
+    on_parked: Callable[[], None] | None = None
+    parks: bool = False
     jitter: Callable[[], float]
     doom: DoomWindow = attrs.field(factory=DoomWindow, init=False)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
@@ -148,6 +155,9 @@ class TurnRun:
     repeats_step: bool = attrs.field(default=False, init=False)
     wrapping_up: bool = attrs.field(default=False, init=False)
     failed_compactions: int = attrs.field(default=0, init=False)
+    outside: dict[CallId, Deferred[ToolOutput]] = attrs.field(
+        factory=dict["CallId", "Deferred[ToolOutput]"], init=False
+    )
     skip_wait: trio.Event = attrs.field(factory=trio.Event, init=False)
     host_deadline: float = attrs.field(default=float("inf"), init=False)
     store_failed: bool = attrs.field(default=False, init=False)
@@ -223,6 +233,11 @@ class TurnRun:
     def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
         """Tell whoever watches. Not a checkpoint."""
         self.journal.append(Notice(level=level, code=code, text=text))
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether it was left as it waits, for another engine to go on with."""
+        return self.cause is not None and self.cause.kind == "parked"
 
     @property
     def session_id(self) -> SessionId:

@@ -25,6 +25,7 @@ from engine.events import (
     PartReplaced,
     PartStarted,
     StepEnded,
+    StepReceived,
     StepStarted,
 )
 from engine.exceptions import describe
@@ -41,6 +42,7 @@ from engine.nursery.retry import Failure, silent_overflow
 from engine.nursery.run import TurnRun
 from engine.nursery.worker import work
 from engine.ports import Model
+from engine.state import OpenStep, Received
 from engine.tools.registry import Prepared, Registry
 
 ROUND = 0.25
@@ -75,6 +77,8 @@ class Step:
     has_content: bool = attrs.field(default=False, init=False)
     _parts: list[PartId] = attrs.field(factory=list[PartId], init=False)
     _texts: list[str] = attrs.field(factory=list[str], init=False)
+    _is_asking: bool = attrs.field(default=False, init=False)
+    _has_noted: bool = attrs.field(default=False, init=False)
     _charged: bool = attrs.field(default=False, init=False)
     _has_hosted_work: bool = attrs.field(default=False, init=False)
     _remarks: list[tuple[int, str]] = attrs.field(factory=list[tuple[int, str]], init=False)
@@ -102,6 +106,8 @@ class Step:
             self.start_admitted()
             self._note_slips()
         self.stream_over.set()
+        if self._is_asking:
+            self.note_wait()
 
     def _carry_out(self, commands: Iterable[Command]) -> None:
         journal = self.run.journal
@@ -282,6 +288,45 @@ class Step:
         )
         self.run.notice("warning", "overstaying", f"{entry.tool_name} did not stop at its timeout and is still running")
 
+    @enable_ki_protection
+    def note_wait(self) -> None:
+        """A call waits for somebody: once the answer is whole, put it into the record. Not a checkpoint.
+
+        So another engine can go on with the step, if this one ends meanwhile.
+        """
+        self._is_asking = True
+        is_whole = self.stream_over.is_set() and self.failure is None and bool(self.ledger.unsettled)
+        if self._has_noted or not is_whole or self.run.is_child or self.run.cause is not None:
+            return
+        self._has_noted = True
+        self.run.journal.append(
+            StepReceived(
+                step=self.number,
+                message_id=self.message_id,
+                finish=self.demux.finish,
+                detail=self.demux.finish_detail,
+                usage=self.demux.usage,
+                cost=self.cost,
+                prefix_broken_at=self.demux.broken_at,
+            )
+        )
+
+    @enable_ki_protection
+    def restore(self, open_step: OpenStep, received: Received) -> None:
+        """Stand where the record says that the step stood. No event. Not a checkpoint."""
+        self.demux.finish, self.demux.finish_detail = received.finish, received.detail
+        self.demux.usage, self.demux.broken_at = received.usage, received.prefix_broken_at
+        for part in open_step.parts:
+            self._parts.append(part.part_id)
+            if isinstance(part.part, TextPart):
+                self._texts.append(part.text)
+            self.has_content = self.has_content or (part.kind != "reasoning" and bool(part.text or part.kind == "call"))
+            self._has_hosted_work = self._has_hosted_work or part.kind == "provider"
+        for call in open_step.calls:
+            self.ledger.restore(call, self.registry.prepare(call.tool, call.arguments))
+        self._has_noted = True
+        self.stream_over.set()
+
     def remark(self, entry: Entry, text: str) -> None:
         """Keep what a hook says to the model about a call until its result has its place. Not a checkpoint."""
         self._remarks.append((self.ledger.entries.index(entry), text))
@@ -374,6 +419,39 @@ def begin_step(
 ) -> Step:
     """Open a step and its message. Not a checkpoint."""
     message_id = MessageId(run.deps.ids.new("msg"))
+    step = _step(run, model, request, number=number, attempt=attempt, message_id=message_id, wrapped_up=wrapped_up)
+    run.step = step
+    run.journal.append(StepStarted(step=number, attempt=attempt, message_id=message_id, model=request.model))
+    return step
+
+
+@enable_ki_protection
+def resume_step(run: TurnRun, model: Model, request: ModelRequest, open_step: OpenStep, received: Received) -> Step:
+    """Go on with a step whose answer another engine has received. Not a checkpoint."""
+    step = _step(
+        run,
+        model,
+        request,
+        number=open_step.step,
+        attempt=open_step.attempt,
+        message_id=open_step.message_id,
+        wrapped_up=False,
+    )
+    step.restore(open_step, received)
+    run.step = step
+    return step
+
+
+def _step(
+    run: TurnRun,
+    model: Model,
+    request: ModelRequest,
+    *,
+    number: int,
+    attempt: int,
+    message_id: MessageId,
+    wrapped_up: bool,
+) -> Step:
     step: Step
 
     def modifier_failed(entry: Entry, error: BaseException) -> None:
@@ -400,8 +478,6 @@ def begin_step(
         demux=Demux(run.deps.ids.new),
         ledger=ledger,
     )
-    run.step = step
-    run.journal.append(StepStarted(step=number, attempt=attempt, message_id=message_id, model=request.model))
     return step
 
 
@@ -413,9 +489,13 @@ async def run_step(step: Step) -> StepOutcome:
     """
     async with trio.open_nursery() as nursery:
         step.nursery = nursery
-        nursery.start_soon(read_stream, step, name="model stream")
-        if step.run.journal.journal.drafts is not None:
-            nursery.start_soon(keep_drafts, step, name="drafts")
+        if step.stream_over.is_set():
+            # Another engine has received the answer; what is left are calls.
+            step.start_admitted()
+        else:
+            nursery.start_soon(read_stream, step, name="model stream")
+            if step.run.journal.journal.drafts is not None:
+                nursery.start_soon(keep_drafts, step, name="drafts")
         await step.stream_over.wait()
         await step.collect()
     step.charge()

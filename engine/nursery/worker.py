@@ -14,6 +14,7 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.deferred import Deferred
 from engine.errors import ConfigError
 from engine.events import (
     AnswerKind,
@@ -44,7 +45,7 @@ from engine.tools.context import Errand, ToolContext, Words
 from engine.tools.hooking import Desk
 from engine.tools.pipeline import Outcome, check_need, run_call
 from engine.tools.registry import Prepared
-from engine.tools.spec import Need
+from engine.tools.spec import Need, ToolOutput
 from engine.tools.spill import READER, Spills
 
 if TYPE_CHECKING:
@@ -412,8 +413,19 @@ class _Call:
             choices=choices,
             several=several,
         )
+        self.step.note_wait()
         ask = partial(run.questions.ask_words, asked, run.journal, timeout=self.settings.question_timeout)
         return await while_notifying(run, "question", question, asked.request_id, ask)
+
+    async def result_from_outside(self) -> ToolOutput:
+        run, call_id = self.step.run, self.entry.call_id
+        self.step.note_wait()
+        waiting = run.outside[call_id] = Deferred[ToolOutput]()
+        try:
+            await waiting.wait()
+        finally:
+            del run.outside[call_id]
+        return waiting.value
 
     async def run_agent(self, errand: Errand) -> AgentResult:
         return await self.step.run.agents.run_agent(self.step.run, self.entry, errand)
@@ -442,6 +454,7 @@ class _Call:
             rule=judgement.source,
             until=None if timeout is None else run.deps.clock.now() + timeout,
         )
+        self.step.note_wait()
         ask = partial(
             run.questions.ask, asked, query, run.journal, timeout=timeout, by_rule=by_rule, on_cancel=on_cancel
         )

@@ -34,6 +34,7 @@ from engine.events import (
     StepEnded,
     StepStarted,
     TurnEnded,
+    TurnResumed,
     TurnStarted,
 )
 from engine.ids import SessionId
@@ -52,6 +53,7 @@ TAKEN: Final[tuple[type[Durable], ...]] = (
     PartEnded,
     PartDiscarded,
     TurnStarted,
+    TurnResumed,
     StepStarted,
     StepEnded,
     TurnEnded,
@@ -167,7 +169,7 @@ class Change:
                 self._take_heading(event, seq)
             case InputAdmitted() | InputPromoted() | PromptBlocked() | PartEnded() | PartDiscarded():
                 self._take_words(event, seq)
-            case TurnStarted() | StepStarted() | StepEnded() | TurnEnded():
+            case TurnStarted() | TurnResumed() | StepStarted() | StepEnded() | TurnEnded():
                 self._take_turn(event)
             case PermissionAsked() | QuestionAsked() | RecoveryAsked():
                 self.asked += 1
@@ -225,7 +227,7 @@ class Change:
             taken.usage += usage
             taken.cost += cost
 
-    def _take_turn(self, event: TurnStarted | StepStarted | StepEnded | TurnEnded) -> None:
+    def _take_turn(self, event: TurnStarted | TurnResumed | StepStarted | StepEnded | TurnEnded) -> None:
         match event:
             case StepStarted():
                 self.step_model = event.model
@@ -235,7 +237,7 @@ class Change:
                     self.messages += 1
                 else:
                     self.texts.append(Unsaid(event.message_id))
-            case TurnStarted():
+            case TurnStarted() | TurnResumed():
                 self.is_busy, self.asked, self.asked_anew = True, 0, True
             case TurnEnded():
                 self.is_busy, self.asked, self.asked_anew = False, 0, True

@@ -6,7 +6,7 @@ Each function returns what is broken, as sentences; an empty list is a pass.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -31,11 +31,14 @@ from engine.events import (
     PartStarted,
     PermissionAnswered,
     PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
     ReasoningDelta,
     StepEnded,
     StepStarted,
     TextDelta,
     TurnEnded,
+    TurnResumed,
     TurnStarted,
 )
 from engine.fold import fold
@@ -192,19 +195,33 @@ def _check_calls(events: Sequence[Durable | Live]) -> list[str]:
                 moves[event.call_id] = ["announced"]
             case CallQueued() | CallStarted() | CallSettled() | CallDelivered():
                 moves[event.call_id].append(_MOVES[type(event)])
+            case TurnResumed():
+                # What waited inside its tool is queued again.
+                for seen in moves.values():
+                    if seen[-1] == "started":
+                        seen.pop()
             case CallJudged() | CallChanged():
-                during = ("queued", "started") if isinstance(event, CallJudged) else ("queued",)
-                if isinstance(event, CallChanged) and event.kind == "result":
-                    during = ("started",)
-                if moves[event.call_id][-1] not in during:
-                    told = " or ".join(during)
-                    problems.append(f"{type(event).__name__} of call {event.call_id} came when it was not {told}")
+                problems += _check_said(event, moves[event.call_id][-1])
             case _:
                 pass
+    return problems + _check_moves(events, moves)
+
+
+def _check_said(event: CallJudged | CallChanged, state: str) -> list[str]:
+    during = ("queued", "started") if isinstance(event, CallJudged) else ("queued",)
+    if isinstance(event, CallChanged) and event.kind == "result":
+        during = ("started",)
+    if state in during:
+        return []
+    return [f"{type(event).__name__} of call {event.call_id} came when it was not {' or '.join(during)}"]
+
+
+def _check_moves(events: Sequence[Durable | Live], moves: Mapping[CallId, Sequence[str]]) -> list[str]:
+    problems: list[str] = []
     announced = [event.call_id for event in events if isinstance(event, CallAnnounced)]
     delivered = [event.call_id for event in events if isinstance(event, CallDelivered)]
     for call_id, seen in moves.items():
-        if seen != sorted(set(seen), key=_ORDER.index):
+        if list(seen) != sorted(set(seen), key=_ORDER.index):
             problems.append(f"call {call_id} went {' → '.join(seen)}")
         if seen[-1] != "delivered":
             problems.append(f"call {call_id} stopped at {seen[-1]}")
@@ -214,8 +231,17 @@ def _check_calls(events: Sequence[Durable | Live]) -> list[str]:
 
 
 def _check_questions(events: Sequence[Durable | Live]) -> list[str]:
-    asked = [event.request_id for event in events if isinstance(event, PermissionAsked)]
-    answered = [event.request_id for event in events if isinstance(event, PermissionAnswered)]
+    asked, answered = list[str](), list[str]()
+    for event in events:
+        match event:
+            case PermissionAsked() | QuestionAsked():
+                asked.append(event.request_id)
+            case PermissionAnswered() | QuestionAnswered():
+                answered.append(event.request_id)
+            case TurnResumed():
+                asked = [request_id for request_id in asked if request_id in answered]
+            case _:
+                pass
     if sorted(asked) != sorted(answered):
         return [f"asked {asked}, answered {answered}"]
     return []

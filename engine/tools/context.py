@@ -14,7 +14,7 @@ from engine.events import AnswerKind, Choice, QuestionOutcome, SharedContext
 from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
 from engine.threads import to_thread
-from engine.tools.spec import Need
+from engine.tools.spec import Need, ToolOutput
 from engine.tools.spill import Spills
 
 if TYPE_CHECKING:
@@ -92,6 +92,10 @@ class CallHost(Protocol):
 
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
         """Ask the user something; return what was said."""
+        ...
+
+    async def result_from_outside(self) -> ToolOutput:
+        """Wait for the result that the host brings."""
         ...
 
     async def run_agent(self, errand: Errand) -> AgentResult:
@@ -202,6 +206,14 @@ class ToolContext:
         there to answer, it is "declined" at once. If cancelled, the question is withdrawn.
         """
         return await self._host.ask_user(question, tuple(choices), several=several)
+
+    async def result_from_outside(self) -> ToolOutput:
+        """Wait for the result that the host brings with `session.settle`, and return it. Always a checkpoint.
+
+        The tool should be *resumable*: then the wait goes on after a restart. If cancelled,
+        a result that comes later finds nobody.
+        """
+        return await self._host.result_from_outside()
 
     async def run_agent(
         self,

@@ -148,6 +148,7 @@ class Tool:
         permission: the right without which no call of it can do anything; where the rules deny that altogether, the tool
             is not offered. Empty: it can't be told.
         protected: its results are not cleared to make room in the window: what they say can't be had again.
+        resumable: a call that waits inside it may be entered again, from the beginning, by another engine.
     """
 
     name: str
@@ -165,6 +166,7 @@ class Tool:
     offered: Callable[[str], bool] = lambda _: True
     permission: str = ""
     protected: bool = False
+    resumable: bool = False
 
     @property
     def schema(self) -> ToolSchema:
@@ -200,6 +202,7 @@ def tool(
     offered: Callable[[str], bool] | None = None,
     permission: str | None = None,
     protected: bool = False,
+    resumable: bool = False,
 ) -> Callable[[Function[A]], Tool]: ...
 def tool(
     function: Function[A] | None = None,
@@ -218,6 +221,7 @@ def tool(
     offered: Callable[[str], bool] | None = None,
     permission: str | None = None,
     protected: bool = False,
+    resumable: bool = False,
 ) -> Tool | Callable[[Function[A]], Tool]:
     """Make a `Tool` of an async function `(arguments, context)`.
 
@@ -225,7 +229,8 @@ def tool(
     function's, the description. A read-only tool is taken to be safe beside others
     unless *safe* says otherwise. *permission* is the right that its `need` tells of, if it is always the same one: where
     the rules deny that whatever it is for, the tool is not offered. The results of a *protected* one are not cleared to
-    make room in the window.
+    make room in the window. A *resumable* one only waits for an answer, and changes nothing before that: a call that
+    waits inside it may be entered again by another engine, after a restart.
 
     Example::
 
@@ -254,6 +259,7 @@ def tool(
             offered=offered,
             permission=permission,
             protected=protected,
+            resumable=resumable,
         )
 
     return make if function is None else make(function)
@@ -275,6 +281,7 @@ def _make(
     offered: Callable[[str], bool] | None,
     permission: str | None,
     protected: bool,
+    resumable: bool,
 ) -> Tool:
     function: object = body
     if not callable(function) or not inspect.iscoroutinefunction(inspect.unwrap(function)):
@@ -289,6 +296,8 @@ def _make(
         raise ConfigError(f"the grace of tool {chosen} must be a finite number, not negative, but is {grace!r}")
     if not isinstance(typing.cast("object", protected), bool):
         raise ConfigError(f"'protected' of tool {chosen} is True or False, not {protected!r}")
+    if not isinstance(typing.cast("object", resumable), bool):
+        raise ConfigError(f"'resumable' of tool {chosen} is True or False, not {resumable!r}")
     _check_function("safe", safe, chosen, or_else=bool)
     _check_function("need", need, chosen, or_else=types.NoneType)
     _check_function("offered", offered, chosen, or_else=types.NoneType)
@@ -311,6 +320,7 @@ def _make(
         offered=offered or (lambda _: True),
         permission=_permission(permission, chosen, has_need=need is not None),
         protected=protected,
+        resumable=resumable,
     )
 
 

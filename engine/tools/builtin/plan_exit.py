@@ -64,6 +64,7 @@ PLAN_EXIT = tool(
     safe=False,
     need=lambda _: Need(permission="question"),
     permission="question",
+    resumable=True,
 )(plan_exit)
 
 

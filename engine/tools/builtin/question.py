@@ -104,4 +104,5 @@ QUESTION = tool(
     need=lambda _: Need(permission="question"),
     permission="question",
     protected=True,
+    resumable=True,
 )(question)

@@ -1,0 +1,132 @@
+"""Parking: a turn that only waits is left as it stands, so that a later engine can go on with it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.errors import CallNotFound, ConfigError, TurnParked
+from engine.events import TurnResumed
+from engine.ids import CallId, MessageId
+from engine.nursery.cleanup import until_parked
+from engine.nursery.frame import run_turn
+from engine.nursery.loop import take_up
+from engine.nursery.parked import only_waits, spent, waiting_calls
+from engine.nursery.recover import recovery
+from engine.nursery.run import Cause
+from engine.tools.spec import ToolOutput
+
+if TYPE_CHECKING:
+    from engine.deferred import Deferred
+    from engine.journal import Journal
+    from engine.nursery.run import TurnRun
+    from engine.ports import IdSource
+    from engine.state import SessionState
+    from engine.tools.registry import Registry
+
+
+def may_enter_again(registry: Registry, name: str) -> bool:
+    """Tell whether a call that waits inside the tool of that name may enter it again."""
+    tool = registry.get(name)
+    return tool is not None and tool.resumable
+
+
+@enable_ki_protection
+def park(run: TurnRun) -> bool:
+    """Leave the turn open, if it may be and only waits; return whether it was. Not a checkpoint.
+
+    Its tasks are cancelled, and change nothing any more: no call is settled, no question
+    withdrawn, the turn has no end. What the record has so far is flushed.
+    """
+    step = run.step
+    if run.cause is not None or not run.parks or step is None or step.failure is not None:
+        return False
+    if not only_waits(run.journal.journal.state, partial(may_enter_again, run.registry)):
+        return False
+    # A change of what calls share can't wait for another engine: it is a function.
+    if not step.ledger.apply_settled():
+        return False
+    step.ledger.close()
+    run.journal.shut()
+    return run.end(Cause(kind="parked", reason="aborted", detail="the engine ended while the turn waited"))
+
+
+async def run_own_turn(run: TurnRun) -> None:
+    """Run a turn in the engine's own nursery. Always a checkpoint; a cancel of the engine parks it, if it may be parked."""
+    if run.parks:
+        await until_parked(partial(run_turn, run), partial(park, run))
+    else:
+        await run_turn(run)
+
+
+# -- later ---------------------------------------------------------------------------------------
+
+
+@enable_ki_protection
+def begin_again(run: TurnRun) -> None:
+    """Begin to go on with a turn that another engine has left. Not a checkpoint."""
+    journal = run.journal.journal
+    turn = journal.state.turn
+    assert turn is not None
+    usage, cost = spent(journal.newest(), turn.turn_id)
+    run.budget.steps, run.budget.usage, run.budget.cost = turn.steps, usage, cost
+    run.output_tokens = usage.output
+    run.journal.append(TurnResumed())
+    step = None if journal.state.turn is None else journal.state.turn.step
+    assert step is not None
+    assert step.received is not None
+    # Before any task of it: whoever cancels the turn must find what is open.
+    take_up(run, step, step.received)
+
+
+@enable_ki_protection
+def leave_parked(journal: Journal, ids: IdSource) -> None:
+    """End the parked turn of a session, if it has one: something else was said. Not a checkpoint."""
+    turn = journal.state.turn
+    if turn is not None:
+        for event in recovery(journal.state, MessageId(ids.new("msg")), parked=True):
+            journal.append(event, turn_id=turn.turn_id)
+
+
+def check_not_parked(state: SessionState, request_id: object = None, *, is_running: bool = False) -> None:
+    """Raise `TurnParked` if the session has a parked turn, and that has asked *request_id*; None: whatever it waits for."""
+    if state.turn is None or is_running or (request_id is not None and request_id not in state.turn.waiting):
+        return
+    raise TurnParked(
+        f"turn {state.turn.turn_id} of session {state.session_id} is parked: go on with it first, with session.resume(); "
+        "what it asks is then asked anew"
+    )
+
+
+async def settle(
+    run: TurnRun | None, state: SessionState, call_id: object, text: object, *, failed: object, metadata: object
+) -> None:
+    """See `Session.settle`."""
+    if not all(isinstance(given, str) for given in (call_id, text, metadata)) or not isinstance(failed, bool):
+        raise ConfigError(
+            "session.settle takes the id of a call and a text, both str; metadata is a str, failed a bool"
+        )
+    if run is None and any(call.call_id == call_id for call in waiting_calls(state)):
+        check_not_parked(state)
+    found = None if run is None else _outside(run, cast("CallId", call_id))
+    result = ToolOutput(text=cast("str", text), failed=failed, metadata=cast("str", metadata))
+    if found is None or not found[1].settle(result):
+        raise CallNotFound(f"no call {call_id!r} waits for a result: it has one, was cancelled, or was never asked for")
+    # What hooks after it say is a part of the result, so this may take as long as they do.
+    run = found[0]
+    step = run.step
+    entry = None if step is None else next((e for e in step.ledger.entries if e.call_id == call_id), None)
+    if entry is not None:
+        await entry.outcome.wait()
+    await run.flush()
+    await trio.lowlevel.checkpoint()
+
+
+def _outside(run: TurnRun, call_id: CallId) -> tuple[TurnRun, Deferred[ToolOutput]] | None:
+    """Return the place of a result, in the turn or in those of its sub-agents."""
+    if call_id in run.outside:
+        return run, run.outside[call_id]
+    return next((found for child in run.children if (found := _outside(child, call_id)) is not None), None)
