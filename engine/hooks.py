@@ -105,10 +105,12 @@ class Stopping(Subject):
     Attributes:
         text: what it said.
         already_blocked: how often a hook has sent it back in this turn.
+        agent: the name of the agent, if it has one.
     """
 
     text: str
     already_blocked: int
+    agent: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -17,6 +17,7 @@ from engine.config_file import load_config, read_config
 from engine.errors import ConfigError
 from engine.hooks import Hooks, ToolUse
 from engine.model import ModelOptions
+from engine.permission.rules import Rule
 from engine.prompt.wanted import Instructions
 from engine.providers.registry import resolve
 from engine.testing.scripted import ScriptedProvider
@@ -74,6 +75,18 @@ fallback = []
 
 [agents.quick]
 effort = "low"
+
+[agents.reader]
+description = "Reads."
+mode = "subagent"
+hidden = true
+rules = ["deny edit *"]
+bounds = ["deny bash *"]
+tools = ["read", "grep"]
+without = ["grep"]
+steps = 5
+seconds = 60
+cost = 0.5
 """
 
 CONFIG = Config(
@@ -116,6 +129,18 @@ CONFIG = Config(
             fallback=(),
         ),
         "quick": AgentConfig(options=ModelOptions(effort="low")),
+        "reader": AgentConfig(
+            description="Reads.",
+            mode="subagent",
+            hidden=True,
+            rules=(Rule(action="deny", permission="edit", pattern="*", origin="the agent's own"),),
+            bounds=(Rule(action="deny", permission="bash", pattern="*", origin="the agent's bounds"),),
+            tools=("read", "grep"),
+            without=("grep",),
+            steps=5,
+            seconds=60.0,
+            cost=0.5,
+        ),
     },
     defaults=Defaults(model="lab/qwen3", agent="careful"),
     source="config.toml",
@@ -163,6 +188,14 @@ def test_an_empty_file_says_nothing() -> None:
         ('[models."a/b"]\nfallback = ["c"]', "a model's name is written host/model, not 'c'"),
         ('[models."a/b"]\nsame_as = 2026-01-01', "holds a date or a time"),
         ("[agents.x]\nmodel = 1", "config.toml, [agents.x]: model: expected string, got integer"),
+        ('[agents.x]\nmode = "both"', "[agents.x]: an agent's mode is primary, subagent or all, not 'both'"),
+        ("[agents.x]\nsteps = 0", "[agents.x]: an agent must have at least one step, not 0"),
+        ("[agents.x]\nseconds = 0", "[agents.x]: an agent must have some seconds, not 0"),
+        ("[agents.x]\ncost = -1", "[agents.x]: what an agent may spend is a number of at least 0, not -1"),
+        ('[agents.x]\ntools = "read"', "[agents.x]: tools: expected array, got string"),
+        ('[agents.x]\nbounds = ["deny"]', "[agents.x]: a rule is written"),
+        ('[agents."a b"]\nsteps = 1', "an agent's name is up to 64 letters, digits, - and _, not 'a b'"),
+        ('[defaults]\nagent = "explore"', "the agent 'explore' is only for sub-agents"),
         ('[defaults]\nagent = "x"', "config.toml: there is no agent 'x': known: build, explore, general, plan"),
         ('[defaults]\nmodels = "x/y"', "config.toml, [defaults]: models: no such field; did you mean model?"),
         ('[hosts."a/b"]', "a host's name is letters, digits, '.', '-' and '_', not 'a/b'"),

@@ -104,7 +104,13 @@ async def ask_to_stop(
     run: TurnRun, hooks: Sequence[StopHook], text: str, already_blocked: int
 ) -> tuple[HookVerdict, str]:
     """Ask hooks whether the model may come to its end; the first that objects decides. A checkpoint if a hook is one."""
-    subject = Stopping(session_id=run.session_id, cwd=run.cwd, text=text, already_blocked=already_blocked)
+    subject = Stopping(
+        session_id=run.session_id,
+        cwd=run.cwd,
+        text=text,
+        already_blocked=already_blocked,
+        agent=run.journal.journal.state.agent,
+    )
     for hook in hooks:
         decision = await run.desk.ask(hook, subject, StopDecision())
         if decision is None or decision.verdict == "pass":

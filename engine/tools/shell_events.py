@@ -71,6 +71,7 @@ def _requesting(requesting: Requesting) -> Json:
     }
 
 
+# What a sub-agent is called that has no name.
 _AGENT: Final = "general-purpose"
 
 USER_PROMPT_SUBMIT: Final[Point[Prompted, PromptDecision]] = Point(
@@ -82,8 +83,10 @@ REQUEST: Final[Point[Requesting, RequestDecision]] = Point(
 STOP: Final[Point[Stopping, StopDecision]] = Point(event="Stop", matched=lambda _: (), told=_stopping, meant=_stop)
 SUBAGENT_STOP: Final[Point[Stopping, StopDecision]] = Point(
     event="SubagentStop",
-    matched=lambda _: (_AGENT,),
-    told=lambda stopping: _stopping(stopping) | {"agent_id": stopping.session_id, "agent_type": _AGENT},
+    matched=lambda stopping: (stopping.agent or _AGENT,),
+    told=lambda stopping: (
+        _stopping(stopping) | {"agent_id": stopping.session_id, "agent_type": stopping.agent or _AGENT}
+    ),
     meant=_stop,
 )
 TASK_COMPLETED: Final[Point[Stopping, StopDecision]] = Point(

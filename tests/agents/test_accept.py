@@ -28,6 +28,7 @@ from engine.events import (
     TurnEnded,
     TurnStarted,
 )
+from engine.hooks import Hooks, StopDecision, Stopping
 from engine.messages import Usage
 from engine.model import ModelInfo, ModelOptions, ModelRequest
 from engine.permission.policy import Policy
@@ -231,6 +232,20 @@ async def test_an_agents_model_prompt_tools_and_options_are_its_childs(autojump_
         asked = w.requests[1]
     assert (created.agent, asked.system, [tool.name for tool in asked.tools]) == ("any", "You look.", ["read"])
     assert (asked.options.temperature, w.requests[0].options.temperature) == (0.5, None)
+
+
+async def test_a_hook_is_told_which_agent_comes_to_its_end(autojump_clock: MockClock) -> None:
+    told: list[str] = []
+
+    async def stopping(end: Stopping) -> StopDecision:
+        told.append(end.agent)
+        return StopDecision()
+
+    script: Script = {"go": [[*send("look"), *done("calls")], DONE], "look": [DONE]}
+    hooks = Hooks(stop=(stopping,), sub_agent_stop=(stopping,))
+    async with world(by_prompt(script), repeat=True, tools=[ANY], hooks=hooks) as w:
+        await w.play()
+    assert told == ["any", ""]
 
 
 # -- depth, lineage, places ------------------------------------------------------------------------------------
@@ -572,6 +587,21 @@ async def test_a_sub_agent_of_a_plan_is_bound_as_it_is(tmp_path: Path) -> None:
         statuses = [e.settlement.status for e in session.journal._log if isinstance(e, CallSettled)]
     assert statuses == ["denied", "completed"]
     assert not (tmp_path / "a.py").exists()
+
+
+async def test_the_bounds_of_a_sub_agent_hold_whatever_its_rules_allow(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    agent = Agent(name="any", rules=(parse_rule("allow write *"),), bounds=(parse_rule("deny write *"),))
+    script: Script = {
+        "go": [[*send("look"), *done("calls")], DONE],
+        "look": [[*call("write", {"name": "a"}, id="1"), *call("read", {"name": "b"}, id="2"), *done("calls")], DONE],
+    }
+    approver = Policy(profile="full")
+    async with world(
+        by_prompt(script), repeat=True, tools=[task_tool([agent]), *bench.tools()], approver=approver
+    ) as w:
+        await w.play()
+    assert bench.log == ["+b", "-b"]
 
 
 # -- a cancel anywhere -----------------------------------------------------------------------------------------

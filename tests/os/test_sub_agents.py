@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import trio
 
 import engine
-from engine.events import CallStarted, TurnEnded
+from engine.events import CallSettled, CallStarted, TurnEnded
 from engine.permission.simple import AllowAll
 from engine.session import Session
 from engine.settings import Settings
@@ -87,3 +88,16 @@ async def test_one_in_the_background_leaves_no_process(tmp_path: Path, way: str)
             assert job.state == "aborted: it was stopped"
     assert running(calls) == []
     assert not job.is_running
+
+
+@pytest.mark.parametrize(("command", "known"), [("ls", True), ("touch a", False)])
+async def test_of_a_command_that_only_reads_it_is_known_that_nothing_was_changed(
+    tmp_path: Path, command: str, known: bool
+) -> None:
+    run = [*call("bash", {"command": command}, id="2"), *done("calls")]
+    model = ScriptedProvider([by_prompt({"go": [send("look"), DONE], "look": [run, DONE]})], repeat=True)
+    async with engine.open_engine(model=model, tools=TOOLS, approver=AllowAll()) as eng:
+        session = await eng.create_session(cwd=tmp_path)
+        await session.run("go")
+        (settled,) = [e.settlement for e in session.journal.events() if isinstance(e, CallSettled)]
+    assert json.loads(settled.metadata)["changes_known"] is known

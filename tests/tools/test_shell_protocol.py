@@ -170,6 +170,7 @@ MATCHED: list[tuple[Point[Any, Any], Any, tuple[str, ...] | None]] = [
     (events.USER_PROMPT_SUBMIT, PROMPT, ()),
     (events.STOP, STOPPING, ()),
     (events.SUBAGENT_STOP, STOPPING, ("general-purpose",)),
+    (events.SUBAGENT_STOP, attrs.evolve(STOPPING, agent="explore"), ("explore",)),
     (events.SESSION_START, STARTING, ("startup",)),
     (events.SESSION_START, attrs.evolve(STARTING, source="resumed"), ("resume",)),
     (events.SESSION_START_AGAIN, COMPACTED, ("compact",)),
