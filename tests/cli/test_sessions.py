@@ -564,6 +564,33 @@ def test_a_reader_who_leaves_is_no_error(engine_here: Engine, arguments: str) ->
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.mark.os
+def test_an_import_that_is_killed_has_taken_in_all_or_nothing(engine_here: Engine) -> None:
+    turns = [(f"question {n}", "answer " * 50) for n in range(150)]
+    keep(here(ONE, *turns, steps=3), session(CHILD, *turns, parent=ONE))
+    whole = kept(ONE), kept(CHILD)
+    engine_here("sessions", "export", ONE, "-o", "big.json")
+    engine_here("sessions", "delete", ONE, "--yes")
+    repository = str(Path(__file__).resolve().parent.parent.parent)
+    killed = 0
+    for number in range(6):
+        with subprocess.Popen(
+            [sys.executable, "-m", "engine", "sessions", "import", "big.json"],
+            env={**os.environ, "PYTHONPATH": repository},
+            stdout=subprocess.DEVNULL,
+        ) as process:
+            try:
+                process.wait(0.5 + 0.2 * number)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                killed += 1
+        found = kept(ONE), kept(CHILD)
+        assert found in (([], []), whole)
+        if found == whole:
+            engine_here("sessions", "delete", ONE, "--yes")
+    assert killed
+
+
 def test_a_compacted_and_undone_session_can_be_forked_where_it_was(engine_here: Engine) -> None:
     journal = journal_of(["turn", "turn", "compact", "turn", "undo"])
     moved = [attrs.evolve(event, session_id=ONE, path=(ONE,)) for event in journal]

@@ -362,6 +362,22 @@ class FullSuite(StoreSuite):
             await other.aclose()
             await store.aclose()
 
+    async def test_a_cancel_leaves_all_of_them_or_none(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            taken = 0
+            for number in range(40):
+                names = [SessionId(f"ses_{number}.{n}") for n in range(3)]
+                with trio.move_on_after(number * 0.0002):
+                    await store.adopt([session(name, ("one", "-"), steps=9) for name in names])
+                # What comes later in the writer's queue is done later.
+                await put_all(store, [noted(B, number + 1)])
+                found = list(await store.ids(f"ses_{number}."))
+                assert found in ([], names)
+                taken += bool(found)
+            assert 0 < taken < 40
+            await store.aclose()
+
     # ---- what was spent --------------------------------------------------------------------
 
     async def test_what_was_spent_is_added_up_by_day_model_folder_and_session(self) -> None:
