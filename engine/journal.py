@@ -223,6 +223,9 @@ class Journal:
     def close(self) -> None:
         """Nothing more will come: a cursor ends when it has seen all there is. Not a checkpoint."""
         self.is_closed = True
+        if self.parent is not None and self in self.parent._children:
+            # What it has told stands in the parent's log; all else of it may go.
+            self.parent._children.remove(self)
         # What a slow cursor still wants of it, it reads from the log.
         self._base += len(self._tail)
         self._tail.clear()

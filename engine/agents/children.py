@@ -289,7 +289,7 @@ class _Background:
             self._children.closed(child)
             if job.result is None:
                 job.trouble = job.trouble or "it was stopped before it had begun"
-            job.over.set()
+            job.end()
             if is_certain:
                 self._children.tell(job, may_wake=came_to_its_end)
             else:

@@ -57,10 +57,23 @@ class AgentJob:
             return self.trouble
         return self.result.error or "completed"
 
+    def end(self) -> None:
+        """It is over: nothing of its session is held any longer than that is. Not a checkpoint."""
+        self._stop, self._peek = _nothing, _nothing_said
+        self.over.set()
+
     def stop(self) -> None:
         """End it. Not a checkpoint; `over` tells when it is settled and saved."""
         self.is_stopped = True
         self._stop()
+
+
+def _nothing() -> None:
+    """There is nothing to end any more."""
+
+
+def _nothing_said() -> str:
+    return ""
 
 
 @attrs.define(eq=False)

@@ -122,6 +122,7 @@ async def test_it_outlives_its_turn_and_its_report_begins_another(autojump_clock
     (begun,) = [e for e in seen if isinstance(e, TurnStarted) and e.session_id == child]
     assert begun.call_id == played.one(CallStarted).call_id
     assert child not in w.engine._sessions
+    assert w.session.journal._children == [], "nothing of its session is held"
 
 
 async def test_while_a_turn_runs_the_report_goes_into_it(autojump_clock: MockClock) -> None:
