@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from engine.errors import SessionElsewhere
 from engine.permission.simple import AllowAll
 from engine.store.postgres_store import PostgresStore
 from engine.store.shelf import Shelf
+from tests.conftest import REPOSITORY
 from tests.store.server import shared_server
 from tests.store.test_engine import model, say
 from tests.support.bench import Bench
@@ -58,3 +62,12 @@ async def test_the_store_of_a_url_is_this_one(url: str) -> None:
 def test_an_engine_shows_no_password() -> None:
     eng = engine.open_engine(model=model(), store="postgresql://agents:canary@db.example/agents")
     assert "canary" not in repr(eng)
+
+
+def test_the_how_to_runs_on_a_database_as_on_a_file(url: str, tmp_path: Path) -> None:
+    example = REPOSITORY / "docs" / "examples" / "howto_postgres.py"
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY), "AGENTS_DATABASE": url}
+    done = subprocess.run(
+        [sys.executable, str(example)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == (example.with_suffix(".out").read_text(), "")
