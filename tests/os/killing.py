@@ -6,7 +6,7 @@ takes a fraction of a second; this process itself has no thread, so it may fork.
 
 MANNER: `random`, at any moment; `points`, inside the engine's functions, one after the
 other in an order that the number of the round decides; `effects`, right after a side effect;
-`text`, while much text comes.
+`parked`, while the turn waits for an answer, most of the time; `text`, while much text comes.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ import traceback
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import attrs
 import trio
 
-from tests.os.killing_check import Promised, check
+from tests.os.killing_check import Promised, Then, check
 from tests.os.killing_engine import Killer, Place, Point, work
 from tests.os.killing_host import serve
 
 # A turn takes about so long.
 LONGEST = 0.6
+# One that asks at once, and not much else.
+WAITING = 0.25
 # Of that, before it has a session.
 BEGINNING = 0.08
 # After so many kills, another file: they go on with one session until then.
@@ -71,6 +74,7 @@ class Rounds:
     points: list[Point] = attrs.field(factory=list[Point])
     session: str = ""
     kills: int = 0
+    parked: int = 0
     losses: list[float] = attrs.field(factory=list[float])
 
     def place(self, number: int) -> Place:
@@ -112,29 +116,34 @@ class Rounds:
         if self.manner == "points":
             # A step that visits all of them, whatever their number is, unless it is a multiple of this prime.
             point = self.points[number * 7919 % len(self.points)]
-        prompt = {"text": "talk 5", "effects": f"stab {number}"}.get(self.manner, f"go {number}")
+        prompt = {"text": "talk 5", "effects": f"stab {number}", "parked": f"ask {number}"}.get(
+            self.manner, f"go {number}"
+        )
         ours, theirs = os.pipe()
         lazy = self.manner == "effects" or (self.manner != "text" and dice.random() < 0.3)
         main = partial(work, place, theirs, prompt, self.session, cancel=dice.random() < 0.3, lazy=lazy)
         pid = forked(main, None if point is None else Killer(point))
         os.close(theirs)
         kills_itself = point is not None or self.manner == "effects"
-        told, killed_at = self._wait(pid, ours, 10.0 if kills_itself else dice.random() * LONGEST)
+        told, killed_at = self._wait(
+            pid, ours, 10.0 if kills_itself else dice.random() * (WAITING if self.manner == "parked" else LONGEST)
+        )
         promised = self._promised(told, killed_at)
         self.session = promised.session or self.session
         verdict = self.folder / "lost"
         verdict.unlink(missing_ok=True)
 
         async def look() -> None:
-            verdict.write_text(json.dumps(await check(place, promised)))
+            verdict.write_text(json.dumps(await check(place, promised, dice.choice(get_args(Then)))))
 
         _, status = os.waitpid(forked(look), 0)
         assert status == 0, f"round {number} ({self.manner}, {point}) was not survived: {place.store}"
-        lost: float | None = json.loads(verdict.read_text())
-        if lost is None:
+        found: tuple[float, bool] | None = json.loads(verdict.read_text())
+        if found is None:
             self.session = ""
         else:
-            self.losses.append(lost)
+            self.losses.append(found[0])
+            self.parked += found[1]
 
     def _wait(self, pid: int, pipe: int, seconds: float) -> tuple[bytes, float]:
         """Read what it tells until it has ended, or has to be killed; return that, and when it died."""
@@ -190,7 +199,7 @@ def main(folder: Path, first: int, rounds: int, manner: str) -> None:
         it.round(number)
     os.close(alive)
     os.waitpid(host, 0)
-    print(json.dumps({"kills": it.kills, "points": len(it.points), "losses": it.losses}))
+    print(json.dumps({"kills": it.kills, "parked": it.parked, "points": len(it.points), "losses": it.losses}))
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.task import Agent, task_tool
 from engine.tools.spec import Tool
 
+# Who is asked takes so long: a turn that is killed meanwhile only waits.
+THOUGHT = 0.08
 NAME = "anthropic/claude-sonnet-4-5"
 SOURCES = str(Path(engine.__file__).parent)
 
@@ -194,9 +196,11 @@ async def work(place: Place, told: int, key: str, session_id: str, *, cancel: bo
         async with trio.open_nursery() as nursery:
             if not lazy:
                 nursery.start_soon(tell_flushed, session)
-            async with session.prompt(key) as turn:
+            # One that was parked before is gone on with.
+            async with session.prompt(key) if session.state.turn is None else session.resume() as turn:
                 async for event in turn:
                     if isinstance(event, QuestionAsked):
+                        await trio.sleep(THOUGHT)
                         await turn.answer(event.request_id, "this")
                     if isinstance(event, engine.TextDelta) and event.session_id == session.id:
                         tell(part=event.part_id, length=event.offset + len(event.text), at=time.monotonic())

@@ -37,6 +37,8 @@ def answer(request: ReceivedRequest) -> Answer:
         return _main(prompt.removeprefix("go "), step)
     if prompt.startswith("help "):
         return _helper(prompt.removeprefix("help "), step)
+    if prompt.startswith("ask "):
+        return _main(prompt.removeprefix("ask "), 2 if step == 0 else 4)
     if prompt.startswith("stab "):
         return _stab(prompt.removeprefix("stab "), step)
     if prompt.startswith("talk "):

@@ -74,6 +74,13 @@ def test_killed_by_its_own_command(tmp_path: Path, soak: Soak, count_runs: Count
         count_runs(killed, "kills of an engine right after a side effect")
 
 
+def test_killed_while_it_waits(tmp_path: Path, soak: Soak, count_runs: CountRuns) -> None:
+    for seed in soak.seeds(at_least=1):
+        killed, _ = kills(tmp_path / str(seed), seed, "parked", programs=1)
+        assert killed > ROUNDS / 2
+        count_runs(killed, "kills of an engine whose turn waits, or goes on")
+
+
 def test_a_kill_takes_a_tenth_of_a_second_of_text(tmp_path: Path, soak: Soak) -> None:
     for seed in soak.seeds(at_least=1):
         _, losses = kills(tmp_path / str(seed), seed, "text", programs=1)
