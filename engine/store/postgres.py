@@ -45,18 +45,14 @@ async def open_store(
         StoreMismatch: the schema holds another program's tables, or a newer engine's. They are left as they are.
         StoreError: the database can't be reached, read and written.
     """
+    await trio.lowlevel.checkpoint()
     try:
         # Imported here: it is an extra.
         from engine.store.postgres_address import Address
         from engine.store.postgres_store import open_address
     except ImportError as error:
-        await trio.lowlevel.checkpoint()
         if (error.name or "").partition(".")[0] == "engine":
             raise
         raise ConfigError(f"{_MISSING} ({error})") from error
-    try:
-        address = Address.of(dsn, namespace=namespace, patience=patience)
-    except ConfigError:
-        await trio.lowlevel.checkpoint()
-        raise
+    address = Address.of(dsn, namespace=namespace, patience=patience)
     return await open_address(address, lease_seconds=lease_seconds, schema=schema)

@@ -105,8 +105,13 @@ class PostgresDesk:
         if self._connection is not None and self._connection.closed:
             self.close()
         if self._connection is None:
-            self._connection = connect(self.address)
-            enlist(self._connection, self.owner_id)
+            connection = connect(self.address)
+            try:
+                enlist(connection, self.owner_id)
+            except BaseException:  # whatever it is goes on: nobody has the connection yet, who could close it
+                connection.close()
+                raise
+            self._connection = connection
         return self._connection
 
     @contextlib.contextmanager

@@ -81,7 +81,7 @@ def in_child(program: object, *arguments: object) -> int:
         try:
             trio.run(program, *arguments)  # type: ignore[arg-type]  # any of the two above
             code = 0
-        except BaseException:
+        except Exception:
             traceback.print_exc()
         finally:
             os._exit(code)

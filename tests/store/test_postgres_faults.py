@@ -195,7 +195,7 @@ async def test_a_server_that_stays_away_costs_the_flush_and_not_the_events(own_s
             with pytest.raises(StoreError, match="could not be written to its end"):
                 await store.aclose()
         finally:
-            await trio.to_thread.run_sync(own_server.start)
+            own_server.start()
         store = await database.open(patience=0.3)
         assert list(await store.load(A)) == notes(A, 3)
         await put_all(store, notes(B, 1))
