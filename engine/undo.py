@@ -122,6 +122,14 @@ class _Plan:
             self.conflicts.append(path)
 
 
+@attrs.frozen
+class _Tail:
+    """What has changed behind the last snapshot of a turn: in its time, and in a time that nobody knows of."""
+
+    own: Mapping[str, Change]
+    unsure: Mapping[str, Change]
+
+
 @attrs.frozen(eq=False)
 class History:
     """A session's record, for undoing what is in it. It is the caller who sees to it that no turn runs."""
@@ -237,7 +245,8 @@ class History:
         changed = await self._changed(snapshots, turn)
         if turn.is_missed and turn.redone is None:
             now = await self._now(snapshots, changed)
-            changed |= await self._tail(snapshots, turn, changed, now)
+            tail = await self._tail(snapshots, turn, changed, now)
+            changed |= {**tail.own, **tail.unsure}
         entries = [e for change in changed.values() for e in (change.before, change.after) if e is not None]
         contents = await snapshots.read(turn.trees[0], [entry for entry in entries if not entry.is_left_out])
         return await to_thread(self._diffs, changed, contents)
@@ -282,16 +291,19 @@ class History:
             return {c.path: c for c in await snapshots.diff(first, turn.tree_redone) if c.path in again}
         return {change.path: change for change in await snapshots.diff(first, turn.trees[-1])}
 
-    async def _tail(
-        self, snapshots: Snapshots, turn: PastTurn, changed: Mapping[str, Change], now: str
-    ) -> dict[str, Change]:
-        """Return what has changed since the last snapshot of a turn that was cut off, and was changed in its time.
+    async def _tail(self, snapshots: Snapshots, turn: PastTurn, changed: Mapping[str, Change], now: str) -> _Tail:
+        """Return what has changed since the last snapshot of a turn that was cut off, and may be its doing.
 
         When a file was removed nobody can tell. To bring it back does no harm.
         """
-        since = await snapshots.diff(turn.trees[-1], now)
-        own = await to_thread(lambda: [c for c in since if c.after is None or _is_older(c.path, turn.until + _SLACK)])
-        return {c.path: Change(c.path, changed[c.path].before if c.path in changed else c.before, c.after) for c in own}
+        since = [
+            Change(c.path, changed[c.path].before if c.path in changed else c.before, c.after)
+            for c in await snapshots.diff(turn.trees[-1], now)
+        ]
+        times = await to_thread(lambda: {c.path: _changed_at(c.path) for c in since})
+        own = {c.path: c for c in since if c.after is None or times[c.path] <= turn.until + _SLACK}
+        unsure = {c.path: c for c in since if c.path not in own and times[c.path] <= turn.ended + _SLACK}
+        return _Tail(own, unsure)
 
     async def _plan_undo(
         self, snapshots: Snapshots, turn: PastTurn, changed: Mapping[str, Change], now: str, *, force: bool
@@ -299,12 +311,16 @@ class History:
         last = turn.tree_redone if turn.redone is not None else turn.trees[-1]
         since = {change.path: change for change in await snapshots.diff(last, now)}
         wanted = dict(changed)
+        unsure: Mapping[str, Change] = {}
         if turn.is_missed and turn.redone is None:
-            wanted |= await self._tail(snapshots, turn, changed, now)
+            tail = await self._tail(snapshots, turn, changed, now)
+            wanted |= {**tail.own, **tail.unsure}
+            unsure = tail.unsure
         plan = _Plan()
         for path, change in sorted(wanted.items()):
             is_now = since[path].after if path in since else change.after
-            plan.add(path, now=is_now, usual=change.after, want=change.before, force=force)
+            usual = change.before if path in unsure else change.after
+            plan.add(path, now=is_now, usual=usual, want=change.before, force=force)
         return plan, wanted
 
     async def _differing(self, snapshots: Snapshots, first: str, saved: Iterable[str]) -> dict[str, Change]:
@@ -422,9 +438,9 @@ def _is_among(path: str, chosen: Iterable[str]) -> bool:
     return any(path == one or path.startswith(f"{one}/") for one in chosen)
 
 
-def _is_older(path: str, until: float) -> bool:
-    """Tell whether a file was last changed before that. It blocks."""
+def _changed_at(path: str) -> float:
+    """Return when a file was changed last, in whatever way; if it is gone, never. It blocks."""
     try:
-        return os.lstat(path).st_ctime <= until
+        return os.lstat(path).st_ctime
     except OSError:
-        return False
+        return float("inf")

@@ -15,6 +15,7 @@ from engine.snapshots.repository import PACKED, Repository, TooMuch
 from engine.snapshots.sorting import Sorted, sort_out, stale_marks
 from engine.snapshots.trees import Change, Entry
 from engine.threads import to_thread
+from engine.tools.builtin.halting import to_halting_thread
 
 # More files than these are no project that anybody writes in.
 MOST_FILES: Final = 200_000
@@ -47,7 +48,7 @@ async def take(repository: Repository, owner: str) -> Shot:
     """
     await to_thread(repository.make)
     async with repository.held():
-        index = await to_thread(repository.copy_index)
+        index = await to_halting_thread(repository.copy_index)
         try:
             found = await _look(repository, index)
             await _update(repository, index, found)
@@ -66,7 +67,7 @@ async def prime(repository: Repository) -> None:
     """
     await to_thread(repository.make)
     async with repository.held():
-        index = await to_thread(repository.copy_index)
+        index = await to_halting_thread(repository.copy_index)
         try:
             await _update(repository, index, await _look(repository, index))
             await to_thread(repository.adopt, index)

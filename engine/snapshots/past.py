@@ -48,7 +48,8 @@ class PastTurn:
         begins: where in the record it begins.
         trees: the snapshots of its time: the first one is of the files before its first change.
         is_missed: what it changed last is not in the last of them.
-        until: when its last change can have been made at the latest, in seconds since the epoch.
+        until: what was changed before that can be the turn's, in seconds since the epoch.
+        ended: when its record was closed: after a crash this is later, and what was changed between may be anybody's.
         redone: the files that were changed again when it was redone last; None: it never was.
         tree_redone: the snapshot after that.
     """
@@ -58,6 +59,7 @@ class PastTurn:
     trees: tuple[str, ...] = ()
     is_missed: bool = False
     until: float = 0.0
+    ended: float = 0.0
     redone: tuple[str, ...] | None = None
     tree_redone: str = ""
 
@@ -162,7 +164,8 @@ class _Reader:
             return
         is_crashed = event.result.detail == self._crashed
         until = _last_sign(self._events[self._open.begins : index]) if is_crashed else event.time
-        ended = attrs.evolve(self._open, is_missed=self._open.is_missed or is_crashed, until=until)
+        is_missed = self._open.is_missed or is_crashed
+        ended = attrs.evolve(self._open, is_missed=is_missed, until=until, ended=event.time)
         self._open, self.saved = None, []
         self.turns.append(ended)
         self.done.append(ended)

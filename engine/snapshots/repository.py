@@ -16,7 +16,7 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -137,12 +137,14 @@ class Repository:
 
     # -- the index ------------------------------------------------------------------------
 
-    def copy_index(self) -> Path:
-        """Return a copy of the index, to work on. It blocks."""
+    def copy_index(self, is_unwanted: Callable[[], bool]) -> Path:
+        """Return a copy of the index, to work on. It blocks. One that nobody waits for any more is removed again."""
         copy = self.folder / f"{INDEX}.{uuid4().hex}"
         with suppress(FileNotFoundError):
             # With its time: by that git knows of which files it must look at the content, too.
             shutil.copy2(self.folder / INDEX, copy)
+        if is_unwanted():
+            self.drop(copy)
         return copy
 
     def adopt(self, copy: Path) -> None:

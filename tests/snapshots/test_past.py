@@ -43,8 +43,8 @@ def missed() -> Notice:
 def test_turns_come_and_go() -> None:
     one, two = turn("1", "a", "b"), turn("2")
     undo, redo = TurnUndone(undone=TurnId("2"), keep=0), TurnRedone(redone=TurnId("2"))
-    first = PastTurn(turn_id=TurnId("1"), begins=0, trees=("a", "b"), until=3.0)
-    second = PastTurn(turn_id=TurnId("2"), begins=4, until=5.0)
+    first = PastTurn(turn_id=TurnId("1"), begins=0, trees=("a", "b"), until=3.0, ended=3.0)
+    second = PastTurn(turn_id=TurnId("2"), begins=4, until=5.0, ended=5.0)
     assert read(*one, *two).done == (first, second)
     undone = read(*one, *two, undo)
     assert (undone.done, undone.undone) == ((first,), (UndonePast(turn=second, at=6, files=(), saved=()),))
@@ -86,7 +86,7 @@ def test_what_was_missed_and_until_when() -> None:
     )
     crashed = read(*turn("1", "a", between=[closed], detail=CRASHED)).done[0]
     # What closes the record of a crash is written later.
-    assert (crashed.is_missed, crashed.until) == (True, 1.0)
+    assert (crashed.is_missed, crashed.until, crashed.ended) == (True, 1.0, 3.0)
 
 
 def test_what_makes_no_sense_is_passed_over() -> None:

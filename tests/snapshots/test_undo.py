@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +26,7 @@ from engine.tools.builtin.bash import BASH
 from engine.tools.builtin.edit import EDIT
 from engine.tools.builtin.read import READ
 from engine.tools.builtin.write import WRITE
+from tests.conftest import REPOSITORY
 from tests.snapshots.conftest import Project, state_of
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
@@ -436,3 +439,33 @@ async def test_a_store_in_the_project_is_no_part_of_it(repository: Project) -> N
         assert (await host.session.undo()).files == ("more.txt",)
         assert (await host.session.undo()).files == ("new.txt",)
         assert (host.root / "kept" / "sessions.db").exists()
+
+
+@needs_git
+async def test_after_a_kill_what_may_be_anybodys_is_a_conflict(repository: Project, tmp_path: Path) -> None:
+    store, kept = tmp_path / "sessions.db", tmp_path / "kept"
+    repository.write({"early": "1\n", "late": "1\n", "mine": "1\n"})
+    command = [sys.executable, "-m", "tests.os.crashed_turn", str(repository.root), str(store), str(kept)]
+    process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, cwd=REPOSITORY)
+    try:
+        assert process.stdout is not None
+        session_id = (await process.stdout.receive_some()).decode().strip()
+        with trio.fail_after(30):
+            while not (repository.root / "ready").exists():
+                await trio.sleep(0.01)
+    finally:
+        process.kill()
+        if process.stdout is not None:
+            await process.stdout.aclose()
+    await process.wait()
+    async with hosted(repository, store=store, session_id=session_id) as host:
+        assert {diff.path for diff in await host.session.diff()} == {"early", "late", "ready"}
+        with pytest.raises(UndoConflict) as caught:
+            await host.session.undo()
+        assert set(caught.value.paths) >= {"late", "ready"}
+        assert (await host.session.undo(force=True)).files == ("early", "late", "ready")
+        assert {name: (host.root / name).read_text() for name in ("early", "late", "mine")} == {
+            "early": "1\n",
+            "late": "1\n",
+            "mine": "1\n",
+        }
