@@ -16,6 +16,7 @@ from typing import Final
 
 import attrs
 
+from engine.permission.real_path import is_within
 from engine.tools.front_matter import Document, FrontMatterError, parse_document
 
 FILE: Final = "SKILL.md"
@@ -75,9 +76,10 @@ def find_skills(folders: Iterable[str | os.PathLike[str]]) -> Skills:
     problems: list[tuple[str, str]] = []
     for folder in folders:
         root = Path(folder).expanduser()
+        inside = os.path.realpath(root)
         for path in _candidates(root, problems):
             try:
-                skill = _look_at(path, root)
+                skill = _look_at(path, inside)
                 if skill.name in found:
                     raise SkillError(f"{found[skill.name].folder} has that name already")
                 if len(found) == MAX_SKILLS:
@@ -127,10 +129,9 @@ def _candidates(root: Path, problems: list[tuple[str, str]]) -> list[Path]:
     return [root / name for name in sorted(names) if not name.startswith(".") and os.path.lexists(root / name / FILE)]
 
 
-def _look_at(path: Path, root: Path) -> Skill:
+def _look_at(path: Path, inside: str) -> Skill:
     real = Path(os.path.realpath(path))
-    inside = Path(os.path.realpath(root))
-    if not real.is_relative_to(inside) or Path(os.path.realpath(real / FILE)) != real / FILE:
+    if not is_within(str(real), inside) or os.path.islink(real / FILE):  # noqa: PTH114 - quick
         raise SkillError("it leads out of its folder by a link: name the folder that it really is in")
     fields = _read(real).fields
     name, description = fields.get("name", ""), " ".join(fields.get("description", "").split())
