@@ -659,6 +659,7 @@ async def test_t12_a_hosts_summariser_is_cancelled_with_the_turn(autojump_clock:
     async def summarise(head: Sequence[Message], previous: str) -> str:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep_forever)
+            nursery.start_soon(trio.sleep_forever)
         return "never"
 
     async with world(saying("One."), saying("Two."), info=INFO, keeper=Keeper(summarise=summarise)) as w:
