@@ -448,6 +448,8 @@ def test_a_damaged_store_is_put_into_a_new_one(three: Engine) -> None:
     assert three("sessions", "repair", f"{store}.repaired", "-o", "whole.db").code == 0
     assert three("sessions", "repair", "nothere").err == "engine sessions repair: there is no file nothere\n"
     assert three("sessions", "repair", ":memory:").code == 2
+    told = three("sessions", "repair", "postgresql://me:secret@host/db")
+    assert (told.code, "secret" in told.err) == (2, False)
 
 
 def test_a_store_that_is_none_is_told(engine_here: Engine) -> None:

@@ -31,7 +31,8 @@ def main(arguments: list[str]) -> int:
 def _repair(given: argparse.Namespace) -> int:
     place = given.file or place_of(given)
     if place == MEMORY or place.startswith(DATABASES):
-        raise ConfigError(f"{place} is no file: a database has its own means")
+        # (What the URL says is not told: there may be a password in it.)
+        raise ConfigError("sessions are kept in no file there: a database has its own means")
     damaged = Path(place).expanduser()
     target = Path(given.output).expanduser() if given.output else damaged.with_name(f"{damaged.name}.repaired")
     rescued = trio.run(rescue, damaged, target)
