@@ -27,4 +27,4 @@ async def main(root: Path, store: Path, kept: Path) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, *map(Path, sys.argv[1:]))
+    trio.run(main, Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))
