@@ -71,3 +71,20 @@ def test_the_how_to_runs_on_a_database_as_on_a_file(url: str, tmp_path: Path) ->
         [sys.executable, str(example)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == (example.with_suffix(".out").read_text(), "")
+
+
+@pytest.mark.parametrize("command", [["sessions", "list"], ["stats"], ["run", "hello"]])
+def test_the_command_line_shows_no_password(command: list[str], tmp_path: Path) -> None:
+    """Nobody answers at that port."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ENGINE_", "XDG_"))}
+    environment = {**kept, "HOME": str(tmp_path), "ENGINE_STORE": "postgresql://agents:canary@127.0.0.1:1/agents"}
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", *command],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "canary" not in done.stdout + done.stderr
