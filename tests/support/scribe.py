@@ -46,12 +46,17 @@ from engine.events import (
     RecoveryKind,
     RetryScheduled,
     SessionCreated,
+    SessionTitled,
     SharedContext,
     StepEnded,
+    StepReceived,
     StepStarted,
     TurnEnded,
+    TurnRedone,
     TurnResult,
+    TurnResumed,
     TurnStarted,
+    TurnUndone,
 )
 from engine.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
 from engine.journal import Journal, TurnJournal
@@ -138,6 +143,10 @@ class Scribe:
     inbox: list[InputId] = attrs.field(factory=list[InputId])
     requests: list[RequestId] = attrs.field(factory=list[RequestId])
     recovery: RequestId | None = None
+    received: bool = False
+    undoable: list[tuple[TurnId, int]] = attrs.field(factory=list[tuple[TurnId, int]])
+    redoable: list[tuple[TurnId, int]] = attrs.field(factory=list[tuple[TurnId, int]])
+    kept: int | None = None
     asked: list[RequestId] = attrs.field(factory=list[RequestId])
 
     # -- which --------------------------------------------------------------------------
@@ -149,8 +158,12 @@ class Scribe:
         found = ["admit", "switch_model"]
         if self.ended_held:
             return [*found, "release"]
+        found += ["title"]
         if self.turn is None:
-            return [*found, "start_turn"]
+            found += ["start_turn"]
+            found += ["begin_from"] if self.journal.seq == 1 else []
+            found += ["undo"] if self.undoable else []
+            return [*found, *(["redo"] if self.redoable else [])]
         found += ["notice", "set_clock", "ask"]
         if self.requests:
             found += ["answer"]
@@ -165,10 +178,14 @@ class Scribe:
         return [*found, *self._possible_in_step()]
 
     def _possible_in_step(self) -> list[str]:
-        found = ["open_text", "open_reasoning", "open_call", "provider_item"]
+        found = [] if self.received else ["open_text", "open_reasoning", "open_call", "provider_item"]
+        if self.received:
+            found += ["resume"]
+        elif self.calls and not self._open_parts() and not self._calls("receiving"):
+            found += ["receive"] * 4
         if self._open_parts():
             found += ["grow"] * 3 + ["replace", "close_part"]
-        if self.parts and self.whims:
+        if self.parts and self.whims and not self.received:
             found += ["discard"]
         for state, moves in _CALL_MOVES.items():
             if self._calls(state):
@@ -250,6 +267,7 @@ class Scribe:
     def _block_prompt(self, draw: Draw) -> None:
         assert self.turn is not None
         prompts = self._prompts()
+        self.kept = None
         self.turn.append(PromptBlocked(message_id=prompts[draw(len(prompts))], source="a hook", reason="no"))
 
     def _nudge(self, draw: Draw) -> None:
@@ -273,6 +291,15 @@ class Scribe:
         # A history is never cut between calls and their results.
         kept = kept[1:] if kept and isinstance(kept[0], ResultsMessage) else kept
         self.turn.append(HistoryReplaced(kind="prune", messages=kept))
+        self.kept = None
+
+    def _begin_from(self, draw: Draw) -> None:
+        kinds: tuple[Literal["fork", "import"], ...] = ("fork", "import")
+        self.journal.append(HistoryReplaced(kind=kinds[draw(2)], messages=(self._user(),)))
+
+    def _title(self, draw: Draw) -> None:
+        by: tuple[Literal["user", "model"], ...] = ("user", "model")
+        self.journal.append(SessionTitled(title=self.new("title"), by=by[draw(2)]))
 
     def _ask_recovery(self, draw: Draw) -> None:
         assert self.turn is not None
@@ -308,18 +335,63 @@ class Scribe:
 
     def _start_turn(self, draw: Draw) -> None:
         self.turn = TurnJournal(self.journal, TurnId(self.new("turn")))
+        self.kept = len(self.journal.state.transcript)
+        self.redoable.clear()
         self.turn.append(TurnStarted())
         self.steps = 0
 
     def _end_turn(self, draw: Draw) -> None:
         assert self.turn is not None
         self.turn.append(TurnEnded(result=TurnResult(stop_reason="completed", steps=self.steps)))
+        self._note_end(self.turn.turn_id)
         self.turn = None
 
     def _hold_turn_end(self, draw: Draw) -> None:
         assert self.turn is not None
         self.turn.close(TurnEnded(result=TurnResult(stop_reason="completed", steps=self.steps)))
+        self._note_end(self.turn.turn_id)
         self.turn, self.ended_held = None, True
+
+    def _note_end(self, turn_id: TurnId) -> None:
+        """It can be taken back, unless what was there before it has changed within it."""
+        if self.kept is None:
+            self.undoable.clear()
+        else:
+            self.undoable.append((turn_id, self.kept))
+
+    def _undo(self, draw: Draw) -> None:
+        turn_id, keep = self.undoable.pop()
+        self.redoable.append((turn_id, keep))
+        self.journal.append(TurnUndone(undone=turn_id, keep=keep))
+
+    def _redo(self, draw: Draw) -> None:
+        turn_id, keep = self.redoable.pop()
+        self.undoable.append((turn_id, keep))
+        self.journal.append(TurnRedone(redone=turn_id))
+
+    def _receive(self, draw: Draw) -> None:
+        assert self.turn is not None
+        assert self.message_id is not None
+        self.turn.append(
+            StepReceived(
+                step=self.steps,
+                message_id=self.message_id,
+                finish="calls",
+                detail="",
+                usage=Usage(input=1, output=2),
+                cost=0.5,
+            )
+        )
+        self.received = True
+
+    def _resume(self, draw: Draw) -> None:
+        assert self.turn is not None
+        self.turn.append(TurnResumed())
+        self.requests.clear()
+        self.asked.clear()
+        self.recovery = None
+        for call in self._calls("running"):
+            call.state = "queued"
 
     def _release(self, draw: Draw) -> None:
         held = next(event for event in reversed(self.journal.events()) if isinstance(event, TurnEnded))
@@ -361,6 +433,7 @@ class Scribe:
             )
         )
         self.message_id = None
+        self.received = False
         self.parts.clear()
         self.calls.clear()
 
