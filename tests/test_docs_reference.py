@@ -122,7 +122,9 @@ def test_the_fields_of_every_event() -> None:
 
 def test_every_code_of_a_notice() -> None:
     call = re.compile(r"""(?:notice|_notify)\(\s*(?:"(?:info|warning)",\s*)?"((?!info|warning)\w+)",""")
-    codes = {code for path in ENGINE.rglob("*.py") for code in call.findall(path.read_text(encoding="utf-8"))}
+    whole = re.compile(r"""Notice\(\s*level="(?:info|warning)",\s*code="(\w+)",""")
+    texts = [path.read_text(encoding="utf-8") for path in ENGINE.rglob("*.py")]
+    codes = {code for text in texts for form in (call, whole) for code in form.findall(text)}
     assert codes, "the notices are written in a way which this test can't read any more"
     assert set(names_in(sections(page("reference/events.md"))["Codes of notices"])) == codes
 
