@@ -129,7 +129,7 @@ async def test_open_engine_with_an_unknown_model_says_what_names_there_are(name:
         ({"rules": ["deny read a/../b"]}, "the rule 'deny read a/../b'"),
         ({"opinion": "yes"}, "opinion"),
         ({"opinion": 5}, "opinion"),
-        ({"store": "a path"}, "store"),
+        ({"store": 7}, "store"),
         ({"keeper": 5}, "keeper"),
         ({"clock": 5}, "clock"),
         ({"clock": trio.current_time}, "clock"),
