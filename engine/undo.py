@@ -139,7 +139,7 @@ class History:
 
     async def undo(self, *, force: bool) -> Undone:
         """Undo the newest turn that counts. See `Session.undo`."""
-        events = self._journal.events()
+        events = await self._events()
         seen = await to_thread(past, events, CRASHED)
         if not seen.done:
             raise NothingToUndo("there is no turn to undo")
@@ -192,7 +192,7 @@ class History:
 
     async def redo(self, *, force: bool) -> Redone:
         """Redo the turn that was undone last. See `Session.redo`."""
-        events = self._journal.events()
+        events = await self._events()
         seen = await to_thread(past, events, CRASHED)
         if not seen.undone:
             raise NothingToUndo("there is no turn to redo: none was undone, or a new prompt came after that")
@@ -238,7 +238,7 @@ class History:
 
     async def diff(self, turn_id: str | None) -> tuple[FileDiff, ...]:
         """Return what a turn did to files. See `Session.diff`."""
-        turn = self._turn(await to_thread(past, self._journal.events(), CRASHED), turn_id)
+        turn = self._turn(await to_thread(past, await self._events(), CRASHED), turn_id)
         if not turn.trees:
             return ()
         snapshots = self._snapshots()
@@ -253,7 +253,7 @@ class History:
 
     async def restore(self, paths: Sequence[str], turn_id: str | None, *, force: bool) -> tuple[str, ...]:
         """Put chosen files back as they were before a turn. See `Session.restore`."""
-        seen = await to_thread(past, self._journal.events(), CRASHED)
+        seen = await to_thread(past, await self._events(), CRASHED)
         turn = self._turn(seen, turn_id, with_files=True)
         snapshots = self._snapshots()
         chosen = [self._real(path) for path in paths]
@@ -350,6 +350,10 @@ class History:
             )
             for path, change in sorted(changed.items())
         )
+
+    async def _events(self) -> tuple[Durable, ...]:
+        """Return all events. In a thread: those of a long session from the disk take a second to read. A checkpoint."""
+        return await to_thread(self._journal.events)
 
     # -- the record -----------------------------------------------------------------------
 
