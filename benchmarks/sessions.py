@@ -11,6 +11,7 @@ import gc
 import json
 import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable
@@ -36,6 +37,8 @@ ROUNDS = 3
 DELTAS = 20_000
 STATM = Path("/proc/self/statm")
 PAGE = 4096
+# Idle sessions with a store.
+RESTING = 100
 
 Kind = Literal["engine", "bare"]
 # "tuned": with the collector's thresholds raised, as a host with so many sessions should.
@@ -169,6 +172,36 @@ def idle_bytes() -> tuple[float, float]:
         tracemalloc.stop()
 
 
+def resting_bytes(turns: int) -> float:
+    """Return what an idle session costs that has had so many short turns, with a store on disk."""
+
+    async def main(folder: str) -> float:
+        store = Path(folder) / "sessions.db"
+        async with engine.open_engine(model=scripted([]), store=store) as eng:
+
+            async def converse() -> engine.Session:
+                session = await eng.create_session(cwd=folder, model=scripted([goodbye()] * turns))
+                for _ in range(turns):
+                    await session.run("go")
+                return session
+
+            kept = [await converse() for _ in range(RESTING // 4)]
+            gc.collect()
+            before = tracemalloc.get_traced_memory()[0]
+            kept += [await converse() for _ in range(RESTING)]
+            # The store is to have written all.
+            await kept[-1].journal.store.flushed(kept[-1].id, kept[-1].journal.seq)
+            gc.collect()
+            return (tracemalloc.get_traced_memory()[0] - before) / RESTING
+
+    tracemalloc.start()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            return trio.run(main, folder)
+    finally:
+        tracemalloc.stop()
+
+
 def _resident() -> int:
     return int(STATM.read_text().split()[1]) * PAGE if STATM.exists() else 0
 
@@ -205,6 +238,7 @@ def measure() -> list[Row]:
         ),
         _beside("sessions: the same, resident (RSS)", resident["engine"], resident["bare"], kilobytes),
         _beside(f"sessions: an idle one after {DELTAS:,} deltas, beside their text", *idle_bytes(), kilobytes),
+        *(_resting(turns) for turns in (0, 3)),
         _beside(
             f"sessions: steps over all {most:,}, each with a call and a watcher",
             1 / step["engine", "speed", most],
@@ -244,6 +278,18 @@ def measure() -> list[Row]:
             seconds,
         ),
     ]
+
+
+def _resting(turns: int) -> Row:
+    cost = resting_bytes(turns)
+    return Row(
+        name=f"sessions: an idle one with a store, after {turns} turns",
+        measured=kilobytes(cost),
+        baseline="",
+        ratio=None,
+        target="≤ 20 kB",
+        ok=cost <= 20_000,
+    )
 
 
 def _beside(name: str, measured: float, baseline: float, shown: Callable[[float], str], *, linear: bool = False) -> Row:

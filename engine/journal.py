@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 RING = 4_096
 REFILL = 512
+# Kept once a turn is over, for who is nearly there: an idle session is to cost little.
+RESTING = 32
 
 E = TypeVar("E", bound=Durable)
 Entry = Durable | Live
@@ -247,8 +249,8 @@ class Journal:
         self._hold = None
         self._visible = self._base + len(self._tail)
         # The turn is over: who is nearly there still gets single deltas, others get them
-        # merged. An idle session would else hold a megabyte or two of them, for nobody.
-        self._trim(keep=max(REFILL, len(waiting)))
+        # merged. An idle session would else hold a hundred kilobytes or more of them, for nobody.
+        self._trim(keep=max(RESTING, len(waiting)))
         self._lot.unpark_all()
         if self.parent is not None:
             for entry in waiting:

@@ -57,7 +57,7 @@ def forked(main: Callable[[], Coroutine[None, None, object]], killer: Killer | N
             killer.arm()
         trio.run(main)
         code = 0
-    except BaseException:
+    except BaseException:  # noqa: ASYNC103  # a fork: it ends here
         traceback.print_exc()
     finally:
         sys.stderr.flush()
