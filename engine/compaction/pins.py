@@ -20,6 +20,8 @@ from engine.messages import AssistantMessage, CallPart, Message, TextPart, UserM
 RULES: Final = "What the user said about how to work, word for word. It holds until the user says otherwise:"
 FILES: Final = "Files of this work:"
 TODOS: Final = "What is to be done, as the list has it:"
+_AROUND: Final = " \t\r#*_:-"
+_HEADINGS: Final = frozenset(heading.strip(_AROUND).casefold() for heading in (RULES, FILES, TODOS))
 
 # Files that were only read are many; those that were changed are all named, as long as there is room.
 READ_FILES: Final = 30
@@ -82,6 +84,11 @@ class Pins:
             yield "\n".join([FILES, *(_line(file) for file in self.files)])
         if self.todos:
             yield "\n".join([TODOS, *self.todos])
+
+
+def without_headings(summary: str) -> str:
+    """Return a summary without lines that look like the heading of what is carried: only the engine writes those."""
+    return "\n".join(line for line in summary.split("\n") if line.strip(_AROUND).casefold() not in _HEADINGS)
 
 
 def _line(file: File) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from engine.compaction.pins import Pins
+from engine.compaction.pins import Pins, without_headings
 from engine.compaction.select import Selection
 from engine.compaction.speakers import is_at_work
 from engine.ids import MessageId, PartId
@@ -44,7 +44,7 @@ def history(selection: Selection, summary: str, pins: Pins, new_id: NewId, *, go
     """
     before = _FIRST if selection.original is None else _BEFORE
     behind = _LATEST if selection.latest is not None else _TAIL
-    record = _message(new_id, "summary", f"{before} {behind}\n\n{summary}", *pins.texts())
+    record = _message(new_id, "summary", f"{before} {behind}\n\n{without_headings(summary)}", *pins.texts())
     messages: list[Message] = [] if selection.original is None else [selection.original]
     messages.append(record)
     if selection.latest is not None:
