@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -48,8 +49,9 @@ async def take(repository: Repository, owner: str) -> Shot:
     """
     await to_thread(repository.make)
     async with repository.held():
-        index = await to_halting_thread(repository.copy_index)
+        index = repository.new_copy()
         try:
+            await to_halting_thread(partial(repository.copy_index, index))
             found = await _look(repository, index)
             await _update(repository, index, found)
             tree = (await repository.git("write-tree", index=index)).decode().strip()
@@ -67,8 +69,9 @@ async def prime(repository: Repository) -> None:
     """
     await to_thread(repository.make)
     async with repository.held():
-        index = await to_halting_thread(repository.copy_index)
+        index = repository.new_copy()
         try:
+            await to_halting_thread(partial(repository.copy_index, index))
             await _update(repository, index, await _look(repository, index))
             await to_thread(repository.adopt, index)
         finally:

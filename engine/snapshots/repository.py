@@ -137,15 +137,17 @@ class Repository:
 
     # -- the index ------------------------------------------------------------------------
 
-    def copy_index(self, is_unwanted: Callable[[], bool]) -> Path:
-        """Return a copy of the index, to work on. It blocks. One that nobody waits for any more is removed again."""
-        copy = self.folder / f"{INDEX}.{uuid4().hex}"
+    def new_copy(self) -> Path:
+        """Return where a copy of the index can be, to work on. Who asks drops it."""
+        return self.folder / f"{INDEX}.{uuid4().hex}"
+
+    def copy_index(self, copy: Path, is_unwanted: Callable[[], bool]) -> None:
+        """Copy the index. It blocks. A copy that nobody waits for any more, and was dropped before it was made, is removed."""
         with suppress(FileNotFoundError):
             # With its time: by that git knows of which files it must look at the content, too.
             shutil.copy2(self.folder / INDEX, copy)
         if is_unwanted():
             self.drop(copy)
-        return copy
 
     def adopt(self, copy: Path) -> None:
         """Let a copy take the place of the index, and go on to be worked on. It blocks."""
