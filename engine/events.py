@@ -74,6 +74,7 @@ AnswerKind = Literal["once", "always", "reject", "withdrawn", "expired"]
 RecoveryKind = Literal["wait", "switch", "stop", "withdrawn", "expired"]
 CompactionTrigger = Literal["full", "overflow", "manual"]
 CompactionOutcome = Literal["compacted", "failed", "cancelled"]
+BackgroundKind = Literal["agent", "command"]
 QuestionOutcome = Literal["answered", "declined", "withdrawn", "expired"]
 Verdict = Literal["allow", "ask", "deny"]
 # How long an "always" holds: until the turn ends, until the session does, or for whoever works in the project.
@@ -177,6 +178,7 @@ class SessionTitled(EventBase):
     """The session has a title from now on; without one it is called by what was asked first.
 
     Attributes:
+        title: empty: the model that was asked for one gave none, and what it has taken is counted all the same.
         by: whose words it is in. A model's never takes the place of a user's.
         model: which model was asked for it; empty: none was.
         usage: what a model's has taken.
@@ -804,6 +806,29 @@ class TurnRedone(EventBase):
 
 
 @attrs.frozen(kw_only=True)
+class BackgroundStarted(EventBase):
+    """Something works in the background from now on: it goes on when its call, and its turn, are over.
+
+    Attributes:
+        work_id: which; of a sub-agent, the id of its session.
+        name: what the model calls it: the agent's name, or the job's.
+        detail: what a command is.
+    """
+
+    work_id: str
+    kind: BackgroundKind
+    name: str
+    detail: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class BackgroundEnded(EventBase):
+    """What worked in the background works no more, and its session was told."""
+
+    work_id: str
+
+
+@attrs.frozen(kw_only=True)
 class DoomDetected(EventBase):
     """The model goes in circles."""
 
@@ -863,6 +888,8 @@ Durable = (
     | SnapshotTaken
     | TurnUndone
     | TurnRedone
+    | BackgroundStarted
+    | BackgroundEnded
     | DoomDetected
     | Notice
 )

@@ -15,6 +15,8 @@ import attrs
 from engine.errors import JournalCorrupt
 from engine.events import (
     ArgumentsDelta,
+    BackgroundEnded,
+    BackgroundStarted,
     CallAnnounced,
     CallChanged,
     CallDelivered,
@@ -79,6 +81,7 @@ from engine.messages import (
     UserMessage,
 )
 from engine.state import (
+    BackgroundWork,
     CallState,
     OpenCall,
     OpenPart,
@@ -121,7 +124,9 @@ def _apply_durable(state: SessionState, event: Durable) -> SessionState:
     match event:
         case SessionCreated() | InputAdmitted() | InputPromoted() | PromptBlocked() | NudgeAdded() | HistoryReplaced():
             return _apply_to_session(state, event)
-        case SessionTitled() | ModelSwitched() | PromptSet() | PromptUpdated():
+        case (
+            SessionTitled() | ModelSwitched() | PromptSet() | PromptUpdated() | BackgroundStarted() | BackgroundEnded()
+        ):
             return _apply_to_heading(state, event)
         case CompactionStarted() | CompactionEnded():
             return _summarised(state, event)
@@ -247,9 +252,12 @@ def _taken_back(state: SessionState, event: PromptBlocked) -> SessionState:
 
 
 def _apply_to_heading(
-    state: SessionState, event: SessionTitled | ModelSwitched | PromptSet | PromptUpdated
+    state: SessionState,
+    event: SessionTitled | ModelSwitched | PromptSet | PromptUpdated | BackgroundStarted | BackgroundEnded,
 ) -> SessionState:
     match event:
+        case BackgroundStarted() | BackgroundEnded():
+            return attrs.evolve(state, background=_beside(state, event))
         case SessionTitled():
             return _titled(state, event)
         case ModelSwitched():
@@ -260,7 +268,7 @@ def _apply_to_heading(
 
 def _titled(state: SessionState, event: SessionTitled) -> SessionState:
     state = attrs.evolve(state, usage=state.usage + event.usage, cost=state.cost + event.cost)
-    if event.by == "model" and state.titled_by == "user":
+    if event.by == "model" and (state.titled_by == "user" or not event.title):
         return state
     return attrs.evolve(state, title=event.title, titled_by=event.by)
 
@@ -271,6 +279,21 @@ def _summarised(state: SessionState, event: CompactionStarted | CompactionEnded)
     if isinstance(event, CompactionStarted):
         return attrs.evolve(state, turn=turn)
     return attrs.evolve(state, turn=turn, usage=state.usage + event.usage, cost=state.cost + event.cost)
+
+
+def _beside(state: SessionState, event: BackgroundStarted | BackgroundEnded) -> tuple[BackgroundWork, ...]:
+    others = tuple(work for work in state.background if work.work_id != event.work_id)
+    is_there = len(others) < len(state.background)
+    if isinstance(event, BackgroundEnded):
+        if not is_there:
+            raise JournalCorrupt(f"background work {event.work_id} ended but never began")
+        return others
+    if is_there:
+        raise JournalCorrupt(f"background work {event.work_id} began twice")
+    return (
+        *others,
+        BackgroundWork(work_id=event.work_id, kind=event.kind, name=event.name, detail=event.detail),
+    )
 
 
 def _apply_to_past(state: SessionState, event: TurnUndone | TurnRedone) -> SessionState:

@@ -412,6 +412,11 @@ class Engine:
         if not (waits and only_waits(journal.state, partial(may_enter_again, way.registry))):
             for event in recovery(journal.state, MessageId(self._ids.new("msg"))):
                 journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
+        if journal.state.background:
+            # Imported here: it takes a crash.
+            from engine.agents.lost import tell_of_lost
+
+            tell_of_lost(journal, self._ids)
         if session.models[0].info.name != journal.state.model:
             journal.append(ModelSwitched(model=session.models[0].info.name))
         if parent is not None:

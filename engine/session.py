@@ -21,7 +21,17 @@ from engine.errors import (
     NothingParked,
     SessionBusy,
 )
-from engine.events import ModelSwitched, Notice, SessionTitled, TurnEnded, TurnResult, TurnStarted
+from engine.events import (
+    BackgroundEnded,
+    BackgroundKind,
+    BackgroundStarted,
+    ModelSwitched,
+    Notice,
+    SessionTitled,
+    TurnEnded,
+    TurnResult,
+    TurnStarted,
+)
 from engine.exceptions import describe
 from engine.given import paths_given, registry_of
 from engine.hooks import Hooks
@@ -60,7 +70,7 @@ if TYPE_CHECKING:
     from engine.nursery.room import Counted
     from engine.service import Engine
     from engine.tools.context import Errand
-    from engine.tools.jobs import Jobs
+    from engine.tools.jobs import Job, Jobs
     from engine.undo import FileDiff, History, Redone, Undone
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
@@ -432,7 +442,7 @@ class Session:
             # Imported here: most sessions have none, and processes cost an import.
             from engine.tools.jobs import Jobs
 
-            self._jobs = Jobs(self._engine.start_task, self._tell_of_job)
+            self._jobs = Jobs(self._engine.start_task, self._tell_of_job, self._note_job, self.note_ended)
         return self._jobs
 
     @property
@@ -750,9 +760,21 @@ class Session:
             tell = partial(tell_idle, self._hooks, self.desk, self._journal, result)
             self._resting = self._engine.run_beside(tell, name=f"idle hooks of {self.id}")
 
+    def note_begun(self, work_id: str, kind: BackgroundKind, name: str, detail: str = "") -> None:
+        """Something begins to work in the background: whoever opens the session after a crash tells of it. Not a checkpoint."""
+        self._journal.append(BackgroundStarted(work_id=work_id, kind=kind, name=name, detail=detail))
+
+    def note_ended(self, work_id: str) -> None:
+        """It works no more, and was told of. Not a checkpoint."""
+        if not self._journal.is_closed:
+            self._journal.append(BackgroundEnded(work_id=work_id))
+
     def _tell_of_job(self, text: str) -> None:
         if not self._journal.is_closed:
             self._notice("info", "job_ended", text)
+
+    def _note_job(self, job: Job) -> None:
+        self.note_begun(job.marker, "command", job.name, job.command)
 
     def _notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
         self._journal.append(Notice(level=level, code=code, text=text))

@@ -6,7 +6,7 @@ from typing import Literal
 
 import attrs
 
-from engine.events import InputMode, PartKind, SharedContext, TurnResult
+from engine.events import BackgroundKind, InputMode, PartKind, SharedContext, TurnResult
 from engine.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
 from engine.messages import AssistantPart, FinishReason, Message, Settlement, Transcript, Usage, UserMessage
 from engine.prompt.section import PromptSection
@@ -195,6 +195,16 @@ class PromptState:
 
 
 @attrs.frozen(kw_only=True)
+class BackgroundWork:
+    """What works in the background. See `BackgroundStarted`."""
+
+    work_id: str
+    kind: BackgroundKind
+    name: str
+    detail: str = ""
+
+
+@attrs.frozen(kw_only=True)
 class SessionState:
     """A session as it stands after its last event.
 
@@ -206,6 +216,7 @@ class SessionState:
         prompt: what requests begin with; None: what the settings say.
         reasoning_from: messages before this one are sent without their thinking, which the host has rejected.
         undone: the turns that can be redone, the one to be redone first at the end.
+        background: what works in the background, or did when the engine that ran it went away.
     """
 
     session_id: SessionId = SessionId("")
@@ -225,6 +236,7 @@ class SessionState:
     last_result: TurnResult | None = None
     turns: int = 0
     undone: tuple[UndoneTurn, ...] = ()
+    background: tuple[BackgroundWork, ...] = ()
     usage: Usage = attrs.field(factory=Usage)
     cost: float = 0.0
 

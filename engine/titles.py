@@ -44,15 +44,21 @@ async def entitle(journal: Journal, model: Model, ids: IdSource, asked: str) -> 
         return
     heard = _Heard()
     problem = ""
-    with trio.move_on_after(PATIENCE) as patience:
-        try:
-            await _ask(model, _request(model, ids, asked), heard)
-        except EngineError as error:
-            problem = str(error)
-        except Exception as error:  # noqa: BLE001  # a port is somebody else's code, and this is an ornament
-            problem = describe(error)
-    if patience.cancelled_caught:
-        problem = f"no answer within {PATIENCE:.0f} s"
+    is_over = False
+    try:
+        with trio.move_on_after(PATIENCE) as patience:
+            try:
+                await _ask(model, _request(model, ids, asked), heard)
+            except EngineError as error:
+                problem = str(error)
+            except Exception as error:  # noqa: BLE001  # a port is somebody else's code, and this is an ornament
+                problem = describe(error)
+        if patience.cancelled_caught:
+            problem = f"no answer within {PATIENCE:.0f} s"
+        is_over = True
+    finally:
+        if not is_over:
+            _count(journal, model, heard)
     _record(journal, model, heard, problem)
 
 
@@ -68,11 +74,22 @@ def _record(journal: Journal, model: Model, heard: _Heard, problem: str) -> None
         return
     title = "" if problem else cleaned(heard.text)
     if title:  # the user's own stays what it is, if there is one by now; what this has cost is counted all the same
-        cost = model.info.cost(heard.usage)
-        journal.append(SessionTitled(title=title, by="model", model=model.info.name, usage=heard.usage, cost=cost))
+        journal.append(_titled(model, heard, title))
     else:
+        _count(journal, model, heard)
         text = f"{model.info.name} gave the session no title: {problem or 'it said nothing'}"
         journal.append(Notice(level="info", code="no_title", text=text))
+
+
+def _count(journal: Journal, model: Model, heard: _Heard) -> None:
+    """Count what a request has taken that came to nothing."""
+    if heard.usage.total and not journal.is_closed:
+        journal.append(_titled(model, heard, ""))
+
+
+def _titled(model: Model, heard: _Heard, title: str) -> SessionTitled:
+    cost = model.info.cost(heard.usage)
+    return SessionTitled(title=title, by="model", model=model.info.name, usage=heard.usage, cost=cost)
 
 
 @attrs.define(eq=False)

@@ -106,7 +106,7 @@ class Children:
         )
         try:
             self._checked(run, errand)
-            child = await self.opened(run, entry, errand)
+            child = await self._opened(run, entry, errand)
             try:
                 child_run = child.begin_child(text, _settings(run, errand), Above(run=run, entry=entry))
                 run.children.append(child_run)
@@ -136,7 +136,11 @@ class Children:
             raise SubAgentRefused(f"{MAX_RUNNING} sub-agents work in the background, which is the limit: wait for one")
         work = _Background(self, run, entry, errand)
         await self._engine.start_task(work.run, name=f"sub-agent for {entry.call_id}")
-        assert work.job is not None
+        if work.refused is not None:
+            raise work.refused
+        if work.job is None:
+            # Its task had the engine's nursery already, which was just being cancelled.
+            raise SubAgentRefused("the engine is being closed: it starts no sub-agent any more")
         return work.job
 
     def close(self) -> None:
@@ -163,18 +167,28 @@ class Children:
             )
         return worded(errand.prompt, "a sub-agent's prompt")
 
-    async def opened(self, run: TurnRun, entry: Entry, errand: Errand) -> Session:
+    async def _opened(self, run: TurnRun, entry: Entry, errand: Errand) -> Session:
         """Return the session that it works in: a new one, or one of before. A checkpoint in the second case."""
-        way = self._way(run, errand)
-        if errand.resume is None:
-            child = self._engine.create_child(self._session, entry.call_id, way)
-            self._at_work.add(child.id)
-        else:
-            child = await self._resumed(worded(errand.resume, "a sub-agent's session id"), way)
+        resumed = await self.resumed(run, errand)
+        return self.made(run, entry, errand) if resumed is None else resumed
+
+    def made(self, run: TurnRun, entry: Entry, errand: Errand) -> Session:
+        """Return a new session that it works in. Not a checkpoint."""
+        child = self._engine.create_child(self._session, entry.call_id, self._way(run, errand))
+        self._at_work.add(child.id)
         child.share_places(self.gate)
         return child
 
-    async def _resumed(self, session_id: str, way: Way) -> Session:
+    async def resumed(self, run: TurnRun, errand: Errand) -> Session | None:
+        """Return the session of before that it works in; None: it wants a new one. A checkpoint in the first case."""
+        way = self._way(run, errand)
+        if errand.resume is None:
+            return None
+        child = await self._reopened(worded(errand.resume, "a sub-agent's session id"), way)
+        child.share_places(self.gate)
+        return child
+
+    async def _reopened(self, session_id: str, way: Way) -> Session:
         if session_id == self._session.id:
             raise SubAgentRefused(f"{session_id} is this very session: it can't wait for itself")
         if session_id in self._at_work:
@@ -212,6 +226,10 @@ class Children:
             agent=errand.name,
         )
 
+    def note_begun(self, child: Session, name: str) -> None:
+        """One begins in the background. Not a checkpoint."""
+        self._session.note_begun(child.id, "agent", name)
+
     def tell(self, job: AgentJob, *, may_wake: bool) -> None:
         """One in the background has ended: the session hears of it. Not a checkpoint."""
         result = job.result
@@ -222,6 +240,8 @@ class Children:
             f"The sub-agent {job.agent} ({job.session_id}) has ended: {job.state}",
             may_wake=may_wake,
         )
+        # After its report: cut off between the two, it is told twice rather than never.
+        self._session.note_ended(job.session_id)
 
 
 def _settings(run: TurnRun, errand: Errand) -> Settings:
@@ -250,7 +270,8 @@ class _Background:
     """The task of one sub-agent in the background.
 
     Attributes:
-        job: what is seen of it, once it is certain which session it works in.
+        job: what is seen of it, once it is certain that there is one.
+        refused: why there is none.
     """
 
     _children: Children
@@ -258,6 +279,7 @@ class _Background:
     _entry: Entry
     _errand: Errand
     job: AgentJob | None = attrs.field(default=None, init=False)
+    refused: Exception | None = attrs.field(default=None, init=False)
     _waiting: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _turn: TurnRun | None = attrs.field(default=None, init=False)
 
@@ -265,16 +287,38 @@ class _Background:
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Run it to its end. Always a checkpoint; if cancelled, its turn is settled and saved first."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        child = await self._children.opened(self._run, self._entry, self._errand)
-        name = self._errand.name or "the sub-agent"
-        job = self.job = AgentJob(session_id=child.id, agent=name, stop=self._stop, peek=partial(_said, child))
-        self._children.jobs.add(job)
-        is_certain = came_to_its_end = False
+        child = await self._children.resumed(self._run, self._errand)
         try:
             task_status.started()
-            # If the call was cancelled, this task is still its own, and ends here, and nobody is told.
+            # If the call was cancelled, this task is still its own, and ends here: nothing was made, and nobody is told.
             await trio.lowlevel.checkpoint_if_cancelled()
-            is_certain = True
+            # From here to the turn's first event there is no checkpoint but at the gate.
+            child = self._begun(child)
+        except Exception as error:  # noqa: BLE001  # the call raises it: here it would end all turns of the engine
+            self.refused = error
+        except BaseException:
+            if child is not None:
+                self._children.closed(child)
+            raise
+        if child is not None and self.job is not None:
+            await self._run_to_its_end(child, self.job)
+
+    def _begun(self, resumed: Session | None) -> Session:
+        """Return the session that it works in: from now on it is the session's, which hears of its end. Not a checkpoint."""
+        child = self._children.made(self._run, self._entry, self._errand) if resumed is None else resumed
+        try:
+            name = self._errand.name or "the sub-agent"
+            self._children.note_begun(child, name)
+        except BaseException:
+            self._children.closed(child)
+            raise
+        job = self.job = AgentJob(session_id=child.id, agent=name, stop=self._stop, peek=partial(_said, child))
+        self._children.jobs.add(job)
+        return child
+
+    async def _run_to_its_end(self, child: Session, job: AgentJob) -> None:
+        came_to_its_end = False
+        try:
             await self._work(child, job)
             came_to_its_end = True
         except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
@@ -290,10 +334,7 @@ class _Background:
             if job.result is None:
                 job.trouble = job.trouble or "it was stopped before it had begun"
             job.end()
-            if is_certain:
-                self._children.tell(job, may_wake=came_to_its_end)
-            else:
-                self._children.jobs.remove(job)
+            self._children.tell(job, may_wake=came_to_its_end)
 
     async def _work(self, child: Session, job: AgentJob) -> None:
         run, limit = self._run, self._run.settings.agents_at_once

@@ -110,10 +110,6 @@ class AgentJobs:
         for session_id in ended[: max(0, len(ended) - MAX_ENDED)]:
             del self._jobs[session_id]
 
-    def remove(self, job: AgentJob) -> None:
-        """It never was. Not a checkpoint."""
-        self._jobs.pop(job.session_id, None)
-
     def close(self) -> None:
         """End them all, for good. Not a checkpoint; their turns are settled and saved a moment later."""
         self.is_closed = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.agents.result import AgentResult
+from engine.state import BackgroundWork
 
 MAX_CHARS: Final = 20_000
 _MAX_FILES: Final = 50
@@ -15,6 +16,31 @@ REPORT: Final = """\
 </sub-agent-report>
 This comes from a sub-agent that you started in the background, not from the user. Use it as far as it helps what you are \
 doing; if nothing is left to do, tell the user in short what came of it."""
+
+
+LOST: Final = """\
+It was interrupted: the engine's process ended while it worked, and what it did last is not known. To go on with it, call \
+task with its task_id."""
+JOB: Final = """\
+<background-job-report name="{name}">
+The background job {name} ended with the engine's process that ran it; how far it got is not known, and its output is gone. \
+Its command was:
+{command}
+</background-job-report>
+This comes from the engine, not from the user. Start the command again only if it is still needed."""
+_MAX_COMMAND: Final = 2_000
+
+
+def lost(work: BackgroundWork) -> tuple[str, str]:
+    """Return what a model is told of what worked in the background when the engine went away, and what people are."""
+    if work.kind == "agent":
+        said = report(work.name, work.work_id, "interrupted", LOST)
+        return said, f"The sub-agent {work.name} ({work.work_id}) was interrupted: the engine that ran it ended"
+    command = work.detail if len(work.detail) <= _MAX_COMMAND else f"{work.detail[:_MAX_COMMAND]}…"
+    framed = command.replace("</background-job-report", "<\\/background-job-report")
+    return JOB.format(
+        name=work.name, command=framed
+    ), f"The background job {work.name} ended with the engine that ran it"
 
 
 def told(agent: str, result: AgentResult) -> str:

@@ -17,6 +17,8 @@ import attrs
 from engine.cli.text import UNICODE, Symbols, duration, one_line, visible
 from engine.events import (
     ArgumentsDelta,
+    BackgroundEnded,
+    BackgroundStarted,
     CallAnnounced,
     CallChanged,
     CallDelivered,
@@ -153,6 +155,8 @@ class Renderer:
                 | CompactionEnded()
                 | TurnUndone()
                 | TurnRedone()
+                | BackgroundStarted()
+                | BackgroundEnded()
                 | PromptBlocked()
                 | NudgeAdded()
                 | PromptSet()

@@ -187,7 +187,8 @@ class Change:
                 self.forked_from, self.agent = event.forked_from, event.agent
             case SessionTitled():
                 self._spend(event.time, event.model, event.usage, event.cost)
-                if event.by == "user" or self.titled is None or self.titled.by == "model":
+                is_free = self.titled is None or self.titled.by == "model"
+                if event.by == "user" or (event.title and is_free):
                     self._take_title(Titled(seq, event.time, title_of(event.title), event.by))
             case ModelSwitched():
                 self.model = event.model
@@ -249,7 +250,8 @@ class Change:
     ) -> None:
         match event:
             case InputAdmitted():
-                words = event.message.text
+                # A report of the engine's is nobody's words.
+                words = "" if event.message.origin == "engine" else event.message.text
                 if words:
                     self.texts.append(Said(seq, "user", event.message.id, "", event.time, words))
                 self.title = self.title or title_of(words)

@@ -15,6 +15,7 @@ and can be read once the job has ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 import attrs
@@ -121,6 +122,7 @@ class Job:
     over: trio.Event = attrs.field(factory=trio.Event, init=False)
     _began_at: float = attrs.field(factory=trio.current_time, init=False)
     _is_started: bool = attrs.field(default=False, init=False)
+    _on_over: Callable[[], None] | None = attrs.field(default=None, init=False)
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _news: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
 
@@ -137,6 +139,10 @@ class Job:
         if self.finished is None:
             return "ended by the engine"
         return f"{ending_of(self.finished)}, {self.finished.duration:.1f} s"
+
+    def when_over(self, do: Callable[[], None]) -> None:
+        """Call *do* once it has ended, unless it ends with the engine. Not a checkpoint."""
+        self._on_over = do
 
     def stop(self) -> None:
         """End it, with its tree. Not a checkpoint; `over` tells when that is done."""
@@ -179,11 +185,13 @@ class Job:
             self.over.set()
             self._say_started(task_status)
             self._tell(f"the background job {self.name} has ended: {self.state}")
+            self._note_over()
         except Exception as error:
             if not self._is_started:
                 raise  # in the call, whose task this still is
             # Raised here, it would end all turns of the engine.
             self.trouble = describe(error)
+            self._note_over()
         finally:
             self.over.set()
             self._news.unpark_all()
@@ -218,6 +226,11 @@ class Job:
             self._is_started = True
             task_status.started()
 
+    def _note_over(self) -> None:
+        told, self._on_over = self._on_over, None
+        if told is not None:
+            told()
+
     def _take(self, chunk: bytes) -> None:
         self.output.feed(chunk)
         self._writer.feed(chunk)
@@ -230,10 +243,15 @@ class Job:
 
 @attrs.define(eq=False)
 class Jobs:
-    """The background jobs of one session."""
+    """The background jobs of one session.
+
+    What runs when they are closed is not said to be over: whoever opens the session again tells of it.
+    """
 
     _start_task: StartTask
     _tell: Callable[[str], None]
+    _note_begun: Callable[[Job], None] = attrs.field(default=lambda _: None)
+    _note_over: Callable[[str], None] = attrs.field(default=lambda _: None)
     _jobs: dict[str, Job] = attrs.field(factory=dict[str, Job], init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
 
@@ -285,8 +303,19 @@ class Jobs:
                 del self._jobs[chosen]
                 if former is not None:
                     self._jobs[chosen] = former
+        self._note(job)
         self._forget_the_oldest()
         return job
+
+    @enable_ki_protection
+    def _note(self, job: Job) -> None:
+        if job.is_running:
+            self._note_begun(job)
+            job.when_over(partial(self._over, job))
+
+    def _over(self, job: Job) -> None:
+        if not self._is_closed:
+            self._note_over(job.marker)
 
     def close(self) -> None:
         """End them all, for good. Not a checkpoint; their tasks are over a moment later."""

@@ -12,6 +12,8 @@ from typing import Literal
 import attrs
 
 from engine.events import (
+    BackgroundEnded,
+    BackgroundStarted,
     CallAnnounced,
     CallChanged,
     CallDelivered,
@@ -148,6 +150,7 @@ class Scribe:
     redoable: list[tuple[TurnId, int]] = attrs.field(factory=list[tuple[TurnId, int]])
     kept: int | None = None
     asked: list[RequestId] = attrs.field(factory=list[RequestId])
+    beside: list[str] = attrs.field(factory=list[str])
 
     # -- which --------------------------------------------------------------------------
 
@@ -158,7 +161,7 @@ class Scribe:
         found = ["admit", "switch_model"]
         if self.ended_held:
             return [*found, "release"]
-        found += ["title"]
+        found += ["title", "end_beside" if self.beside else "work_beside"]
         if self.turn is None:
             found += ["start_turn"]
             found += ["begin_from"] if self.journal.seq == 1 else []
@@ -296,6 +299,15 @@ class Scribe:
     def _begin_from(self, draw: Draw) -> None:
         kinds: tuple[Literal["fork", "import"], ...] = ("fork", "import")
         self.journal.append(HistoryReplaced(kind=kinds[draw(2)], messages=(self._user(),)))
+
+    def _work_beside(self, draw: Draw) -> None:
+        kinds: tuple[Literal["agent", "command"], ...] = ("agent", "command")
+        work_id = self.new("work")
+        self.journal.append(BackgroundStarted(work_id=work_id, kind=kinds[draw(2)], name="n", detail="d"))
+        self.beside.append(work_id)
+
+    def _end_beside(self, draw: Draw) -> None:
+        self.journal.append(BackgroundEnded(work_id=self.beside.pop(draw(len(self.beside)))))
 
     def _title(self, draw: Draw) -> None:
         by: tuple[Literal["user", "model"], ...] = ("user", "model")
