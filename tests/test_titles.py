@@ -11,7 +11,7 @@ from engine.config import Config, Defaults
 from engine.errors import ConfigError, Overloaded
 from engine.events import Notice, SessionTitled, StepEnded, TurnEnded
 from engine.messages import Usage
-from engine.model import ModelInfo
+from engine.model import ModelInfo, UsageReported
 from engine.permission.simple import AllowAll
 from engine.session import Session
 from engine.testing.script import Answer, Fail, Pause, call, done, text
@@ -89,6 +89,33 @@ async def test_that_there_is_no_title_is_told_and_no_more(autojump_clock: MockCl
         assert isinstance(notice, Notice)
         assert (notice.code, notice.level) == ("no_title", "info")
         assert notice.text == f"scripted/small gave the session no title: {why}"
+
+
+@pytest.mark.parametrize("last", [Fail(Overloaded("too many")), Pause(100)], ids=["failed", "too late"])
+async def test_what_a_request_has_taken_that_came_to_nothing_is_counted(
+    autojump_clock: MockClock, last: Fail | Pause
+) -> None:
+    answer: Answer = [UsageReported(Usage(input=1_000_000)), last]
+    async with opening(DONE, titles=ScriptedProvider([answer], info=SMALL)) as eng:
+        session = await eng.create_session()
+        await session.run("hello")
+        await session.titled()
+        assert (session.state.title, session.state.titled_by) == ("", "")
+        assert (session.state.usage, session.state.cost) == (Usage(input=1_000_000), 1.0)
+        assert [type(event) for event in told(session)] == [SessionTitled, Notice]
+        await session.rename("Mine")
+        assert session.state.title == "Mine"
+
+
+async def test_what_a_request_has_taken_that_the_end_of_the_engine_cut_off_is_counted(
+    autojump_clock: MockClock,
+) -> None:
+    small = ScriptedProvider([[UsageReported(Usage(input=1_000_000)), Pause(1_000), *title("Never")]], info=SMALL)
+    async with opening(DONE, titles=small) as eng:
+        session = await eng.create_session()
+        await session.run("hello")
+        await trio.sleep(1)
+    assert [event.usage for event in told(session) if isinstance(event, SessionTitled)] == [Usage(input=1_000_000)]
 
 
 async def test_an_engine_that_is_closed_waits_for_no_title(autojump_clock: MockClock) -> None:

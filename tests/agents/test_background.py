@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
@@ -15,8 +15,10 @@ from trio.testing import MockClock
 import engine
 from engine.errors import Overloaded
 from engine.events import (
+    BackgroundStarted,
     CallSettled,
     CallStarted,
+    Durable,
     InputAdmitted,
     InputPromoted,
     PermissionAsked,
@@ -34,6 +36,7 @@ from engine.permission.simple import AllowAll
 from engine.session import Session
 from engine.settings import Limits, RetryPolicy, Settings
 from engine.state import Idle
+from engine.store.memory import MemoryStore
 from engine.testing.invariants import check_events
 from engine.testing.ports import TrioClock
 from engine.testing.script import Answer, Fail, Pause, call, done, text
@@ -418,7 +421,7 @@ async def test_a_cancel_at_every_moment_of_its_start_and_of_its_end(autojump_clo
             told = [
                 e for e in w.session.journal.events() if isinstance(e, InputAdmitted) and e.message.origin == "engine"
             ]
-            assert len(told) == len(began) <= len(created) <= 1
+            assert len(told) == len(began) == len(created) <= 1, "no session is left that nobody ever used"
             settled = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
             if not began:
                 assert [s.status for s in settled] in ([], ["aborted"])
@@ -466,7 +469,9 @@ async def test_a_cancel_inside_of_every_append(autojump_clock: MockClock) -> Non
             began = [e for e in session.journal._log if isinstance(e, TurnStarted) and len(e.path) == 2]
             events = session.journal.events()
             told = [e for e in events if isinstance(e, InputAdmitted) and e.message.origin == "engine"]
-            assert len(told) == len(began)
+            made = [e for e in session.journal._log if isinstance(e, SessionCreated) and len(e.path) == 2]
+            assert len(told) == len(began) == len(made)
+            assert session.state.background == ()
             outcomes.add((len(began), len([e for e in events if isinstance(e, CallSettled)])))
             assert check_events(drained(session.subscribe(after=0))) == []
             assert set(eng._sessions) == {session.id}
@@ -480,3 +485,67 @@ def test_what_a_report_says_does_not_end_its_frame() -> None:
     assert wire.count("</sub-agent-report>") == 1
     assert "[cut here" in wire
     assert json.dumps(wire)
+
+
+# -- what is lost ---------------------------------------------------------------------------------------------
+
+
+def cut_behind(events: Sequence[Durable], last: type[Durable]) -> list[Durable]:
+    """Return what a killed engine leaves: all up to the first event of that type."""
+    index = next(number for number, event in enumerate(events) if isinstance(event, last))
+    return list(events[: index + 1])
+
+
+async def test_what_a_crash_has_ended_is_told_at_the_next_prompt(autojump_clock: MockClock) -> None:
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [[Pause(1), *DONE]],
+        "look": [[Pause(60), *DONE]],
+        REPORT: [DONE],
+        "and now": [DONE, DONE],
+        "more": [[*text("Found."), *done()]],
+    }
+    async with world(by_newest(script), repeat=True, tools=TOOLS) as w:
+        played = await play(w)
+        child = child_of(w, played.events)
+        (begun,) = [e for e in w.session.journal.events() if isinstance(e, BackgroundStarted)]
+        assert (begun.work_id, begun.kind, begun.name) == (child, "agent", "any")
+        left = [*cut_behind(w.session.journal.events(), TurnEnded)]
+        below = list(await w.engine._shelf.store.load(child))
+    model = ScriptedProvider([by_newest(script)], repeat=True)
+    store = MemoryStore()
+    for event in (*left, *below):
+        store.put(event)
+    async with engine.open_engine(model=model, tools=TOOLS, approver=AllowAll(), store=store) as eng:
+        session = await eng.open_session(w.session.id)
+        assert session.state.background == ()
+        (item,) = session.state.inbox
+        assert item.message.origin == "engine"
+        assert item.message.text == f"The sub-agent any ({child}) was interrupted: the engine that ran it ended"
+        await session.run("and now")
+        (wire,) = [said(m) for m in session.state.transcript if said(m).startswith(REPORT)]
+        assert wire.startswith(f'{REPORT} task_id="{child}" agent="any" status="interrupted">')
+        script["again"] = [
+            [*call("task", {"agent": "any", "prompt": "more", "task_id": child}, id="1"), *done("calls")]
+        ]
+        script["Found."] = [DONE]
+        await session.run("again")
+        assert "Found." in said(session.state.transcript[-2])
+    # Opened once more, it is not told again.
+    async with engine.open_engine(model=model, tools=TOOLS, approver=AllowAll(), store=store) as eng:
+        session = await eng.open_session(w.session.id)
+        assert session.state.inbox == ()
+
+
+async def test_one_that_ended_is_lost_by_nobody(autojump_clock: MockClock) -> None:
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [DONE],
+        "look": [[Pause(5), *text("It is blue."), *done()]],
+        REPORT: [DONE],
+    }
+    async with world(by_newest(script), repeat=True, tools=TOOLS) as w:
+        await play(w)
+        assert len(w.session.state.background) == 1
+        await until_idle(w.session, 2)
+        assert w.session.state.background == ()

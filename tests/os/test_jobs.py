@@ -316,3 +316,28 @@ async def test_after_a_crash_what_is_left_of_a_session_is_found_by_its_name(tmp_
     finally:
         assert await reap(is_left, grace=2) == ()  # noqa: ASYNC102  # nobody cancels this test
     assert find_marked(is_left) == []
+
+
+async def test_what_ends_with_the_engine_is_told_by_the_next_one_and_what_ended_before_is_not(tmp_path: Path) -> None:
+    """After a closed engine as after a killed one: the record says that it began, and not that it ended."""
+    place = tmp_path / "sessions.db"
+    answers = [job("sleep 1000"), job("sleep 0.6", "short"), BYE, BYE]
+    opening = {"tools": builtin_tools(), "approver": AllowAll(), "store": place}
+    async with engine.open_engine(model=ScriptedProvider(answers), **opening) as eng:  # type: ignore[arg-type]
+        session = await eng.create_session(cwd=tmp_path)
+        await settled(session)
+        with trio.fail_after(30):
+            await session.jobs.get("short").over.wait()
+        assert [(work.kind, work.name, work.detail) for work in session.state.background] == [
+            ("command", "web", "sleep 1000")
+        ]
+    async with engine.open_engine(model=ScriptedProvider([BYE]), **opening) as eng:  # type: ignore[arg-type]
+        again = await eng.open_session(session.id)
+        assert again.state.background == ()
+        (item,) = again.state.inbox
+        assert item.message.text == "The background job web ended with the engine that ran it"
+        await settled(again, "and now")
+        wires = [part.text for message in again.state.transcript[-3:] for part in getattr(message, "parts", ())]
+        assert any("The background job web ended" in wire and "sleep 1000" in wire for wire in wires)
+    async with engine.open_engine(model=ScriptedProvider([BYE]), **opening) as eng:  # type: ignore[arg-type]
+        assert (await eng.open_session(session.id)).state.inbox == ()

@@ -18,6 +18,7 @@ from engine.errors import SessionElsewhere, StoreError
 from engine.events import (
     Durable,
     HistoryReplaced,
+    InputAdmitted,
     PartDiscarded,
     PermissionAnswered,
     PermissionAsked,
@@ -30,8 +31,8 @@ from engine.events import (
     TurnStarted,
 )
 from engine.fold import fold
-from engine.ids import CallId, MessageId, PartId, RequestId, SessionId, TurnId
-from engine.messages import Usage
+from engine.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
+from engine.messages import TextPart, Usage, UserMessage
 from engine.store.ports import FullStore, SessionQuery, SessionRow, Spending, SpendingKind, SpendingQuery
 from tests.store.journals import BEGIN, MODEL, STEP_USAGE, A, B, created, noted, notes, numbered, session, turn
 from tests.store.suite import StoreSuite
@@ -272,6 +273,18 @@ class FullSuite(StoreSuite):
             assert (await store.list_sessions(SessionQuery()))[0].title == "gamma"
             await store.aclose()
 
+    async def test_nobody_is_taken_to_have_said_what_the_engine_reports(self) -> None:
+        part = TextPart(id=PartId("p"), text="the kraken was found")
+        message = UserMessage(id=MessageId("r1"), parts=(part,), origin="engine", display="a report of krakens")
+        report = InputAdmitted(input_id=InputId("i"), mode="steer", message=message)
+        with self.places() as place:
+            store = await place.open()
+            (first, *others) = session(A, ("alpha", "beta"))
+            await put_all(store, numbered([first, report, *others], A))
+            assert [len(await store.search(word)) for word in ("kraken", "krakens", "alpha")] == [0, 0, 1]
+            assert (await store.list_sessions(SessionQuery()))[0].title == "alpha"
+            await store.aclose()
+
     # ---- titles, origins -------------------------------------------------------------------
 
     async def test_a_title_that_is_given_takes_the_place_of_what_was_asked_first(self) -> None:
@@ -281,6 +294,7 @@ class FullSuite(StoreSuite):
             seq = len(session(A, ("Fix the parser", "done")))
             steps: list[tuple[SessionTitled, str, str]] = [
                 (SessionTitled(title="Parser\n repair", by="model"), "Parser repair", "model"),
+                (SessionTitled(title="", by="model", usage=Usage(input=1)), "Parser repair", "model"),
                 (SessionTitled(title="Mending", by="user"), "Mending", "user"),
                 (SessionTitled(title="Parser again", by="model"), "Mending", "user"),
                 (SessionTitled(title="", by="user"), "Fix the parser", "user"),
