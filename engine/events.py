@@ -23,6 +23,7 @@ from engine.messages import (
     UserMessage,
 )
 from engine.prompt.section import PromptSection
+from engine.values import Value
 
 PartKind = Literal["text", "reasoning", "call", "provider"]
 InputMode = Literal["prompt", "steer", "queue"]
@@ -83,8 +84,8 @@ DoomKind = Literal["repeat", "near_repeat", "errors", "monologue"]
 DoomAction = Literal["nudge", "ask", "stop"]
 
 
-@attrs.frozen(kw_only=True)
-class SharedContext:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SharedContext(Value):
     """What calls share and may modify, in call order (C4).
 
     Attributes:
@@ -113,8 +114,8 @@ class SharedContext:
         return SharedContext(cwd=cwd, values=tuple(sorted(kept.items())))
 
 
-@attrs.frozen(kw_only=True)
-class TurnResult:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TurnResult(Value):
     """How a turn ended and what came of it.
 
     Attributes:
@@ -142,8 +143,8 @@ class TurnResult:
     durable: bool = True
 
 
-@attrs.frozen(kw_only=True)
-class EventBase:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class EventBase(Value):
     """What every event carries; the journal fills it in."""
 
     session_id: SessionId = SessionId("")
@@ -156,7 +157,7 @@ class EventBase:
 # -- session and input ---------------------------------------------------------
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class SessionCreated(EventBase):
     """A session begins; a child names the call that made it.
 
@@ -173,7 +174,7 @@ class SessionCreated(EventBase):
     forked_from: SessionId | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class SessionTitled(EventBase):
     """The session has a title from now on; without one it is called by what was asked first.
 
@@ -192,7 +193,7 @@ class SessionTitled(EventBase):
     cost: float = 0.0
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class InputAdmitted(EventBase):
     """Input was taken in durably; it waits for its place in the transcript."""
 
@@ -201,14 +202,14 @@ class InputAdmitted(EventBase):
     message: UserMessage
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class InputPromoted(EventBase):
     """Input got its place: the message is now the newest of the transcript."""
 
     input_id: InputId
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PromptBlocked(EventBase):
     """A hook let the user's words not pass: the message is taken back out of the transcript, and the turn ends.
 
@@ -222,14 +223,14 @@ class PromptBlocked(EventBase):
     reason: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class NudgeAdded(EventBase):
     """The engine itself put a message to the model into the transcript."""
 
     message: UserMessage
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PromptSet(EventBase):
     """Requests begin with these sections from now on, byte for byte, until it comes again.
 
@@ -247,7 +248,7 @@ class PromptSet(EventBase):
     reason: Literal["start", "compacted", "moved", "system"] = "start"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PromptUpdated(EventBase):
     """Something that the prompt says has changed: the model is told in a message, and requests begin as before.
 
@@ -265,7 +266,7 @@ class PromptUpdated(EventBase):
 # -- turn and step ---------------------------------------------------------------
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class TurnStarted(EventBase):
     """A turn begins.
 
@@ -276,7 +277,7 @@ class TurnStarted(EventBase):
     call_id: CallId | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class TurnResumed(EventBase):
     """A turn that only waited for an answer goes on after its engine had ended: what was asked is asked anew.
 
@@ -284,7 +285,7 @@ class TurnResumed(EventBase):
     """
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class StepStarted(EventBase):
     """A request goes out."""
 
@@ -294,7 +295,7 @@ class StepStarted(EventBase):
     model: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class StepReceived(EventBase):
     """The answer is whole, and the step waits for somebody: another engine could go on with it from here.
 
@@ -315,7 +316,7 @@ class StepReceived(EventBase):
     prefix_broken_at: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class StepEnded(EventBase):
     """A step is over; if `kept`, its message and results are in the transcript.
 
@@ -335,7 +336,7 @@ class StepEnded(EventBase):
     prefix_broken_at: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class LoopContinued(EventBase):
     """The loop goes on, for that reason."""
 
@@ -343,7 +344,7 @@ class LoopContinued(EventBase):
     step: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RetryScheduled(EventBase):
     """A failed request will be sent again."""
 
@@ -352,7 +353,7 @@ class RetryScheduled(EventBase):
     next_at: float
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RecoveryAsked(EventBase):
     """A model's host has failed for good: wait and try again, switch the model, or stop?
 
@@ -370,7 +371,7 @@ class RecoveryAsked(EventBase):
     reset_at: float | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RecoveryAnswered(EventBase):
     """It was said how to go on, or nobody said it and the turn stops.
 
@@ -383,14 +384,14 @@ class RecoveryAnswered(EventBase):
     model: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ModelSwitched(EventBase):
     """From the next turn on, the session's model is another one."""
 
     model: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class TurnEnded(EventBase):
     """The turn is over, settled and saved. Nothing of it comes after this."""
 
@@ -400,7 +401,7 @@ class TurnEnded(EventBase):
 # -- the open message --------------------------------------------------------------
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PartStarted(EventBase):
     """A part of the assistant's message opens."""
 
@@ -409,7 +410,7 @@ class PartStarted(EventBase):
     kind: PartKind
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class TextDelta(EventBase):
     """Live: more visible text, which begins at `offset` of its part."""
 
@@ -420,7 +421,7 @@ class TextDelta(EventBase):
     text: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ReasoningDelta(EventBase):
     """Live: more thinking, which begins at `offset` of its part."""
 
@@ -431,7 +432,7 @@ class ReasoningDelta(EventBase):
     text: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ArgumentsDelta(EventBase):
     """Live: more of a call's arguments, which begin at `offset`."""
 
@@ -442,7 +443,7 @@ class ArgumentsDelta(EventBase):
     text: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PartEnded(EventBase):
     """A part is whole: the concatenated deltas are its text."""
 
@@ -450,7 +451,7 @@ class PartEnded(EventBase):
     part: AssistantPart
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PartReplaced(EventBase):
     """An open part begins anew: its text is empty again, and deltas follow from offset 0."""
 
@@ -458,7 +459,7 @@ class PartReplaced(EventBase):
     part_id: PartId
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PartDiscarded(EventBase):
     """A part is taken back: what follows replaces it."""
 
@@ -470,7 +471,7 @@ class PartDiscarded(EventBase):
 # -- calls -------------------------------------------------------------------------
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallAnnounced(EventBase):
     """The model begins to ask for a call; its arguments are being received."""
 
@@ -480,7 +481,7 @@ class CallAnnounced(EventBase):
     tool: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallQueued(EventBase):
     """The arguments are whole; the call waits for its turn.
 
@@ -496,7 +497,7 @@ class CallQueued(EventBase):
     mended: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallJudged(EventBase):
     """Somebody had a say in whether the call may run: a hook, a rule, a person. The last say counts.
 
@@ -512,7 +513,7 @@ class CallJudged(EventBase):
     source: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallChanged(EventBase):
     """A hook put something else in place.
 
@@ -528,14 +529,14 @@ class CallChanged(EventBase):
     source: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallStarted(EventBase):
     """The tool's body is entered now, after every check and permission."""
 
     call_id: CallId
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallProgress(EventBase):
     """Live: what a running tool says of itself."""
 
@@ -544,7 +545,7 @@ class CallProgress(EventBase):
     output: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallHeartbeat(EventBase):
     """Live: the step waits for this call."""
 
@@ -555,7 +556,7 @@ class CallHeartbeat(EventBase):
     pending_inputs: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallSettled(EventBase):
     """The call reached its one terminal state."""
 
@@ -563,14 +564,14 @@ class CallSettled(EventBase):
     settlement: Settlement
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallDelivered(EventBase):
     """The result took its place, in call order."""
 
     call_id: CallId
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ContextChanged(EventBase):
     """A call changed what calls share; applied in call order.
 
@@ -597,15 +598,15 @@ class ContextChanged(EventBase):
         )
 
 
-@attrs.frozen(kw_only=True)
-class Choice:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Choice(Value):
     """An answer that is offered to a question."""
 
     label: str
     description: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class QuestionAsked(EventBase):
     """A call asks the user something. Answer with `turn.answer(request_id, "…")`.
 
@@ -623,7 +624,7 @@ class QuestionAsked(EventBase):
     several: bool = False
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class QuestionAnswered(EventBase):
     """It was answered, or nobody will answer it any more.
 
@@ -636,16 +637,16 @@ class QuestionAnswered(EventBase):
     answers: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
-class Right:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Right(Value):
     """A right: what may be done, to what. In an offer the pattern may hold wildcards, as in a rule."""
 
     permission: str
     pattern: str
 
 
-@attrs.frozen(kw_only=True)
-class Offer:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Offer(Value):
     """What one "always" would allow: all of its rights, and nothing else."""
 
     rights: tuple[Right, ...]
@@ -657,7 +658,7 @@ class Offer:
         return ", ".join(r.pattern if len(kinds) == 1 else f"{r.permission} {r.pattern}" for r in self.rights)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PermissionAsked(EventBase):
     """A call may go on only if somebody allows it; answer with `turn.reply`.
 
@@ -687,7 +688,7 @@ class PermissionAsked(EventBase):
     until: float | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PermissionAnswered(EventBase):
     """The question is settled: answered, withdrawn with its call, or expired.
 
@@ -709,7 +710,7 @@ class PermissionAnswered(EventBase):
 # -- history, guards, notices ------------------------------------------------------------
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CompactionStarted(EventBase):
     """The history is about to be summarised.
 
@@ -722,7 +723,7 @@ class CompactionStarted(EventBase):
     messages: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CompactionEnded(EventBase):
     """It was summarised, and a `HistoryReplaced` stands before this; or it is as it was.
 
@@ -751,7 +752,7 @@ class CompactionEnded(EventBase):
     cost: float = 0.0
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class HistoryReplaced(EventBase):
     """Another history takes the place of the old: a shorter one, or the one that a fork or an import begins with.
 
@@ -762,7 +763,7 @@ class HistoryReplaced(EventBase):
     messages: tuple[Message, ...]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class SnapshotTaken(EventBase):
     """The files of the project were noted as they are: the turn can be undone to here.
 
@@ -775,7 +776,7 @@ class SnapshotTaken(EventBase):
     tree: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class TurnUndone(EventBase):
     """The newest turn that was not undone yet is taken back: its messages, and its changes of files.
 
@@ -792,7 +793,7 @@ class TurnUndone(EventBase):
     files: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class TurnRedone(EventBase):
     """The turn that was undone last counts again, with its messages and its changes of files.
 
@@ -805,7 +806,7 @@ class TurnRedone(EventBase):
     files: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class BackgroundStarted(EventBase):
     """Something works in the background from now on: it goes on when its call, and its turn, are over.
 
@@ -821,14 +822,14 @@ class BackgroundStarted(EventBase):
     detail: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class BackgroundEnded(EventBase):
     """What worked in the background works no more, and its session was told."""
 
     work_id: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class DoomDetected(EventBase):
     """The model goes in circles."""
 
@@ -837,7 +838,7 @@ class DoomDetected(EventBase):
     detail: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Notice(EventBase):
     """Something that a person may want to know and nothing depends on."""
 

@@ -20,12 +20,13 @@ from engine.events import CompactionTrigger, TurnResult
 from engine.ids import CallId, RequestId, SessionId
 from engine.messages import Message, Settlement, Transcript, UserMessage
 from engine.model import ModelRequest
+from engine.values import Value
 
 # -- what hooks look at ----------------------------------------------------------------
 
 
-@attrs.frozen(kw_only=True)
-class Subject:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Subject(Value):
     """What every hook is told: where it is.
 
     Attributes:
@@ -37,7 +38,7 @@ class Subject:
     cwd: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolUse(Subject):
     """What a tool hook looks at; `settlement` is there after the tool only."""
 
@@ -47,7 +48,7 @@ class ToolUse(Subject):
     settlement: Settlement | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PermissionWanted(Subject):
     """What a permission hook looks at: somebody is about to be asked.
 
@@ -72,7 +73,7 @@ class PermissionWanted(Subject):
     is_ruled: bool = False
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Prompted(Subject):
     """What a prompt hook looks at: the user's words, before the model sees them.
 
@@ -85,7 +86,7 @@ class Prompted(Subject):
     message: UserMessage
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class SessionStarting(Subject):
     """What a start hook looks at: a session is new, or comes from the store."""
 
@@ -93,12 +94,12 @@ class SessionStarting(Subject):
     model: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class SessionEnding(Subject):
     """What an end hook looks at: the engine is being closed."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Stopping(Subject):
     """What a stop hook looks at: the model came to an end.
 
@@ -113,7 +114,7 @@ class Stopping(Subject):
     agent: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Compacting(Subject):
     """What a hook before a compaction looks at.
 
@@ -130,7 +131,7 @@ class Compacting(Subject):
     transcript: Transcript = attrs.field(factory=Transcript, eq=False, repr=False)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Compacted(Subject):
     """What a hook after a compaction looks at: the history from now on."""
 
@@ -138,14 +139,14 @@ class Compacted(Subject):
     messages: tuple[Message, ...]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Idling(Subject):
     """What an idle hook looks at: no turn runs, no input waits; `result` is of the last turn."""
 
     result: TurnResult
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Notified(Subject):
     """What a notification hook looks at: a person is wanted.
 
@@ -160,7 +161,7 @@ class Notified(Subject):
     request_id: RequestId
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Requesting(Subject):
     """What a request hook looks at: the request as it would go out now.
 
@@ -178,21 +179,21 @@ class Requesting(Subject):
 # -- what hooks decide -----------------------------------------------------------------
 
 
-@attrs.frozen(kw_only=True)
-class Remark:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Remark(Value):
     """What any hook may say: `message` is for whoever watches, as a `Notice`."""
 
     message: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Context(Remark):
     """What many hooks may say besides: `context` is for the model, as a message of the engine, and is kept."""
 
     context: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolDecision(Context):
     """What a tool hook wants.
 
@@ -214,7 +215,7 @@ class ToolDecision(Context):
     stop_reason: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PermissionDecision(Remark):
     """What a permission hook wants.
 
@@ -233,7 +234,7 @@ class PermissionDecision(Remark):
     stop_reason: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PromptDecision(Context):
     """What a prompt hook wants: `"block"` takes the words back and ends the turn, with `reason` for the user."""
 
@@ -241,7 +242,7 @@ class PromptDecision(Context):
     reason: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RequestDecision(Context):
     """What a request hook wants: `stop` ends the turn instead of sending it, with `reason` for the user."""
 
@@ -249,7 +250,7 @@ class RequestDecision(Context):
     reason: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class StopDecision(Remark):
     """What a stop hook wants: nothing, one more round with `reason`, or an end with it."""
 
@@ -257,7 +258,7 @@ class StopDecision(Remark):
     reason: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CompactionDecision(Remark):
     """What a hook before a compaction wants.
 
@@ -291,8 +292,8 @@ IdleHook = Callable[[Idling], Awaitable[Remark | None]]
 NotificationHook = Callable[[Notified], Awaitable[Remark | None]]
 
 
-@attrs.frozen(kw_only=True)
-class Hooks:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Hooks(Value):
     """All hooks, each an ordered tuple.
 
     Attributes:

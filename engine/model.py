@@ -13,14 +13,15 @@ import attrs
 
 from engine.errors import ConfigError
 from engine.messages import Citation, FinishReason, Transcript, Usage
+from engine.values import Value
 
 ToolChoice = Literal["auto", "none", "required"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 CacheLifetime = Literal["off", "5m", "1h"]
 
 
-@attrs.frozen(kw_only=True)
-class ModelOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelOptions(Value):
     """How a model is to work; None: as its host has it by default.
 
     What a host, or a model, does not take is left out of the request.
@@ -58,8 +59,8 @@ def _is_number(value: object, least: float, most: float = float("inf")) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
 
 
-@attrs.frozen(kw_only=True)
-class LongPrices:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LongPrices(Value):
     """What all tokens of a request cost whose prompt is longer than `above` tokens; per million."""
 
     above: int
@@ -69,8 +70,8 @@ class LongPrices:
     price_cache_write: float = 0.0
 
 
-@attrs.frozen(kw_only=True)
-class ModelInfo:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelInfo(Value):
     """A model's limits and prices; prices are per million tokens.
 
     Attributes:
@@ -111,8 +112,8 @@ class ModelInfo:
         ) / 1_000_000
 
 
-@attrs.frozen(kw_only=True)
-class ToolSchema:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ToolSchema(Value):
     """A tool as the model sees it; `schema` is JSON text."""
 
     name: str
@@ -120,8 +121,8 @@ class ToolSchema:
     schema: str
 
 
-@attrs.frozen(kw_only=True)
-class ModelRequest:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelRequest(Value):
     """One request, complete.
 
     Attributes:
@@ -145,59 +146,59 @@ class ModelRequest:
 # -- what streams back ---------------------------------------------------------
 
 
-@attrs.frozen
-class Ping:
+@attrs.frozen(eq=False, repr=False)
+class Ping(Value):
     """The host is alive and has nothing to say. Renews the idle watchdog."""
 
 
-@attrs.frozen
-class TextStarted:
+@attrs.frozen(eq=False, repr=False)
+class TextStarted(Value):
     """A block of visible text opens."""
 
     id: str
 
 
-@attrs.frozen
-class TextChunk:
+@attrs.frozen(eq=False, repr=False)
+class TextChunk(Value):
     """More visible text."""
 
     id: str
     text: str
 
 
-@attrs.frozen
-class TextDone:
+@attrs.frozen(eq=False, repr=False)
+class TextDone(Value):
     """The block is whole; `text`, if given, replaces what was streamed."""
 
     id: str
     text: str | None = None
 
 
-@attrs.frozen
-class Cited:
+@attrs.frozen(eq=False, repr=False)
+class Cited(Value):
     """What the block of text says has this source."""
 
     id: str
     citation: Citation
 
 
-@attrs.frozen
-class ReasoningStarted:
+@attrs.frozen(eq=False, repr=False)
+class ReasoningStarted(Value):
     """A block of thinking opens."""
 
     id: str
 
 
-@attrs.frozen
-class ReasoningChunk:
+@attrs.frozen(eq=False, repr=False)
+class ReasoningChunk(Value):
     """More thinking."""
 
     id: str
     text: str
 
 
-@attrs.frozen
-class ReasoningDone:
+@attrs.frozen(eq=False, repr=False)
+class ReasoningDone(Value):
     """The thinking is whole; the host wants its signature back."""
 
     id: str
@@ -205,24 +206,24 @@ class ReasoningDone:
     redacted: str | None = None
 
 
-@attrs.frozen
-class ToolCallStarted:
+@attrs.frozen(eq=False, repr=False)
+class ToolCallStarted(Value):
     """The model begins to ask for a call."""
 
     id: str
     tool: str
 
 
-@attrs.frozen
-class ToolCallChunk:
+@attrs.frozen(eq=False, repr=False)
+class ToolCallChunk(Value):
     """More of the call's arguments, as JSON text."""
 
     id: str
     text: str
 
 
-@attrs.frozen
-class ToolCallDone:
+@attrs.frozen(eq=False, repr=False)
+class ToolCallDone(Value):
     """The call is whole; `arguments`, if given, replaces what was streamed."""
 
     id: str
@@ -230,8 +231,8 @@ class ToolCallDone:
     tool: str | None = None
 
 
-@attrs.frozen
-class ProviderItem:
+@attrs.frozen(eq=False, repr=False)
+class ProviderItem(Value):
     """Something the provider did or said itself, to be sent back unchanged."""
 
     id: str
@@ -239,8 +240,8 @@ class ProviderItem:
     data: str
 
 
-@attrs.frozen
-class PrefixBroken:
+@attrs.frozen(eq=False, repr=False)
+class PrefixBroken(Value):
     """The request does not begin with the bytes of the one before it, so no cache could help.
 
     Attributes:
@@ -250,23 +251,23 @@ class PrefixBroken:
     at: str
 
 
-@attrs.frozen
-class Unread:
+@attrs.frozen(eq=False, repr=False)
+class Unread(Value):
     """What the host sent besides, and nobody understood: a kind of event, and how often."""
 
     kind: str
     count: int = 1
 
 
-@attrs.frozen
-class UsageReported:
+@attrs.frozen(eq=False, repr=False)
+class UsageReported(Value):
     """Cumulative usage of this answer; the last one counts."""
 
     usage: Usage
 
 
-@attrs.frozen
-class Finished:
+@attrs.frozen(eq=False, repr=False)
+class Finished(Value):
     """The model has stopped, for that reason."""
 
     reason: FinishReason

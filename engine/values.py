@@ -1,0 +1,50 @@
+"""`Value`: what equality, hash and print of the engine's many small values are, written once.
+
+attrs writes these methods for every class, as source text that is compiled whenever the class is imported. Of the
+hundred events, hook payloads and stream events, nearly all are made and matched and hardly any is ever compared: their
+part of the engine's start would be half as long again. So they say `eq=False, repr=False` and begin with `Value`.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import attrs
+
+
+class Value:
+    """The base of attrs classes that are equal, hash and print by their fields, as attrs would have it."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether *other* is of the same class and has equal fields."""
+        if not isinstance(other, Value) or other.__class__ is not self.__class__:
+            return NotImplemented
+        return _compared(self) == _compared(other)
+
+    def __hash__(self) -> int:
+        """Return the hash of its class and fields."""
+        return hash((self.__class__, _compared(self)))
+
+    def __repr__(self) -> str:
+        """Return the call that makes it."""
+        name = self.__class__.__qualname__.rsplit(">.", 1)[-1]
+        return f"{name}({', '.join(f'{shown}={getattr(self, shown)!r}' for shown in _fields(self.__class__)[1])})"
+
+
+_FIELDS: dict[type[Value], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+
+
+def _fields(kind: type[Value]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the fields that are compared, and of those that are shown."""
+    found = _FIELDS.get(kind)
+    if found is None:
+        fields = attrs.fields(cast("type[attrs.AttrsInstance]", kind))
+        found = tuple(field.name for field in fields if field.eq), tuple(field.name for field in fields if field.repr)
+        _FIELDS[kind] = found
+    return found
+
+
+def _compared(value: Value) -> tuple[object, ...]:
+    return tuple([getattr(value, name) for name in _fields(value.__class__)[0]])
