@@ -21,6 +21,8 @@ from engine.store.stored import Stored
 # Of the texts that fit, how many are looked at to find that many sessions.
 _LOOKED_AT: Final = 5_000
 _AT_ONCE: Final = 50
+# What can be done about a gap: `engine sessions repair` is for files.
+_REMEDY: Final = "restore the database from a backup"
 
 
 @attrs.frozen
@@ -34,7 +36,7 @@ class PostgresReading:
         rows = self._connection.execute(
             "SELECT seq, body FROM events WHERE session_id = %s AND seq > %s ORDER BY seq", (session_id, after)
         ).fetchall()
-        return reading.events_of(session_id, rows, schema, after=after)
+        return reading.events_of(session_id, rows, schema, after=after, remedy=_REMEDY)
 
     def open_session(self, session_id: SessionId, schema: Schema) -> tuple[Stored, int] | None:
         """See `Reading`."""
@@ -47,7 +49,7 @@ class PostgresReading:
             kept = self._connection.execute(
                 "SELECT seq, body FROM states WHERE session_id = %s AND made_by = %s", (session_id, reading.maker())
             ).fetchone()
-        return reading.opened(session_id, rows, None if kept is None else (kept[0], kept[1]), schema)
+        return reading.opened(session_id, rows, None if kept is None else (kept[0], kept[1]), schema, remedy=_REMEDY)
 
     def drafts(self, session_id: SessionId, schema: Schema) -> Sequence[Delta]:
         """See `Reading`."""

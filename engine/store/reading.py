@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import sqlite3
 from collections.abc import Sequence
+from typing import Final
 
 from engine import codec, fold, messages, state
 from engine._version import __version__
@@ -15,6 +16,10 @@ from engine.events import Durable
 from engine.ids import SessionId
 from engine.state import SessionState
 from engine.store.stored import Events, Stored, decoded
+
+
+# What can be done about a gap, in a file.
+_REPAIR: Final = "`engine sessions repair` keeps what comes before"
 
 
 def load(
@@ -28,10 +33,10 @@ def load(
 
 
 def events_of(
-    session_id: SessionId, rows: Sequence[tuple[int, str]], schema: codec.Schema, *, after: int
+    session_id: SessionId, rows: Sequence[tuple[int, str]], schema: codec.Schema, *, after: int, remedy: str = _REPAIR
 ) -> Sequence[Durable]:
-    """Return the events that were read as *rows*. Raises `JournalCorrupt`."""
-    _check_whole(session_id, [seq for seq, _ in rows], after)
+    """Return the events that were read as *rows*. Raises `JournalCorrupt`, which says that a gap has that *remedy*."""
+    _check_whole(session_id, [seq for seq, _ in rows], after, remedy)
     return [decoded(body, session_id, seq, schema) for seq, body in rows]
 
 
@@ -56,12 +61,17 @@ def open_session(
 
 
 def opened(
-    session_id: SessionId, rows: Sequence[tuple[int, str]], kept: tuple[int, str] | None, schema: codec.Schema
+    session_id: SessionId,
+    rows: Sequence[tuple[int, str]],
+    kept: tuple[int, str] | None,
+    schema: codec.Schema,
+    *,
+    remedy: str = _REPAIR,
 ) -> tuple[Stored, int] | None:
     """Return what `open_session` does, of the *rows* of its events and the state that was *kept*."""
     if not rows:
         return None
-    _check_whole(session_id, [seq for seq, _ in rows], 0)
+    _check_whole(session_id, [seq for seq, _ in rows], 0, remedy)
     events = Events(session_id, [body for _, body in rows], schema)
     remembered = None if kept is None else _remembered(session_id, *kept)
     since = 0 if remembered is None else remembered.seq
@@ -97,11 +107,9 @@ def _remembered(session_id: SessionId, seq: int, body: str) -> SessionState | No
     return found if (found.session_id, found.seq) == (session_id, seq) else None
 
 
-def _check_whole(session_id: SessionId, seqs: Sequence[int], after: int) -> None:
+def _check_whole(session_id: SessionId, seqs: Sequence[int], after: int, remedy: str) -> None:
     if seqs and (seqs[0] != after + 1 or seqs[-1] - after != len(seqs)):
         gap = next(
             seq for seq, expected in zip(seqs, range(after + 1, after + len(seqs) + 1), strict=True) if seq != expected
         )
-        raise JournalCorrupt(
-            f"session {session_id} has a gap before event {gap}: `engine sessions repair` keeps what comes before"
-        )
+        raise JournalCorrupt(f"session {session_id} has a gap before event {gap}: {remedy}")
