@@ -10,24 +10,25 @@ from engine.events import BackgroundKind, InputMode, PartKind, SharedContext, Tu
 from engine.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
 from engine.messages import AssistantPart, FinishReason, Message, Settlement, Transcript, Usage, UserMessage
 from engine.prompt.section import PromptSection
+from engine.values import Value
 
 CallState = Literal["receiving", "queued", "running", "settled", "delivered"]
 
 
-@attrs.frozen
-class Idle:
+@attrs.frozen(eq=False, repr=False)
+class Idle(Value):
     """No turn is running."""
 
 
-@attrs.frozen
-class Busy:
+@attrs.frozen(eq=False, repr=False)
+class Busy(Value):
     """A turn is at work in that step."""
 
     step: int
 
 
-@attrs.frozen
-class Retry:
+@attrs.frozen(eq=False, repr=False)
+class Retry(Value):
     """A failed request waits to be sent again."""
 
     attempt: int
@@ -35,8 +36,8 @@ class Retry:
     next_at: float
 
 
-@attrs.frozen
-class Waiting:
+@attrs.frozen(eq=False, repr=False)
+class Waiting(Value):
     """Somebody must answer."""
 
     request_ids: tuple[RequestId, ...]
@@ -45,8 +46,8 @@ class Waiting:
 Status = Idle | Busy | Retry | Waiting
 
 
-@attrs.frozen(kw_only=True)
-class PendingInput:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PendingInput(Value):
     """Input that was admitted and has no place in the transcript yet."""
 
     input_id: InputId
@@ -54,8 +55,8 @@ class PendingInput:
     message: UserMessage
 
 
-@attrs.frozen(kw_only=True)
-class OpenPart:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OpenPart(Value):
     """A part of the open message; `part` once it has ended."""
 
     part_id: PartId
@@ -64,8 +65,8 @@ class OpenPart:
     part: AssistantPart | None = None
 
 
-@attrs.frozen(kw_only=True)
-class OpenCall:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OpenCall(Value):
     """A call of the open step."""
 
     call_id: CallId
@@ -76,8 +77,8 @@ class OpenCall:
     settlement: Settlement | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Received:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Received(Value):
     """What is known of an answer that is whole, while its step waits for somebody. See `StepReceived`."""
 
     finish: FinishReason | None
@@ -87,8 +88,8 @@ class Received:
     prefix_broken_at: str
 
 
-@attrs.frozen(kw_only=True)
-class OpenStep:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OpenStep(Value):
     """The step under way: its message is not in the transcript yet.
 
     Attributes:
@@ -104,8 +105,8 @@ class OpenStep:
     received: Received | None = None
 
 
-@attrs.frozen(kw_only=True)
-class OpenTurn:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OpenTurn(Value):
     """The turn under way.
 
     Attributes:
@@ -128,8 +129,8 @@ class OpenTurn:
         return (*self.requests, *self.questions, *(() if self.recovery is None else (self.recovery,)))
 
 
-@attrs.frozen(kw_only=True)
-class UndoneTurn:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class UndoneTurn(Value):
     """A turn that was undone and can be redone.
 
     Attributes:
@@ -143,8 +144,8 @@ class UndoneTurn:
     messages: tuple[Message, ...]
 
 
-@attrs.frozen(kw_only=True)
-class PromptUpdate:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PromptUpdate(Value):
     """A change of the prompt that the model was told of in a message.
 
     Attributes:
@@ -160,8 +161,8 @@ class PromptUpdate:
     is_held: bool = True
 
 
-@attrs.frozen(kw_only=True)
-class PromptState:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PromptState(Value):
     """What requests begin with, and what the model was told of it since.
 
     Attributes:
@@ -194,8 +195,8 @@ class PromptState:
         return known
 
 
-@attrs.frozen(kw_only=True)
-class BackgroundWork:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class BackgroundWork(Value):
     """What works in the background. See `BackgroundStarted`."""
 
     work_id: str
@@ -204,8 +205,8 @@ class BackgroundWork:
     detail: str = ""
 
 
-@attrs.frozen(kw_only=True)
-class SessionState:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SessionState(Value):
     """A session as it stands after its last event.
 
     Attributes:
@@ -252,8 +253,8 @@ class SessionState:
         return Busy(self.turn.steps)
 
 
-@attrs.frozen(kw_only=True)
-class Resync:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Resync(Value):
     """What a cursor gives when it can't go on from where it was: the state now.
 
     The client forgets what it had and goes on from `state`, whose open parts
