@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, cast
 
 import attrs
@@ -47,7 +47,9 @@ _LEAST_PIECE: Final = 500
 _SMALLER: Final = (1, 2, 4)
 # Estimates may be off.
 _SURE: Final = 0.9
-_LEFT_OUT: Final = "{} old sentences of the user about how to work are no longer carried along word for word"
+_RULES_LEFT_OUT: Final = "{:,} old sentences of the user about how to work are no longer carried along word for word"
+_FILES_LEFT_OUT: Final = "{:,} files that were touched long ago are no longer named"
+_UNREAD: Final = "so long a history takes too many requests: {:,} of {:,} parts, in its middle, were not summarised"
 _TAKEN_OUT: Final = "no summary of a model could be used ({problem}): what stands there was taken out of the history"
 
 Summarise = Callable[[Sequence[Message], str], Awaitable[str]]
@@ -199,9 +201,10 @@ class Compactor:
 
     async def _asked(self, head: Sequence[Message], previous: str) -> _Written | NotCompacted:
         """Ask the summariser, in smaller pieces where they are too large for it all the same. A checkpoint."""
-        room = self._room(previous)
         for smaller in _SMALLER:
-            written = await self._in_pieces(head, previous, max(_LEAST_PIECE, room // smaller))
+            # By now it may be another model, with another window.
+            room = self._room(previous) // smaller
+            written = await self._in_pieces(head, previous, max(_LEAST_PIECE, room))
             if written is not None:
                 return written
         name = self.summariser.info.name
@@ -212,7 +215,12 @@ class Compactor:
     async def _in_pieces(self, head: Sequence[Message], previous: str, room: int) -> _Written | NotCompacted | None:
         """Ask piece by piece, each time with the summary of what was before; None: a piece was too large. A checkpoint."""
         text = previous
-        for conversation in self._pieces(head, room):
+        texts = list(pieces(head, room))
+        unread = max(0, len(texts) - _PIECES)
+        remark = _UNREAD.format(unread, len(texts)) if unread else ""
+        if unread:
+            texts[_PIECES // 2 : -_PIECES // 2] = []
+        for conversation in texts:
             reply, problem = await self._answered(conversation, text)
             if reply.is_too_long:
                 return None
@@ -221,7 +229,7 @@ class Compactor:
             if problem:
                 return _Written(extracted(head, previous), _TAKEN_OUT.format(problem=problem))
             text = tidied(reply.text, self._form)
-        return _Written(text)
+        return _Written(text, remark)
 
     async def _answered(self, conversation: str, previous: str) -> tuple[Reply, str]:
         """Ask, and once more if the answer will not do; return what is wrong with the last one. A checkpoint."""
@@ -254,12 +262,6 @@ class Compactor:
         beside = self._most_output + max(text_tokens(previous), self._form.most_tokens) + text_tokens(told)
         return round((self.summariser.info.context - beside) * _SURE / max(1.0, self.ratio))
 
-    def _pieces(self, head: Sequence[Message], room: int) -> list[str]:
-        texts = list(pieces(head, room))
-        if len(texts) > _PIECES:
-            texts = [*texts[: _PIECES // 2], *texts[-_PIECES // 2 :]]
-        return texts
-
     # -- the new history --------------------------------------------------------------------
 
     def _put_together(self, selection: Selection, pins: Pins, written: _Written) -> Compaction | NotCompacted:
@@ -278,7 +280,7 @@ class Compactor:
             before=self.tokens,
             after=after,
             is_continued=_says_go_on(messages[-1]),
-            remark="; ".join(filter(None, (written.remark, _LEFT_OUT.format(pins.left_out) if pins.left_out else ""))),
+            remark="; ".join(filter(None, (written.remark, *_left_out(pins)))),
         )
 
     def _made(self, selection: Selection, pins: Pins, summary: str) -> tuple[Message, ...]:
@@ -301,6 +303,14 @@ class Compactor:
             else ""
         )
         return go_on_text(messages, was_too_large=self.view.failure == "overflow", report=report)
+
+
+def _left_out(pins: Pins) -> Iterator[str]:
+    """Yield what there was no room to carry along."""
+    if pins.left_out:
+        yield _RULES_LEFT_OUT.format(pins.left_out)
+    if pins.files_left_out:
+        yield _FILES_LEFT_OUT.format(pins.files_left_out)
 
 
 def _unpinned(selection: Selection) -> tuple[Message, ...]:

@@ -69,12 +69,14 @@ class Pins:
         files: the one that was touched last at the end.
         todos: what is open, a line each.
         left_out: so many rules, the oldest, there was no room for.
+        files_left_out: the same of files.
     """
 
     rules: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
     todos: tuple[str, ...] = ()
     left_out: int = 0
+    files_left_out: int = 0
 
     def texts(self) -> Iterator[str]:
         """Yield a text for each kind of which there is something."""
@@ -143,8 +145,10 @@ def within(pins: Pins, room: int) -> Pins:
     """Return what there is room for, in tokens: two thirds of it for the rules, the rest for the files, the newest first."""
     rules = _newest(pins.rules, 2 * room // 3)
     files = _newest(tuple(map(_line, pins.files)), room - room // 3)
-    left_out = len(pins.rules) - len(rules)
-    return attrs.evolve(pins, rules=rules, files=pins.files[len(pins.files) - len(files) :], left_out=left_out)
+    gone = len(pins.files) - len(files)
+    return attrs.evolve(
+        pins, rules=rules, files=pins.files[gone:], left_out=len(pins.rules) - len(rules), files_left_out=gone
+    )
 
 
 def _newest(lines: tuple[str, ...], room: int) -> tuple[str, ...]:
@@ -193,15 +197,15 @@ def _sentences(text: str) -> Iterator[str]:
 def _touched(calls: Iterable[CallPart], read_only: frozenset[str]) -> Iterator[File]:
     for call in calls:
         is_changed = call.tool not in read_only
-        for path in _paths(call.arguments):
+        for path in paths_in(call.arguments):
             yield File(path, is_changed)
 
 
-def _paths(arguments: str) -> list[str]:
+def paths_in(arguments: str) -> list[str]:
     """Return the files that a call's arguments name."""
     try:
         given: object = json.loads(arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     if not isinstance(given, dict):
         return []

@@ -1,9 +1,11 @@
-"""Clearing old results, if that spares a summary (T9).
+"""Clearing old results, and what is long in old calls, if that spares a summary (T9).
 
 The newest results stay, and so do those of the last two turns of the user and those of
 tools that say that theirs can't be had again. What is cleared says so in its place: of
 which call it was, how it began and ended, and how it can be had again. All of it is
 cleared at once, since each time costs the host's cache what stands behind the first.
+What is long in the arguments of the same calls, such as a file that was written, is cut
+likewise.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from typing import Final
 
 import attrs
 
+from engine.compaction.arguments import shorter
 from engine.compaction.media import media_of
 from engine.compaction.overflow import result_tokens, text_tokens
+from engine.compaction.pins import paths_in
 from engine.compaction.speakers import is_users
 from engine.ids import CallId, PartId
 from engine.messages import (
@@ -43,6 +47,7 @@ _SHOWN_ARGUMENTS: Final = 200
 _EXCERPT: Final = 160
 # A shorter result would not become shorter.
 _WORTH: Final = 4 * _EXCERPT
+_LONGEST_CLEARED: Final = 4_000
 _SPILL: Final = re.compile(r"spill:[0-9a-f]{16}")
 
 
@@ -79,40 +84,66 @@ def prune(messages: Sequence[Message], rules: Rules, model: str, ratio: float = 
     if sum(old.values()) <= rules.least:
         return None
     calls = calls_of(messages)
-    spared = 0
+    left = 0
 
     def clear(result: CallResult) -> CallResult:
-        nonlocal spared
-        if result.call_id not in old:
+        nonlocal left
+        if result.call_id not in old or not _is_worth_it(result.settlement):
             return result
         text = cleared(result, calls.get(result.call_id), rules.read_only)
-        spared += old[result.call_id] - round(text_tokens(text) * ratio)
+        left += text_tokens(text)
         shown = attrs.evolve(result.settlement, text=text, images=(), files=())
         return attrs.evolve(result, settlement=shown)
 
-    return Pruned(with_results(messages, clear), spared)
+    def cut(call: CallPart) -> CallPart:
+        nonlocal left
+        if call.call_id not in old or (arguments := _cut_arguments(call)) is None:
+            return call
+        left += text_tokens(arguments)
+        return attrs.evolve(call, arguments=arguments)
+
+    shorter_messages = with_calls(with_results(messages, clear), cut)
+    return Pruned(shorter_messages, sum(old.values()) - round(left * ratio))
 
 
 def _old_results(messages: Sequence[Message], rules: Rules, model: str, ratio: float) -> Mapping[CallId, int]:
-    """Return the calls whose results are to be cleared, with what each takes."""
+    """Return the calls whose results, or arguments, are to be cleared, with what each takes."""
     newest, turns = 0, 0
     old: dict[CallId, int] = {}
+    calls = calls_of(messages)
     for message in reversed(messages):
         turns += is_users(message)
         if turns < rules.turns or not isinstance(message, ResultsMessage):
             continue
         for result in reversed(message.results):
-            if result.tool in rules.protected or not _is_worth_it(result.settlement):
+            if result.tool in rules.protected:
                 continue
-            size = round(result_tokens(result.settlement, model) * ratio)
+            tokens = result_tokens(result.settlement, model) if _is_worth_it(result.settlement) else 0
+            call = calls.get(result.call_id)
+            if call is not None and _cut_arguments(call) is not None:
+                tokens += text_tokens(call.arguments)
+            if not tokens:
+                continue
+            size = round(tokens * ratio)
             newest += size
             if newest > rules.newest:
                 old[result.call_id] = size
     return old
 
 
+def _cut_arguments(call: CallPart) -> str | None:
+    """Return the arguments of a call with what is long in them cut; None: that is not worth it."""
+    if len(call.arguments) <= 2 * _WORTH:
+        return None
+    cut = shorter(call.arguments, 2 * _EXCERPT)
+    # A summary has to name the files later: a patch tells in its midst which they are.
+    is_worth_it = len(call.arguments) - len(cut) > _WORTH and paths_in(cut) == paths_in(call.arguments)
+    return cut if is_worth_it else None
+
+
 def _is_worth_it(settlement: Settlement) -> bool:
-    if settlement.text.startswith(CLEARED):
+    # Anybody may begin a text so; what was cleared is short.
+    if settlement.text.startswith(CLEARED) and len(settlement.text) <= _LONGEST_CLEARED:
         return False
     return len(settlement.text) > _WORTH or bool(settlement.images or settlement.files)
 
@@ -133,6 +164,19 @@ def with_results(messages: Sequence[Message], change: Callable[[CallResult], Cal
         results = tuple(change(result) for result in message.results)
         same = all(new is old for new, old in zip(results, message.results, strict=True))
         return message if same else attrs.evolve(message, results=results)
+
+    return tuple(changed(message) for message in messages)
+
+
+def with_calls(messages: Sequence[Message], change: Callable[[CallPart], CallPart]) -> tuple[Message, ...]:
+    """Return *messages* with each call as *change* has it; those in which nothing changes stay the same objects."""
+
+    def changed(message: Message) -> Message:
+        if not isinstance(message, AssistantMessage):
+            return message
+        parts = tuple(change(part) if isinstance(part, CallPart) else part for part in message.parts)
+        same = all(new is old for new, old in zip(parts, message.parts, strict=True))
+        return message if same else attrs.evolve(message, parts=parts)
 
     return tuple(changed(message) for message in messages)
 

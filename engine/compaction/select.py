@@ -6,12 +6,12 @@ for. It is cut only where calls and their results stay together.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final
 
 import attrs
 
+from engine.compaction.arguments import shorter
 from engine.compaction.overflow import result_tokens
 from engine.compaction.prune import calls_of, cleared, with_results
 from engine.compaction.speakers import is_users
@@ -160,23 +160,8 @@ def _cut(message: AssistantMessage, most: int) -> AssistantMessage:
             case TextPart():
                 parts.append(attrs.evolve(part, text=shortened(part.text, most)))
             case CallPart():
-                parts.append(attrs.evolve(part, arguments=_cut_arguments(part.arguments, most)))
+                parts.append(attrs.evolve(part, arguments=shorter(part.arguments, most)))
             case ReasoningPart() | ProviderPart():
                 # Their hosts take them back as they were, or not at all.
                 parts.append(part)
     return attrs.evolve(message, parts=tuple(parts))
-
-
-def _cut_arguments(arguments: str, most: int) -> str:
-    if len(arguments) <= most:
-        return arguments
-    try:
-        given: object = json.loads(arguments)
-    except ValueError:
-        return arguments
-    if not isinstance(given, dict):
-        return arguments
-    named = cast("dict[str, object]", given)
-    return json.dumps(
-        {name: shortened(v, most) if isinstance(v, str) else v for name, v in named.items()}, ensure_ascii=False
-    )

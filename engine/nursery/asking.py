@@ -116,7 +116,10 @@ class Asker:
             failure = listener.failure or silent_overflow(
                 listener.model.info, listener.usage, listener.finish, listener.finish_detail
             )
-            if failure is None or failure.kind in {"overflow", "filtered"} or len(self.models) == 1:
+            if failure is not None and failure.kind == "filtered" and len(self.models) == 1:
+                # It will say so each time: as a refusal, which something can stand in for.
+                return Reply(text=listener.text, finish="content_filter", calls=tuple(listener.calls))
+            if failure is None or failure.kind == "overflow" or len(self.models) == 1:
                 return Reply(
                     text=listener.text,
                     finish=listener.finish,

@@ -16,7 +16,7 @@ from engine.compaction.overflow import message_tokens
 from engine.errors import ContextOverflow
 from engine.events import CompactionEnded, CompactionStarted
 from engine.fold import fold
-from engine.keeping import Compaction, CompactionWish, NotCompacted, Reply
+from engine.keeping import Compaction, CompactionWish, NotCompacted
 from engine.messages import Message, Transcript, UserMessage
 from engine.model import ModelInfo, ModelRequest
 from engine.permission.simple import AllowAll
@@ -27,7 +27,7 @@ from engine.testing.script import Answer, Fail, call, done, text
 from engine.testing.scripted import ScriptedProvider
 from engine.testing.transcripts import transcripts
 from tests.properties.test_encodings import SPOKEN, check, encode, hosts_of, model_of
-from tests.support.histories import INFO, summary, view, words
+from tests.support.histories import Written, summary, view, words
 
 SMALL = ModelInfo(name="scripted/model", context=4_000, output=400)
 
@@ -116,21 +116,6 @@ def test_whatever_is_said_requests_stay_valid_and_every_turn_ends(
     prompts: list[int], steps: list[Said], written: list[str]
 ) -> None:
     trio.run(_play, prompts, steps, written, clock=MockClock(autojump_threshold=0))
-
-
-@attrs.frozen
-class Written:
-    """A summariser that always says the same."""
-
-    text: str
-    info: ModelInfo = INFO
-
-    def new_id(self, kind: str) -> str:
-        return kind
-
-    async def ask(self, system: str, text: str, *, max_output: int) -> Reply:
-        await trio.lowlevel.checkpoint()
-        return Reply(text=self.text, finish="stop")
 
 
 def compacted(messages: Sequence[Message], written: str, context: int) -> Compaction | NotCompacted | None:

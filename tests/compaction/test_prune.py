@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import attrs
@@ -13,8 +14,18 @@ from engine.compaction.keeper import Keeper
 from engine.compaction.overflow import result_tokens
 from engine.compaction.prune import CLEARED, Rules, prune, without_media
 from engine.errors import ConfigError
-from engine.messages import FilePart, ImagePart, Message, ResultsMessage, Settlement, TextPart, UserMessage
+from engine.messages import (
+    AssistantMessage,
+    FilePart,
+    ImagePart,
+    Message,
+    ResultsMessage,
+    Settlement,
+    TextPart,
+    UserMessage,
+)
 from engine.model import ModelInfo
+from engine.providers import items
 from engine.testing.invariants import check_transcript
 from engine.tools.registry import Registry
 from tests.support.histories import answers, calls, exchange, gives, says, view, words
@@ -99,6 +110,78 @@ def test_t9_clearing_leaves_a_valid_transcript_and_all_else_as_it_was() -> None:
     assert [m.id for m in pruned.messages] == [m.id for m in before]
     same = [new is old for new, old in zip(pruned.messages, before, strict=True)]
     assert same.count(False) == 25
+
+
+def writing(size: int, **more: object) -> list[Message]:
+    """Files of that size that were written, then two turns of the user."""
+    old = [
+        message
+        for n in range(40)
+        for message in exchange(n, "write", "ok", path=f"file{n}.py", content=words(size), **more)
+    ]
+    return [says("first", id="u1"), *old, says("second", id="u2"), says("third", id="u3")]
+
+
+def arguments(messages: Sequence[Message]) -> list[dict[str, object]]:
+    return [json.loads(call.arguments) for m in messages if isinstance(m, AssistantMessage) for call in m.calls]
+
+
+def test_t9_what_is_long_in_old_calls_is_cut_too_and_stays_json() -> None:
+    before = writing(2_000, mode=6, edits=[{"old": words(500), "new": "b"}])
+    pruned = prune(before, Rules(), M)
+    assert pruned is not None
+    assert check_transcript(pruned.messages) == []
+    shown = arguments(pruned.messages)
+    assert [(given["path"], given["mode"]) for given in shown] == [(f"file{n}.py", 6) for n in range(40)]
+    sizes = [len(str(given)) for given in shown]
+    assert (max(sizes[:23]) < 1_500, min(sizes[-15:]) > 8_000) == (True, True), "the newest stay whole"
+    first = shown[0]["content"]
+    assert isinstance(first, str)
+    assert f"{CLEARED}7,680 characters, which the tool was given]" in first
+    assert texts(pruned.messages) == ["ok"] * 40
+    spared = sum(len(a.calls[0].arguments) for a in before if isinstance(a, AssistantMessage)) // 4 - (
+        sum(len(a.calls[0].arguments) for a in pruned.messages if isinstance(a, AssistantMessage)) // 4
+    )
+    assert pruned.spared == pytest.approx(spared, rel=0.02)
+    again = prune(pruned.messages, Rules(newest=0, turns=0, least=0), M)
+    assert again is not None
+    assert prune(again.messages, Rules(newest=0, turns=0, least=0), M) is None
+
+
+def test_t9_many_short_arguments_go_together_and_what_is_no_object_stays_none() -> None:
+    (call,) = arguments_of_one({"lines": [f"line {n}" for n in range(2_000)]})
+    assert list(call) == ["cleared"]
+    for broken in ('{"content": "' + words(9_000), json.dumps([words(9_000)]), "[" * 90_000):
+        made = prune([says("a"), *exchange_of(broken), says("b"), says("c")], Rules(newest=0, least=0), M)
+        assert made is not None
+        (said,) = (m for m in made.messages if isinstance(m, AssistantMessage))
+        assert len(said.calls[0].arguments) < 500
+        assert items.arguments_of(said.calls[0]) == "{}", "as it was sent before"
+
+
+def arguments_of_one(given: dict[str, object]) -> list[dict[str, object]]:
+    made = prune([says("a"), *exchange(1, "x", "ok", **given), says("b"), says("c")], Rules(newest=0, least=0), M)
+    assert made is not None
+    return arguments(made.messages)
+
+
+def exchange_of(raw: str) -> list[Message]:
+    call = attrs.evolve(calls("write", {}, id="broken"), arguments=raw)
+    return [answers("", calls=[call]), gives((call, "no"))]
+
+
+def test_t9_a_patch_that_names_its_files_in_its_midst_stays() -> None:
+    patch = "".join(f"*** Update File: src/f{n}.py\n@@\n-{words(200)}\n" for n in range(20))
+    messages = [says("a"), *exchange(1, "apply_patch", "ok", patch=patch), says("b"), says("c")]
+    assert prune(messages, Rules(newest=0, least=0), M) is None
+
+
+def test_t9_nobody_keeps_a_result_by_beginning_it_as_a_cleared_one() -> None:
+    messages = history(*[1_000] * 65)
+    evil = exchange(200, "read", f"{CLEARED}{words(30_000)}")
+    pruned = prune([messages[0], *evil, *messages[1:]], Rules(), M)
+    assert pruned is not None
+    assert len(texts(pruned.messages)[0]) < 1_000
 
 
 @pytest.mark.parametrize(

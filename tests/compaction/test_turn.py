@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import attrs
@@ -13,16 +14,26 @@ import engine
 from engine.compaction.keeper import Keeper, NoKeeper
 from engine.config import CompactionConfig
 from engine.config_file import read_config
-from engine.errors import AuthFailed, ConfigError, ContextOverflow, MediaTooLarge, Overloaded, SessionBusy, SessionError
+from engine.errors import (
+    AuthFailed,
+    ConfigError,
+    ContentFiltered,
+    ContextOverflow,
+    MediaTooLarge,
+    Overloaded,
+    SessionBusy,
+    SessionError,
+)
 from engine.events import CompactionEnded, CompactionStarted, HistoryReplaced, Notice, RetryScheduled
 from engine.hooks import Compacted, Compacting, CompactionDecision, Hooks
+from engine.keeping import Compaction, CompactionWish
 from engine.messages import FilePart, Message, TextPart, Usage, UserMessage
 from engine.model import ModelInfo, ModelRequest, TextChunk, TextDone, TextStarted
 from engine.settings import Limits, Settings
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, Fail, Pause, call, done, reasoning, text
 from engine.testing.scripted import ScriptedProvider
-from tests.support.histories import INFO, saying, summary, words
+from tests.support.histories import INFO, Written, answers, exchange, saying, says, summary, view, words
 from tests.support.world import World, said, world
 
 DONE = saying("Done.")
@@ -624,6 +635,53 @@ async def test_t8_a_summariser_whose_window_is_smaller_than_said_gets_smaller_pi
         result = await w.session.compact()
         assert (result.stop_reason, result.detail) == ("completed", "")
         assert (asked[0] > 20_000, all(size <= 20_000 for size in asked[-2:])) == (True, True)
+
+
+async def test_t8_the_turns_own_model_gets_pieces_of_its_own_size_where_the_larger_summariser_fails(
+    autojump_clock: MockClock,
+) -> None:
+    down: Answer = [Fail(AuthFailed("no key"))]
+    own = ScriptedProvider([down], info=ModelInfo(name="own/large", context=1_000_000), repeat=True)
+    asked: list[int] = []
+
+    def answer(request: ModelRequest) -> Answer:
+        if not asked_for_a_summary(request):
+            return saying(words(2_900, f"topic{len(w.requests)}"))
+        asked.append(len(said(request.transcript[0])))
+        return TOO_LONG if asked[-1] > 50_000 else saying(summary())
+
+    async with world(answer, repeat=True, info=attrs.evolve(INFO, context=200_000)) as w:
+        for _ in range(25):
+            await w.play()
+        w.model.info = INFO
+        w.session._deps = attrs.evolve(w.session._deps, summariser=own)  # as the configuration has it
+        result = await w.session.compact()
+        assert (result.stop_reason, result.detail) == ("completed", "")
+        assert asked[0] > 50_000
+        assert all(size <= 50_000 for size in asked[1:]), "no further try is wasted on the other's window"
+
+
+async def test_t8_what_there_was_no_room_for_is_told() -> None:
+    rules = "\n".join(f"You must do {words(200, str(n))}." for n in range(30))
+    talk = [answers(words(2_000), id=f"t{n}") for n in range(200)]
+    written = [m for n in range(60) for m in exchange(n, "write", "ok", path=f"{n}/{'x' * 400}")]
+    shown = view([says(rules), *talk, *written], info=ModelInfo(name="scripted/model", context=32_000, output=3_000))
+    made = await Keeper().compact(shown, Written(summary()), CompactionWish(trigger="manual"))
+    assert isinstance(made, Compaction)
+    assert [re.sub(r"[\d,]*\d", "N", told) for told in made.remark.split("; ")] == [
+        "so long a history takes too many requests: N of N parts, in its middle, were not summarised",
+        "N old sentences of the user about how to work are no longer carried along word for word",
+        "N files that were touched long ago are no longer named",
+    ]
+
+
+async def test_t12_a_host_that_filters_the_question_is_as_one_that_refuses(autojump_clock: MockClock) -> None:
+    filtered: Answer = [Fail(ContentFiltered("not with us"))]
+    async with world(*TALK, filtered, filtered, DONE, info=INFO) as w:
+        await filled(w)
+        played = await w.play("third")
+        assert played.stop_reason == "completed"
+        assert played.one(CompactionEnded).detail.startswith("no summary of a model could be used (it is a refusal)")
 
 
 async def test_t8_a_summariser_with_no_window_worth_the_name_is_a_failure(autojump_clock: MockClock) -> None:

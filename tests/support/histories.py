@@ -7,9 +7,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+import attrs
+import trio
+
 from engine.compaction.summary import SECTIONS
 from engine.events import SharedContext
 from engine.ids import CallId, MessageId, PartId
+from engine.keeping import Reply
 from engine.messages import (
     AssistantMessage,
     CallPart,
@@ -91,3 +95,18 @@ def summary(**sections: str) -> str:
 def saying(said: str, usage: Usage | None = None) -> Answer:
     """An answer of a model."""
     return [*text(said), *done(usage=usage)]
+
+
+@attrs.frozen
+class Written:
+    """A summariser that always says the same."""
+
+    text: str
+    info: ModelInfo = INFO
+
+    def new_id(self, kind: str) -> str:
+        return kind
+
+    async def ask(self, system: str, text: str, *, max_output: int) -> Reply:
+        await trio.lowlevel.checkpoint()
+        return Reply(text=self.text, finish="stop")
