@@ -17,7 +17,6 @@ from engine.ids import SessionId
 from engine.state import SessionState
 from engine.store.stored import Events, Stored, decoded
 
-
 # What can be done about a gap, in a file.
 _REPAIR: Final = "`engine sessions repair` keeps what comes before"
 
