@@ -435,7 +435,8 @@ def _inputs(events: Sequence[Durable], turn_id: TurnId) -> tuple[UserMessage, ..
             admitted[event.input_id] = event.message
         elif isinstance(event, InputPromoted) and event.turn_id == turn_id:
             found.append(admitted[event.input_id])
-    return tuple(found)
+    # A report of the engine's is nothing that the user had said.
+    return tuple(message for message in found if message.origin != "engine")
 
 
 def _is_among(path: str, chosen: Iterable[str]) -> bool:

@@ -41,6 +41,7 @@ class TurnSnapshots:
     trace: Trace
     _state: Literal["untouched", "noted", "given up"] = attrs.field(default="untouched", init=False)
     _is_dirty: bool = attrs.field(default=False, init=False)
+    _is_late_told: bool = attrs.field(default=False, init=False)
     _last: str = attrs.field(default="", init=False)
     _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
@@ -48,6 +49,7 @@ class TurnSnapshots:
         """A call that may change something is about to start. A checkpoint if it is the first; if cancelled, none was taken."""
         if self.journal.is_closed:
             # A sub-agent in the background goes on when the turn is over: what it changes then is no turn's.
+            self._tell_of_late_changes()
             return
         if self._state == "untouched":
             # Others may start at the same time, and sub-agents' calls, too: they wait for the one snapshot.
@@ -83,6 +85,14 @@ class TurnSnapshots:
         if self._is_dirty and self._state == "noted":
             self._notice("info", "snapshot_missed", "the turn ended before its last changes of files were noted")
         self._is_dirty = False
+
+    @enable_ki_protection
+    def _tell_of_late_changes(self) -> None:
+        journal = self.journal.journal
+        if not self._is_late_told and not journal.is_closed:
+            self._is_late_told = True
+            text = "a sub-agent in the background goes on to change files: to undo the turn that started it does not put these back"
+            journal.append(Notice(level="info", code="snapshot_missed", text=text))
 
     async def _take(self, step: int, seconds: float) -> bool:
         """Take one and record it; return whether there is one. Always a checkpoint."""

@@ -21,8 +21,10 @@ from engine.events import (
     Durable,
     InputAdmitted,
     InputPromoted,
+    Notice,
     PermissionAsked,
     SessionCreated,
+    SnapshotTaken,
     TurnEnded,
     TurnStarted,
 )
@@ -38,7 +40,7 @@ from engine.settings import Limits, RetryPolicy, Settings
 from engine.state import Idle
 from engine.store.memory import MemoryStore
 from engine.testing.invariants import check_events
-from engine.testing.ports import TrioClock
+from engine.testing.ports import ScriptedSnapshots, TrioClock
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.testing.scripted import ScriptedProvider
 from engine.tools.builtin.task import Agent
@@ -549,3 +551,37 @@ async def test_one_that_ended_is_lost_by_nobody(autojump_clock: MockClock) -> No
         assert len(w.session.state.background) == 1
         await until_idle(w.session, 2)
         assert w.session.state.background == ()
+
+
+# -- undo -----------------------------------------------------------------------------------------------------
+
+
+async def test_what_it_changes_after_its_turn_is_no_turns_and_that_is_told_once(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [DONE],
+        "look": [
+            [Pause(5), *call("write", {"name": "a"}, id="1"), *call("write", {"name": "b"}, id="2"), *done("calls")]
+        ],
+        "did b": [DONE],
+        REPORT: [DONE],
+    }
+    snapshots = ScriptedSnapshots()
+    model = ScriptedProvider([by_newest(script)], repeat=True)
+    async with engine.open_engine(
+        model=model, tools=[*TOOLS, *bench.tools()], approver=AllowAll(), snapshots=snapshots, clock=TrioClock()
+    ) as eng:
+        session = await eng.create_session(cwd="/nowhere")
+        await session.run("go")
+        seen = await until_idle(session, 2)
+        assert bench.log == ["+a", "-a", "+b", "-b"]
+        (late,) = [e for e in seen if isinstance(e, Notice) and e.code == "snapshot_missed"]
+        assert late.session_id == session.id
+        assert "in the background" in late.text
+        taken = [e.tree for e in seen if isinstance(e, SnapshotTaken)]
+        assert seen.index(late) > max(i for i, e in enumerate(seen) if isinstance(e, SnapshotTaken))
+        assert taken == snapshots.taken
+        undone = await session.undo(force=True)
+        assert (undone.inputs, undone.prompt) == ((), ""), "the report was nothing that the user had said"
+        assert (await session.undo(force=True)).prompt == "go"
