@@ -58,6 +58,7 @@ from engine.nursery.parked import only_waits
 from engine.nursery.parking import may_enter_again, run_own_turn
 from engine.nursery.questions import Questions
 from engine.nursery.recover import recovery
+from engine.nursery.rights import bind_anew
 from engine.nursery.run import Cause
 from engine.nursery.traffic import Traffic
 from engine.ports import (
@@ -367,7 +368,8 @@ class Engine:
             settings: as for `create_session`.
             tools: as for `create_session`.
             model: as for `create_session`; None: the engine's, not the one that it had.
-            agent: as for `create_session`; None: the one that it had, if the configuration still knows it.
+            agent: as for `create_session`; one that plans first does so again. None: the one that it had, if the
+                configuration still knows it, and a plan that was approved stays so.
             rules: as for `create_session`: those that it had are gone.
 
         Raises:
@@ -389,10 +391,13 @@ class Engine:
             if known is not None:
                 # Another task was quicker. One session has one journal.
                 return known
+            is_chosen = agent is not None
             if agent is None and stored.state.agent in self._config.all_agents:
                 agent = stored.state.agent
             way = self._way.with_(self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules)
             session = self._restore(stored, way)
+            if is_chosen:
+                bind_anew(session.journal)
         except BaseException:
             if SessionId(session_id) not in self._sessions:
                 self._shelf.release(SessionId(session_id))
@@ -453,8 +458,11 @@ class Engine:
             JournalCorrupt: what the store has of it is damaged.
         """
         self._check_open()
+        if not isinstance(typing.cast("object", session_id), str):
+            raise ConfigError(f"a session id is a str, not {session_id!r}")
         stored = await self._shelf.read(SessionId(session_id))
         messages = stored.state.transcript[:] if at is None else await to_thread(forked, stored.events, at)
+        is_chosen = agent is not None
         if agent is None and stored.state.agent in self._config.all_agents:
             agent = stored.state.agent
         way = self._way.with_(self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules)
@@ -462,6 +470,8 @@ class Engine:
         context = stored.state.context if at is None else SharedContext(cwd=stored.state.context.cwd)
         await self._prepare(context.cwd)
         session = self._create(context=context, way=way, forked_from=stored.state.session_id)
+        if is_chosen:
+            bind_anew(session.journal)
         if messages:
             session.journal.append(HistoryReplaced(kind="fork", messages=messages))
         if (prompt := stored.state.prompt) is not None and not prompt.is_outdated:

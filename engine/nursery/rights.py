@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.events import SharedContext
+from trio.lowlevel import enable_ki_protection
+
+from engine.events import ContextChanged, SharedContext
+from engine.ids import CallId
+from engine.journal import Journal
 from engine.ports import Link
 
 # What `plan_exit` leaves in the shared context once the user has approved a plan.
 _APPROVED: Final = ("mode", '"build"')
+_NO_CALL: Final = CallId("")
 
 
 def in_force(chain: tuple[Link, ...], shared: SharedContext) -> tuple[Link, ...]:
@@ -20,3 +25,11 @@ def in_force(chain: tuple[Link, ...], shared: SharedContext) -> tuple[Link, ...]
         return chain
     own = chain[-1].session_id
     return tuple(link for link in chain if not (link.is_bound and link.session_id == own))
+
+
+@enable_ki_protection
+def bind_anew(journal: Journal) -> None:
+    """Forget that a plan was approved: somebody has chosen the agent anew, and its bounds hold. Not a checkpoint."""
+    shared = journal.state.context
+    if shared.get(_APPROVED[0]):
+        journal.append(ContextChanged.of(_NO_CALL, shared, shared.without(_APPROVED[0])))

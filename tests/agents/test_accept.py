@@ -556,6 +556,34 @@ async def test_the_agent_plan_changes_nothing_until_its_plan_is_approved(tmp_pat
     assert (tmp_path / "a.py").read_text() == "new\n"
 
 
+@pytest.mark.parametrize(
+    ("how", "again"),
+    [("open", "completed"), ("open as plan", "denied"), ("fork", "completed"), ("fork as plan", "denied")],
+)
+async def test_an_approval_lasts_until_somebody_chooses_to_plan_again(tmp_path: Path, how: str, again: str) -> None:
+    write = [*call("write", {"path": "a.py", "content": "new\n"}, id="1"), *done("calls")]
+    script: list[Answer] = [[*call("plan_exit", {"plan": "Write a.py."}, id="2"), *done("calls")], DONE, write, DONE]
+    opening = {
+        "model": ScriptedProvider(script),
+        "tools": [PLAN_EXIT, write_tool()],
+        "profile": "full",
+        "store": tmp_path / "sessions.db",
+    }
+    async with engine.open_engine(**opening) as eng:  # type: ignore[arg-type]
+        session = await eng.create_session(cwd=tmp_path, agent="plan")
+        async with session.prompt("go") as turn:
+            async for event in turn:
+                if isinstance(event, QuestionAsked):
+                    await turn.answer(event.request_id, "Approve")
+    async with engine.open_engine(**opening) as eng:  # type: ignore[arg-type]
+        begin = eng.fork_session if "fork" in how else eng.open_session
+        later = await begin(session.id, agent="plan" if "as plan" in how else None)
+        await later.run("and now")
+        statuses = [e.settlement.status for e in later.journal.events() if isinstance(e, CallSettled)]
+    assert statuses[-1] == again
+    assert (tmp_path / "a.py").exists() == (again == "completed")
+
+
 async def test_what_is_approved_of_a_plan_gives_no_right_that_others_deny(tmp_path: Path) -> None:
     script: list[Answer] = [
         [*call("plan_exit", {"plan": "Write a.py."}, id="2"), *done("calls")],
