@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, get_args
 
 import attrs
@@ -282,6 +281,9 @@ def _models_named(config: Config) -> Iterable[str]:
 def known(name: str, names: Iterable[str]) -> str:
     """Return a hint for somebody who wrote *name* and meant one of *names*."""
     names = sorted(names)
+    # Imported here: most names are right.
+    from difflib import get_close_matches
+
     if close := get_close_matches(name, names, n=3, cutoff=0.6):
         return f"did you mean {' or '.join(close)}?"
     return f"known: {', '.join(names)}" if names else "none is configured"

@@ -7,18 +7,20 @@ A turn gets them in one record, `Deps`, and reaches the world by nothing else
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import attrs
 
 from engine.events import Durable, GrantScope, Offer, Right, SharedContext, Verdict
 from engine.ids import CallId, SessionId, TurnId
-from engine.keeping import Compaction, CompactionWish, NotCompacted, Summariser
-from engine.locks import Locks
 from engine.messages import Message, Transcript, Usage
 from engine.model import ModelInfo, ModelRequest, StreamEvent, ToolSchema
-from engine.permission.rules import Rule
-from engine.snapshots.trees import Change, Entry, Put, Taken
+
+if TYPE_CHECKING:
+    from engine.keeping import Compaction, CompactionWish, NotCompacted, Summariser
+    from engine.locks import Locks
+    from engine.permission.rules import Rule
+    from engine.snapshots.trees import Change, Entry, Put, Taken
 
 
 class ModelStream(Protocol):

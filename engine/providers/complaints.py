@@ -4,7 +4,8 @@ No two hosts have one form. `error` is an object, a sentence or a list; `code` i
 name, a status or a number of the host's own; what the matter is may stand one or two
 objects deeper, as JSON in a string, or in a header. So nothing here looks for the
 form of some host: all objects in which a complaint may stand are gone through, and
-whatever is found is handed to `failures`, which decides.
+whatever is found is handed to `failures`, which decides. That one is imported when it has
+something to decide: most requests are answered, and its tables take milliseconds.
 """
 
 from __future__ import annotations
@@ -16,11 +17,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from engine.providers.failures import Complaint, classify, cut
 from engine.providers.jsonvalue import Json, as_list, as_object, is_object, loads, text
 from engine.providers.sse import SseParser
 from engine.providers.waits import asked_wait, dated_reset, duration, lifted_at, moment_of, number, wait_in
-from engine.providers.words import base_resp_word
 
 if TYPE_CHECKING:
     from engine.errors import ProviderError
@@ -66,6 +65,8 @@ class _Told:
     @property
     def message(self) -> str:
         """What it says, from the outermost object to the innermost, without repetitions."""
+        from engine.providers.failures import cut
+
         said = ""
         for message in self.messages:
             if message not in said:
@@ -75,6 +76,8 @@ class _Told:
 
 def http_failure(host: str, reply: HttpReply, now: float) -> ProviderError:
     """Return the error that *reply*, of *host*, stands for; *now* is the time since the epoch."""
+    from engine.providers.failures import Complaint, classify
+
     told = _told(_document(reply.body))
     name = reply.headers.get("x-amzn-errortype", "")
     words = [name.partition(":")[0], *told.words] if name else told.words
@@ -99,6 +102,8 @@ def stream_failure(host: str, error: object, status: int | None = None) -> Provi
     *error* is the host's error object, or the whole event that holds it; *status* is
     given if it was told outside of that.
     """
+    from engine.providers.failures import Complaint, classify
+
     told = _told(error)
     complaint = Complaint(
         host=host,
@@ -226,6 +231,8 @@ def _words_of(layer: Json) -> Iterator[str]:
     if "loc" in layer:
         return  # of a validator, which has a name for each way to be wrong
     if "status_msg" in layer and isinstance(code := layer.get("status_code"), int):
+        from engine.providers.words import base_resp_word
+
         yield base_resp_word(code)
     values: Iterable[object] = [layer.get(name) for name in (*_WORDS, "error")]
     for value in values:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -12,7 +11,6 @@ from engine.agents.agent import AgentConfig
 from engine.errors import ConfigError, InvalidArguments
 from engine.messages import Settlement
 from engine.model import ToolSchema
-from engine.tools.arguments import parse_kindly
 from engine.tools.spec import Tool
 
 # A name has 64 characters at most; what the model writes for one may have any number.
@@ -114,11 +112,17 @@ class Registry:
         tool = self.get(name)
         if tool is None:
             name = name[:_SHOWN_CHARS]
-            close = difflib.get_close_matches(name, self._tools, n=3, cutoff=0.5)
+            # Imported here: models seldom make a name up.
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, self._tools, n=3, cutoff=0.5)
             hint = (
                 f" Did you mean {' or '.join(close)}?" if close else f" There are: {', '.join(self._tools) or 'none'}."
             )
             return Settlement(status="error", text=f"There is no tool named {name!r}.{hint}")
+        # Imported here: it brings cattrs, and the first request needs to wait for neither.
+        from engine.tools.arguments import parse_kindly
+
         try:
             parsed = parse_kindly(tool.arguments, arguments)
         except InvalidArguments as error:
