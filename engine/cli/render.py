@@ -14,6 +14,7 @@ from typing import Final, assert_never, cast
 
 import attrs
 
+from engine.cli.context_notes import note_of
 from engine.cli.text import UNICODE, Symbols, duration, one_line, visible
 from engine.events import (
     ArgumentsDelta,
@@ -81,7 +82,7 @@ _LEAST_WIDTH: Final = 20
 # Why the loop goes on, where a person would wonder; the other reasons are its daily work.
 CONTINUED: Final[Mapping[ContinueReason, str]] = {
     "overflow_prune_retry": "the context was full; old results were cleared",
-    "reactive_compact_retry": "the context was full; it was summarised",
+    "reactive_compact_retry": "asking again",
     "output_escalate": "the answer was too long; asking again with more room",
     "output_recover": "the answer was cut off; it goes on",
     "resume_after_break": "the connection broke; going on from what was done",
@@ -140,8 +141,10 @@ class Renderer:
                 return self._call(event)
             case InputAdmitted() | InputPromoted():
                 return self._input(event)
-            case LoopContinued() | RetryScheduled() | ModelSwitched() | DoomDetected() | Notice() | HistoryReplaced():
+            case LoopContinued() | RetryScheduled() | ModelSwitched() | DoomDetected() | Notice():
                 return self._note(_told(event))
+            case HistoryReplaced() | CompactionStarted() | CompactionEnded():
+                return self._note(note_of(event))
             case PromptUpdated():
                 return self._note(_told_of(event))
             case Resync():
@@ -151,8 +154,6 @@ class Renderer:
                 | SessionTitled()
                 | TurnResumed()
                 | SnapshotTaken()
-                | CompactionStarted()
-                | CompactionEnded()
                 | TurnUndone()
                 | TurnRedone()
                 | BackgroundStarted()
@@ -318,7 +319,7 @@ def telling_argument(arguments: str) -> str:
     """Return what tells a call from others of the same tool: its command, its path."""
     try:
         parsed: object = json.loads(arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
     if not isinstance(parsed, dict):
         return arguments
@@ -340,12 +341,6 @@ def _summary(settlement: Settlement) -> str:
     return summary if isinstance(summary, str) else ""
 
 
-_REPLACED: Final = {
-    **dict.fromkeys(("prune", "collapse", "compact"), "the history was shortened to fit the model's window"),
-    "restore": "the history is whole again: a summary was taken back",
-}
-
-
 def _last_line(output: str) -> str:
     lines = output.strip().splitlines()
     return visible(lines[-1]).strip() if lines else ""
@@ -362,7 +357,7 @@ _DULL: Final = frozenset({"environment", "git", "date"})
 
 
 def _told(
-    event: LoopContinued | RetryScheduled | ModelSwitched | DoomDetected | Notice | HistoryReplaced,
+    event: LoopContinued | RetryScheduled | ModelSwitched | DoomDetected | Notice,
 ) -> str:
     """Return the note that an event is worth; often none."""
     match event:
@@ -377,7 +372,5 @@ def _told(
             return f"going in circles: {event.detail}"
         case Notice():
             return event.text if event.level == "warning" else ""
-        case HistoryReplaced():
-            return _REPLACED.get(event.kind, "")
         case _:
             assert_never(event)
