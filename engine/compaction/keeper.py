@@ -125,13 +125,16 @@ class Keeper:
         # Imported here: most turns need none of it.
         from engine.compaction.compacting import Compactor
 
+        window = self._window(view)
         if view.failure == "overflow":
             self._gauge.reject(view)
+            # Whatever the window is said to be, less than this is in it.
+            window = attrs.evolve(window, usable=max(1, min(window.usable, self._tokens(view))))
         compactor = Compactor(
             view=view,
             wish=wish,
             summariser=summariser,
-            window=self._window(view),
+            window=window,
             tokens=self._tokens(view),
             sizes=self._gauge.sizes(view.transcript, view.model.name).each(len(view.transcript)),
             ratio=self._gauge.ratio(view.model.name),

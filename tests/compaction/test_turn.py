@@ -381,6 +381,27 @@ async def test_t11_after_an_overflow_old_results_are_cleared_first(autojump_cloc
         assert [e.kind for e in played.all(HistoryReplaced)] == ["collapse"]
 
 
+async def test_t11_where_the_window_is_far_smaller_than_said_the_refused_request_is_the_measure(
+    autojump_clock: MockClock,
+) -> None:
+    most = 1_000_000
+
+    def answer(request: ModelRequest) -> Answer:
+        if asked_for_a_summary(request):
+            return saying(summary())
+        size = sum(len(said(message)) for message in request.transcript)
+        return TOO_LONG if size > most else saying(words(1_900, f"topic{len(request.transcript)}"))
+
+    async with world(answer, repeat=True, info=attrs.evolve(INFO, context=1_000_000)) as w:
+        for _ in range(20):
+            await w.play()
+        most = 50_000
+        played = await w.play()
+        assert played.stop_reason == "completed"
+        assert played.reasons == ["reactive_compact_retry"]
+        assert played.one(CompactionEnded).outcome == "compacted"
+
+
 async def test_t11_an_overflow_twice_surfaces_once(autojump_clock: MockClock) -> None:
     large = attrs.evolve(INFO, context=100_000)
     async with world(*TALK, TOO_LONG, saying(summary()), TOO_LONG, DONE, info=large) as w:
