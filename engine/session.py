@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast, final, get_args, overload
+from typing import TYPE_CHECKING, Literal, TypeVar, cast, final, get_args, overload
 
 import attrs
 import trio
@@ -17,7 +16,6 @@ from engine.answers import Answer, Recovery, given, worded
 from engine.errors import (
     ConfigError,
     EngineClosed,
-    InvalidArguments,
     NothingParked,
     SessionBusy,
 )
@@ -49,14 +47,11 @@ from engine.nursery.run import Cause, TurnRun
 from engine.nursery.snapshots import TurnSnapshots
 from engine.permission.rules import Rule
 from engine.ports import Deps, Hiding, Link, Model
-from engine.session_context import report_on, take_back
 from engine.settings import Headless, Limits, Settings
 from engine.state import PendingInput, SessionState
-from engine.titles import entitle
-from engine.tools.arguments import parse
+from engine.structured import StructuredResult, check_class, structured, wanted_of
 from engine.tools.hooking import Desk
 from engine.tools.registry import Registry
-from engine.tools.schema import schema_of
 from engine.tools.spec import Tool
 from engine.turn import Turn
 
@@ -76,14 +71,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=attrs.AttrsInstance)
 # The rights of tools that send for sub-agents, and look after them.
 SUB_AGENTS = frozenset({"task", "task_output", "task_stop"})
-_FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", re.DOTALL)
-
-
-@attrs.frozen(kw_only=True)
-class StructuredResult(TurnResult, Generic[T]):
-    """A `TurnResult` whose answer was asked to fit a class; `value` is there if it does."""
-
-    value: T | None = None
 
 
 def _media(value: object) -> tuple[MediaPart, ...]:
@@ -99,11 +86,6 @@ def _settings(value: object, default: Settings) -> Settings:
     if not isinstance(value, Settings):
         raise ConfigError(f"settings must be an engine.Settings, not {value!r}")
     return value
-
-
-def _output_class(value: object) -> None:
-    if not (isinstance(value, type) and attrs.has(value)):
-        raise ConfigError(f"output must be an attrs class, not {value!r}")
 
 
 @final
@@ -187,14 +169,13 @@ class Session:
         headless: Headless = "deny" if wanted.headless == "wait" else wanted.headless
         chosen = attrs.evolve(wanted, headless=headless, on_exhausted="stop")
         if output is not None:
-            _output_class(output)
+            check_class(output)
         begin = partial(self._begin, text, attachments=_media(attachments), settings=chosen, output=output)
         async with Turn(self, begin) as turn:
             await turn.wait()
         if output is None:
             return turn.result
-        value = None if turn.result.output is None else parse(output, turn.result.output)
-        return StructuredResult(value=value, **attrs.asdict(turn.result, recurse=False))
+        return structured(output, turn.result)
 
     def queue(self, text: str, *, input_id: str | None = None) -> InputId:
         """Keep *text* for after the turn: it becomes the prompt of the next one. Not a checkpoint.
@@ -315,10 +296,16 @@ class Session:
         """
         self._check_open()
         self._check_idle()
+        # Imported here: most sessions take nothing back.
+        from engine.session_context import take_back
+
         await take_back(self._journal, self._deps)
 
     def context_report(self) -> ContextReport:
         """Return what fills the model's window: of the request that would be sent next. Not a checkpoint."""
+        # Imported here: most sessions are never asked.
+        from engine.session_context import report_on
+
         run = self._active
         own = Link(session_id=self.id, turn_id=TurnId(""), rules=self._rules)
         return report_on(
@@ -627,6 +614,7 @@ class Session:
         if self._resting is not None:
             self._resting.cancel(reason="a turn begins")
         chain = (*(() if parent is None else parent.chain), *self._links(turn_id))
+        wanted = None if output is None else wanted_of(output)
         run = TurnRun(
             deps=self._deps,
             settings=chosen,
@@ -644,8 +632,8 @@ class Session:
             hidden=self._hidden_from(chain, chosen.agent_depth),
             is_child=parent is not None,
             grace_limit=None if parent is None else parent.grace,
-            output_schema=None if output is None else schema_of(output),
-            check_output=None if output is None else partial(_fitted, output),
+            output_schema=None if wanted is None else wanted.schema,
+            check_output=None if wanted is None else wanted.check,
             jitter=self._engine.jitter,
             counted=self._counted,
         )
@@ -707,6 +695,9 @@ class Session:
         if model is None or state.titled_by or state.turns or self._titling is not None or len(self._journal.path) > 1:
             return
         over = trio.Event()
+
+        # Imported here: only a session's first turn asks, where a model for titles is named.
+        from engine.titles import entitle
 
         async def work() -> None:
             try:
@@ -802,18 +793,3 @@ def _budget(limits: Limits, above: Above | None) -> Budget:
     if above is None:
         return Budget(limits=limits, deadline=deadline)
     return Budget(limits=limits, parent=above.run.budget, deadline=deadline, is_detached=above.in_background)
-
-
-def _fitted(output: type[attrs.AttrsInstance], text: str) -> tuple[str | None, str | None]:
-    """Return the JSON of an answer that fits its class, or what is wrong with it."""
-    bare = _unfenced(text)
-    try:
-        parse(output, bare)
-    except InvalidArguments as error:
-        return None, str(error)
-    return bare, None
-
-
-def _unfenced(text: str) -> str:
-    found = _FENCE.match(text)
-    return found.group(1) if found else text

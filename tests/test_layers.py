@@ -178,6 +178,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "ways",
             "session",
             "session_context",
+            "structured",
             "service",
             "undo",
         ),
