@@ -44,6 +44,7 @@ _SECONDS: Final = 60.0
 # The clock of a file system is a little behind.
 _SLACK: Final = 0.05
 _NO_CALL: Final = CallId("")
+_UNNOTED: Final = "what the turn changed in files was not noted, so files are as it has left them"
 
 
 @attrs.frozen(kw_only=True)
@@ -56,6 +57,7 @@ class Undone:
         files: what was put back, or removed, relative to the working directory.
         left: what has changed, too, but is not in snapshots: too large, say.
         note: why no file was put back, where that was not possible and `force` said to go on.
+        remarks: what else is to be known of the files: that only some of them were noted, say.
     """
 
     turn_id: TurnId
@@ -63,6 +65,7 @@ class Undone:
     files: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     note: str = ""
+    remarks: tuple[str, ...] = ()
 
     @property
     def prompt(self) -> str:
@@ -172,10 +175,11 @@ class History:
         if not turn.trees:
             self._append_undone(turn, before, transcript, ())
             await self._flush()
-            return Undone(turn_id=turn.turn_id, inputs=inputs)
+            return Undone(turn_id=turn.turn_id, inputs=inputs, remarks=(_UNNOTED,) if turn.is_unnoted else ())
         snapshots = self._snapshots()
         changed = await self._changed(snapshots, turn)
-        now = await self._now(snapshots, changed)
+        remarks: list[str] = []
+        now = await self._now(snapshots, changed, remarks)
         plan, wanted = await self._plan_undo(snapshots, turn, changed, now, force=force)
         self._raise_conflicts(plan)
         # What an attempt that was cut off has put back already is a part of this undo.
@@ -188,7 +192,9 @@ class History:
                 await snapshots.put(now, plan.puts, cwd=self._cwd)
             self._append_undone(turn, before, transcript, files)
         await self._flush()
-        return Undone(turn_id=turn.turn_id, inputs=inputs, files=files, left=self._shown(plan.left))
+        return Undone(
+            turn_id=turn.turn_id, inputs=inputs, files=files, left=self._shown(plan.left), remarks=tuple(remarks)
+        )
 
     async def redo(self, *, force: bool) -> Redone:
         """Redo the turn that was undone last. See `Session.redo`."""
@@ -239,6 +245,8 @@ class History:
     async def diff(self, turn_id: str | None) -> tuple[FileDiff, ...]:
         """Return what a turn did to files. See `Session.diff`."""
         turn = self._turn(await to_thread(past, await self._events(), CRASHED), turn_id)
+        if turn.is_unnoted and not turn.trees:
+            raise SnapshotError(f"what turn {turn.turn_id} changed was not noted, so it can't be compared")
         if not turn.trees:
             return ()
         snapshots = self._snapshots()
@@ -330,11 +338,13 @@ class History:
             found |= {change.path: change for change in await snapshots.diff(first, tree)}
         return found
 
-    async def _now(self, snapshots: Snapshots, paths: Iterable[str]) -> str:
-        """Note the files as they are."""
+    async def _now(self, snapshots: Snapshots, paths: Iterable[str], remarks: list[str] | None = None) -> str:
+        """Note the files as they are; put what is said of that into *remarks*."""
         taken = await snapshots.take(self._cwd, owner=self._journal.session_id, paths=frozenset(paths), within=_SECONDS)
         if taken.tree is None:
             raise SnapshotError(f"the files can't be noted as they are now: {'; '.join(taken.remarks) or 'too slow'}")
+        if remarks is not None:
+            remarks.extend(taken.remarks)
         return taken.tree
 
     def _diffs(self, changed: Mapping[str, Change], contents: Mapping[str, bytes]) -> tuple[FileDiff, ...]:
@@ -397,7 +407,8 @@ class History:
 
     def _turn(self, seen: Past, turn_id: str | None, *, with_files: bool = False) -> PastTurn:
         if turn_id is None:
-            found = next((turn for turn in reversed(seen.done) if turn.trees), None)
+            # One of which nothing is known may have changed files: it is not passed over in silence.
+            found = next((t for t in reversed(seen.done) if t.trees or (t.is_unnoted and not with_files)), None)
             if found is None and seen.done and not with_files:
                 found = seen.done[-1]
         else:

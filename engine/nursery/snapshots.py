@@ -114,6 +114,9 @@ class TurnSnapshots:
                 self._notice("warning", "snapshot_limited", remark)
             else:
                 self._notice("info", "snapshot_limited", remark)
+        if taken.tree is None and not taken.remarks:
+            # It was told why, once; the record says of which turns it holds.
+            self._notice("info", "snapshot_missed", "what this turn changes is not noted, so undo leaves it as it is")
         if taken.tree is not None and taken.tree != self._last:
             self._last = taken.tree
             self.journal.append(SnapshotTaken(step=step, tree=taken.tree))

@@ -48,6 +48,7 @@ class PastTurn:
         begins: where in the record it begins.
         trees: the snapshots of its time: the first one is of the files before its first change.
         is_missed: what it changed last is not in the last of them.
+        is_unnoted: it may have changed files, and there is no snapshot of how they were before.
         until: what was changed before that can be the turn's, in seconds since the epoch.
         ended: when its record was closed: after a crash this is later, and what was changed between may be anybody's.
         redone: the files that were changed again when it was redone last; None: it never was.
@@ -58,6 +59,7 @@ class PastTurn:
     begins: int
     trees: tuple[str, ...] = ()
     is_missed: bool = False
+    is_unnoted: bool = False
     until: float = 0.0
     ended: float = 0.0
     redone: tuple[str, ...] | None = None
@@ -132,8 +134,8 @@ class _Reader:
                 self.undone, self.saved = [], []
             case SnapshotTaken():
                 self._taken(event)
-            case Notice(code="snapshot_missed") if self._open is not None:
-                self._open = attrs.evolve(self._open, is_missed=True)
+            case Notice() if self._open is not None and _is_of_a_lack(event):
+                self._open = attrs.evolve(self._open, is_missed=True, is_unnoted=not self._open.trees)
             case Notice(code="files_restored"):
                 self.saved = []
             case TurnEnded():
@@ -169,6 +171,12 @@ class _Reader:
         self._open, self.saved = None, []
         self.turns.append(ended)
         self.done.append(ended)
+
+
+def _is_of_a_lack(event: Notice) -> bool:
+    """Tell whether a notice says that there is no snapshot where there ought to be one."""
+    is_in_vain = event.code in {"snapshot_failed", "snapshot_limited"} and event.level == "warning"
+    return is_in_vain or event.code == "snapshot_missed"
 
 
 def _last_sign(events: Iterable[Durable]) -> float:

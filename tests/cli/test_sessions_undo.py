@@ -89,7 +89,9 @@ def test_a_turn_is_shown_taken_back_and_made_again(kept: Kept) -> None:
 def test_conflicts_are_named_and_forced(kept: Kept) -> None:
     (kept.root / "a.txt").write_text("mine\n")
     said = kept.sessions("undo", "last", code=1)
-    assert said.startswith("engine sessions undo: changed since by somebody else, so nothing was done: a.txt.")
+    assert said.startswith(
+        "engine sessions undo: changed since by somebody else, so nothing was done: a.txt. With --force"
+    )
     assert (kept.root / "a.txt").read_text() == "mine\n"
     assert "put back: a.txt" in kept.sessions("undo", "--force", "last")
     assert (kept.root / "a.txt").read_text() == "one\n"
@@ -97,7 +99,9 @@ def test_conflicts_are_named_and_forced(kept: Kept) -> None:
 
 def test_chosen_files_are_put_back(kept: Kept) -> None:
     assert kept.sessions("restore", "last", "a.txt") == "put back: a.txt\n"
-    assert kept.sessions("restore", "last", "a.txt") == "they are as they were then: nothing was changed\n"
+    assert kept.sessions("restore", "last", "a.txt") == (
+        "nothing was put back: the turn has not changed that, nor anybody since\n"
+    )
     assert (kept.root / "b.txt").exists()
     assert "there is no turn 'turn_x'" in kept.sessions("restore", "last", "a.txt", "--turn", "turn_x", code=1)
 

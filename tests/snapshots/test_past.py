@@ -81,6 +81,11 @@ def test_what_was_missed_and_until_when() -> None:
     assert read(*turn("1", "a", between=[missed()])).done[0].is_missed
     after = SnapshotTaken(step=1, tree="b", turn_id=TurnId("1"))
     assert not read(*turn("1", "a", between=[missed(), after])).done[0].is_missed
+    limited = Notice(level="warning", code="snapshot_limited", text="")
+    for notice in (missed(), limited, attrs.evolve(limited, code="snapshot_failed")):
+        assert read(*turn("1", between=[notice])).done[0].is_unnoted
+        assert not read(*turn("1", "a", between=[notice])).done[0].is_unnoted
+    assert not read(*turn("1", between=[attrs.evolve(limited, level="info")])).done[0].is_unnoted
     closed = StepEnded(
         step=1, message_id=MessageId("m"), results_id=MessageId("r"), finish=None, usage=Usage(), cost=0.0
     )

@@ -390,7 +390,11 @@ async def test_without_git_what_tools_wrote_is_put_back(
         session_id = host.session.id
     again = Project(project.root, ProjectSnapshots(folder=project.snapshots.folder))
     async with hosted(again, store=store, session_id=session_id) as host:
-        assert (await host.session.undo()).files == ("new/y",)
+        undone = await host.session.undo()
+        assert undone.files == ("new/y",)
+        assert undone.remarks == (
+            "there is no git: only what the tools that edit files change can be put back, not what commands change",
+        )
         assert [diff.path for diff in await host.session.diff()] == ["a.txt", "new/x"]
         assert (await host.session.undo()).files == ("a.txt", "new/x")
         assert sorted(path.name for path in host.root.iterdir()) == ["a.txt", "seen.txt"]
@@ -418,7 +422,14 @@ async def test_a_snapshot_that_fails_is_told_and_the_turn_goes_on(
         assert host.codes() == ["snapshot_failed"]
         assert host.events(SnapshotTaken) == []
         assert (host.root / "new.txt").exists()
-        assert (await host.session.undo()).files == ()
+        # Nobody is told that nothing was changed, or that it was put back.
+        with pytest.raises(SnapshotError, match="was not noted, so it can't be compared"):
+            await host.session.diff()
+        undone = await host.session.undo()
+        assert (undone.files, undone.remarks) == (
+            (),
+            ("what the turn changed in files was not noted, so files are as it has left them",),
+        )
 
 
 async def test_a_host_that_gives_nonsense_is_told() -> None:

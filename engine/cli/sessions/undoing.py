@@ -82,7 +82,14 @@ def _run(
     def run(given: argparse.Namespace) -> int:
         try:
             return tell(_with_session(given, work))
-        except (NothingToUndo, SessionBusy, SnapshotError, UndoConflict, UndoIncomplete) as error:
+        except UndoConflict as error:
+            files = ", ".join(map(visible, error.paths))
+            complain(
+                f"engine sessions {name}: changed since by somebody else, so nothing was done: {files}. With --force "
+                "they are overwritten."
+            )
+            return FAILED
+        except (NothingToUndo, SessionBusy, SnapshotError, UndoIncomplete) as error:
             complain(f"engine sessions {name}: {one_line(str(error), 4_000)}")
             return FAILED
 
@@ -123,7 +130,8 @@ async def _undo(session: Session, given: argparse.Namespace) -> str:
     undone = await session.undo(force=given.force)
     said = one_line(undone.prompt, _SHOWN)
     head = f"undone: {said}" if said else f"undone: turn {undone.turn_id}"
-    return _told([head, *_files("put back", undone.files), *_files("not kept, so left", undone.left)], undone.note)
+    lines = [head, *_files("put back", undone.files), *_files("not kept, so left", undone.left)]
+    return _told([*lines, *(one_line(remark, 1_000) for remark in undone.remarks)], undone.note)
 
 
 async def _redo(session: Session, given: argparse.Namespace) -> str:
@@ -140,7 +148,9 @@ async def _diff(session: Session, given: argparse.Namespace) -> str:
 
 async def _restore(session: Session, given: argparse.Namespace) -> str:
     files = await session.restore(given.paths, turn_id=given.turn, force=given.force)
-    return _told(_files("put back", files) or ["they are as they were then: nothing was changed"], "")
+    return _told(
+        _files("put back", files) or ["nothing was put back: the turn has not changed that, nor anybody since"], ""
+    )
 
 
 def _files(what: str, files: Sequence[str]) -> list[str]:
