@@ -45,6 +45,7 @@ from engine.events import (
     TurnResult,
 )
 from engine.ids import CallId
+from engine.messages import MediaPart
 from engine.prompt.layers import PromptLayers
 from engine.service import Engine, open_engine
 from engine.session import Session
@@ -66,9 +67,9 @@ _FOR_A_TITLE: Final = 5.0
 
 @attrs.frozen(kw_only=True)
 class Options:
-    """What the command line asks for."""
+    """What the command line asks for; without a task, to go on with a turn that waits."""
 
-    task: str
+    task: str | None
     model: ModelChoice
     attachments: tuple[str, ...]
     cwd: Path
@@ -116,7 +117,12 @@ def parse(arguments: list[str]) -> Options:
         epilog="While it works, a typed line is given to the model. Exit codes: 0 completed, 1 stopped early, "
         "2 wrong usage, 128 and its number after a signal.",
     )
-    parser.add_argument("task", help="what to do; - reads it from standard input; /NAME is a command of yours")
+    parser.add_argument(
+        "task",
+        nargs="?",
+        help="what to do; - reads it from standard input; /NAME is a command of yours. Without one, --continue and "
+        "--resume go on with a turn that waited for an answer when its engine ended",
+    )
     parser.add_argument("words", nargs="*", metavar="WORD", help="what the command is given")
     parser.add_argument(
         "--attach", action="append", default=[], metavar="FILE", help="an image, a PDF or a recording; again for more"
@@ -132,6 +138,9 @@ def parse(arguments: list[str]) -> Options:
     given = parser.parse_args(arguments)
     if given.fork and given.resume is None:
         parser.error("--fork goes with --continue or --resume")
+    goes_on = given.task is None
+    if goes_on and (given.resume is None or given.fork or given.attach):
+        parser.error("the task is missing")
     cwd = Path(given.cwd)
     with suppress(RuntimeError):  # `~somebody`, who has no home here
         cwd = cwd.expanduser()
@@ -140,12 +149,13 @@ def parse(arguments: list[str]) -> Options:
     permissions = permission_choice(given)
     config = _config(given, cwd.resolve())
     layers = usual_layers(config, permissions)
-    task = task_of(_read_task() if given.task == "-" else given.task, given.words, cwd.resolve(), layers)
-    if not task.text.strip():
+    words = _read_task() if given.task == "-" else given.task or ""
+    task = task_of(words, given.words, cwd.resolve(), layers)
+    if not goes_on and not task.text.strip():
         parser.error("the task is empty")
     given.agent, given.model = given.agent or task.agent or None, given.model or task.model or None
     return Options(
-        task=task.text,
+        task=None if goes_on else task.text,
         model=model_choice(given, config),
         layers=layers,
         attachments=tuple(given.attach),
@@ -232,7 +242,7 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                     async with trio.open_nursery() as nursery:
                         watch = _Watch(options, session, keyboard, Output.to(sys.stdout))
                         nursery.start_soon(watch.output.run)
-                        async with session.prompt(options.task, attachments=attachments) as turn:
+                        async with _turn(session, options, attachments) as turn:
                             watch.attach(turn)
                             nursery.start_soon(watch_signals, signals, watch.interrupt, watch.tally.is_ours)
                             await watch.follow(turn)
@@ -277,7 +287,16 @@ async def _session(eng: Engine, options: Options, row: SessionRow | None) -> Ses
         return await eng.create_session(cwd=options.cwd, model=models, agent=agent)
     if options.forks:
         return await eng.fork_session(row.id, model=models, agent=agent)
-    return await eng.open_session(row.id, model=models, agent=agent)
+    session = await eng.open_session(row.id, model=models, agent=agent)
+    if options.task is None and session.state.turn is None:
+        raise ConfigError(f"nothing waits in session {session.id}: say what to do")
+    return session
+
+
+def _turn(session: Session, options: Options, attachments: Sequence[MediaPart]) -> Turn:
+    if options.task is None:
+        return session.resume()
+    return session.prompt(options.task, attachments=attachments)
 
 
 @attrs.define(eq=False)

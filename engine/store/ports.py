@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Holder = Literal["nobody", "here", "elsewhere"]
 # Who said what was found; "title": it is what the session was called.
 Role = Literal["user", "assistant", "title"]
-# "interrupted": a turn is open, and no engine has the session.
+# "waiting": somebody is asked; where no engine has the session any more, its turn may be gone on with.
+# "interrupted": a turn is open that waits for nobody, and no engine has the session.
 RowStatus = Literal["idle", "busy", "waiting", "interrupted"]
 
 

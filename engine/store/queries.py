@@ -195,9 +195,9 @@ def row_of(row: Columns, held: Mapping[SessionId, Holder]) -> SessionRow:
 
 
 def _status(asked: int, holder: Holder) -> RowStatus:
-    if holder == "nobody":
-        return "interrupted"
-    return "waiting" if asked > 0 else "busy"
+    if asked > 0:
+        return "waiting"
+    return "interrupted" if holder == "nobody" else "busy"
 
 
 def _holder(owner: Owner, lease: Lease) -> Holder:

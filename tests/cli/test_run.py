@@ -219,7 +219,7 @@ def test_the_task_from_standard_input(host: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([], "the following arguments are required: task"),
+        ([], "the task is missing"),
         (["", "--yes"], "the task is empty"),
         (["-"], "the task is empty"),
         (["a", "b"], "engine run: put the task into quotes: 'b' stands beside it"),

@@ -107,3 +107,27 @@ def test_a_session_that_runs_elsewhere_is_refused(engine: Start, tmp_path: Path)
     first.wait()
     rows = sqlite3.connect(tmp_path / "data" / "engine" / "sessions.db").execute("SELECT count(*) FROM leases")
     assert rows.fetchone() == (0,)
+
+
+def test_a_question_that_nobody_answered_is_asked_again_after_a_kill(engine: Start, tmp_path: Path) -> None:
+    first = engine("run", "bash touch made.txt", terminal=True)
+    first.read_until("once (o)")
+    first.send(signal.SIGKILL)
+    first.wait()
+    listed = engine("sessions", "list")
+    assert listed.wait() == 0
+    assert "waits for you" in listed.output
+    again = engine("run", "--continue", terminal=True)
+    again.read_until("once (o)")
+    assert not (tmp_path / "made.txt").exists()
+    again.type("o\n")
+    assert again.wait() == 0
+    assert "All done." in again.output
+    assert (tmp_path / "made.txt").exists()
+    over = engine("run", "--continue")
+    assert over.wait() == 2
+    assert re.search(r"engine run: nothing waits in session ses_\w+: say what to do\n", over.output)
+    for wrong in ((), ("--continue", "--fork")):
+        missing = engine("run", *wrong)
+        assert missing.wait() == 2
+        assert "engine run: error: the task is missing" in missing.output
