@@ -242,6 +242,7 @@ def test_every_module_of_the_ground_and_of_a_turn_has_its_room() -> None:
         "undo",
         "session",
         "session_context",
+        "structured",
         "service",
     }
     assert set(names_in(rooms["On the ground"])) == ground
