@@ -83,6 +83,7 @@ from engine.messages import (
 from engine.state import (
     BackgroundWork,
     CallState,
+    CountedRequest,
     OpenCall,
     OpenPart,
     OpenStep,
@@ -194,7 +195,9 @@ def _apply_to_session(
             prompt = _held(state.prompt, transcript)
             if prompt is not None and event.kind == "compact":
                 prompt = attrs.evolve(prompt, is_outdated=True)
-            return attrs.evolve(state, transcript=transcript, reasoning_from=reasoning_from, prompt=prompt)
+            return attrs.evolve(
+                state, transcript=transcript, reasoning_from=reasoning_from, prompt=prompt, counted=None
+            )
 
 
 def _apply_to_prompt(state: SessionState, event: PromptSet | PromptUpdated) -> SessionState:
@@ -247,6 +250,7 @@ def _taken_back(state: SessionState, event: PromptBlocked) -> SessionState:
     return attrs.evolve(
         state,
         transcript=Transcript((*state.transcript[:index], *state.transcript[index + 1 :])),
+        counted=None,
         reasoning_from=state.reasoning_from - (index < state.reasoning_from),
     )
 
@@ -305,6 +309,7 @@ def _apply_to_past(state: SessionState, event: TurnUndone | TurnRedone) -> Sessi
     return attrs.evolve(
         state,
         transcript=transcript,
+        counted=None,
         prompt=_held(state.prompt, transcript),
         undone=undone,
         reasoning_from=len(messages) if state.reasoning_from else 0,
@@ -370,7 +375,12 @@ def _resumed(turn: OpenTurn) -> OpenTurn:
 def _step_closed(state: SessionState, event: StepEnded) -> SessionState:
     step = _open_message(state, event)
     turn = attrs.evolve(_open_turn(state, event), step=None)
-    state = attrs.evolve(state, turn=turn, usage=state.usage + event.usage, cost=state.cost + event.cost)
+    counted = state.counted
+    if event.usage.prompt:
+        counted = CountedRequest(usage=event.usage, messages=len(state.transcript))
+    state = attrs.evolve(
+        state, turn=turn, usage=state.usage + event.usage, cost=state.cost + event.cost, counted=counted
+    )
     if not event.kept:
         return state
     return attrs.evolve(state, transcript=state.transcript.append(*_messages_of(step, event)))

@@ -276,6 +276,13 @@ class Transcript(Sequence[Message]):
         """
         return self._items
 
+    def first(self, count: int) -> Transcript:
+        """Return what it was when it had so many messages, of the same lineage."""
+        shorter = Transcript.__new__(Transcript)
+        shorter._items = self._items
+        shorter._length = min(count, self._length)
+        return shorter
+
     def append(self, *messages: Message) -> Transcript:
         """Return this transcript followed by *messages*."""
         items = self._items if len(self._items) == self._length else _Items(self._items[: self._length])

@@ -206,6 +206,18 @@ class BackgroundWork(Value):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
+class CountedRequest(Value):
+    """What the newest request took, as its host counted.
+
+    Attributes:
+        messages: so many of the transcript, its first ones, were in it.
+    """
+
+    usage: Usage
+    messages: int
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class SessionState(Value):
     """A session as it stands after its last event.
 
@@ -217,6 +229,7 @@ class SessionState(Value):
         prompt: what requests begin with; None: what the settings say.
         reasoning_from: messages before this one are sent without their thinking, which the host has rejected.
         undone: the turns that can be redone, the one to be redone first at the end.
+        counted: the newest request that a host has counted; None: it had another history.
         background: what works in the background, or did when the engine that ran it went away.
     """
 
@@ -240,6 +253,7 @@ class SessionState(Value):
     background: tuple[BackgroundWork, ...] = ()
     usage: Usage = attrs.field(factory=Usage)
     cost: float = 0.0
+    counted: CountedRequest | None = None
 
     @property
     def status(self) -> Status:

@@ -67,6 +67,7 @@ from engine.messages import (
 )
 from engine.state import (
     Busy,
+    CountedRequest,
     Idle,
     OpenCall,
     OpenPart,
@@ -201,10 +202,12 @@ def test_a_turn_from_its_start_to_its_end() -> None:
         turn=OpenTurn(turn_id=T, steps=1),
         usage=Usage(input=3, output=4),
         cost=0.5,
+        counted=CountedRequest(usage=Usage(input=3, output=4), messages=0),
     )
     ended = fold([*events, TurnEnded(turn_id=T, result=RESULT)])
     assert ended == SessionState(
         transcript=Transcript([said]), last_result=RESULT, turns=1, usage=Usage(input=3, output=4), cost=0.5
+        counted=CountedRequest(usage=Usage(input=3, output=4), messages=0),
     )
 
 

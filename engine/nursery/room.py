@@ -203,6 +203,8 @@ def view_from(
     counted: Counted | None,
 ) -> ContextView:
     """Return what the keeper may look at in a session. Not a checkpoint."""
+    # An engine that has sent nothing yet knows of what was sent before it by the record alone.
+    counted = counted or _counted_in(session)
     return ContextView(
         transcript=session.transcript,
         model=info,
@@ -215,6 +217,13 @@ def view_from(
         protected=registry.protected,
         read_only=registry.read_only,
     )
+
+
+def _counted_in(session: SessionState) -> Counted | None:
+    found = session.counted
+    if found is None:
+        return None
+    return Counted(usage=found.usage, transcript=session.transcript.first(found.messages))
 
 
 def _is_at_work(run: TurnRun) -> bool:

@@ -152,7 +152,8 @@ def test_t9_many_short_arguments_go_together_and_what_is_no_object_stays_none() 
     (call,) = arguments_of_one({"lines": [f"line {n}" for n in range(2_000)]})
     assert list(call) == ["cleared"]
     for broken in ('{"content": "' + words(9_000), json.dumps([words(9_000)]), "[" * 90_000):
-        made = prune([says("a"), *exchange_of(broken), says("b"), says("c")], Rules(newest=0, least=0), M)
+        messages: list[Message] = [says("a"), *exchange_of(broken), says("b"), says("c")]
+        made = prune(messages, Rules(newest=0, least=0), M)
         assert made is not None
         (said,) = (m for m in made.messages if isinstance(m, AssistantMessage))
         assert len(said.calls[0].arguments) < 500
