@@ -206,7 +206,11 @@ def test_a_turn_from_its_start_to_its_end() -> None:
     )
     ended = fold([*events, TurnEnded(turn_id=T, result=RESULT)])
     assert ended == SessionState(
-        transcript=Transcript([said]), last_result=RESULT, turns=1, usage=Usage(input=3, output=4), cost=0.5
+        transcript=Transcript([said]),
+        last_result=RESULT,
+        turns=1,
+        usage=Usage(input=3, output=4),
+        cost=0.5,
         counted=CountedRequest(usage=Usage(input=3, output=4), messages=0),
     )
 
