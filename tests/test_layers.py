@@ -142,7 +142,20 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "ports and journal",
-        ("exceptions", "ports", "drafts", "journal", "deferred", "codec", "hooks", "trace", "otel", "threads", "locks"),
+        (
+            "exceptions",
+            "ports",
+            "drafts",
+            "cursors",
+            "journal",
+            "deferred",
+            "codec",
+            "hooks",
+            "trace",
+            "otel",
+            "threads",
+            "locks",
+        ),
     ),
     (
         "input and output",
