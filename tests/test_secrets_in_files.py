@@ -1,4 +1,4 @@
-"""A key is in no file that an engine writes: not in the store or its log of writes, not in spills, whatever fails."""
+"""A key is in no file that an engine writes, and in no export: not in the store or its log of writes, not in spills."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import pytest
 import trio
 
 import engine
+from engine.archive.document import document
+from engine.archive.gather import gathered
+from engine.archive.history import told
+from engine.archive.markdown import markdown
+from engine.archive.web_page import page
 from engine.codec import encode_state
+from engine.ids import SessionId
 from engine.permission.simple import AllowAll
 from engine.providers.registry import resolve
 from engine.store.sqlite import open_store
@@ -44,6 +50,21 @@ def found_in(folder: Path) -> list[str]:
     return [f"{form!r} in {path}" for path in files for form in forms if form in path.read_bytes()]
 
 
+async def exports_of(path: Path, session_id: SessionId) -> list[str]:
+    """The session in every form in which people hand it on."""
+    store = await open_store(path)
+    try:
+        journals = await gathered(store, session_id)
+    finally:
+        await store.aclose()
+    stories = [told(journal) for journal in journals]
+    return [
+        document(journals, engine="this", at=0.0),
+        markdown(stories[0], "run it"),
+        page(stories, "run it", engine="this"),
+    ]
+
+
 @pytest.mark.parametrize("name", ECHOES)
 async def test_nothing_that_is_written_holds_a_secret(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
@@ -73,9 +94,12 @@ async def test_nothing_that_is_written_holds_a_secret(
         assert any(path.is_file() for path in (tmp_path / "spill").rglob("*")), "nothing was spilled"
         await model.aclose()
         nursery.cancel_scope.cancel(reason="the test is over")
+    exports = await exports_of(path, session.id)
+    assert all("I run it." in export for export in exports)
+    assert not any(form in export for form in (*FORMS, TOKEN) for export in exports)
     assert server.requests[0].headers["x-api-key"] == KEY
     assert found_in(tmp_path) == []
-    told = "\n".join(f"{record.getMessage()} {record.args!r}" for record in caplog.records)
+    logged = "\n".join(f"{record.getMessage()} {record.args!r}" for record in caplog.records)
     for form in (*FORMS, TOKEN):
         assert form not in state
-        assert form not in told
+        assert form not in logged
