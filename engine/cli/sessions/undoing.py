@@ -102,7 +102,7 @@ def _with_session(given: argparse.Namespace, work: Callable[[Session, argparse.N
     async def opened(store: FullStore) -> str:
         row = await find_session(store, given.session, here())
         async with open_engine(
-            model=_Nobody(row.model), store=store, snapshots=ProjectSnapshots(left_out=(place_of(given),))
+            model=Nobody(row.model), store=store, snapshots=ProjectSnapshots(left_out=(place_of(given),))
         ) as eng:
             return await work(await eng.open_session(row.id), given)
 
@@ -110,7 +110,7 @@ def _with_session(given: argparse.Namespace, work: Callable[[Session, argparse.N
 
 
 @attrs.frozen
-class _Nobody:
+class Nobody:
     """A model that is asked nothing: it has the name of the session's, so that this stays the session's."""
 
     name: str
