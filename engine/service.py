@@ -384,6 +384,8 @@ class Engine:
         if known is not None:
             await trio.lowlevel.checkpoint()
             return known
+        if agent is not None:
+            self._config.check_primary(agent)
         stored = await self._shelf.take(SessionId(session_id))
         try:
             await self._prepare(stored.state.context.cwd)
@@ -460,6 +462,8 @@ class Engine:
         self._check_open()
         if not isinstance(typing.cast("object", session_id), str):
             raise ConfigError(f"a session id is a str, not {session_id!r}")
+        if agent is not None:
+            self._config.check_primary(agent)
         stored = await self._shelf.read(SessionId(session_id))
         messages = stored.state.transcript[:] if at is None else await to_thread(forked, stored.events, at)
         is_chosen = agent is not None
@@ -569,18 +573,28 @@ class Engine:
         """
         self._check_open()
         wanted = SessionId(session_id)
-        if wanted in self._sessions:
-            raise SubAgentRefused(f"{session_id} is open by itself in this engine: it can't go on here meanwhile")
+        path = (*parent.journal.path, wanted)
+        self._check_not_open(path)
         stored = await self._shelf.take(wanted)
         try:
             self._check_open()
-            if stored.events[0].path != (*parent.journal.path, wanted):
+            if stored.events[0].path != path:
                 raise SessionNotFound(f"{session_id} is no child of {parent.id}")
+            # A host may have been quicker. One session has one journal.
+            self._check_not_open(path)
             return self._restore(stored, way, parent)
         except BaseException:
             if wanted not in self._sessions:
                 self._shelf.release(wanted)
             raise
+
+    def _check_not_open(self, path: tuple[SessionId, ...]) -> None:
+        """Raise `SubAgentRefused` if a host has this child open, `SessionNotFound` if it is somebody else's session."""
+        known = self._sessions.get(path[-1])
+        if known is not None and known.journal.path != path:
+            raise SessionNotFound(f"{path[-1]} is no child of {path[-2]}")
+        if known is not None:
+            raise SubAgentRefused(f"{path[-1]} is open by itself in this engine: it can't go on here meanwhile")
 
     def _create(
         self,

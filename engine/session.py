@@ -18,6 +18,7 @@ from engine.errors import (
     EngineClosed,
     NothingParked,
     SessionBusy,
+    SessionError,
 )
 from engine.events import (
     BackgroundEnded,
@@ -111,6 +112,7 @@ class Session:
     _titling: trio.Event | None = attrs.field(default=None, init=False)
     _counted: Counted | None = attrs.field(default=None, init=False)
     _is_reverting: bool = attrs.field(default=False, init=False)
+    _is_pumped_late: bool = attrs.field(default=False, init=False)
     _offspring: Children | None = attrs.field(default=None, init=False)
 
     @property
@@ -268,8 +270,10 @@ class Session:
         What was said so far goes to the new one; thinking that only the old one can read
         goes as plain text. Raises `ConfigError` for a model that can't work.
         """
+        self._check_open()
         choices = self._engine.models.choices_of(model)
         await self._engine.models.learn(self._engine.models.models_of(choices))
+        self._check_open()
         self._deps = attrs.evolve(self._deps, models=self._engine.models.models_of(choices))
         self._choices = choices
         self._journal.append(ModelSwitched(model=self._deps.models[0].info.name))
@@ -497,6 +501,7 @@ class Session:
         """Begin a turn with the next queued input, or with a report, if the session is idle. Not a checkpoint."""
         inbox = self._journal.state.inbox
         # A report that came when the last turn had looked for the last time.
+        self._is_pumped_late = self._is_reverting
         late = (item for item in inbox if item.message.origin == "engine" and self._settings.wake_on_report)
         queued = next((item for item in inbox if item.mode == "queue"), None) or next(late, None)
         if self._active is not None or self._is_reverting or queued is None or self._journal.state.turn is not None:
@@ -519,6 +524,9 @@ class Session:
             return
         if active is not None and active.cause is None:
             report(self._journal, ids, text, "steer", display=display, turn_id=active.journal.turn_id)
+        elif active is not None or self._journal.state.turn is not None:
+            # It is ending, or parked. If it ends by itself the report begins the next one, else it waits for the next prompt.
+            report(self._journal, ids, text, "steer", display=display)
         elif may_wake and self._settings.wake_on_report and not self._engine.is_closed:
             report(self._journal, ids, text, "queue", display=display)
             self._pump_after()
@@ -536,6 +544,10 @@ class Session:
     def _check_open(self) -> None:
         if self._engine.is_closed:
             raise EngineClosed("the engine was closed; open a new one")
+        if self._journal.is_closed:
+            raise SessionError(
+                f"session {self.id} was let go of when its sub-agent had ended: open it anew, with open_session()"
+            )
 
     def _check_idle(self) -> None:
         self._check_no_turn()
@@ -671,6 +683,9 @@ class Session:
             yield History(self._journal, self._deps)
         finally:
             self._is_reverting = False
+            if self._is_pumped_late:
+                # What was queued meanwhile, and reports that came.
+                self._pump_after()
 
     def _links(self, turn_id: TurnId) -> tuple[Link, ...]:
         """Return what it adds to the chain of those whose rules bound a call. Not a checkpoint."""

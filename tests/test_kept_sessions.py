@@ -243,6 +243,48 @@ async def test_a_session_that_another_engine_runs_can_be_forked(place: Path) -> 
         assert (await fork.run("two")).stop_reason == "completed"
 
 
+async def test_a_session_in_the_middle_of_a_turn_can_be_forked(place: Path) -> None:
+    """The fork has what is whole: what was asked, and no call that nobody has settled."""
+    began, may_end = trio.Event(), trio.Event()
+
+    @engine.tool
+    async def wait(args: Ask, ctx: engine.ToolContext) -> str:
+        began.set()
+        await may_end.wait()
+        return "waited"
+
+    model = ScriptedProvider([[*call("wait", {"prompt": "x"}, id="1"), *done("calls")], DONE])
+    _, there = opening(place, DONE)
+    async with engine.open_engine(model=model, tools=[wait], approver=AllowAll(), store=place) as ours, there as theirs:
+        session = await ours.create_session()
+        async with session.prompt("one") as turn:
+            await began.wait()
+            await session.journal.store.flushed(session.id, session.journal.seq)
+            forks = [await eng.fork_session(session.id) for eng in (ours, theirs)]
+            may_end.set()
+            await turn.wait()
+        for fork in forks:
+            assert (fork.state.turn, words(fork.state.transcript[:])) == (None, ["one"])
+        assert (await forks[1].run("two")).stop_reason == "completed"
+        assert words(forks[1].state.transcript[:]) == ["one", "two", "Done."]
+        assert session.state.last_result is not None
+        assert session.state.last_result.stop_reason == "completed"
+
+
+@pytest.mark.parametrize("how", ["open_session", "fork_session"])
+async def test_nobody_talks_to_an_agent_that_is_only_for_sub_agents(place: Path, how: str) -> None:
+    _, eng = opening(place, DONE)
+    async with eng:
+        session = await eng.create_session()
+        await session.run("look")
+    _, eng = opening(place)
+    async with eng:
+        with pytest.raises(ConfigError, match="only for sub-agents"):
+            await getattr(eng, how)(session.id, agent="explore")
+        with pytest.raises(ConfigError, match="a session id is a str"):
+            await getattr(eng, how)(5)
+
+
 async def test_a_sub_agent_that_is_done_is_let_go(place: Path) -> None:
     @engine.tool
     async def ask(args: Ask, ctx: engine.ToolContext) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -13,7 +14,7 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.errors import Overloaded
+from engine.errors import Overloaded, SessionError
 from engine.events import (
     BackgroundStarted,
     CallSettled,
@@ -40,13 +41,13 @@ from engine.settings import Limits, RetryPolicy, Settings
 from engine.state import Idle
 from engine.store.memory import MemoryStore
 from engine.testing.invariants import check_events
-from engine.testing.ports import ScriptedSnapshots, TrioClock
+from engine.testing.ports import ScriptedSnapshots, SlowStore, TrioClock
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.testing.scripted import ScriptedProvider
 from engine.tools.builtin.task import Agent
 from engine.tools.builtin.task_jobs import task_tools
 from engine.turn import Turn
-from tests.support.bench import Bench
+from tests.support.bench import Bench, Nothing
 from tests.support.world import Played, Seen, World, about, said, world
 from tests.test_subagents import child_of, drained
 
@@ -585,3 +586,107 @@ async def test_what_it_changes_after_its_turn_is_no_turns_and_that_is_told_once(
         undone = await session.undo(force=True)
         assert (undone.inputs, undone.prompt) == ((), ""), "the report was nothing that the user had said"
         assert (await session.undo(force=True)).prompt == "go"
+
+
+# -- in a host's hands ----------------------------------------------------------------------------------------
+
+
+async def test_a_host_that_still_holds_one_that_is_done_has_to_open_it_anew(autojump_clock: MockClock) -> None:
+    """It was let go of: whoever opens it next has a journal of its own, and two of them would write over each other."""
+    script: Answers = {
+        "go": [[*start(), *done("calls")]],
+        "The sub-agent any works": [DONE],
+        "look": [[Pause(5), *DONE]],
+        REPORT: [DONE],
+        "hello": [DONE],
+    }
+    async with world(by_newest(script), repeat=True, tools=TOOLS) as w:
+        played = await play(w)
+        held = await w.engine.open_session(child_of(w, played.events))
+        await until_idle(w.session, 2)
+        before = list(await w.store.load(held.id))
+        for attempt in (
+            partial(held.run, "hello"),
+            partial(held.rename, "x"),
+            partial(held.switch_model, w.model),
+            partial(held.undo, force=True),
+        ):
+            with pytest.raises(SessionError, match="open it anew"):
+                await attempt()
+        with pytest.raises(SessionError, match="open it anew"):
+            held.queue("hello")
+        assert list(await w.store.load(held.id)) == before
+        again = await w.engine.open_session(held.id)
+        assert again is not held
+        assert (await again.run("hello")).stop_reason == "completed"
+
+
+@attrs.define(eq=False)
+class SlowlyRead(SlowStore):
+    """A store that takes a second to be read."""
+
+    async def load(self, session_id: SessionId) -> Sequence[Durable]:
+        await trio.sleep(1)
+        return await SlowStore.load(self, session_id)
+
+
+@pytest.mark.parametrize(("host_at", "status"), [(0.0, "error"), (1.0, "completed")])
+async def test_of_a_host_and_a_call_that_open_one_at_the_same_time_one_has_it(
+    autojump_clock: MockClock, host_at: float, status: str
+) -> None:
+    """Whoever is first: there is never a second journal of it."""
+    script: Answers = {
+        "go": [[*call("task", {"agent": "any", "prompt": "look"}, id="1"), *done("calls")]],
+        "look": [DONE],
+        "Done.\n\n[any": [DONE, DONE],
+        "The sub-agent any could not be started": [DONE],
+        "more": [[Pause(5), *DONE]],
+    }
+    async with world(by_newest(script), repeat=True, tools=TOOLS, store=SlowlyRead()) as w:
+        child = child_of(w, (await play(w)).events)
+        resumes = call("task", {"agent": "any", "prompt": "more", "task_id": child}, id="1")
+        script["again"] = [[Pause(0.5), *resumes, *done("calls")]]
+        opened: list[Session] = []
+
+        async def host() -> None:
+            await trio.sleep(host_at)
+            opened.append(await w.engine.open_session(child))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(host)
+            again = await play(w, "again")
+        assert again.statuses == [status]
+        events = list(await w.store.load(child))
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        (theirs,) = opened
+        assert theirs.journal.is_closed == (status == "completed"), "it was the call's own, which is over"
+        assert theirs.state.seq == len(events)
+
+
+async def test_a_report_that_comes_while_a_turn_is_being_cancelled_is_read_by_the_next(
+    autojump_clock: MockClock,
+) -> None:
+    @engine.tool(read_only=True, grace=5.0)
+    async def slow(args: Nothing, ctx: engine.ToolContext) -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.move_on_after(4) as cleanup:
+                cleanup.shield = True
+                await trio.sleep(3)
+
+    script: Answers = {
+        "go": [[*start(), *call("slow", {}, id="2"), *done("calls")]],
+        "look": [[Pause(2), *text("It is blue."), *done()]],
+        "and now": [[*text("Heard."), *done()]],
+    }
+    async with world(by_newest(script), repeat=True, tools=[*TOOLS, slow]) as w:
+        async with w.session.prompt("go") as turn:
+            await trio.sleep(1)
+            turn.cancel()
+            await turn.wait()
+        await trio.sleep(10)
+        assert [item.message.origin for item in w.session.state.inbox] == ["engine"]
+        played = await play(w, "and now")
+        assert played.result.text == "Heard."
+    assert [said(m)[: len(REPORT)] for m in w.requests[-1].transcript[-2:]] == [REPORT, "and now"]

@@ -197,7 +197,7 @@ async def test_a_new_prompt_ends_redo(repository: Project) -> None:
 @needs_git
 async def test_nothing_else_goes_on_meanwhile(repository: Project) -> None:
     async with hosted(repository) as host:
-        host.model.script = [bash("echo 1 > a.txt; sleep 30")]
+        host.model.script = [bash("echo 1 > a.txt; sleep 30"), DONE]
         async with host.session.prompt("go") as turn:
             async for event in turn:
                 if isinstance(event, SnapshotTaken):
@@ -212,7 +212,14 @@ async def test_nothing_else_goes_on_meanwhile(repository: Project) -> None:
                 async with host.session.prompt("now"):
                     pass
             queued = host.session.queue("later")
-        assert [item.input_id for item in host.session.state.inbox] == [queued]
+            assert [item.input_id for item in host.session.state.inbox] == [queued]
+            cursor = host.session.subscribe()
+        with trio.fail_after(30):
+            async for seen in cursor:
+                if isinstance(seen, TurnEnded):
+                    break
+        assert isinstance(seen, TurnEnded)
+        assert (seen.result.text, host.session.state.inbox) == ("Done.", ()), "it begins once the files are back"
 
 
 @needs_git
