@@ -36,6 +36,28 @@ def nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         yield
 
 
+# ---- users ---------------------------------------------------------------------------------------------------------------
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def not_root(tmp_path: Path) -> Iterator[None]:
+    """Be a user who may not do everything: root steps down to nobody for the length of a test."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for folder in tmp_path.parents:
+        if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    os.chown(tmp_path, NOBODY, NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 

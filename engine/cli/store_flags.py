@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, cast
 
 from engine.errors import SessionNotFound
 from engine.given import store_of
+from engine.ids import SessionId
 from engine.store.opened import opened
 from engine.store.place import default_path
 from engine.store.ports import FullStore, SessionQuery, SessionRow
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "ENGINE_STORE"
 LAST: Final = "last"
+PREFIX: Final = "ses_"
 
 _PAGE: Final = 1_000
+_SHOWN: Final = 5
 
 
 def add_store_flag(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:  # pyright: ignore[reportPrivateUsage]  # it has no other name
@@ -49,32 +52,41 @@ async def open_place(place: str) -> AsyncGenerator[FullStore]:
         await store.aclose()  # noqa: ASYNC102  # bounded: a store takes no longer to close than it says
 
 
-async def find_session(store: Catalogue, name: str, cwd: str) -> SessionRow:
-    """Return the session that *name* means. A checkpoint. Raises `SessionNotFound`, which says what else there is.
+async def find_id(store: Catalogue, name: str, folder: Callable[[], str]) -> SessionId:
+    """Return the id of the session that *name* means. A checkpoint. Raises `SessionNotFound`, which says what there is.
 
-    It is an id, its beginning or its end, if no other has the same; or `last`, the newest in that folder.
+    It is an id, its beginning or its end, if no other has the same; or `last`, the newest in that *folder*.
     """
     if name == LAST:
+        cwd = folder()
         rows = await store.list_sessions(SessionQuery(limit=1, cwd=cwd))
         if not rows:
-            raise SessionNotFound(
-                f"there is no session in {cwd} yet; `engine sessions list --all` lists those of others"
-            )
-        return rows[0]
-    found = [row for row in await _all(store) if row.id.startswith((name, f"ses_{name}")) or row.id.endswith(name)]
-    exact = [row for row in found if row.id == name]
-    if exact or len(found) == 1:
-        return (exact or found)[0]
+            raise SessionNotFound(f"there is no session in {cwd} yet; `engine sessions list --all` lists others")
+        return rows[0].id
+    known = await store.ids()
+    found = [known_id for known_id in known if known_id.startswith((name, f"{PREFIX}{name}"))] if name else []
+    # Its end is for those who read it at the end of a line.
+    found = found or [known_id for known_id in known if name and known_id.endswith(name)]
+    if name in found:
+        return SessionId(name)
     if not found:
         raise SessionNotFound(f"there is no session {name!r}; `engine sessions list --all` lists them")
-    shown = ", ".join(row.id for row in found[:5])
-    raise SessionNotFound(f"{name!r} may be one of {len(found)} sessions: {shown}{', …' if len(found) > 5 else ''}")
+    if len(found) > 1:
+        shown = ", ".join(found[:_SHOWN])
+        more = ", …" if len(found) > _SHOWN else ""
+        raise SessionNotFound(f"{name!r} may be one of {len(found)} sessions: {shown}{more}")
+    return found[0]
 
 
-async def _all(store: Catalogue) -> Sequence[SessionRow]:
-    rows: list[SessionRow] = []
+async def find_session(store: Catalogue, name: str, cwd: str) -> SessionRow:
+    """Return the row of a session that can be gone on with. A checkpoint. Raises `SessionNotFound`, as `find_id`."""
+    wanted = await find_id(store, name, lambda: cwd)
+    before: SessionRow | None = None
     while True:
-        page = await store.list_sessions(SessionQuery(limit=_PAGE, before=rows[-1] if rows else None))
-        rows += page
+        page = await store.list_sessions(SessionQuery(limit=_PAGE, before=before))
+        found = next((row for row in page if row.id == wanted), None)
+        if found is not None:
+            return found
         if len(page) < _PAGE:
-            return rows
+            raise SessionNotFound(f"{wanted} is the session of a sub-agent: name the one that has sent it")
+        before = page[-1]

@@ -22,25 +22,6 @@ from engine.permission.grants import Grant, Origin
 from engine.permission.state_file import MAX_BYTES, Entries, StateFile
 from engine.permission.trust import Trust
 
-NOBODY = 65534
-
-
-@pytest.fixture
-def not_root(tmp_path: Path) -> Iterator[None]:
-    """Be a user who may not do everything: root steps down to nobody for the length of a test."""
-    if os.geteuid() != 0:
-        yield
-        return
-    for above in tmp_path.parents:
-        if above.owner() == "root" and not above.stat().st_mode & 0o001:
-            above.chmod(above.stat().st_mode | 0o011)
-    os.chown(tmp_path, NOBODY, NOBODY)
-    os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> StateFile:

@@ -22,10 +22,8 @@ from engine.store.mounts import is_shared, kind_of
 from engine.store.orders import Order, Round
 from engine.store.place import default_path
 from engine.store.sqlite import SqliteStore, open_store
+from tests.conftest import NOBODY
 from tests.store.journals import A, B, created, noted, notes
-from tests.tools.builtin.conftest import NOBODY, not_root
-
-__all__ = ["not_root"]
 
 pytestmark = pytest.mark.os
 

@@ -14,15 +14,15 @@ from typing import Final, TypeVar
 import attrs
 import trio
 
-from engine.cli import say
+from engine.cli import say, store_flags
 from engine.cli.output import complain
-from engine.cli.store_flags import LAST, add_store_flag, open_place, place_of
+from engine.cli.store_flags import PREFIX, add_store_flag, open_place, place_of
 from engine.cli.text import one_line
 from engine.errors import ConfigError, JournalCorrupt, MessageNotFound, SessionElsewhere, SessionNotFound, StoreError
 from engine.ids import SessionId
 from engine.store.opened import DATABASES
 from engine.store.place import MEMORY
-from engine.store.ports import FullStore, SessionQuery
+from engine.store.ports import FullStore
 
 T = TypeVar("T")
 
@@ -32,8 +32,6 @@ CODES: Final = "Exit codes: 0 done, 1 it could not be done, 2 wrong usage."
 
 _PIPE_WIDTH: Final = 100
 _SHORTEST: Final = 8
-_PREFIX: Final = "ses_"
-_SHOWN: Final = 5
 
 
 class NoStoreYet(SessionNotFound):
@@ -103,24 +101,7 @@ def here() -> str:
 
 async def find_id(store: FullStore, name: str) -> SessionId:
     """Return the id of the session that *name* means. A checkpoint. Raises `SessionNotFound`, which says what there is."""
-    if name == LAST:
-        rows = await store.list_sessions(SessionQuery(limit=1, cwd=here()))
-        if not rows:
-            raise SessionNotFound(f"there is no session in {here()} yet; `engine sessions list --all` lists others")
-        return rows[0].id
-    known = await store.ids()
-    found = [known_id for known_id in known if known_id.startswith((name, f"{_PREFIX}{name}"))] if name else []
-    # Its end is for those who read it at the end of a line.
-    found = found or [known_id for known_id in known if name and known_id.endswith(name)]
-    if name in found:
-        return SessionId(name)
-    if not found:
-        raise SessionNotFound(f"there is no session {name!r}; `engine sessions list --all` lists them")
-    if len(found) > 1:
-        shown = ", ".join(found[:_SHOWN])
-        more = ", …" if len(found) > _SHOWN else ""
-        raise SessionNotFound(f"{name!r} may be one of {len(found)} sessions: {shown}{more}")
-    return found[0]
+    return await store_flags.find_id(store, name, here)
 
 
 def short_ids(known: Iterable[SessionId]) -> dict[SessionId, str]:
@@ -130,7 +111,7 @@ def short_ids(known: Iterable[SessionId]) -> dict[SessionId, str]:
     for number, session_id in enumerate(ids):
         beside = [ids[n] for n in (number - 1, number + 1) if 0 <= n < len(ids)]
         shared = max((_shared(session_id, other) for other in beside), default=0)
-        start = len(_PREFIX) if session_id.startswith(_PREFIX) else 0
+        start = len(PREFIX) if session_id.startswith(PREFIX) else 0
         short[session_id] = session_id[start : max(shared + 1, start + _SHORTEST)]
     return short
 

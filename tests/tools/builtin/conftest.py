@@ -1,7 +1,6 @@
 """A tool's context with a host that only listens."""
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -85,23 +84,3 @@ def background(listener: Listener, nursery: trio.Nursery) -> Jobs:
 
     listener.jobs = Jobs(start_task, listener.notices.append)
     return listener.jobs
-
-
-NOBODY = 65534
-
-
-@pytest.fixture
-def not_root(tmp_path: Path) -> Iterator[None]:
-    """Be a user who may not do everything: root steps down to nobody for the length of a test."""
-    if os.geteuid() != 0:
-        yield
-        return
-    for folder in tmp_path.parents:
-        if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
-            folder.chmod(folder.stat().st_mode | 0o011)
-    os.chown(tmp_path, NOBODY, NOBODY)
-    os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
