@@ -19,6 +19,7 @@ from engine.cli.agent_files import find_user_agents
 from engine.cli.dialogue import Dialogue, detail_of
 from engine.cli.keyboard import Keyboard
 from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
+from engine.cli.numbers import seconds, whole
 from engine.cli.offered import offered_tools
 from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
 from engine.cli.output import Output, complain
@@ -128,8 +129,8 @@ def parse(arguments: list[str]) -> Options:
         "--attach", action="append", default=[], metavar="FILE", help="an image, a PDF or a recording; again for more"
     )
     parser.add_argument("--cwd", default=".", help="the folder to work in; default: this one")
-    parser.add_argument("--max-steps", type=_positive_int, metavar="N", help="requests to the model, at most")
-    parser.add_argument("--max-seconds", type=_positive_float, metavar="S", help="time for the whole task")
+    parser.add_argument("--max-steps", type=whole(1), metavar="N", help="requests to the model, at most")
+    parser.add_argument("--max-seconds", type=seconds, metavar="S", help="time for the whole task")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; asks nobody")
     _add_session_flags(parser)
     add_permission_flags(parser)
@@ -198,20 +199,6 @@ def _add_session_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--no-snapshots", action="store_true", help="don't note files: what is changed can't be undone then"
     )
-
-
-def _positive_int(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
-
-
-def _positive_float(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("must be above 0")
-    return value
 
 
 def _read_task() -> str:
@@ -383,13 +370,15 @@ class _Watch:
         remains = f"still running: processes {pids}" if left else "nothing left running"
         if result.stop_reason == "aborted":
             yield f"cancelled: {self.tally.cancelled}, {remains}"
-            return
-        yield closing(result, self.tally, time.monotonic() - self._started)
-        if left:
-            yield remains
+        else:
+            yield closing(result, self.tally, time.monotonic() - self._started)
+            if left:
+                yield remains
         if self._keyboard is not None and self._options.place != MEMORY:
-            yield f"session {self._session.id}: `engine run --continue` goes on with it"
-        if self._keyboard is None and any(call.status == "denied" for call in self.tally.settled.values()):
+            flag = "--continue" if _is_here(self._session.state.context.cwd) else f"--resume {self._session.id}"
+            yield f"session {self._session.id}: `engine run {flag}` goes on with it"
+        was_denied = any(call.status == "denied" for call in self.tally.settled.values())
+        if was_denied and self._keyboard is None and result.stop_reason != "aborted":
             yield "calls were denied because nobody is here to allow them: run it in a terminal, or with --yes"
 
     def _exit_code(self, result: TurnResult) -> int:
@@ -399,6 +388,14 @@ class _Watch:
             complain(f"engine run: can't write the output: {self.output.failure.strerror}")
             return STOPPED
         return exit_code(result, self._interrupted_by)
+
+
+def _is_here(folder: str) -> bool:
+    """Tell whether *folder* is where the user is, so that --continue finds what was done there."""
+    try:
+        return str(Path.cwd().resolve()) == folder
+    except OSError:  # it was removed meanwhile
+        return False
 
 
 def _json_of(event: Durable | Live | Resync) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 import attrs
 
+from engine.cli.numbers import whole
 from engine.cli.sessions.common import Column, NoStoreYet, command, money, table, tell, width, with_store
 from engine.cli.sessions.listing import folder
 from engine.cli.store_flags import add_store_flag
@@ -37,20 +38,17 @@ def main(arguments: list[str]) -> int:
     )
     since = parser.add_mutually_exclusive_group()
     since.add_argument(
-        "--days", type=_days, default=_DAYS, metavar="N", help=f"of the last so many days, today too; default: {_DAYS}"
+        "--days",
+        type=whole(1, 36_500),
+        default=_DAYS,
+        metavar="N",
+        help=f"of the last so many days, today too; default: {_DAYS}",
     )
     since.add_argument("--all", action="store_true", help="of all time")
     parser.add_argument("--by", choices=_KINDS, help="by this alone, all of it")
     parser.add_argument("--json", action="store_true", help="as JSON")
     add_store_flag(parser)
     return command("stats", parser, arguments, _run)
-
-
-def _days(text: str) -> int:
-    value = int(text)
-    if not 0 < value <= 36_500:
-        raise argparse.ArgumentTypeError("must be from 1 to 36500")
-    return value
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ import attrs
 
 from engine.archive.fork import forked
 from engine.archive.opening import opening
+from engine.cli.numbers import whole
 from engine.cli.output import complain
 from engine.cli.sessions.common import (
     FAILED,
@@ -79,7 +80,7 @@ def prune_main(arguments: list[str]) -> int:
         "anywhere stays.",
     )
     parser.add_argument("--older-than", type=_age, required=True, metavar="AGE", help="such as 30d, 12h or 8w")
-    parser.add_argument("--keep", type=_count, default=0, metavar="N", help="the newest so many stay, however old")
+    parser.add_argument("--keep", type=whole(0), default=0, metavar="N", help="the newest so many stay, however old")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     return command("sessions prune", parser, arguments, _prune)
 
@@ -89,13 +90,6 @@ def _age(text: str) -> float:
     if found is None:
         raise argparse.ArgumentTypeError("an age is a number and h, d or w, such as 30d")
     return float(int(found[1]) * _SECONDS[found[2]])
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must not be below 0")
-    return value
 
 
 async def _stored(store: FullStore, session_id: SessionId) -> Stored:

@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from engine.cli.numbers import whole
 from engine.cli.sessions.common import (
     Column,
     NoStoreYet,
@@ -67,15 +68,8 @@ def search_main(arguments: list[str]) -> int:
 def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="those of all folders")
     parser.add_argument(
-        "--limit", type=_limit, metavar="N", help=f"at most; 0: no limit; default: {_LISTED}, and none with --json"
+        "--limit", type=whole(0), metavar="N", help=f"at most; 0: no limit; default: {_LISTED}, and none with --json"
     )
-
-
-def _limit(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must not be below 0")
-    return value
 
 
 def _most(given: argparse.Namespace) -> int:

@@ -1,0 +1,34 @@
+"""Numbers on the command line: what is none, or too large or small, is told in words."""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+
+
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return a function for `type=` that takes whole numbers from *least* on, to *most* if there is one."""
+    bounds = f"from {least} on" if most is None else f"from {least} to {most}"
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least or (most is not None and value > most):
+            raise ArgumentTypeError(f"must be a whole number {bounds}, not {text!r}")
+        return value
+
+    return read
+
+
+def seconds(text: str) -> float:
+    """Return a time. For `type=`."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ArgumentTypeError(f"must be a number above 0, not {text!r}")
+    return value
