@@ -24,6 +24,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.errors import ToolError
 from engine.exceptions import describe, public
+from engine.tools.masking import Mask, secrets_in
 from engine.tools.process import Finished, run_tree
 from engine.tools.shell import argv, ending_of, environment
 from engine.tools.spec import GRACE
@@ -198,6 +199,13 @@ class Job:
 
     async def _run_command(self, task_status: trio.TaskStatus[None]) -> None:
         failure: BaseException | None = None
+        env = environment()
+        mask = Mask(self._take, secrets_in(env))
+
+        def finish(finished: Finished) -> None:
+            mask.finish()
+            self.finished = finished
+
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._start, task_status)
@@ -205,11 +213,11 @@ class Job:
                     self.argv or argv(self.command),
                     cwd=self.cwd,
                     marker=self.marker,
-                    env=environment(),
+                    env=env,
                     grace=_PROCESS_GRACE,
-                    on_output=self._take,
+                    on_output=mask.feed,
                     room=self._writer.room,
-                    on_finish=self._finish,
+                    on_finish=finish,
                 )
                 nursery.cancel_scope.cancel(reason="the command has ended")
         except BaseExceptionGroup as group:
@@ -236,9 +244,6 @@ class Job:
         self._writer.feed(chunk)
         if self._news:
             self._news.unpark_all()
-
-    def _finish(self, finished: Finished) -> None:
-        self.finished = finished
 
 
 @attrs.define(eq=False)

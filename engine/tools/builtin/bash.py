@@ -19,6 +19,7 @@ from engine.tools.builtin.output import LiveOutput
 from engine.tools.builtin.texts import counted, description, metadata
 from engine.tools.context import ToolContext
 from engine.tools.jobs import MAX_RUNNING
+from engine.tools.masking import Mask, secrets_in
 from engine.tools.process import Finished, run_tree
 from engine.tools.schema import doc
 from engine.tools.shell import argv, ending_of, environment, marker, survivors_of
@@ -86,7 +87,11 @@ async def _run(args: Bash, command: Sequence[str], ctx: ToolContext, kept: Spill
         kept.feed(chunk)
         live.feed(chunk)
 
+    env = environment()
+    mask = Mask(take, secrets_in(env))
+
     def tell_survivors(finished: Finished) -> None:
+        mask.finish()
         # A cancelled call returns nothing; what it has shown is what is told of it.
         live.flush()
         if not finished.ended:
@@ -100,8 +105,8 @@ async def _run(args: Bash, command: Sequence[str], ctx: ToolContext, kept: Spill
                 command,
                 cwd=ctx.cwd,
                 marker=marker(ctx.session_id, ctx.call_id),
-                env=environment(),
-                on_output=take,
+                env=env,
+                on_output=mask.feed,
                 room=kept.room,
                 on_finish=tell_survivors,
                 timeout=args.timeout,
