@@ -386,24 +386,28 @@ class Engine:
             return known
         if agent is not None:
             self._config.check_primary(agent)
-        stored = await self._shelf.take(SessionId(session_id))
-        try:
-            await self._prepare(stored.state.context.cwd)
+        # One after the other: who gives up lets go of what it holds, and two would hold the same.
+        async with self._locks.hold(f"session:{session_id}"):
             known = self._sessions.get(SessionId(session_id))
             if known is not None:
                 # Another task was quicker. One session has one journal.
                 return known
-            is_chosen = agent is not None
-            if agent is None and stored.state.agent in self._config.all_agents:
-                agent = stored.state.agent
-            way = self._way.with_(self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules)
-            session = self._restore(stored, way)
-            if is_chosen:
-                bind_anew(session.journal)
-        except BaseException:
-            if SessionId(session_id) not in self._sessions:
-                self._shelf.release(SessionId(session_id))
-            raise
+            stored = await self._shelf.take(SessionId(session_id))
+            try:
+                await self._prepare(stored.state.context.cwd)
+                is_chosen = agent is not None
+                if agent is None and stored.state.agent in self._config.all_agents:
+                    agent = stored.state.agent
+                way = self._way.with_(
+                    self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules
+                )
+                session = self._restore(stored, way)
+                if is_chosen:
+                    bind_anew(session.journal)
+            except BaseException:
+                if SessionId(session_id) not in self._sessions:
+                    self._shelf.release(SessionId(session_id))
+                raise
         await self.models.learn(session.models)
         await session.greet("resumed")
         return session
@@ -574,19 +578,19 @@ class Engine:
         self._check_open()
         wanted = SessionId(session_id)
         path = (*parent.journal.path, wanted)
-        self._check_not_open(path)
-        stored = await self._shelf.take(wanted)
-        try:
-            self._check_open()
-            if stored.events[0].path != path:
-                raise SessionNotFound(f"{session_id} is no child of {parent.id}")
-            # A host may have been quicker. One session has one journal.
+        # A host may be opening it, too. One session has one journal.
+        async with self._locks.hold(f"session:{session_id}"):
             self._check_not_open(path)
-            return self._restore(stored, way, parent)
-        except BaseException:
-            if wanted not in self._sessions:
-                self._shelf.release(wanted)
-            raise
+            stored = await self._shelf.take(wanted)
+            try:
+                self._check_open()
+                if stored.events[0].path != path:
+                    raise SessionNotFound(f"{session_id} is no child of {parent.id}")
+                return self._restore(stored, way, parent)
+            except BaseException:
+                if wanted not in self._sessions:
+                    self._shelf.release(wanted)
+                raise
 
     def _check_not_open(self, path: tuple[SessionId, ...]) -> None:
         """Raise `SubAgentRefused` if a host has this child open, `SessionNotFound` if it is somebody else's session."""

@@ -160,6 +160,37 @@ async def test_who_gives_up_opening_a_session_leaves_it_free(place: Path) -> Non
             assert (await used.run("two")).stop_reason == "completed"
 
 
+async def test_who_gives_up_opening_a_session_takes_it_from_nobody_else(place: Path) -> None:
+    _, first = opening(place, *[DONE] * 8)
+    async with first as eng:
+        sessions = [await eng.create_session() for _ in range(8)]
+        for session in sessions:
+            await session.run("one")
+    _, here = opening(place)
+    _, there = opening(place)
+    async with here as ours, there as theirs:
+        for checkpoints, session in enumerate(sessions):
+
+            async def give_up(eng: engine.Engine, session_id: str, checkpoints: int) -> None:
+                with trio.CancelScope() as scope:
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(_cancel_after, scope, 40 * checkpoints)
+                        await eng.open_session(session_id)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(give_up, ours, session.id, checkpoints)
+                await ours.open_session(session.id)
+            await session_is_settled(ours)
+            with pytest.raises(SessionElsewhere):
+                await theirs.open_session(session.id)
+
+
+async def session_is_settled(eng: engine.Engine) -> None:
+    """Wait until what the engine had let go of is written."""
+    session = await eng.create_session()
+    await session.rename("a flush")
+
+
 async def _opened_soon(eng: engine.Engine, session_id: str) -> engine.Session:
     """Open it: that another engine has let go is written a moment later."""
     with trio.fail_after(10):

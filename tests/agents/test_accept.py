@@ -388,7 +388,7 @@ async def test_t19_foreign_own_unknown_and_working_ones_are_refused(autojump_clo
         await w.play("elsewhere", session=other)
         wrong = {
             w.session.id: f"{w.session.id} is this very session",
-            other.id: f"{other.id} is open by itself",
+            other.id: f"'{other.id}' is no sub-agent of this session",
             "ses_nobody": "'ses_nobody' is no sub-agent of this session",
             "x" * 500: f"{'x' * 80!r} is no sub-agent of this session",
         }
