@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast, final, get_args, overl
 
 import attrs
 import trio
-from trio.lowlevel import enable_ki_protection
 
 from engine.answers import Answer, Recovery, given, worded
+from engine.beginning import begin_turn, hidden_from, resume_turn
 from engine.errors import (
     ConfigError,
     EngineClosed,
-    NothingParked,
     SessionBusy,
     SessionError,
 )
@@ -27,30 +26,25 @@ from engine.events import (
     ModelSwitched,
     Notice,
     SessionTitled,
-    TurnEnded,
     TurnResult,
-    TurnStarted,
 )
 from engine.exceptions import describe
 from engine.given import paths_given, registry_of
 from engine.hooks import Hooks
-from engine.ids import InputId, MessageId, RequestId, SessionId, TurnId
-from engine.journal import Cursor, Journal, Position, TurnJournal
+from engine.ids import InputId, RequestId, SessionId, TurnId
+from engine.journal import Cursor, Journal, Position
 from engine.keeping import CompactionWish
 from engine.messages import FilePart, ImagePart, MediaPart
-from engine.nursery.budget import Budget
 from engine.nursery.hook_points import greet, tell_end, tell_idle
-from engine.nursery.inbox import admit, promote, report
-from engine.nursery.parking import begin_again, check_not_parked, leave_parked, park, settle
+from engine.nursery.inbox import admit, report
+from engine.nursery.parking import check_not_parked, park, settle
 from engine.nursery.questions import Questions
-from engine.nursery.recover import recovery
 from engine.nursery.run import Cause, TurnRun
-from engine.nursery.snapshots import TurnSnapshots
 from engine.permission.rules import Rule
-from engine.ports import Deps, Hiding, Link, Model
-from engine.settings import Headless, Limits, Settings
-from engine.state import PendingInput, SessionState
-from engine.structured import StructuredResult, check_class, structured, wanted_of
+from engine.ports import Deps, Link, Model
+from engine.settings import Headless, Settings
+from engine.state import SessionState
+from engine.structured import StructuredResult, check_class, structured
 from engine.tools.hooking import Desk
 from engine.tools.registry import Registry
 from engine.tools.spec import Tool
@@ -70,8 +64,6 @@ if TYPE_CHECKING:
     from engine.undo import FileDiff, History, Redone, Undone
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
-# The rights of tools that send for sub-agents, and look after them.
-SUB_AGENTS = frozenset({"task", "task_output", "task_stop"})
 
 
 def _media(value: object) -> tuple[MediaPart, ...]:
@@ -132,7 +124,8 @@ class Session:
         turn is running.
         """
         begin = partial(
-            self._begin,
+            begin_turn,
+            self,
             worded(text, "a prompt"),
             attachments=_media(attachments),
             settings=_settings(settings, self._settings),
@@ -172,7 +165,7 @@ class Session:
         chosen = attrs.evolve(wanted, headless=headless, on_exhausted="stop")
         if output is not None:
             check_class(output)
-        begin = partial(self._begin, text, attachments=_media(attachments), settings=chosen, output=output)
+        begin = partial(begin_turn, self, text, attachments=_media(attachments), settings=chosen, output=output)
         async with Turn(self, begin) as turn:
             await turn.wait()
         if output is None:
@@ -196,7 +189,7 @@ class Session:
 
         What was asked is asked anew, under today's rules. Raises `NothingParked` on entering if no turn waits.
         """
-        return Turn(self, partial(self._resume, settings=_settings(settings, self._settings)))
+        return Turn(self, partial(resume_turn, self, settings=_settings(settings, self._settings)))
 
     async def settle(self, call_id: str, text: str, *, failed: bool = False, metadata: str = "") -> None:
         """Bring the result of a call that waits for it (`engine.tools.external`). Always a checkpoint.
@@ -288,7 +281,7 @@ class Session:
         wish = CompactionWish(
             trigger="manual", instructions=worded(instructions, "instructions") if instructions else ""
         )
-        async with Turn(self, partial(self._begin, wish, settings=_settings(settings, self._settings))) as turn:
+        async with Turn(self, partial(begin_turn, self, wish, settings=_settings(settings, self._settings))) as turn:
             await turn.wait()
         return turn.result
 
@@ -317,7 +310,7 @@ class Session:
             self._deps,
             self._registry,
             settings=self._settings if run is None else run.settings,
-            hidden=self._hidden_from((own,), self._settings.agent_depth) if run is None else run.hidden,
+            hidden=hidden_from(self, (own,), self._settings.agent_depth) if run is None else run.hidden,
             counted=self._counted if run is None else run.counted,
         )
 
@@ -397,7 +390,7 @@ class Session:
         self._registry = registry_of(tools)
         if self._active is not None:
             self._active.registry = self._registry
-            self._active.hidden = self._hidden_from(self._active.chain, self._active.settings.agent_depth)
+            self._active.hidden = hidden_from(self, self._active.chain, self._active.settings.agent_depth)
 
     # -- for the engine -------------------------------------------------------------------
 
@@ -495,7 +488,7 @@ class Session:
 
     def begin_child(self, text: str, settings: Settings, above: Above) -> TurnRun:
         """Begin a sub-agent's turn, whose frame the caller runs. Not a checkpoint."""
-        return self._begin(text, settings=settings, parent=above)
+        return begin_turn(self, text, settings=settings, parent=above)
 
     def start_queued(self) -> TurnRun | None:
         """Begin a turn with the next queued input, or with a report, if the session is idle. Not a checkpoint."""
@@ -506,7 +499,7 @@ class Session:
         queued = next((item for item in inbox if item.mode == "queue"), None) or next(late, None)
         if self._active is not None or self._is_reverting or queued is None or self._journal.state.turn is not None:
             return None
-        run = self._begin(queued)
+        run = begin_turn(self, queued)
         run.parks = self._may_park(run)
         return run
 
@@ -561,114 +554,9 @@ class Session:
                 f"a turn is running in session {self.id}; wait for its end, steer it, or use session.queue()"
             )
 
-    @enable_ki_protection
-    def _begin(
-        self,
-        text: str | PendingInput | CompactionWish,
-        *,
-        attachments: tuple[MediaPart, ...] = (),
-        settings: Settings | None = None,
-        output: type[attrs.AttrsInstance] | None = None,
-        parent: Above | None = None,
-    ) -> TurnRun:
-        """Begin a turn: its prompt is in the transcript when this returns. Not a checkpoint."""
-        self._check_open()
-        self._check_no_turn()
-        leave_parked(self._journal, self._deps.ids)
-        run = self._new_run(TurnId(self._deps.ids.new("turn")), settings or self._settings, output, parent)
-        run.wish = text if isinstance(text, CompactionWish) else None
-        try:
-            run.journal.append(TurnStarted(call_id=None if parent is None else parent.entry.call_id))
-            if isinstance(text, str):
-                admit(
-                    self._journal,
-                    self._deps.ids,
-                    text,
-                    "prompt",
-                    attachments=attachments,
-                    turn_id=run.journal.turn_id,
-                )
-            if not isinstance(text, CompactionWish):
-                promote(run, None if isinstance(text, str) else text)
-            self._note_unknown_models(run)
-            self._note_complaint(run)
-            if parent is None and not isinstance(text, CompactionWish):
-                self._entitle(text if isinstance(text, str) else text.message.text)
-        except BaseException as error:
-            self._abandon(run, error)
-            raise
-        return run
-
-    @enable_ki_protection
-    def _resume(self, *, settings: Settings) -> TurnRun:
-        """Go on with the parked turn. Not a checkpoint."""
-        self._check_open()
-        self._check_no_turn()
-        turn = self._journal.state.turn
-        if turn is None:
-            raise NothingParked(f"session {self.id} has no turn that waits: use session.prompt()")
-        run = self._new_run(turn.turn_id, settings)
-        try:
-            begin_again(run)
-            self._note_unknown_models(run)
-        except BaseException as error:
-            self._abandon(run, error)
-            raise
-        return run
-
-    def _new_run(
-        self,
-        turn_id: TurnId,
-        chosen: Settings,
-        output: type[attrs.AttrsInstance] | None = None,
-        parent: Above | None = None,
-    ) -> TurnRun:
-        if self._resting is not None:
-            self._resting.cancel(reason="a turn begins")
-        chain = (*(() if parent is None else parent.chain), *self._links(turn_id))
-        wanted = None if output is None else wanted_of(output)
-        run = TurnRun(
-            deps=self._deps,
-            settings=chosen,
-            registry=self._registry,
-            hooks=self._hooks,
-            journal=TurnJournal(self._journal, turn_id),
-            budget=_budget(chosen.limits, parent),
-            questions=self._questions,
-            agents=self,
-            traffic=self._engine.traffic,
-            prompt=self._engine.prompt,
-            spills=self._engine.spills.of(self._journal.path[0]),
-            chain=chain,
-            around=self._engine.around,
-            hidden=self._hidden_from(chain, chosen.agent_depth),
-            is_child=parent is not None,
-            grace_limit=None if parent is None else parent.grace,
-            output_schema=None if wanted is None else wanted.schema,
-            check_output=None if wanted is None else wanted.check,
-            jitter=self._engine.jitter,
-            counted=self._counted,
-        )
-        run.snapshots = self._snapshots_of(run) if parent is None else parent.run.snapshots
-        run.on_ended = partial(self._ended, run, parent)
-        run.on_parked = partial(self._parked, run)
-        self._active = run
-        return run
-
     def _parked(self, run: TurnRun) -> None:
         if self._active is run:
             self._active = None
-
-    def _snapshots_of(self, run: TurnRun) -> TurnSnapshots | None:
-        snapshots = self._deps.snapshots
-        if snapshots is None:
-            return None
-        return TurnSnapshots(
-            snapshots=snapshots,
-            journal=run.journal,
-            cwd=lambda: self._journal.state.context.cwd,
-            trace=self._deps.trace,
-        )
 
     @contextmanager
     def _alone(self) -> Generator[History]:
@@ -686,70 +574,6 @@ class Session:
             if self._is_pumped_late:
                 # What was queued meanwhile, and reports that came.
                 self._pump_after()
-
-    def _links(self, turn_id: TurnId) -> tuple[Link, ...]:
-        """Return what it adds to the chain of those whose rules bound a call. Not a checkpoint."""
-        own = Link(session_id=self.id, turn_id=turn_id, rules=self._rules)
-        return (attrs.evolve(own, rules=self._bounds, is_bound=True), own) if self._bounds else (own,)
-
-    def _hidden_from(self, chain: tuple[Link, ...], agent_depth: int) -> frozenset[str]:
-        """Return the tools that the rules leave nothing to do, as far as they stay the same. Not a checkpoint."""
-        if self._hidden is None or self._hidden[0] is not self._registry:
-            approver, cwd, hidden = self._deps.approver, self._journal.state.context.cwd, frozenset[str]()
-            if isinstance(approver, Hiding):
-                # Bounds may end in the middle of a turn, and requests should go on to begin alike.
-                lasting = tuple(link for link in chain if not link.is_bound)
-                hidden = self._registry.hidden_by(partial(approver.hides, lasting, cwd))
-            self._hidden = self._registry, hidden
-        is_deepest = len(self._journal.path) > agent_depth
-        return self._hidden[1] | (self._registry.hidden_by(SUB_AGENTS.__contains__) if is_deepest else frozenset[str]())
-
-    def _entitle(self, asked: str) -> None:
-        """Have the session given a title, if it has none and this is its first turn. Not a checkpoint."""
-        model, state = self._engine.titler, self._journal.state
-        if model is None or state.titled_by or state.turns or self._titling is not None or len(self._journal.path) > 1:
-            return
-        over = trio.Event()
-
-        # Imported here: only a session's first turn asks, where a model for titles is named.
-        from engine.titles import entitle
-
-        async def work() -> None:
-            try:
-                await entitle(self._journal, model, self._deps.ids, asked)
-            finally:
-                over.set()
-
-        if self._engine.run_beside(work, name=f"title of {self.id}") is not None:
-            self._titling = over
-
-    def _note_unknown_models(self, run: TurnRun) -> None:
-        for info in (model.info for model in run.deps.models):
-            if not info.is_known and self._engine.models.is_first_mention(info.name):
-                run.notice(
-                    "warning",
-                    "unknown_model",
-                    f"nothing is known of {info.name}: a window of {info.context:,} tokens and answers of "
-                    f"{info.output:,} are assumed, and no price. The configuration may say better.",
-                )
-
-    def _note_complaint(self, run: TurnRun) -> None:
-        complaint = self._engine.spills.take_complaint()
-        if complaint:
-            run.notice("warning", "spill_not_swept", complaint)
-
-    def _abandon(self, run: TurnRun, error: BaseException) -> None:
-        """A port failed while the turn began: it is over before it had a task. Not a checkpoint."""
-        self._active = None
-        run.crash(error)
-        if self._journal.state.turn is not None:
-            result = TurnResult(stop_reason="internal_error", detail=describe(error))
-            # No port is asked for anything here: it may be the one that failed.
-            for event in recovery(self._journal.state, MessageId(f"{run.journal.turn_id}_results")):
-                if not isinstance(event, TurnEnded):
-                    run.journal.append(event)
-            run.journal.close(TurnEnded(result=result))
-            self._journal.release()
 
     def _ended(self, run: TurnRun, parent: Above | None, result: TurnResult) -> None:
         """The end of a turn is visible: the session is idle. Not a checkpoint."""
@@ -800,11 +624,3 @@ class Session:
     async def start_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentJob:
         """Start a turn of a child session in the background (see `ToolContext.start_agent`)."""
         return await self._children.start(run, entry, errand)
-
-
-def _budget(limits: Limits, above: Above | None) -> Budget:
-    seconds = limits.seconds
-    deadline = float("inf") if seconds is None else trio.current_time() + seconds
-    if above is None:
-        return Budget(limits=limits, deadline=deadline)
-    return Budget(limits=limits, parent=above.run.budget, deadline=deadline, is_detached=above.in_background)

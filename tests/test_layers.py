@@ -182,6 +182,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "agents.*",
             "answers",
+            "beginning",
             "beside",
             "given",
             "resolved",
