@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
 
 import engine
 from engine.errors import SessionElsewhere
+from engine.events import CallAnnounced, Durable, TurnEnded
 from engine.permission.simple import AllowAll
 from engine.store.postgres_store import PostgresStore
 from engine.store.shelf import Shelf
@@ -48,6 +50,40 @@ async def test_a_session_goes_on_in_another_engine_and_is_watched_from_one(url: 
         again = await eng.open_session(session.id)
         assert (again.state, tuple(again.journal.events())) == (state, tuple(events))
         assert (await say(again, "and again")).durable
+
+
+async def test_another_engine_watches_a_turn_and_forks_from_the_middle_of_it(url: str, tmp_path: Path) -> None:
+    async with (
+        engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=url) as ours,
+        engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=url) as theirs,
+    ):
+        session = await ours.create_session(cwd=tmp_path)
+        seen: list[Durable] = []
+        forks: list[engine.Session] = []
+
+        async def watch() -> None:
+            async for event in theirs.watch_session(session.id):
+                seen.append(event)
+                if isinstance(event, CallAnnounced):
+                    forks.append(await theirs.fork_session(session.id))
+                if isinstance(event, TurnEnded):
+                    break
+
+        with trio.fail_after(30):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(watch)
+                await say(session, "look at it")
+        assert seen == list(session.journal.events())[: len(seen)]
+        assert forks
+        assert all(fork.state.turn is None and fork.state.forked_from == session.id for fork in forks)
+        assert (await say(forks[0], "and now")).durable
+        # From where it was, after an engine that is gone.
+        watch_on = theirs.watch_session(session.id, after=seen[-2].seq or 0)
+        assert await anext(aiter(watch_on)) == seen[-1]
+        with trio.move_on_after(0.2) as scope:
+            await anext(aiter(watch_on))
+        assert scope.cancelled_caught
+        assert watch_on.seq == seen[-1].seq
 
 
 async def test_the_store_of_a_url_is_this_one(url: str) -> None:
