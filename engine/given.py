@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.hooks import Hooks
+from engine.messages import FilePart, ImagePart, MediaPart
 from engine.permission.policy import Policy
 from engine.permission.profiles import DEFAULT, PROFILES
-from engine.permission.rule_file import parse_rule
 from engine.permission.rules import Rule
 from engine.ports import Approver, ContextKeeper, LeavingOut, Model, Opinion, Snapshots, Store
 from engine.settings import Settings
@@ -58,6 +58,23 @@ def paths_given(paths: object) -> tuple[str, ...]:
     if not given or len(named) < len(given) or not all(named):
         raise ConfigError(f"paths must be a list of one or more, not {paths!r}")
     return named
+
+
+def media_given(value: object) -> tuple[MediaPart, ...]:
+    """Return what was given as attachments."""
+    given = tuple(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else None
+    if given is None or not all(isinstance(part, (ImagePart, FilePart)) for part in given):
+        raise ConfigError(f"attachments are what `await engine.attach(...)` returns, in a list, not {value!r}")
+    return cast("tuple[MediaPart, ...]", given)
+
+
+def settings_given(value: object, default: Settings) -> Settings:
+    """Return a prompt's own settings, or the *default* where it brings none."""
+    if value is None:
+        return default
+    if not isinstance(value, Settings):
+        raise ConfigError(f"settings must be an engine.Settings, not {value!r}")
+    return value
 
 
 def registry_of(tools: Iterable[Tool]) -> Registry:
@@ -161,6 +178,9 @@ def rules_given(rules: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def _rule_given(text: str) -> Rule:
+    # Imported here: most hosts write none, and reading them brings TOML.
+    from engine.permission.rule_file import parse_rule
+
     try:
         return parse_rule(text, "the host's own")
     except ConfigError as error:

@@ -29,12 +29,12 @@ from engine.events import (
     TurnResult,
 )
 from engine.exceptions import describe
-from engine.given import paths_given, registry_of
+from engine.given import media_given, paths_given, registry_of, settings_given
 from engine.hooks import Hooks
 from engine.ids import InputId, RequestId, SessionId, TurnId
 from engine.journal import Cursor, Journal, Position
 from engine.keeping import CompactionWish
-from engine.messages import FilePart, ImagePart, MediaPart
+from engine.messages import MediaPart
 from engine.nursery.hook_points import greet, tell_end, tell_idle
 from engine.nursery.inbox import admit, report
 from engine.nursery.parking import check_not_parked, park, settle
@@ -64,21 +64,6 @@ if TYPE_CHECKING:
     from engine.undo import FileDiff, History, Redone, Undone
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
-
-
-def _media(value: object) -> tuple[MediaPart, ...]:
-    given = tuple(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else None
-    if given is None or not all(isinstance(part, (ImagePart, FilePart)) for part in given):
-        raise ConfigError(f"attachments are what `await engine.attach(...)` returns, in a list, not {value!r}")
-    return cast("tuple[MediaPart, ...]", given)
-
-
-def _settings(value: object, default: Settings) -> Settings:
-    if value is None:
-        return default
-    if not isinstance(value, Settings):
-        raise ConfigError(f"settings must be an engine.Settings, not {value!r}")
-    return value
 
 
 @final
@@ -127,8 +112,8 @@ class Session:
             begin_turn,
             self,
             worded(text, "a prompt"),
-            attachments=_media(attachments),
-            settings=_settings(settings, self._settings),
+            attachments=media_given(attachments),
+            settings=settings_given(settings, self._settings),
         )
         return Turn(self, begin)
 
@@ -160,12 +145,12 @@ class Session:
         With *output*, an attrs class, the answer must fit it.
         """
         worded(text, "a prompt")
-        wanted = _settings(settings, self._settings)
+        wanted = settings_given(settings, self._settings)
         headless: Headless = "deny" if wanted.headless == "wait" else wanted.headless
         chosen = attrs.evolve(wanted, headless=headless, on_exhausted="stop")
         if output is not None:
             check_class(output)
-        begin = partial(begin_turn, self, text, attachments=_media(attachments), settings=chosen, output=output)
+        begin = partial(begin_turn, self, text, attachments=media_given(attachments), settings=chosen, output=output)
         async with Turn(self, begin) as turn:
             await turn.wait()
         if output is None:
@@ -189,7 +174,7 @@ class Session:
 
         What was asked is asked anew, under today's rules. Raises `NothingParked` on entering if no turn waits.
         """
-        return Turn(self, partial(resume_turn, self, settings=_settings(settings, self._settings)))
+        return Turn(self, partial(resume_turn, self, settings=settings_given(settings, self._settings)))
 
     async def settle(self, call_id: str, text: str, *, failed: bool = False, metadata: str = "") -> None:
         """Bring the result of a call that waits for it (`engine.tools.external`). Always a checkpoint.
@@ -281,7 +266,9 @@ class Session:
         wish = CompactionWish(
             trigger="manual", instructions=worded(instructions, "instructions") if instructions else ""
         )
-        async with Turn(self, partial(begin_turn, self, wish, settings=_settings(settings, self._settings))) as turn:
+        async with Turn(
+            self, partial(begin_turn, self, wish, settings=settings_given(settings, self._settings))
+        ) as turn:
             await turn.wait()
         return turn.result
 
