@@ -330,3 +330,22 @@ async def test_a_sub_agent_that_is_done_is_let_go(place: Path) -> None:
         _, other = opening(place, DONE)
         async with other as there:
             assert (await there.open_session(child)).state.parent_id == session.id
+
+
+async def test_who_watches_when_the_engine_is_closed_is_told_so(place: Path) -> None:
+    _, first = opening(place, DONE)
+    told: list[str] = []
+
+    async def watch(eng: engine.Engine, session_id: str) -> None:
+        with pytest.raises(StoreError) as caught:
+            async for _ in eng.watch_session(session_id):
+                pass
+        told.append(str(caught.value))
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            async with first as eng:
+                session = await eng.create_session()
+                nursery.start_soon(watch, eng, session.id)
+                await session.run("look")
+    assert told == [f"the store {place} is closed"]

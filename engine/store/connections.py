@@ -152,6 +152,9 @@ class Connections(Readers[sqlite3.Connection]):
 
     def attempt(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
         """See `Readers`."""
+        if self._is_closed:
+            # Whoever closed it has removed its WAL: nobody else has.
+            raise StoreError(f"the store {self.path} is closed")
         self.check()
         return work()
 
