@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-import tomllib
 from collections.abc import Callable
 from typing import Final
 
 from engine.errors import ConfigError, EngineError
 from engine.permission.opening import open_real
-from engine.permission.rule_file import read_permissions
 from engine.permission.rules import Layer, Rule
 
 NAME: Final = ".engine/config.toml"
@@ -43,6 +41,11 @@ def read_project_file(root: str) -> tuple[Rule, ...]:
         return ()
     except OSError as error:
         raise ConfigError(f"can't read the project's {path}: {error.strerror or error}") from error
+    # Imported here: most projects bring no rules along.
+    import tomllib
+
+    from engine.permission.rule_file import read_permissions
+
     try:
         text = content.decode("utf-8")
         document = tomllib.loads(text)
