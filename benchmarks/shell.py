@@ -13,7 +13,9 @@ import attrs
 import trio
 
 from benchmarks.report import Figure, Row, median, seconds
-from engine.events import AnswerKind, Choice, SharedContext, TurnResult
+from engine.agents.jobs import AgentJob, AgentJobs
+from engine.agents.result import AgentResult
+from engine.events import AnswerKind, Choice, SharedContext
 from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
 from engine.tools.builtin.bash import Bash, bash
@@ -22,7 +24,7 @@ from engine.tools.context import Errand, ToolContext, Words
 from engine.tools.formatters import Around
 from engine.tools.jobs import Jobs, TaskFunction
 from engine.tools.shell import argv
-from engine.tools.spec import Need
+from engine.tools.spec import Need, ToolOutput
 from engine.tools.spill import Spills, SpillStore
 
 COMMAND: Final = "echo hi"
@@ -39,6 +41,7 @@ class Host:
     around: Around | None = None
     shown: int = 0
     locks: Locks = attrs.field(factory=Locks)
+    agents: AgentJobs = attrs.field(factory=AgentJobs)
 
     @property
     def jobs(self) -> Jobs:
@@ -59,7 +62,13 @@ class Host:
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
         raise NotImplementedError
 
-    async def run_agent(self, errand: Errand) -> TurnResult:
+    async def result_from_outside(self) -> ToolOutput:
+        raise NotImplementedError
+
+    async def run_agent(self, errand: Errand) -> AgentResult:
+        raise NotImplementedError
+
+    async def start_agent(self, errand: Errand) -> AgentJob:
         raise NotImplementedError
 
     def permits(self, need: Need, answered: str) -> bool:

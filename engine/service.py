@@ -412,6 +412,7 @@ class Engine:
         await session.greet("resumed")
         return session
 
+    @enable_ki_protection
     def _restore(self, stored: Stored, way: Way, parent: Session | None = None) -> Session:
         """Return the session that was stored, in order and idle. Not a checkpoint."""
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
@@ -500,6 +501,7 @@ class Engine:
         self._check_open()
         return Watch.of(self._shelf.store, SessionId(session_id), after)
 
+    @enable_ki_protection
     def start_turn(
         self,
         session: Session,
@@ -517,6 +519,7 @@ class Engine:
         nursery.start_soon(run_own_turn, run, name=f"turn {run.journal.turn_id}")
         return turn
 
+    @enable_ki_protection
     def resume_turn(self, session: Session, *, settings: Settings | None = None) -> Turn:
         """Go on, in the engine's own nursery, with a turn that waits since its engine was closed, or killed. Not a checkpoint.
 
@@ -529,6 +532,7 @@ class Engine:
 
     # -- for sessions -------------------------------------------------------------------
 
+    @enable_ki_protection
     def pump(self, session: Session) -> None:
         """Start the next queued input of an idle session. Not a checkpoint."""
         if self.is_closed or self._nursery is None:
@@ -537,6 +541,7 @@ class Engine:
         if run is not None:
             self._nursery.start_soon(run_own_turn, run, name=f"turn {run.journal.turn_id}")
 
+    @enable_ki_protection
     def run_beside(self, work: Callable[[], Awaitable[None]], *, name: str) -> trio.CancelScope | None:
         """Run *work* in the engine's nursery until it is done or the engine is closed. Not a checkpoint.
 
@@ -553,6 +558,7 @@ class Engine:
         """
         await self._check_open().start(task, name=name)
 
+    @enable_ki_protection
     def forget(self, child: Session) -> None:
         """A sub-agent is done: its session is in the store, and `open_session` finds it there. Not a checkpoint."""
         self._sessions.pop(child.id, None)
@@ -600,6 +606,7 @@ class Engine:
         if known is not None:
             raise SubAgentRefused(f"{path[-1]} is open by itself in this engine: it can't go on here meanwhile")
 
+    @enable_ki_protection
     def _create(
         self,
         *,

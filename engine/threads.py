@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeVar, TypeVarTuple, Unpack
 
 import trio
@@ -42,6 +44,29 @@ async def to_thread(
     return await trio.to_thread.run_sync(
         function, *args, abandon_on_cancel=abandon_on_cancel, limiter=limiter or current_limiter()
     )
+
+
+async def to_thread_within(seconds: float, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
+    """Run blocking work in a thread, and return what it returns, unless it takes longer. Always a checkpoint.
+
+    Raises `trio.TooSlowError` after so many seconds; the thread is abandoned then, as by a cancel. They are seconds of the
+    world, whatever clock the loop goes by: a thread that works is none of the tasks that a clock for tests waits for.
+    """
+    token = trio.lowlevel.current_trio_token()
+    with trio.CancelScope() as scope:
+
+        def give_up() -> None:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(scope.cancel)
+
+        timer = threading.Timer(seconds, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            return await to_thread(function, *args)
+        finally:
+            timer.cancel()
+    raise trio.TooSlowError
 
 
 def current_limiter() -> trio.CapacityLimiter:

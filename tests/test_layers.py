@@ -86,6 +86,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "permission.shell_*",
             "permission.wildcard",
             "prompt.command_text",
+            "prompt.quoting",
             "prompt.reminders",
             "prompt.wanted",
             "providers.addresses",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 
 import attrs
 import pytest
@@ -405,3 +408,35 @@ async def test_steps_are_announced_with_their_models(autojump_clock: MockClock) 
     async with world(DONE) as w:
         played = await w.play()
     assert played.one(StepStarted).model == "scripted/model"
+
+
+@pytest.mark.parametrize("how", ["start_turn", "queue"])
+def test_a_keyboard_interrupt_leaves_no_turn_that_nobody_runs(how: str) -> None:
+    """It strikes behind the beginning of the turn, and before there is a task that runs it."""
+    begins = {"start_turn": Session.start, "queue": Session.start_queued}[how].__code__
+
+    def strike(frame: FrameType, event: str, _: object) -> None:
+        if event == "return" and frame.f_code is begins:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    async def main() -> None:
+        model = ScriptedProvider([[*text("Done."), *done()]], repeat=True)
+        async with engine.open_engine(model=model, approver=AllowAll()) as eng:
+            session = await eng.create_session()
+            with pytest.raises(KeyboardInterrupt):
+                sys.setprofile(strike)
+                try:
+                    if how == "queue":
+                        session.queue("go")
+                    else:
+                        eng.start_turn(session, "go")
+                finally:
+                    sys.setprofile(None)
+                await trio.sleep(1)
+            with trio.fail_after(5):
+                while session.state.turn is not None:
+                    await trio.sleep(0.01)
+            assert (await session.run("again")).stop_reason == "completed"
+
+    trio.run(main)

@@ -239,7 +239,9 @@ async def test_fifty_sub_agents_within_the_limit_of_parallel_calls_all_finish(au
 WRITING: Answer = [*call("write", {"name": "a"}, id="1"), *done("calls")]
 
 
-async def test_t19_a_childs_question_is_seen_at_the_root_with_its_path_and_answering_it_unblocks(autojump_clock: MockClock) -> None:
+async def test_t19_a_childs_question_is_seen_at_the_root_with_its_path_and_answering_it_unblocks(
+    autojump_clock: MockClock,
+) -> None:
     bench = Bench()
     paths: list[tuple[SessionId, ...]] = []
 

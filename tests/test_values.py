@@ -62,7 +62,9 @@ def test_it_can_not_be_changed_and_has_no_place_for_more() -> None:
     assert not hasattr(value, "__dict__")
 
 
-@pytest.mark.parametrize("module", [engine.events, engine.hooks, engine.model, engine.state], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [engine.events, engine.hooks, engine.model, engine.state], ids=lambda module: module.__name__
+)
 def test_no_class_of_the_large_lists_has_methods_of_its_own_written_at_every_start(module: object) -> None:
     """Each costs a quarter of a millisecond, whenever an engine is started."""
     kinds = [k for _, k in inspect.getmembers(module, attrs.has) if k.__module__ == module.__name__]  # type: ignore[attr-defined]

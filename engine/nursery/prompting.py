@@ -92,6 +92,7 @@ async def _read(run: TurnRun, layers: PromptLayers, reason: Reason | None) -> Re
         touched=tuple(run.touched)[:_TOUCHED_MOST],
         with_instructions=not run.is_child or (files is not None and files.sub_agents),
         is_new=reason is not None,
+        has_moved=reason == "moved",
     )
     return await layers.read(wanted)
 
@@ -143,7 +144,8 @@ def _apply(run: TurnRun, reading: Reading, reason: Reason | None) -> None:
     sections = _sections(run, reading)
     _tell_of_problems(run, reading)
     run.is_prompted = True
-    run.touched.clear()
+    if not reading.is_old:
+        run.touched.clear()
     if reason is not None:
         project = reading.project if reading.is_own else ""
         run.journal.append(PromptSet(sections=tuple(sections), cwd=run.cwd, project=project, reason=reason))

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from engine.prompt.instruction_file import shown_path
 from engine.prompt.place import Place
+from engine.prompt.quoting import shown_path
 from engine.prompt.section import PromptSection
 
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

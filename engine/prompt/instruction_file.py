@@ -78,11 +78,6 @@ def cut_text(text: str, room: int) -> str:
     return whole or kept
 
 
-def shown_path(path: str) -> str:
-    """Return a path as it may stand in a prompt, and on a terminal: in one line."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in path)
-
-
 def _read(path: str, limit: int) -> tuple[bytes, int]:
     # Not blocking: a pipe of that name may have nobody at its other end.
     descriptor = open_real(path, os.O_RDONLY | os.O_NONBLOCK)

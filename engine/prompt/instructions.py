@@ -17,8 +17,9 @@ from typing import Final, Literal
 import attrs
 
 from engine.permission.real_path import Real, real_path
-from engine.prompt.instruction_file import Text, UnusableFileError, cut_text, read_text, shown_path
+from engine.prompt.instruction_file import Text, UnusableFileError, cut_text, read_text
 from engine.prompt.place import Place
+from engine.prompt.quoting import inert, shown_path
 from engine.prompt.section import PromptSection
 from engine.prompt.wanted import Instructions
 
@@ -136,7 +137,7 @@ class InstructionReader:
             body += f"\n[Cut: {told}. Read the rest in {path} where it may matter.]"
             limit = f"instructions have {self.wanted.max_bytes:,} bytes together"
             self.problems.append(Problem(kind="cut", text=f"{path} is cut for the model: {told} ({limit})"))
-        block = f'<instructions from="{path}">\n{candidate.scope}\n\n{body.strip()}\n</instructions>'
+        block = f'<instructions from="{path}">\n{candidate.scope}\n\n{inert(body.strip())}\n</instructions>'
         return PromptSection(name=candidate.name, text=block, source=path)
 
     def _pinned(self, url: str) -> Candidate:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
+import trio
 
 from engine.errors import ConfigError, EngineError
 from engine.exceptions import describe
 from engine.permission.real_path import is_within
 from engine.prompt.base import base_section
 from engine.prompt.environment import environment_sections
-from engine.prompt.instruction_file import shown_path
 from engine.prompt.instructions import (
     PREFIX,
     Candidate,
@@ -31,13 +31,17 @@ from engine.prompt.instructions import (
 )
 from engine.prompt.pinned import PinnedTexts
 from engine.prompt.place import SKILLS, Place
+from engine.prompt.quoting import shown_path
+from engine.prompt.reminders import MODE
 from engine.prompt.section import PromptSection
 from engine.prompt.wanted import Instructions
-from engine.threads import to_thread
+from engine.threads import to_thread, to_thread_within
 from engine.tools.skills import Skills, find_skills
 
 Source = Callable[[str], str | None]
 EXTRA: Final = "extra:"
+# Reading takes a few milliseconds. A network mount that is gone takes for ever, and a turn must not.
+SECONDS: Final = 5.0
 _SHOWN: Final = 8
 
 
@@ -56,6 +60,7 @@ class Wanted:
         touched: files and folders that tools have worked on since.
         with_instructions: whether instructions are shown at all: not to all sub-agents.
         is_new: it is a new baseline: texts on the web are fetched, patterns looked for.
+        has_moved: what the model knows is of another folder.
     """
 
     cwd: str
@@ -68,6 +73,7 @@ class Wanted:
     touched: tuple[str, ...] = ()
     with_instructions: bool = True
     is_new: bool = True
+    has_moved: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -82,6 +88,7 @@ class Reading:
         ahead: how many of the sections come before the skills.
         skills: what was found.
         problems: what the user should know of the instructions.
+        is_old: nothing could be read, so this is what the model knows, the skills among it.
     """
 
     project: str
@@ -91,6 +98,7 @@ class Reading:
     ahead: int
     skills: Skills
     problems: tuple[Problem, ...] = ()
+    is_old: bool = False
 
     @property
     def brings(self) -> str:
@@ -102,6 +110,13 @@ class Reading:
 
 def _nobody(_: str) -> bool:
     return False
+
+
+@attrs.define(eq=False)
+class _Attempt:
+    """A reading that took too long; its thread may be at it still."""
+
+    is_over: bool = False
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -120,6 +135,7 @@ class PromptLayers:
         is_trusted: whether a project's own files may be read, by its folder; it may block, and raise `EngineError`.
         trust: remember that they may; None: it can't be remembered, and nobody is asked to.
         home: the user's home folder: no project begins above it.
+        seconds: what can't be read within so many seconds keeps its old value: a network mount may be gone.
     """
 
     instructions: Instructions | None = attrs.field(factory=Instructions)
@@ -129,15 +145,19 @@ class PromptLayers:
     is_trusted: Callable[[str], bool] = _nobody
     trust: Callable[[str], object] | None = None
     home: str = attrs.field(factory=lambda: os.path.expanduser("~"))  # noqa: PTH111 - a str
+    seconds: float = SECONDS
     _pinned: PinnedTexts = attrs.field(factory=PinnedTexts, init=False)
     _readable: set[str] = attrs.field(factory=set[str], init=False)
     _said: set[tuple[str, str]] = attrs.field(factory=set[tuple[str, str]], init=False)
     _asked: set[str] = attrs.field(factory=set[str], init=False)
     _named: dict[Place, list[Candidate]] = attrs.field(factory=dict[Place, list[Candidate]], init=False)
+    _late: dict[str, _Attempt] = attrs.field(factory=dict[str, _Attempt], init=False)
 
     def __attrs_post_init__(self) -> None:
         if not all(callable(each) for each in (self.is_trusted, *self.sources.values())):
             raise ConfigError("is_trusted and the sources of a prompt are functions of a folder")
+        if not self.seconds > 0:
+            raise ConfigError(f"seconds must be above 0, not {self.seconds}")
 
     # -- for a turn ------------------------------------------------------------------------
 
@@ -175,7 +195,16 @@ class PromptLayers:
         failed: dict[str, str] = {}
         if wanted.is_new and wanted.with_instructions and self.instructions is not None:
             failed = await self._pinned.fetch(self.instructions.urls)
-        return await to_thread(self._read, wanted, failed)
+        late = self._late.get(wanted.cwd)
+        if late is not None and not late.is_over:  # who waits for it now would wait in vain, and use up a thread
+            await trio.lowlevel.checkpoint()
+            return self._known(wanted)
+        attempt = _Attempt()
+        try:
+            return await to_thread_within(self.seconds, self._attempt, attempt, wanted, failed)
+        except trio.TooSlowError:
+            self._late[wanted.cwd] = attempt
+            return self._known(wanted)
 
     # -- for tools -------------------------------------------------------------------------
 
@@ -189,7 +218,29 @@ class PromptLayers:
         place = Place.of(cwd, self.home)
         return bool(self._skills(place, place.project).found)
 
+    def _known(self, wanted: Wanted) -> Reading:
+        """Return what the model knows, as far as it holds, for what can't be read now."""
+        known = () if wanted.has_moved else [one for one in wanted.told.values() if one.name not in {"base", MODE}]
+        sections = (base_section(wanted.system, wanted.family), *known)
+        said = f"what a prompt is made of could not be read within {self.seconds:g} s, so what was known before stands"
+        return Reading(
+            project=wanted.project,
+            is_own=bool(wanted.project) and not wanted.has_moved,
+            withheld=(),
+            sections=sections,
+            ahead=len(sections),
+            skills=Skills(),
+            problems=(Problem(kind="unusable", text=said),),
+            is_old=True,
+        )
+
     # -- in a thread -----------------------------------------------------------------------
+
+    def _attempt(self, attempt: _Attempt, wanted: Wanted, failed: Mapping[str, str]) -> Reading:
+        try:
+            return self._read(wanted, failed)
+        finally:
+            attempt.is_over = True
 
     def _may_read(self, project: str) -> bool:
         try:

@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from engine.events import SharedContext
+from engine.prompt.quoting import shown_path
 from engine.prompt.section import PromptSection
 
 MODE: Final = "mode"
@@ -80,7 +81,7 @@ def _again(section: PromptSection) -> str:
 
 def _gone(name: str) -> str:
     kind, _, what = name.partition(":")
-    return _GONE.get(kind, "What was said of {what} holds no longer.").format(what=what or kind)
+    return _GONE.get(kind, "What was said of {what} holds no longer.").format(what=shown_path(what or kind))
 
 
 # -- modes -----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from engine.prompt.quoting import inert
 from engine.prompt.section import PromptSection
 from engine.tools.skills import Skill, listed
 
@@ -19,5 +20,5 @@ _INTRO: Final = (
 
 def skill_section(skills: Iterable[Skill]) -> PromptSection | None:
     """Return the section that lists *skills*; None if there are none."""
-    lines = listed(skills, MAX_CHARS)
+    lines = inert(listed(skills, MAX_CHARS))
     return PromptSection(name=NAME, text=f"{_INTRO}\n{lines}", source="folders of skills") if lines else None

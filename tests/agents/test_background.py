@@ -551,7 +551,7 @@ async def test_one_that_ended_is_lost_by_nobody(autojump_clock: MockClock) -> No
         await play(w)
         assert len(w.session.state.background) == 1
         await until_idle(w.session, 2)
-        assert w.session.state.background == ()
+        assert not w.session.state.background
 
 
 # -- undo -----------------------------------------------------------------------------------------------------

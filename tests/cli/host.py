@@ -4,15 +4,18 @@ The prompt of a session names the scenario; which answer of it comes is told by 
 """
 
 import json
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import trio
 
+from engine.compaction.summary import SECTIONS
 from engine.messages import Usage
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
-from engine.testing.script import Answer, HttpFailure, call, done, spread, text
+from engine.testing.script import Answer, HttpFailure, Pause, call, done, spread, text
 
 USAGE = Usage(input=1_000, output=50)
 
@@ -40,7 +43,7 @@ def scenario(words: list[str]) -> Answers:
                 [*text("I'll run it."), *call("bash", {"command": argument}, id="c1"), *done("calls", usage=USAGE)],
                 end,
             ]
-        case "tree" | "job" | "ask" | "delegate" | "skill" | "remember":
+        case "tree" | "job" | "ask" | "delegate" | "skill" | "remember" | "long" | "picture":
             return [*_OF_SEVERAL_STEPS[name](argument), end]
         case "write" | "rewrite":
             content = {"path": "a.txt", "content": "one\nTWO\n"}
@@ -117,6 +120,45 @@ def _remember(_: str) -> Answers:
     return [lambda request: [*text(_heard(request)), *done(usage=USAGE)]] * 5
 
 
+def _long(_: str) -> Answers:
+    """Calls with long results, until a summary has interrupted them, or there were many."""
+    return [_next_long] * 8
+
+
+def _next_long(request: ReceivedRequest) -> Answer:
+    messages = cast("list[dict[str, Any]]", request.json["messages"])
+    steps = sum(message["role"] == "assistant" for message in messages)
+    is_over = "summarised to make room" in json.dumps(messages[-1]) or steps == 7
+    if is_over or (messages[-1]["content"][-1]["type"] != "tool_result" and steps):
+        return [*text("All done."), *done()]
+    return [*call("bash", {"command": f"seq {steps}000 {steps}999"}, id=f"c{steps}"), *done("calls")]
+
+
+def _summary(asked: str) -> Answer:
+    """What a summariser says; with `long hang FILE`, nothing the first time, and with `long nonsense`, that."""
+    if "long nonsense" in asked:
+        return [*text("It went well."), *done()]
+    hangs = re.search(r"long hang ([\w./-]+)", asked)
+    if hangs is not None and not (seen := Path(hangs[1])).exists():
+        seen.touch()
+        return [Pause(3_600)]
+    return [*text("\n\n".join(f"## {name}\n- as it was" for name in SECTIONS)), *done()]
+
+
+def _picture(_: str) -> Answers:
+    return [_too_large]
+
+
+def _too_large(request: ReceivedRequest) -> Answer:
+    messages = json.dumps(request.json["messages"])
+    if '"image"' not in messages:
+        return [*text(f"I was told: {messages}"), *done()]
+    told = "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum: 20971520 bytes > 5242880 bytes"
+    return [
+        HttpFailure(400, json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": told}}))
+    ]
+
+
 _OF_SEVERAL_STEPS: dict[str, Callable[[str], Answers]] = {
     "tree": _tree,
     "job": _job,
@@ -124,6 +166,8 @@ _OF_SEVERAL_STEPS: dict[str, Callable[[str], Answers]] = {
     "delegate": _delegate,
     "skill": _skill,
     "remember": _remember,
+    "long": _long,
+    "picture": _picture,
 }
 
 
@@ -156,10 +200,19 @@ def _unless(word: str, request: ReceivedRequest) -> Answer:
     return [HttpFailure(429, body, headers=(("retry-after", "3600"),))]
 
 
+def _prompt_in(content: str | list[dict[str, Any]]) -> str:
+    """Return what the user said first, without what the engine tells before it and behind it."""
+    if isinstance(content, str):
+        return content
+    texts = [str(part["text"]) for part in content if part["type"] == "text"]
+    return next(text for text in texts if not text.startswith(("<", "[")))
+
+
 def respond(request: ReceivedRequest) -> Answer:
     messages = cast("list[dict[str, Any]]", request.json["messages"])
-    first = messages[0]["content"]
-    prompt: str = first if isinstance(first, str) else first[-1]["text"]
+    if request.system.startswith("You keep the record"):
+        return _summary(json.dumps(messages))
+    prompt = _prompt_in(messages[0]["content"])
     before = sum(message["role"] == "assistant" for message in messages)
     answer = scenario(prompt.split(" "))[before]
     return answer if isinstance(answer, Sequence) else answer(request)

@@ -109,14 +109,20 @@ def test_a_session_that_runs_elsewhere_is_refused(engine: Start, tmp_path: Path)
     assert rows.fetchone() == (0,)
 
 
+def listed(engine: Start) -> str:
+    command = engine("sessions", "list")
+    assert command.wait() == 0
+    return command.output
+
+
 def test_a_question_that_nobody_answered_is_asked_again_after_a_kill(engine: Start, tmp_path: Path) -> None:
     first = engine("run", "bash touch made.txt", terminal=True)
     first.read_until("once (o)")
+    while "waits for you" not in listed(engine):  # until it is on the disk
+        pass
     first.send(signal.SIGKILL)
     first.wait()
-    listed = engine("sessions", "list")
-    assert listed.wait() == 0
-    assert "waits for you" in listed.output
+    assert "waits for you" in listed(engine)
     again = engine("run", "--continue", terminal=True)
     again.read_until("once (o)")
     assert not (tmp_path / "made.txt").exists()

@@ -173,7 +173,7 @@ def exchange_of(raw: str) -> list[Message]:
 
 def test_t9_a_patch_that_names_its_files_in_its_midst_stays() -> None:
     patch = "".join(f"*** Update File: src/f{n}.py\n@@\n-{words(200)}\n" for n in range(20))
-    messages = [says("a"), *exchange(1, "apply_patch", "ok", patch=patch), says("b"), says("c")]
+    messages: list[Message] = [says("a"), *exchange(1, "apply_patch", "ok", patch=patch), says("b"), says("c")]
     assert prune(messages, Rules(newest=0, least=0), M) is None
 
 

@@ -140,7 +140,7 @@ async def test_rule_01_an_error_of_ours_ends_one_turn_and_no_other(autojump_cloc
         async def collapse(self, view: object, *, forced: bool) -> None:
             await trio.lowlevel.checkpoint()
 
-        async def compact(self, view: object, *, forced: bool) -> None:
+        async def compact(self, view: object, summariser: object, wish: object) -> None:
             await trio.lowlevel.checkpoint()
 
         def wants_compaction(self, view: object) -> bool:

@@ -215,10 +215,8 @@ async def test_nothing_else_goes_on_meanwhile(repository: Project) -> None:
             assert [item.input_id for item in host.session.state.inbox] == [queued]
             cursor = host.session.subscribe()
         with trio.fail_after(30):
-            async for seen in cursor:
-                if isinstance(seen, TurnEnded):
-                    break
-        assert isinstance(seen, TurnEnded)
+            while not isinstance(seen := await anext(cursor), TurnEnded):
+                pass
         assert (seen.result.text, host.session.state.inbox) == ("Done.", ()), "it begins once the files are back"
 
 

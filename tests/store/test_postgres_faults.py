@@ -323,7 +323,7 @@ async def test_a_gap_is_found_when_a_day_has_passed(database: Database) -> None:
     for _ in range(2):  # until it is mended
         store = await database.open()
         assert store.damaged == [A]
-        with pytest.raises(JournalCorrupt, match="gap before event 4: restore the database from a backup$"):
+        with pytest.raises(JournalCorrupt, match=r"gap before event 4: restore the database from a backup$"):
             await store.load(A)
         assert list(await store.load(B)) == notes(B, 5)
         await store.aclose()

@@ -23,6 +23,9 @@ SUBCOMMANDS: Final[Mapping[str, str]] = {
     "undo": "take back the newest turn, its messages and its changes of files",
     "redo": "let the turn that was undone last count again",
     "restore": "put chosen files back as they were before a turn",
+    "context": "what fills the model's window in one",
+    "compact": "summarise what is old in one, so that its next request is smaller",
+    "uncompact": "take the newest summary back",
     "rename": "give one a title",
     "fork": "begin a new one with the history of another",
     "export": "write one as JSON, Markdown or a web page",
@@ -77,8 +80,17 @@ def _subcommand(name: str) -> Callable[[list[str]], int] | None:
         case "repair":
             from engine.cli.sessions.repairing import main as main_of
         case _:
-            return _of_the_past(name)
+            return _of_the_past(name) or _of_the_window(name)
     return main_of
+
+
+def _of_the_window(name: str) -> Callable[[list[str]], int] | None:
+    """Return what looks into a model's window, and makes room in it, if it is that."""
+    if name not in {"context", "compact", "uncompact"}:
+        return None
+    from engine.cli.sessions.window import MAINS
+
+    return MAINS[name]
 
 
 def _of_the_past(name: str) -> Callable[[list[str]], int] | None:

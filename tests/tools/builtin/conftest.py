@@ -15,7 +15,7 @@ from engine.locks import Locks
 from engine.tools.context import Errand, ToolContext, Words
 from engine.tools.formatters import Around
 from engine.tools.jobs import Jobs, TaskFunction
-from engine.tools.spec import Need
+from engine.tools.spec import Need, ToolOutput
 from engine.tools.spill import Spills, SpillStore
 
 
@@ -56,6 +56,9 @@ class Listener:
 
     async def start_agent(self, errand: Errand) -> AgentJob:
         raise AssertionError("no built-in starts an agent")
+
+    async def result_from_outside(self) -> ToolOutput:
+        raise AssertionError("no built-in waits for a result from outside")
 
 
 @pytest.fixture

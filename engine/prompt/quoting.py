@@ -1,0 +1,23 @@
+"""What others have named and written, put where the program speaks to a model: it can't pass for the program's. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# The marks by which a model tells what the program says from what a file says.
+_TAG: Final = re.compile(r"<\s*/?\s*(?:instructions|reminder)\b", re.IGNORECASE)
+_QUOTING: Final = frozenset('"<>')
+
+
+def shown_path(path: str) -> str:
+    """Return a path as it may stand in a prompt, and on a terminal: in one line, and between quotes or in a tag."""
+    return "".join(
+        character if character.isprintable() and character not in _QUOTING else "\N{REPLACEMENT CHARACTER}"
+        for character in path
+    )
+
+
+def inert(text: str) -> str:
+    """Return *text* without the program's marks: a file must not end its own section, and speak as somebody else."""
+    return _TAG.sub(lambda found: found[0].replace("<", "&lt;"), text)

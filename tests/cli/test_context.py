@@ -1,0 +1,146 @@
+"""Room that is made in a model's window, as people see it: `engine run`, and `engine sessions context|compact|uncompact`."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Start
+from tests.cli.processes import Command
+
+CONFIG = """
+[models."anthropic/claude-sonnet-4-5"]
+context = 12_000
+output = 1_000
+"""
+FULL = "the model's window is nearly full: what is old is being summarised"
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path) -> str:
+    """A window in which a few results have room."""
+    (tmp_path / "config.toml").write_text(CONFIG)
+    return str(tmp_path / "config.toml")
+
+
+def start(engine: Start, config: str, *arguments: str) -> Command:
+    return engine("run", "--yes", "--config", config, *arguments)
+
+
+def ended(command: Command, code: int = 0) -> str:
+    assert command.wait() == code, command.output
+    return command.output
+
+
+def sessions(engine: Start, *arguments: str, code: int = 0) -> str:
+    return ended(engine("sessions", *arguments), code)
+
+
+def asked(tmp_path: Path) -> None:
+    """Wait until somebody has been asked for the summary, who never answers."""
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "seen").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_room_is_made_in_the_middle_of_a_task_and_told(engine: Start, config: str) -> None:
+    output = ended(start(engine, config, "long"))
+    assert f"· {FULL}\n" in output
+    assert re.search(r"^· summarised: about [\d,]+ tokens before, about [\d,]+ now\r?$", output, re.MULTILINE)
+    assert "All done." in output
+
+
+def test_a_summary_that_is_nonsense_is_told(engine: Start, config: str) -> None:
+    output = ended(start(engine, config, "long nonsense"))
+    assert "now; no summary of a model could be used (it lacks the headings Objective, Decisions, Done" in output
+    assert "All done." in output
+
+
+def test_where_it_is_off_nothing_is_summarised(engine: Start, config: str) -> None:
+    Path(config).write_text(f"[compaction]\nauto = false\n{CONFIG}")
+    output = ended(start(engine, config, "long"))
+    assert "summarised" not in output
+    assert "8 steps, 7 calls" in output
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_summary_that_is_cut_off_leaves_the_history_and_the_session_goes_on(
+    engine: Start, config: str, tmp_path: Path, how: signal.Signals
+) -> None:
+    command = start(engine, config, f"long hang {tmp_path}/seen")
+    command.read_until(FULL)
+    asked(tmp_path)
+    command.send(how)
+    output = ended(command, 130 if how is signal.SIGINT else -9)
+    if how is signal.SIGINT:
+        assert "· there is no summary: the history is as it was\n" in output
+        assert "nothing left running" in output
+    before = json.loads(sessions(engine, "context", "last", "--config", config, "--json"))
+    assert before["tokens"] > before["usable"]
+    assert "summary" not in [share["kind"] for share in before["shares"]]
+    again = ended(start(engine, config, "--continue", "and now?"))
+    assert "· summarised: about " in again
+    assert "All done." in again
+
+
+def test_an_image_that_is_too_large_is_taken_out_and_told(engine: Start, config: str, tmp_path: Path) -> None:
+    (tmp_path / "big.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(90_000))
+    output = ended(start(engine, config, "picture", "--attach", str(tmp_path / "big.png")))
+    assert "· the request was too large: room is being made for it\n" in output
+    assert "; images and files were taken out\n" in output
+    assert "summarised" not in output
+    assert "an image of type image/png (90.0 kB) stood here. Its host refused the request" in output
+
+
+# -- by hand -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_fills_the_window_is_shown_summarised_and_taken_back(engine: Start, config: str) -> None:
+    wide = "[compaction]\nauto = false\n" + CONFIG
+    Path(config).write_text(wide)
+    ended(start(engine, config, "long"))
+    ended(start(engine, config, "-c", "and now?"))
+    shown = sessions(engine, "context", "last", "--config", config)
+    assert re.match(r"anthropic/claude-sonnet-4-5: about [\d,]+ of 10,800 usable tokens \(\d+ %\), estimated", shown)
+    assert re.search(r"^results of bash +[\d,]+ +\d+ %  #+ +7$", shown, re.MULTILINE)
+    other = sessions(engine, "context", "last", "--model", "anthropic/claude-opus-4-1")
+    assert other.startswith("anthropic/claude-opus-4-1: about ")
+    said = sessions(engine, "compact", "last", "--config", config, "--heed", "mind the gap")
+    assert said.startswith("what is old is being summarised\nsummarised: about ")
+    small = json.loads(sessions(engine, "context", "last", "--config", config, "--json"))
+    assert "summary" in [share["kind"] for share in small["shares"]]
+    assert sessions(engine, "uncompact", "last") == "the history is whole again: 18 messages\n"
+    assert sessions(engine, "context", "last", "--config", config) == shown
+    none = sessions(engine, "uncompact", "last", code=1)
+    assert none == "engine sessions uncompact: there is no compaction to take back\n"
+
+
+def test_a_summary_by_hand_is_cancelled_with_ctrl_c(engine: Start, config: str, tmp_path: Path) -> None:
+    Path(config).write_text("[compaction]\nauto = false\n" + CONFIG)
+    ended(start(engine, config, f"long hang {tmp_path}/seen"))
+    shown = sessions(engine, "context", "last", "--config", config)
+    command = engine("sessions", "compact", "last", "--config", config)
+    command.read_until("what is old is being summarised")
+    asked(tmp_path)
+    command.send(signal.SIGINT)
+    assert "engine sessions compact: cancelled: the history is as it was\n" in ended(command, 130)
+    assert sessions(engine, "context", "last", "--config", config) == shown
+
+
+def test_nonsense_is_told(engine: Start, config: str) -> None:
+    ended(engine("run", "hello"))
+    for name in ("context", "compact", "uncompact"):
+        assert "there is no session 'nobody'" in sessions(engine, name, "nobody", code=2)
+        assert "required" in sessions(engine, name, code=2)
+    told = sessions(engine, "context", "last", "--model", "nonsense", code=2)
+    assert "no host answers to the model name 'nonsense'" in told
+    told = sessions(engine, "compact", "last", "--model", "nonsense", code=2)
+    assert "a model's name is written host/model, not 'nonsense'" in told
+    told = sessions(engine, "compact", "last", code=1)
+    assert "engine sessions compact: the history is as it was: there is nothing to summarise." in told
