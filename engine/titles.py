@@ -46,15 +46,15 @@ async def entitle(journal: Journal, model: Model, ids: IdSource, asked: str) -> 
     problem = ""
     is_over = False
     try:
-        with trio.move_on_after(PATIENCE) as patience:
-            try:
+        try:
+            with trio.move_on_after(PATIENCE) as patience:
                 await _ask(model, _request(model, ids, asked), heard)
-            except EngineError as error:
-                problem = str(error)
-            except Exception as error:  # noqa: BLE001  # a port is somebody else's code, and this is an ornament
-                problem = describe(error)
-        if patience.cancelled_caught:
-            problem = f"no answer within {PATIENCE:.0f} s"
+            if patience.cancelled_caught:
+                problem = f"no answer within {PATIENCE:.0f} s"
+        except EngineError as error:
+            problem = str(error)
+        except Exception as error:  # noqa: BLE001  # a port is somebody else's code, and this is an ornament
+            problem = describe(error)
         is_over = True
     finally:
         if not is_over:

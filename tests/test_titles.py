@@ -11,8 +11,9 @@ from engine.config import Config, Defaults
 from engine.errors import ConfigError, Overloaded
 from engine.events import Notice, SessionTitled, StepEnded, TurnEnded
 from engine.messages import Usage
-from engine.model import ModelInfo, UsageReported
+from engine.model import ModelInfo, ModelRequest, UsageReported
 from engine.permission.simple import AllowAll
+from engine.ports import ModelStream
 from engine.session import Session
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.testing.scripted import ScriptedProvider
@@ -116,6 +117,34 @@ async def test_what_a_request_has_taken_that_the_end_of_the_engine_cut_off_is_co
         await session.run("hello")
         await trio.sleep(1)
     assert [event.usage for event in told(session) if isinstance(event, SessionTitled)] == [Usage(input=1_000_000)]
+
+
+async def test_a_model_that_fails_while_it_is_given_up_gives_no_title_and_ends_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    async with opening(DONE, DONE, titles=_FailsWhenGivenUp([], info=SMALL)) as eng:
+        session = await eng.create_session()
+        await session.run("hello")
+        await session.titled()
+        [notice] = told(session)
+        assert isinstance(notice, Notice)
+        assert "the connection broke" in notice.text
+        assert (await session.run("again")).stop_reason == "completed"
+
+
+class _FailsWhenGivenUp(ScriptedProvider):
+    """Works in a nursery of its own, in which a task fails when it is cancelled: so what comes out is a group."""
+
+    async def open(self, request: ModelRequest) -> ModelStream:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._connection)
+            await trio.sleep_forever()
+
+    async def _connection(self) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise OSError("the connection broke")
 
 
 async def test_an_engine_that_is_closed_waits_for_no_title(autojump_clock: MockClock) -> None:
