@@ -13,10 +13,9 @@ from engine.events import Notice, SessionTitled, StepEnded, TurnEnded
 from engine.messages import Usage
 from engine.model import ModelInfo, ModelRequest, UsageReported
 from engine.permission.simple import AllowAll
-from engine.ports import ModelStream
 from engine.session import Session
 from engine.testing.script import Answer, Fail, Pause, call, done, text
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted import ScriptedProvider, ScriptedStream
 from engine.titles import MAX_CHARS, cleaned
 from tests.support.bench import Bench
 from tests.support.world import said
@@ -135,10 +134,10 @@ async def test_a_model_that_fails_while_it_is_given_up_gives_no_title_and_ends_n
 class _FailsWhenGivenUp(ScriptedProvider):
     """Works in a nursery of its own, in which a task fails when it is cancelled: so what comes out is a group."""
 
-    async def open(self, request: ModelRequest) -> ModelStream:
+    async def open(self, request: ModelRequest) -> ScriptedStream:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._connection)
-            await trio.sleep_forever()
+        return await super().open(request)
 
     async def _connection(self) -> None:
         try:
