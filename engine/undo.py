@@ -223,7 +223,7 @@ class History:
         if not files:
             return ()
         snapshots = self._snapshots()
-        paths = {self._real(file) for file in files}
+        paths = {self._named(file) for file in files}
         first = turn.trees[0]
         targets = await self._differing(snapshots, first, saved)
         now = await self._now(snapshots, paths)
@@ -264,7 +264,8 @@ class History:
         seen = await to_thread(past, await self._events(), CRASHED)
         turn = self._turn(seen, turn_id, with_files=True)
         snapshots = self._snapshots()
-        chosen = [self._real(path) for path in paths]
+        # A folder on the way may be a link by now: what was there then can be meant, or what is there.
+        chosen = [whole for path in paths for whole in (self._named(path), self._real(path))]
         now = await self._now(snapshots, chosen)
         changes = [c for c in await snapshots.diff(turn.trees[0], now) if _is_among(c.path, chosen)]
         # What nobody but the session has changed is as it was noted last, or as an undo has left it.
@@ -295,7 +296,7 @@ class History:
         """Return what a turn has changed, as far as it was noted."""
         first = turn.trees[0]
         if turn.redone is not None:
-            again = {self._real(file) for file in turn.redone}
+            again = {self._named(file) for file in turn.redone}
             return {c.path: c for c in await snapshots.diff(first, turn.tree_redone) if c.path in again}
         return {change.path: change for change in await snapshots.diff(first, turn.trees[-1])}
 
@@ -426,9 +427,12 @@ class History:
                 shown,
             )
 
+    def _named(self, file: str) -> str:
+        """Return the path that the record calls so: it was a real one then, whatever the folders on the way are now."""
+        return os.path.normpath(os.path.join(os.path.realpath(self._cwd), file))  # noqa: PTH118 - of a str, which may be no UTF-8
+
     def _real(self, file: str) -> str:
-        folder = os.path.realpath(self._cwd)
-        whole = os.path.normpath(os.path.join(folder, file))  # noqa: PTH118 - of a str, which may be no UTF-8
+        whole = self._named(file)
         # The folder that a file is in, for real; the file itself may be a link that is meant.
         return os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))  # noqa: PTH118, PTH120, PTH119
 

@@ -11,9 +11,9 @@ from typing import Final
 import attrs
 
 from engine.errors import SnapshotError
-from engine.snapshots.place import exclude_file
+from engine.snapshots.place import exclude_file, git_folder
 from engine.snapshots.repository import PACKED, Repository, TooMuch
-from engine.snapshots.sorting import Sorted, sort_out, stale_marks
+from engine.snapshots.sorting import Sorted, git_folders_among, sort_out, stale_marks
 from engine.snapshots.trees import Change, Entry
 from engine.threads import to_thread
 from engine.tools.builtin.halting import to_halting_thread
@@ -23,6 +23,8 @@ MOST_FILES: Final = 200_000
 # And what is new in one must not fill the user's disk.
 MOST_BYTES: Final = 2_000_000_000
 _MANY_FILES: Final = f"there are more than {MOST_FILES:,} files"
+# What else keeps a history in the folder of a project: to put that back in part would break it.
+_HISTORIES: Final = (".hg/", ".jj/", ".svn/")
 # The listing of that many, with long names.
 _MOST_LISTED: Final = 64_000_000
 # From so many new files on, they are packed.
@@ -105,17 +107,21 @@ async def _look(repository: Repository, index: Path) -> Sorted:
         changed = _split(await repository.git(*dirty, index=index, limit=_MOST_LISTED)) if known else []
     except TooMuch as error:
         raise TooLarge(_MANY_FILES) from error
+    bare = await to_thread(git_folders_among, root, others)
+    others = [path for path in others if not path.startswith(bare)]
     if len(others) + known > MOST_FILES:
         raise TooLarge(_MANY_FILES)
     found = await to_thread(lambda: sort_out(root, others, changed, repository.marks(), inside))
     if found.size > MOST_BYTES:
         raise TooLarge(f"more than {MOST_BYTES // 1_000_000_000} GB would have to be kept")
+    found.repositories += [path[:-1] for path in bare]
     return found
 
 
 def _excludes(repository: Repository, inside: Iterable[bytes]) -> tuple[str, ...]:
     own = exclude_file(repository.place.root)
-    excluded = [] if own is None else [f"--exclude-from={own}"]
+    excluded = [f"--exclude={name}" for name in _HISTORIES]
+    excluded += [] if own is None else [f"--exclude-from={own}"]
     for path in inside:
         pattern = "".join(f"\\{char}" if char in "\\*?[ !#" else char for char in os.fsdecode(path))
         excluded.append(f"--exclude=/{pattern}*")
@@ -123,9 +129,14 @@ def _excludes(repository: Repository, inside: Iterable[bytes]) -> tuple[str, ...
 
 
 def _inside(repository: Repository) -> tuple[bytes, ...]:
-    """Return what is the engine's own in the project, relative to it: that is no part of it, wherever somebody keeps it."""
+    """Return what is the engine's own in the project, and git's, relative to it: that is no part of it, wherever it is kept.
+
+    What begins with one of these is meant: names beside a store's file belong to it, and those beside a folder don't.
+    """
     root = repository.place.root
-    paths = (os.path.realpath(path) for path in (str(repository.place.folder), *repository.left_out))
+    paths = [os.path.realpath(path) for path in (str(repository.place.folder), *repository.left_out)]
+    of_git = git_folder(root)
+    paths += [] if of_git is None else [f"{of_git}/"]
     return tuple(os.fsencode(path.removeprefix(f"{root}/")) for path in paths if path.startswith(f"{root}/"))
 
 

@@ -19,6 +19,8 @@ from engine.errors import SnapshotError
 _KEY_CHARS: Final = 20
 # Nobody writes longer lists by hand; a pipe in their place would keep us waiting.
 _LARGEST_LIST: Final = 1_048_576
+# By these git itself knows such a folder.
+_OF_GIT: Final = ("HEAD", "objects", "refs")
 
 
 def default_folder() -> Path:
@@ -92,6 +94,19 @@ def is_too_wide(root: str) -> bool:
     """Tell whether a folder is nobody's project: `/`, or a home with all that is in it. It blocks."""
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - Path raises where there is no home
     return root in {"/", home} or home.startswith(f"{root}/")
+
+
+def is_git_folder(path: str) -> bool:
+    """Tell whether a folder is what git keeps a repository in, under whatever name. It blocks."""
+    head, *folders = (os.path.join(path, name) for name in _OF_GIT)  # noqa: PTH118 - of a str, which may be no UTF-8
+    return os.path.lexists(head) and all(map(os.path.isdir, folders))
+
+
+def git_folder(root: str) -> str | None:
+    """Return the real path of what git keeps the repository in, if that is not the usual `.git`. It blocks."""
+    mark = Path(root) / ".git"
+    folder = None if mark.is_dir() else _git_folder(mark)
+    return os.path.realpath(folder) if folder is not None and is_git_folder(str(folder)) else None
 
 
 def exclude_file(root: str) -> str | None:

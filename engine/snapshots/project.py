@@ -16,7 +16,7 @@ from engine.errors import SnapshotError
 from engine.snapshots import git
 from engine.snapshots.copies import COPIES_NOTE, Copies
 from engine.snapshots.git import TooLarge
-from engine.snapshots.place import Place, default_folder, is_too_wide, root_of
+from engine.snapshots.place import Place, default_folder, is_git_folder, is_too_wide, root_of
 from engine.snapshots.putting import Putting
 from engine.snapshots.repository import Repository, find_git
 from engine.snapshots.retention import tend
@@ -144,6 +144,8 @@ class ProjectSnapshots:
         if place.root not in self._ways:
             if await to_thread(is_too_wide, place.root):
                 self._limit(place, f"{place.root} is no project of its own", remarks)
+            elif await to_thread(is_git_folder, place.root):
+                self._limit(place, f"{place.root} is a repository without files of its own", remarks)
             elif await find_git() is None:
                 self._limit(place, "there is no git", remarks)
             else:

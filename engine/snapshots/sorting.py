@@ -15,6 +15,7 @@ from typing import Final
 
 import attrs
 
+from engine.snapshots.place import is_git_folder
 from engine.snapshots.trees import LEFT_OUT
 
 LARGEST_FILE: Final = 10_485_760
@@ -84,6 +85,13 @@ def sort_out(
         else:
             _sort(found, top, path, is_known=True)
     return found
+
+
+def git_folders_among(root: str, paths: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Return those folders, with a slash, that git keeps a repository in, and that are not called `.git`."""
+    top = os.fsencode(root)
+    folders = (path.removesuffix(b"HEAD") for path in paths if path.endswith(b"/HEAD"))
+    return tuple(folder for folder in folders if is_git_folder(os.fsdecode(os.path.join(top, folder))))  # noqa: PTH118 - of bytes
 
 
 def stale_marks(root: str, marked: Iterable[bytes]) -> bytes:

@@ -115,6 +115,51 @@ async def test_a_work_tree_and_its_own_exclude_file_are_known(repository: Projec
     assert state_of(repository.root / ".git") == before
 
 
+@pytest.mark.parametrize("layout", ["bare beside its work tree", "separate", "a bare one in a folder"])
+async def test_a_repository_under_another_name_is_never_touched(project: Project, layout: str) -> None:
+    project.write({"a.txt": "a\n", ".kept-too/HEAD": "no repository\n"})
+    who = ("-c", "user.name=u", "-c", "user.email=u@example.org")
+    match layout:
+        case "bare beside its work tree":
+            project.git("init", "-q", "--bare", ".kept")
+            project.write({".git": "gitdir: ./.kept\n"})
+        case "separate":
+            project.git("init", "-q", "--separate-git-dir=.kept")
+        case _:
+            project.git("init", "-q", "--bare", "below/.kept")
+    kept = next(path for path in project.root.rglob(".kept"))
+    first = await project.tree()
+    assert "HEAD" in os.listdir(kept)
+    blob = project.git(f"--git-dir={kept}", "hash-object", "-w", "a.txt").strip()
+    project.git(f"--git-dir={kept}", "update-index", "--add", "--cacheinfo", f"100644,{blob},a.txt")
+    tree = project.git(f"--git-dir={kept}", "write-tree").strip()
+    commit = project.git(f"--git-dir={kept}", *who, "commit-tree", "-m", "made by the turn", tree).strip()
+    project.git(f"--git-dir={kept}", "update-ref", "refs/heads/mine", commit)
+    project.write({"a.txt": "b\n", ".kept-too/HEAD": "still none\n"})
+    after = state_of(kept)
+    second = await project.tree()
+    assert await project.changes(first, second) == {"a.txt": "M", ".kept-too/HEAD": "M"}
+    await project.go_back(first, second)
+    assert state_of(kept) == after
+    assert project.git(f"--git-dir={kept}", "log", "--format=%s", "mine") == "made by the turn\n"
+
+
+async def test_of_a_bare_repository_only_what_tools_write_is_kept(project: Project) -> None:
+    project.git("init", "-q", "--bare")
+    taken = await project.snapshots.take(str(project.root), owner="ses_1", within=60)
+    assert taken.tree is not None
+    assert taken.tree.startswith("copies-")
+    assert "a repository without files of its own: only what the tools" in taken.remarks[0]
+
+
+@pytest.mark.parametrize("history", [".hg", ".jj", ".svn"])
+async def test_what_others_keep_a_history_in_is_left_out(project: Project, history: str) -> None:
+    project.write({f"{history}/store": "1", "a.txt": "1"})
+    first = await project.tree()
+    project.write({f"{history}/store": "2", "a.txt": "2"})
+    assert await project.changes(first, await project.tree()) == {"a.txt": "M"}
+
+
 async def test_snapshots_are_private(repository: Project) -> None:
     await repository.tree()
     kept = repository.snapshots.folder

@@ -111,6 +111,25 @@ async def test_turns_are_undone_and_redone_files_and_conversation_together(repos
 
 
 @needs_git
+async def test_a_link_that_became_a_folder_and_the_reverse_are_redone_whole(repository: Project) -> None:
+    (repository.root / "link").symlink_to(".")
+    async with hosted(repository) as host:
+        before = state_of(host.root)
+        await host.turn(bash("rm link; mkdir link; echo in > link/x; rm -r b; ln -s link b"))
+        after = state_of(host.root)
+        changed = ("b", "b/c.txt", "link", "link/x")
+        assert (await host.session.undo()).files == changed
+        assert state_of(host.root) == before
+        assert (await host.session.redo()).files == changed
+        assert state_of(host.root) == after
+        assert (await host.session.undo()).files == changed
+        assert state_of(host.root) == before
+        await host.session.redo()
+        assert await host.session.restore(["b/c.txt", "b"]) == ("b", "b/c.txt")
+        assert (host.root / "b/c.txt").read_text() == "c\n"
+
+
+@needs_git
 async def test_the_order_in_the_record(repository: Project) -> None:
     async with hosted(repository) as host:
         await host.turn(writes("new.txt", "n"), bash("cat new.txt"), bash("echo m > new.txt"))
