@@ -50,7 +50,7 @@ async def _measured(root: Path, kept: Path, size: int, limit: float) -> list[Row
         _write(root / "d1" / "e0" / f"f1_{number}.py", number)
         changed.append(await _timed(take))
     after = await take()
-    diff = await _timed(lambda: snapshots.diff(before, after))
+    diff = await _timed(lambda: snapshots.diff(before, after, owner="ses_1"))
     return [
         _row(size, "the first time", first, FIRST if size == SIZES[0] else None),
         _row(size, "nothing has changed", same, limit, status),

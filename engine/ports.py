@@ -350,8 +350,12 @@ class Snapshots(Protocol):
         """A tool is going to change *paths*: keep what is there, if nobody else does. A checkpoint. Raises `SnapshotError`."""
         ...
 
-    async def diff(self, old: str, new: str) -> Sequence[Change]:
-        """Return what became of each path from one snapshot to another. A checkpoint. Raises `SnapshotError`."""
+    async def diff(self, old: str, new: str, *, owner: str) -> Sequence[Change]:
+        """Return what became of each path from one snapshot to another. A checkpoint.
+
+        A record may come from elsewhere and name what it likes: only snapshots that were taken for that *owner* count.
+        Raises `SnapshotError`.
+        """
         ...
 
     async def read(self, tree: str, entries: Collection[Entry]) -> dict[str, bytes]:

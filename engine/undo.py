@@ -227,7 +227,7 @@ class History:
         first = turn.trees[0]
         targets = await self._differing(snapshots, first, saved)
         now = await self._now(snapshots, paths)
-        since = {change.path: change for change in await snapshots.diff(first, now)}
+        since = {change.path: change for change in await self._diff(snapshots, first, now)}
         plan = _Plan()
         for path in sorted(paths & targets.keys()):
             target = targets[path]
@@ -267,11 +267,11 @@ class History:
         # A folder on the way may be a link by now: what was there then can be meant, or what is there.
         chosen = [whole for path in paths for whole in (self._named(path), self._real(path))]
         now = await self._now(snapshots, chosen)
-        changes = [c for c in await snapshots.diff(turn.trees[0], now) if _is_among(c.path, chosen)]
+        changes = [c for c in await self._diff(snapshots, turn.trees[0], now) if _is_among(c.path, chosen)]
         # What nobody but the session has changed is as it was noted last, or as an undo has left it.
-        foreign = {change.path for change in await snapshots.diff(seen.last_tree, now)}
+        foreign = {change.path for change in await self._diff(snapshots, seen.last_tree, now)}
         if seen.undone and seen.undone[-1].turn.trees:
-            foreign &= {change.path for change in await snapshots.diff(seen.undone[-1].turn.trees[0], now)}
+            foreign &= {change.path for change in await self._diff(snapshots, seen.undone[-1].turn.trees[0], now)}
         plan = _Plan()
         for change in changes:
             may = force or change.path not in foreign
@@ -297,8 +297,8 @@ class History:
         first = turn.trees[0]
         if turn.redone is not None:
             again = {self._named(file) for file in turn.redone}
-            return {c.path: c for c in await snapshots.diff(first, turn.tree_redone) if c.path in again}
-        return {change.path: change for change in await snapshots.diff(first, turn.trees[-1])}
+            return {c.path: c for c in await self._diff(snapshots, first, turn.tree_redone) if c.path in again}
+        return {change.path: change for change in await self._diff(snapshots, first, turn.trees[-1])}
 
     async def _tail(self, snapshots: Snapshots, turn: PastTurn, changed: Mapping[str, Change], now: str) -> _Tail:
         """Return what has changed since the last snapshot of a turn that was cut off, and may be its doing.
@@ -307,7 +307,7 @@ class History:
         """
         since = [
             Change(c.path, changed[c.path].before if c.path in changed else c.before, c.after)
-            for c in await snapshots.diff(turn.trees[-1], now)
+            for c in await self._diff(snapshots, turn.trees[-1], now)
         ]
         times = await to_thread(lambda: {c.path: _changed_at(c.path) for c in since})
         own = {c.path: c for c in since if c.after is None or times[c.path] <= turn.until + _SLACK}
@@ -318,7 +318,7 @@ class History:
         self, snapshots: Snapshots, turn: PastTurn, changed: Mapping[str, Change], now: str, *, force: bool
     ) -> tuple[_Plan, dict[str, Change]]:
         last = turn.tree_redone if turn.redone is not None else turn.trees[-1]
-        since = {change.path: change for change in await snapshots.diff(last, now)}
+        since = {change.path: change for change in await self._diff(snapshots, last, now)}
         wanted = dict(changed)
         unsure: Mapping[str, Change] = {}
         if turn.is_missed and turn.redone is None:
@@ -332,11 +332,14 @@ class History:
             plan.add(path, now=is_now, usual=usual, want=change.before, force=force)
         return plan, wanted
 
+    async def _diff(self, snapshots: Snapshots, old: str, new: str) -> Sequence[Change]:
+        return await snapshots.diff(old, new, owner=self._journal.session_id)
+
     async def _differing(self, snapshots: Snapshots, first: str, saved: Iterable[str]) -> dict[str, Change]:
         """Return what differed from the snapshot before a turn, as it was in the latest attempt in which it did."""
         found: dict[str, Change] = {}
         for tree in saved:
-            found |= {change.path: change for change in await snapshots.diff(first, tree)}
+            found |= {change.path: change for change in await self._diff(snapshots, first, tree)}
         return found
 
     async def _now(self, snapshots: Snapshots, paths: Iterable[str], remarks: list[str] | None = None) -> str:

@@ -57,14 +57,18 @@ class Copies:
         rows += [[path, *_told(self._copied(path))] for path in paths if path not in known]
         whole = "".join(f"{json.dumps(row)}\n" for row in sorted(rows)).encode()
         tree = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
-        kept = self.folder / "kept" / safe_name(owner)
+        kept = self._kept(tree, owner)
         try:
-            kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+            kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(self.folder / "trees" / tree, whole)
-            write_whole(kept / tree, b"")
+            write_whole(kept, b"")
         except OSError as error:
             raise _refused(error) from error
         return tree
+
+    def is_kept(self, tree: str, owner: str) -> bool:
+        """Tell whether a snapshot was taken for a session, and is kept for it still."""
+        return self._kept(tree, owner).is_file()
 
     def diff(self, old: str, new: str) -> tuple[Change, ...]:
         """Return what became of each path, as far as both snapshots know of it. Raises `SnapshotError`."""
@@ -92,6 +96,9 @@ class Copies:
 
     def _is_inside(self, path: str) -> bool:
         return self.place.root == "/" or path.startswith(f"{self.place.root}/")
+
+    def _kept(self, tree: str, owner: str) -> Path:
+        return self.folder / "kept" / safe_name(owner) / tree
 
     def _known(self) -> _Known:
         self._make()

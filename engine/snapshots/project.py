@@ -29,6 +29,8 @@ _MOST_ATTEMPTS: Final = 3
 # So long may one be read beside the turns, where a turn did not want to wait for it.
 _READING_SECONDS: Final = 600.0
 
+_REMOVED: Final = "old ones are removed after a while"
+
 _Way = Literal["git", "copies"]
 _Store = Repository | Copies
 T = TypeVar("T")
@@ -86,12 +88,14 @@ class ProjectSnapshots:
         if self._ways.get(root) == "copies":
             await to_thread(Copies(Place(self.folder, root)).about_to_change, tuple(paths))
 
-    async def diff(self, old: str, new: str) -> tuple[Change, ...]:
+    async def diff(self, old: str, new: str, *, owner: str) -> tuple[Change, ...]:
         """Return what became of each path. See `engine.ports.Snapshots`."""
         store, before = await self._store(old)
         other, after = _parts(new)[0::2]
         if (other, _parts(new)[1]) != _parts(old)[:2]:
             raise SnapshotError("the snapshots are of two folders, or of two kinds, so they can't be compared")
+        if not await to_thread(lambda: store.is_kept(before, owner) and store.is_kept(after, owner)):
+            raise SnapshotError(f"the snapshot is gone, or was not taken for this session: {_REMOVED}")
         if isinstance(store, Copies):
             return await to_thread(store.diff, before, after)
         return await git.diff(store, before, after)

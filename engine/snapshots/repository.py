@@ -182,9 +182,16 @@ class Repository:
 
     def keep(self, tree: str, owner: str) -> None:
         """Keep a tree for a session, from now on for as long as trees are kept. It blocks."""
-        folder = self.folder / "refs" / "snapshots" / safe_name(owner)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(folder / tree, f"{tree}\n".encode())
+        kept = self._kept(tree, owner)
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(kept, f"{tree}\n".encode())
+
+    def is_kept(self, tree: str, owner: str) -> bool:
+        """Tell whether a tree was taken for a session, and is kept for it still. It blocks."""
+        return self._kept(tree, owner).is_file()
+
+    def _kept(self, tree: str, owner: str) -> Path:
+        return self.folder / "refs" / "snapshots" / safe_name(owner) / tree
 
     # -- git ------------------------------------------------------------------------------
 
@@ -232,7 +239,8 @@ class Repository:
     async def tidy(self, days: float, seconds: float) -> None:
         """Let git drop what nobody has kept. A checkpoint; a cancel, or the end of that time, leaves the rest for later."""
         with trio.move_on_after(seconds):
-            await self.git("gc", "--quiet", f"--prune={days:g}.days.ago")
+            # A file for each tree says who keeps it, and since when: packed together they could not be told apart.
+            await self.git("-c", "gc.packRefs=false", "gc", "--quiet", f"--prune={days:g}.days.ago")
 
 
 class TooMuch(Exception):
@@ -240,8 +248,8 @@ class TooMuch(Exception):
 
 
 def safe_name(owner: str) -> str:
-    """Return an owner's name as the name of a folder."""
-    return _REFUSED.sub("_", owner) or "_"
+    """Return an owner's name as the name of a folder: another for each."""
+    return _REFUSED.sub(lambda found: f"={ord(found[0]):x}=", owner) or "="
 
 
 def _command(arguments: Sequence[str]) -> str:

@@ -113,7 +113,7 @@ class ScriptedSnapshots:
         """Note nothing. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
 
-    async def diff(self, old: str, new: str) -> Sequence[Change]:
+    async def diff(self, old: str, new: str, *, owner: str) -> Sequence[Change]:
         """Return that nothing has changed. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
         return ()

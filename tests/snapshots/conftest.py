@@ -60,14 +60,17 @@ class Project:
 
     async def changes(self, old: str, new: str) -> dict[str, str]:
         """Return what became of each path: `+` new, `-` gone, `M` another content, `T` another kind."""
-        return {self.name(change): _how(change) for change in await self.snapshots.diff(old, new)}
+        return {self.name(change): _how(change) for change in await self.snapshots.diff(old, new, owner="ses_1")}
 
     def name(self, change: Change) -> str:
         return os.path.relpath(change.path, os.path.realpath(self.root))
 
     async def go_back(self, old: str, new: str) -> None:
         """Put everything back that differs."""
-        puts = [Put(change.path, change.after, change.before) for change in await self.snapshots.diff(old, new)]
+        puts = [
+            Put(change.path, change.after, change.before)
+            for change in await self.snapshots.diff(old, new, owner="ses_1")
+        ]
         await self.snapshots.put(new, puts, cwd=str(self.root))
 
 

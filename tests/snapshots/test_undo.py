@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import attrs
@@ -15,11 +15,30 @@ import pytest
 import trio
 
 import engine
+from engine.archive.document import document, journals_in
 from engine.errors import ConfigError, NothingToUndo, SessionBusy, SnapshotError, UndoConflict
-from engine.events import ContextChanged, Durable, Notice, SnapshotTaken, TurnEnded, TurnRedone, TurnUndone
+from engine.events import (
+    ContextChanged,
+    Durable,
+    InputAdmitted,
+    InputPromoted,
+    Notice,
+    SessionCreated,
+    SharedContext,
+    SnapshotTaken,
+    TurnEnded,
+    TurnRedone,
+    TurnResult,
+    TurnStarted,
+    TurnUndone,
+)
+from engine.ids import InputId, MessageId, PartId, SessionId, TurnId
+from engine.messages import TextPart, UserMessage
+from engine.nursery.recover import CRASHED
 from engine.permission.simple import AllowAll
 from engine.session import Session
 from engine.snapshots.project import ProjectSnapshots
+from engine.store.sqlite import open_store
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted import ScriptedProvider
 from engine.tools.builtin.bash import BASH
@@ -504,3 +523,49 @@ async def test_after_a_kill_what_may_be_anybodys_is_a_conflict(repository: Proje
             "late": "1\n",
             "mine": "1\n",
         }
+
+
+@pytest.mark.parametrize("has_git", [True, False])
+async def test_a_record_from_elsewhere_names_snapshots_in_vain(
+    has_git: bool, repository: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody gives away a session that says of your own project that it was empty once, or as another session knew it."""
+    if not has_git:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    elif shutil.which("git") is None:
+        pytest.skip("there is no git")
+    async with hosted(repository) as host:
+        await host.turn(writes("a.txt", "mine\n"))
+        known = [event.tree for event in host.events(SnapshotTaken) if isinstance(event, SnapshotTaken)][-1]
+    kind, key, _ = known.split("-")
+    repository.write({"a.txt": "mine, and newer\n"})
+    for number, tree in enumerate((f"{kind}-{key}-4b825dc642cb6eb9a060e54bf8d69288fbee4904", known)):
+        forged = _forged(SessionId(f"ses_forged{number}"), repository.real, tree)
+        path = tmp_path / f"store{number}"
+        async with aclosing(await open_store(path)) as store:
+            await store.adopt(journals_in(document([forged], engine="0", at=0.0)))
+        before = state_of(repository.root)
+        async with hosted(repository, store=path, session_id=f"ses_forged{number}") as host:
+            for act in (host.session.undo, host.session.diff, lambda: host.session.restore(["a.txt"], force=True)):
+                with pytest.raises(SnapshotError, match="was not taken for this session"):
+                    await act()
+            assert (await host.session.undo(force=True)).files == ()
+        assert state_of(repository.root) == before
+
+
+def _forged(session_id: SessionId, cwd: str, tree: str) -> list[Durable]:
+    """A turn that a crash has cut off long after all that is in the project was written."""
+    turn = TurnId("turn_1")
+    said = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="go"),))
+    events: list[Durable] = [
+        SessionCreated(context=SharedContext(cwd=cwd), model="scripted/model"),
+        TurnStarted(turn_id=turn),
+        InputAdmitted(turn_id=turn, input_id=InputId("i"), mode="prompt", message=said),
+        InputPromoted(turn_id=turn, input_id=InputId("i")),
+        SnapshotTaken(turn_id=turn, step=0, tree=tree),
+        TurnEnded(turn_id=turn, result=TurnResult(stop_reason="aborted", detail=CRASHED)),
+    ]
+    return [
+        attrs.evolve(event, session_id=session_id, path=(session_id,), time=9e9, seq=seq)
+        for seq, event in enumerate(events, 1)
+    ]
