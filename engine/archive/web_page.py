@@ -50,13 +50,29 @@ _HEADINGS: Final[Mapping[str, str]] = {
 }
 
 
-def page(stories: Sequence[Told], title: str, *, engine: str) -> str:
+@attrs.frozen(kw_only=True)
+class Filling:
+    """What fills the window of a session's model.
+
+    Attributes:
+        tokens: that the next request takes, about.
+        usable: that it may take.
+        kinds: what they are, and how many of them.
+    """
+
+    tokens: int
+    usable: int
+    kinds: Sequence[tuple[str, int]]
+
+
+def page(stories: Sequence[Told], title: str, *, engine: str, window: Filling | None = None) -> str:
     """Return the page of a session.
 
     Args:
         stories: what was said in it, then in the sessions of its sub-agents.
         title: what it is called.
         engine: the version of the engine.
+        window: what fills the window of its model.
     """
     root = stories[0]
     below: dict[tuple[SessionId, CallId | None], list[Told]] = {}
@@ -71,7 +87,7 @@ def page(stories: Sequence[Told], title: str, *, engine: str) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{heading}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<header><h1>{heading}</h1>\n<p>{escaped(_facts(root))}</p></header>\n"
+        f"<header><h1>{heading}</h1>\n<p>{escaped(_facts(root))}</p>{_window(window)}</header>\n"
         f"<main>\n{body}\n</main>\n<footer><p>Written by engine {escaped(engine)}.</p></footer>\n</body>\n</html>\n"
     )
 
@@ -81,6 +97,21 @@ def _facts(story: Told) -> str:
     cost = f"${state.cost:.2f}" if state.cost else ""
     tokens = f"{state.usage.total:,} tokens" if state.usage.total else ""
     return " · ".join(fact for fact in (_time(story.created), state.model, tokens, cost) if fact)
+
+
+def _window(filling: Filling | None) -> str:
+    """Return the table of what fills the model's window, folded up."""
+    if filling is None or not filling.kinds:
+        return ""
+    rows = "\n".join(
+        f'<tr><th scope="row">{escaped(in_one_line(kind, 100))}</th><td>{tokens:,}</td>'
+        f'<td><meter min="0" max="{filling.tokens}" value="{tokens}"></meter></td></tr>'
+        for kind, tokens in filling.kinds
+    )
+    return (
+        f"\n<details><summary>The next request takes about {filling.tokens:,} of {filling.usable:,} tokens</summary>\n"
+        f"<table>\n{rows}\n</table>\n</details>\n"
+    )
 
 
 def _time(moment: float) -> str:

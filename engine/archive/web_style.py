@@ -36,6 +36,10 @@ summary { cursor: pointer; color: var(--faint); font-size: .88rem; overflow-wrap
 summary b { color: var(--ink); }
 summary .good { color: var(--good); }
 summary .bad { color: var(--bad); }
+table { border-collapse: collapse; margin: .5rem 0 1rem; font-size: .85rem; }
+th { font-weight: 400; text-align: left; overflow-wrap: anywhere; }
+td { text-align: right; padding-left: 1.2rem; font-variant-numeric: tabular-nums; }
+meter { width: min(12rem, 25vw); }
 img { max-width: 100%; height: auto; border: 1px solid var(--line); border-radius: .4rem; }
 @media print {
   :root { --paper: #fff; --ink: #000; --faint: #444; --line: #bbb; --block: #f4f4f4; --user: #f4f4f4; --bad: #000;

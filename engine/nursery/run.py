@@ -32,6 +32,7 @@ from engine.tools.spill import Spills
 if TYPE_CHECKING:
     from engine.agents.jobs import AgentJob, AgentJobs
     from engine.agents.result import AgentResult
+    from engine.compaction.report import ContextReport
     from engine.keeping import CompactionWish
     from engine.nursery.ledger import Entry
     from engine.nursery.room import Counted
@@ -55,7 +56,7 @@ class Cause:
 
 
 class AgentRunner(Protocol):
-    """Runs sub-agents, and what else outlives a call; the session provides it."""
+    """What calls need of their session: sub-agents, what else outlives a call, and what is known of its window."""
 
     @property
     def jobs(self) -> Jobs:
@@ -65,6 +66,10 @@ class AgentRunner(Protocol):
     @property
     def agents(self) -> AgentJobs:
         """The sub-agents that work in the background for the turn's session."""
+        ...
+
+    def context_report(self) -> ContextReport:
+        """Return what fills the window of the session's model."""
         ...
 
     async def run_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentResult:

@@ -51,6 +51,7 @@ from engine.tools.spill import READER, Spills
 if TYPE_CHECKING:
     from engine.agents.jobs import AgentJob, AgentJobs
     from engine.agents.result import AgentResult
+    from engine.compaction.report import ContextReport
     from engine.nursery.ledger import Entry
     from engine.nursery.step import Step
     from engine.tools.formatters import Around
@@ -426,6 +427,9 @@ class _Call:
         finally:
             del run.outside[call_id]
         return waiting.value
+
+    def context_report(self) -> ContextReport:
+        return self.step.run.agents.context_report()
 
     async def run_agent(self, errand: Errand) -> AgentResult:
         return await self.step.run.agents.run_agent(self.step.run, self.entry, errand)

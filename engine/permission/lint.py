@@ -35,6 +35,7 @@ PERMISSIONS: Final = (
     "todo",
     "bash_output",
     "bash_stop",
+    "context",
 )
 # They run whatever they are told to.
 RUNNERS: Final = frozenset(

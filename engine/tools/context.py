@@ -20,6 +20,7 @@ from engine.tools.spill import Spills
 if TYPE_CHECKING:
     from engine.agents.jobs import AgentJob, AgentJobs
     from engine.agents.result import AgentResult
+    from engine.compaction.report import ContextReport
     from engine.tools.formatters import Around
     from engine.tools.jobs import Jobs
 
@@ -96,6 +97,10 @@ class CallHost(Protocol):
 
     async def result_from_outside(self) -> ToolOutput:
         """Wait for the result that the host brings."""
+        ...
+
+    def context_report(self) -> ContextReport:
+        """Say what fills the window of the session's model."""
         ...
 
     async def run_agent(self, errand: Errand) -> AgentResult:
@@ -214,6 +219,10 @@ class ToolContext:
         a result that comes later finds nobody.
         """
         return await self._host.result_from_outside()
+
+    def context_report(self) -> ContextReport:
+        """Return what fills the window of the session's model, this step's answer not among it. Not a checkpoint."""
+        return self._host.context_report()
 
     async def run_agent(
         self,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 from engine.archive.history import Entry, told
-from engine.archive.web_page import page
+from engine.archive.web_page import Filling, page
 from engine.archive.web_style import STYLE, policy
 from engine.archive.web_text import prose
 from engine.events import SessionCreated
@@ -47,6 +47,11 @@ ALLOWED = {
     "details": set[str](),
     "summary": set[str](),
     "img": {"alt", "src"},
+    "table": set[str](),
+    "tr": set[str](),
+    "th": {"scope"},
+    "td": set[str](),
+    "meter": {"min", "max", "value"},
 }
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -143,6 +148,16 @@ def test_calls_are_folded_and_sub_agents_stand_below_theirs() -> None:
     assert "<summary>explore</summary>" in inside
     assert "found it" in inside
     assert Page(written).wrong == []
+
+
+def test_what_fills_the_window_is_a_table_and_as_dead_as_all_else() -> None:
+    kinds = (("results of </table><script>x", 9_000), ("system", 1_000))
+    filling = Filling(tokens=10_000, usable=40_000, kinds=kinds)
+    written = Page(page([session_of(["x"])], "x", engine="1", window=filling))
+    assert written.wrong == []
+    assert "The next request takes about 10,000 of 40,000 tokens" in written.text
+    assert "results of </table><script>x9,000" in written.text
+    assert "takes about" not in Page(page([session_of(["x"])], "x", engine="1")).text
 
 
 def test_a_compacted_session_is_told_whole() -> None:

@@ -54,6 +54,7 @@ CASES = {
     ("bash_stop", "job-1"): "allow allow allow allow",
     ("mcp_docs_find", "*"): "ask ask deny allow",
     ("mcp_docs_find:read", "*"): "allow allow allow allow",
+    ("context:read", "*"): "allow allow allow allow",
 }
 
 
@@ -91,10 +92,11 @@ def test_a_profile_that_is_not_there() -> None:
 
 def test_of_no_built_in_tool_the_profile_ask_knows_nothing() -> None:
     """A tool's name is the name of its permission unless it says otherwise: none may fall through unseen."""
-    known = {"read", "edit", "bash", "web", "task", "skill", "question", "todo", "bash_output", "bash_stop"}
+    known = {"read", "edit", "bash", "web", "task", "skill", "question", "todo", "bash_output", "bash_stop", "context"}
     named = {"read", "grep", "glob", "list", "edit", "multi_edit", "write", "apply_patch", "bash", "bash_output"}
     named |= {
         "bash_stop",
+        "context",
         "todo_read",
         "todo_write",
         "question",

@@ -16,7 +16,7 @@ from engine.archive.gather import gathered
 from engine.archive.history import told
 from engine.archive.markdown import conversation_in, markdown
 from engine.archive.opening import opening
-from engine.archive.web_page import page
+from engine.archive.web_page import Filling, page
 from engine.cli.output import complain
 from engine.cli.sessions.common import (
     USAGE_ERROR,
@@ -28,12 +28,15 @@ from engine.cli.sessions.common import (
     tell,
     with_store,
 )
+from engine.cli.sessions.filling import filling
 from engine.cli.sessions.showing import called
 from engine.cli.text import visible
+from engine.config_file import load_config
 from engine.errors import ConfigError, JournalCorrupt, StoreError
 from engine.events import Durable, SharedContext
 from engine.ids import SessionId
 from engine.machine import RandomIds
+from engine.state import SessionState
 from engine.store.ports import FullStore
 from engine.threads import to_thread
 
@@ -131,7 +134,17 @@ def _text(journals: Journals, form: Format) -> str:
     stories = [told(journal) for journal in journals]
     if form == "markdown":
         return markdown(stories[0], called(stories[0]))
-    return page(stories, called(stories[0]), engine=__version__)
+    return page(stories, called(stories[0]), engine=__version__, window=_window(stories[0].state))
+
+
+def _window(state: SessionState) -> Filling | None:
+    """Return what fills the window; None if that can't be told here, which is no reason to write no page."""
+    try:
+        report = filling(state, load_config(None, os.environ))
+    except ConfigError:
+        return None
+    kinds = tuple((share.kind, share.tokens) for share in report.shares)
+    return Filling(tokens=report.tokens, usable=report.usable, kinds=kinds)
 
 
 def _put(target: Path, text: str, *, is_private: bool) -> None:

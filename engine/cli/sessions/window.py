@@ -17,23 +17,18 @@ from engine.cli.model_flags import DEFAULT_MODEL
 from engine.cli.offered import offered_tools
 from engine.cli.output import complain
 from engine.cli.sessions.common import FAILED, add_session_argument, command, here, parser_for, tell, with_store
+from engine.cli.sessions.filling import filling
 from engine.cli.sessions.undoing import Nobody
 from engine.cli.signals import heeded_signals
 from engine.cli.store_flags import find_session
 from engine.cli.text import one_line, visible
-from engine.compaction.keeper import Keeper
 from engine.config import Config
 from engine.config_file import load_config
 from engine.errors import SessionElsewhere, SessionError, SessionNotFound
 from engine.events import CompactionEnded, CompactionStarted, TurnResult
-from engine.model import ModelInfo
-from engine.nursery.moves import LoopState
-from engine.nursery.room import view_from
 from engine.service import open_engine
 from engine.session import Session
-from engine.settings import Settings
 from engine.store.ports import FullStore, SessionRow
-from engine.tools.registry import Registry
 
 _LONGEST: Final = 2_000
 
@@ -98,44 +93,17 @@ def _told_errors(name: str, run: Callable[[argparse.Namespace], int]) -> Callabl
 
 
 def _context(given: argparse.Namespace) -> int:
-    """Tell it from the record: the session may be at work in another engine meanwhile."""
     config = load_config(given.config, os.environ)
-    registry = Registry.of(offered_tools(agents=config.all_agents))
 
     async def reported(store: FullStore) -> str:
         row = await find_session(store, given.session, here())
         stored = await store.open(row.id)
         if stored is None:
             raise SessionNotFound(f"session {row.id} is gone")
-        state = stored.state
-        view = view_from(
-            state,
-            _info(given.model or row.model, config, is_asked=given.model is not None),
-            registry,
-            loop=LoopState(settings=Settings()),
-            hidden=frozenset(),
-            system="" if state.prompt is None else state.prompt.text,
-            counted=None,
-        )
-        keeper = Keeper(reserve=config.compaction.reserve)
-        report = keeper.report(view, () if state.prompt is None else state.prompt.sections)
+        report = filling(stored.state, config, model=given.model)
         return report.as_json() if given.json else visible(report.as_text())
 
     return tell(f"{with_store(given, reported)}\n")
-
-
-def _info(name: str, config: Config, *, is_asked: bool) -> ModelInfo:
-    """Return the limits of a model, which need not be one that can be asked from here. Raises `UnknownModel`."""
-    # Imported here: only this subcommand looks into the catalogue without a provider.
-    from engine.providers.catalog import info_of
-    from engine.providers.host_table import BY_NAME
-    from engine.providers.registry import split_name
-
-    if name.startswith("local:"):
-        return info_of(name, BY_NAME["llamacpp"], config)
-    if is_asked:
-        split_name(name, config)  # a session's own may be of a host that is gone
-    return info_of(name, config=config)
 
 
 # -- compact, uncompact -------------------------------------------------------------------------

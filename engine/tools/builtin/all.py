@@ -47,6 +47,7 @@ def _fixed() -> tuple[Tool, ...]:
     from engine.tools.builtin.bash import BASH
     from engine.tools.builtin.bash_output import BASH_OUTPUT
     from engine.tools.builtin.bash_stop import BASH_STOP
+    from engine.tools.builtin.context import CONTEXT
     from engine.tools.builtin.edit import EDIT
     from engine.tools.builtin.glob import GLOB
     from engine.tools.builtin.grep import GREP
@@ -64,6 +65,7 @@ def _fixed() -> tuple[Tool, ...]:
         BASH,
         BASH_OUTPUT,
         BASH_STOP,
+        CONTEXT,
         EDIT,
         GLOB,
         GREP,

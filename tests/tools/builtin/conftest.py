@@ -9,6 +9,7 @@ import trio
 
 from engine.agents.jobs import AgentJob, AgentJobs
 from engine.agents.result import AgentResult
+from engine.compaction.report import ContextReport
 from engine.events import AnswerKind, Choice, SharedContext
 from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
@@ -50,6 +51,9 @@ class Listener:
 
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
         raise AssertionError("no built-in asks in words unless it is its work")
+
+    def context_report(self) -> ContextReport:
+        raise AssertionError("no built-in looks at the window unless it is its work")
 
     async def run_agent(self, errand: Errand) -> AgentResult:
         raise AssertionError("no built-in runs an agent")

@@ -42,6 +42,7 @@ def test_those_that_need_no_configuration_are_sorted_and_the_same_each_time() ->
         "bash",
         "bash_output",
         "bash_stop",
+        "context",
         "edit",
         "glob",
         "grep",
@@ -107,7 +108,7 @@ def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
 
 def test_what_they_declare() -> None:
     looking = {"bash_output", "glob", "grep", "list", "read", "task_output"}
-    talking = {"plan_exit", "question", "skill", "todo_read", "todo_write"}
+    talking = {"context", "plan_exit", "question", "skill", "todo_read", "todo_write"}
     assert {name for name, tool in TOOLS.items() if tool.read_only} == looking | talking
     assert {name for name, tool in TOOLS.items() if tool.chain} == {"bash"}
     assert {tool.grace for tool in TOOLS.values()} == {GRACE}
@@ -143,6 +144,7 @@ def test_each_tells_the_right_without_which_it_can_do_nothing() -> None:
         "bash": {"bash"},
         "bash_output": {"bash_output"},
         "bash_stop": {"bash_stop"},
+        "context": {"context"},
         "task_output": {"task_output"},
         "task_stop": {"task_stop"},
         "web": {"web_fetch", "web_search"},

@@ -1,0 +1,26 @@
+"""`context`: the model is told what fills its window."""
+
+from __future__ import annotations
+
+import attrs
+
+from engine.tools.builtin.texts import description, metadata
+from engine.tools.context import ToolContext
+from engine.tools.spec import ToolOutput, tool
+
+
+@attrs.frozen
+class Context:
+    """Arguments of `context`: none."""
+
+
+async def context(_: Context, ctx: ToolContext) -> ToolOutput:
+    """Return what fills the window. Not a checkpoint: there is nothing to wait for."""
+    report = ctx.context_report()
+    return ToolOutput(
+        text=report.as_text(),
+        metadata=metadata(f"{report.tokens:,} of {report.usable:,} tokens", tokens=report.tokens, usable=report.usable),
+    )
+
+
+CONTEXT = tool(name="context", description=description("context"), read_only=True)(context)

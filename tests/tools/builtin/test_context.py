@@ -1,0 +1,39 @@
+"""`context`: the model learns what fills its window."""
+
+from __future__ import annotations
+
+import json
+
+from trio.testing import MockClock
+
+from engine.events import PermissionAsked
+from engine.settings import Settings
+from engine.testing.script import Answer, call, done, text
+from engine.tools.builtin.context import CONTEXT
+from tests.support.world import said, world
+
+DONE: Answer = [*text("Done."), *done()]
+LOOK: Answer = [*call("context", {}, id="1"), *done("calls")]
+
+
+async def test_the_model_is_told_what_fills_its_window_as_its_user_is(autojump_clock: MockClock) -> None:
+    async with world(LOOK, DONE, tools=[CONTEXT], settings=Settings(system="Be kind. " * 100)) as w:
+        played = await w.play("how full is it?")
+        assert played.stop_reason == "completed"
+        told = said(w.requests[-1].transcript[-1])
+        assert told.startswith("scripted/model: about ")
+        for kind in ("system", "tools", "the user's words"):
+            assert f"\n{kind} " in told
+        assert (
+            told.splitlines()[0].partition(" of ")[2]
+            == w.session.context_report().as_text().splitlines()[0].partition(" of ")[2]
+        )
+
+
+async def test_a_client_sees_it_in_a_line_and_nobody_is_asked(autojump_clock: MockClock) -> None:
+    async with world(LOOK, DONE, tools=[CONTEXT]) as w:
+        played = await w.play("how full is it?")
+        (settlement,) = played.settlements
+        facts = json.loads(settlement.metadata)
+        assert facts["summary"] == f"{facts['tokens']:,} of {facts['usable']:,} tokens"
+        assert played.all(PermissionAsked) == []
