@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from engine.config import Config
+from engine.exceptions import public
 from engine.given import ModelChoice, chosen
 from engine.ports import Closeable, Learning, Model, Served
 
@@ -54,10 +55,17 @@ class ResolvedModels:
 
     async def learn(self, models: Iterable[Model]) -> None:
         """Ask servers on this machine about their models, all at once. Always a checkpoint; takes two seconds at most."""
-        async with trio.open_nursery() as nursery:
-            for model in models:
-                if isinstance(model, Learning):
-                    nursery.start_soon(model.learn)
+        failure: BaseException | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                for model in models:
+                    if isinstance(model, Learning):
+                        nursery.start_soon(model.learn)
+        except BaseExceptionGroup as group:
+            # Hosts await this: a cancel is one `Cancelled` for them.
+            failure = public(group)
+        if failure is not None:
+            raise failure
 
     @property
     def closeable(self) -> tuple[Closeable, ...]:

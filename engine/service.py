@@ -327,7 +327,7 @@ class Engine:
         agent: str | None = None,
         rules: Iterable[str] = (),
     ) -> Session:
-        """Return a new session. Always a checkpoint.
+        """Return a new session. Always a checkpoint; if cancelled before hooks are told of it, there is none.
 
         A server on this machine is asked, for a moment, how large its model's window is.
 
@@ -344,8 +344,8 @@ class Engine:
         way = self._way.with_(self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules)
         folder = absolute(cwd)
         await self._prepare(folder)
+        await self._learn(way)
         session = self._create(context=SharedContext(cwd=folder), way=way)
-        await self.models.learn(session.models)
         await session.greet("new")
         return session
 
@@ -359,7 +359,7 @@ class Engine:
         agent: str | None = None,
         rules: Iterable[str] = (),
     ) -> Session:
-        """Return a session from the store. Always a checkpoint; if cancelled, it is not open.
+        """Return a session from the store. Always a checkpoint; if cancelled before hooks are told of it, it is not open.
 
         A turn that a crash cut off is settled and ended first; nothing is run again.
 
@@ -401,6 +401,7 @@ class Engine:
                 way = self._way.with_(
                     self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules
                 )
+                await self._learn(way)
                 session = self._restore(stored, way)
                 if is_chosen:
                     bind_anew(session.journal)
@@ -408,7 +409,6 @@ class Engine:
                 if SessionId(session_id) not in self._sessions:
                     self._shelf.release(SessionId(session_id))
                 raise
-        await self.models.learn(session.models)
         await session.greet("resumed")
         return session
 
@@ -448,7 +448,7 @@ class Engine:
     ) -> Session:
         """Return a new session that begins with the history of another. Always a checkpoint.
 
-        The other one stays as it is, and may be open anywhere. If cancelled, there is no new one.
+        The other one stays as it is, and may be open anywhere. If cancelled before hooks are told of it, there is no new one.
 
         Args:
             session_id: the other one.
@@ -478,6 +478,7 @@ class Engine:
         # What tools keep there is of the end.
         context = stored.state.context if at is None else SharedContext(cwd=stored.state.context.cwd)
         await self._prepare(context.cwd)
+        await self._learn(way)
         session = self._create(context=context, way=way, forked_from=stored.state.session_id)
         if is_chosen:
             bind_anew(session.journal)
@@ -488,7 +489,6 @@ class Engine:
             session.journal.append(PromptSet(sections=prompt.sections, cwd=prompt.cwd, project=prompt.project))
         if stored.state.title:
             session.journal.append(SessionTitled(title=stored.state.title, by="model"))
-        await self.models.learn(session.models)
         await session.greet("new")
         return session
 
@@ -685,6 +685,11 @@ class Engine:
         """Let the rules get ready for a folder. A checkpoint if there is something to read. Raises `EngineError`."""
         if isinstance(self._approver, Standing):
             await self._approver.prepare(cwd)
+        self._check_open()
+
+    async def _learn(self, way: Way) -> None:
+        """Ask servers on this machine about the models of a session, before there is one. Always a checkpoint. Raises `EngineClosed`."""
+        await self.models.learn(self.models.models_of(way.choices))
         self._check_open()
 
     async def save_grants(self) -> EngineError | None:

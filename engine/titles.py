@@ -14,7 +14,7 @@ import trio
 
 from engine.errors import EngineError
 from engine.events import Notice, SessionTitled, StepEnded, TurnEnded
-from engine.exceptions import describe
+from engine.exceptions import describe, split
 from engine.ids import MessageId, PartId
 from engine.journal import Journal
 from engine.messages import TextPart, Transcript, Usage, UserMessage
@@ -43,23 +43,35 @@ async def entitle(journal: Journal, model: Model, ids: IdSource, asked: str) -> 
     if journal.is_closed or journal.state.titled_by:
         return
     heard = _Heard()
-    problem = ""
     is_over = False
     try:
-        try:
-            with trio.move_on_after(PATIENCE) as patience:
-                await _ask(model, _request(model, ids, asked), heard)
-            if patience.cancelled_caught:
-                problem = f"no answer within {PATIENCE:.0f} s"
-        except EngineError as error:
-            problem = str(error)
-        except Exception as error:  # noqa: BLE001  # a port is somebody else's code, and this is an ornament
-            problem = describe(error)
+        problem = await _tried(model, _request(model, ids, asked), heard)
         is_over = True
     finally:
         if not is_over:
             _count(journal, model, heard)
     _record(journal, model, heard, problem)
+
+
+async def _tried(model: Model, request: ModelRequest, heard: _Heard) -> str:
+    """Ask, and return why there is no answer; empty if there is one. A checkpoint.
+
+    Raises nothing ordinary, not even beside a cancellation: in the engine's nursery it would end all turns.
+    """
+    try:
+        with trio.move_on_after(PATIENCE) as patience:
+            await _ask(model, request, heard)
+    except EngineError as error:
+        return str(error)
+    except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
+        # A port is somebody else's code, and this is an ornament.
+        passing, _ = split(error)
+        if passing is error:
+            raise
+        if passing is not None:
+            raise passing from None  # noqa: ASYNC104  # what must pass is raised
+        return describe(error)  # noqa: ASYNC104  # what must pass is raised
+    return f"no answer within {PATIENCE:.0f} s" if patience.cancelled_caught else ""
 
 
 def cleaned(said: str) -> str:

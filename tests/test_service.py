@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -57,6 +58,47 @@ def reopened(store: SlowStore, *answers: Answer) -> engine.Engine:
 
 
 # -- sessions ----------------------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class Asked(ScriptedProvider):
+    """A model whose server is asked what it holds, as one on this machine is."""
+
+    async def learn(self) -> None:
+        await trio.sleep(2)
+
+
+@attrs.define(eq=False)
+class Noting(SlowStore):
+    """Notes whose events are put."""
+
+    noted: list[SessionId] = attrs.field(factory=list[SessionId], init=False)
+
+    def put(self, event: Durable) -> None:
+        self.noted.append(event.session_id)
+        super().put(event)
+
+
+async def test_who_gives_up_before_there_is_a_session_leaves_none(autojump_clock: MockClock) -> None:
+    store = Noting()
+    async with reopened(store, DONE) as eng:
+        session = await eng.create_session()
+    async with engine.open_engine(model=Asked([]), store=store) as eng:
+        beginnings: list[Callable[[], Awaitable[object]]] = [
+            eng.create_session,
+            partial(eng.open_session, session.id),
+            partial(eng.fork_session, session.id),
+        ]
+        for begin in beginnings:
+            with trio.move_on_after(1) as scope:
+                # Hosts may look for it: it is one, not a group of them.
+                with pytest.raises(trio.Cancelled):
+                    await begin()
+                await trio.lowlevel.checkpoint()
+            assert scope.cancelled_caught
+    assert store.noted == [session.id]
+    async with reopened(store, DONE) as eng:
+        assert (await (await eng.open_session(session.id)).run("go on")).stop_reason == "completed"
 
 
 async def test_a_new_session_is_recorded_with_its_place_and_model(autojump_clock: MockClock) -> None:

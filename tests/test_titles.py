@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
@@ -13,9 +14,10 @@ from engine.events import Notice, SessionTitled, StepEnded, TurnEnded
 from engine.messages import Usage
 from engine.model import ModelInfo, ModelRequest, UsageReported
 from engine.permission.simple import AllowAll
+from engine.ports import Model, ModelStream
 from engine.session import Session
 from engine.testing.script import Answer, Fail, Pause, call, done, text
-from engine.testing.scripted import ScriptedProvider, ScriptedStream
+from engine.testing.scripted import ScriptedProvider
 from engine.titles import MAX_CHARS, cleaned
 from tests.support.bench import Bench
 from tests.support.world import said
@@ -29,7 +31,7 @@ def title(words: str, usage: Usage | None = None) -> Answer:
     return [*text(words), *done(usage=usage or Usage())]
 
 
-def opening(*answers: Answer, titles: ScriptedProvider) -> engine.Engine:
+def opening(*answers: Answer, titles: Model) -> engine.Engine:
     return engine.open_engine(
         model=ScriptedProvider(list(answers)), tools=Bench().tools(), approver=AllowAll(), titles=titles
     )
@@ -118,32 +120,36 @@ async def test_what_a_request_has_taken_that_the_end_of_the_engine_cut_off_is_co
     assert [event.usage for event in told(session) if isinstance(event, SessionTitled)] == [Usage(input=1_000_000)]
 
 
-async def test_a_model_that_fails_while_it_is_given_up_gives_no_title_and_ends_nothing(
-    autojump_clock: MockClock,
-) -> None:
-    async with opening(DONE, DONE, titles=_FailsWhenGivenUp([], info=SMALL)) as eng:
-        session = await eng.create_session()
-        await session.run("hello")
-        await session.titled()
-        [notice] = told(session)
-        assert isinstance(notice, Notice)
-        assert "the connection broke" in notice.text
-        assert (await session.run("again")).stop_reason == "completed"
+@attrs.define(eq=False)
+class Tangled:
+    """A model that, when it is cancelled, raises an error of its own beside the cancellation."""
 
+    info: ModelInfo = SMALL
 
-class _FailsWhenGivenUp(ScriptedProvider):
-    """Works in a nursery of its own, in which a task fails when it is cancelled: so what comes out is a group."""
-
-    async def open(self, request: ModelRequest) -> ScriptedStream:
+    async def open(self, request: ModelRequest) -> ModelStream:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._connection)
-        return await super().open(request)
+            nursery.start_soon(self._break)
+            await trio.sleep_forever()
+        raise AssertionError("it was cancelled")
 
-    async def _connection(self) -> None:
+    async def _break(self) -> None:
         try:
             await trio.sleep_forever()
         finally:
             raise OSError("the connection broke")
+
+
+@pytest.mark.parametrize("seconds", [1.0, 40.0], ids=["closed", "too late"])
+async def test_what_a_model_for_titles_raises_beside_a_cancel_ends_no_turn(
+    autojump_clock: MockClock, seconds: float
+) -> None:
+    async with opening(DONE, DONE, titles=Tangled()) as eng:
+        session = await eng.create_session()
+        await session.run("hello")
+        await trio.sleep(seconds)
+        assert (await session.run("again")).stop_reason == "completed"
+    notices = [notice.text for notice in told(session) if isinstance(notice, Notice)]
+    assert [text.endswith("OSError: the connection broke") for text in notices] == [True] * (seconds > 30)
 
 
 async def test_an_engine_that_is_closed_waits_for_no_title(autojump_clock: MockClock) -> None:

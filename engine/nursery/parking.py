@@ -17,6 +17,7 @@ from engine.nursery.loop import take_up
 from engine.nursery.parked import only_waits, spent, waiting_calls
 from engine.nursery.recover import recovery
 from engine.nursery.run import Cause
+from engine.nursery.step import ROUND
 from engine.tools.spec import ToolOutput
 
 if TYPE_CHECKING:
@@ -113,14 +114,22 @@ async def settle(
         check_not_parked(state)
     found = None if run is None else _outside(run, cast("CallId", call_id))
     result = ToolOutput(text=cast("str", text), failed=failed, metadata=cast("str", metadata))
+    if found is None and run is not None and run.is_parked:
+        # The engine is just being closed: its tasks have let go of the call, and the next one asks for it anew.
+        check_not_parked(state)
     if found is None or not found[1].settle(result):
         raise CallNotFound(f"no call {call_id!r} waits for a result: it has one, was cancelled, or was never asked for")
     # What hooks after it say is a part of the result, so this may take as long as they do.
     run = found[0]
     step = run.step
     entry = None if step is None else next((e for e in step.ledger.entries if e.call_id == call_id), None)
-    if entry is not None:
-        await entry.outcome.wait()
+    while entry is not None and not entry.is_settled:
+        # A turn that is parked meanwhile settles nothing any more.
+        if run.over.is_set():
+            check_not_parked(run.journal.journal.state)
+            break
+        with trio.move_on_after(ROUND):
+            await entry.outcome.wait()
     await run.flush()
     await trio.lowlevel.checkpoint()
 

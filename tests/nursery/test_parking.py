@@ -275,6 +275,36 @@ async def test_a_result_may_come_from_outside_after_a_restart() -> None:
         await verify(home, session)
 
 
+@pytest.mark.parametrize("steps", range(8))
+async def test_a_result_that_comes_while_the_engine_closes_is_taken_or_refused(steps: int) -> None:
+    home = Home([asks(*office("the trip")), FINE])
+    outcome: list[object] = []
+
+    async def bring(call_id: str) -> None:
+        try:
+            await session.settle(call_id, "approved")
+            outcome.append("taken")
+        except TurnParked:
+            outcome.append("refused")
+
+    async with trio.open_nursery() as nursery:
+        with trio.fail_after(10):
+            async with home.open() as eng:
+                session = await eng.create_session(cwd="/nowhere")
+                (*_, started) = await seen(eng.start_turn(session, "go"), CallStarted)
+                assert isinstance(started, CallStarted)
+                nursery.start_soon(bring, started.call_id)
+                for _ in range(steps):
+                    await trio.lowlevel.checkpoint()
+            while not outcome:
+                await trio.sleep(0.1)
+    settled = [event.settlement.text for event in await home.store.load(session.id) if isinstance(event, CallSettled)]
+    assert (outcome, settled) in [(["taken"], ["approved"]), (["refused"], [])]
+    async with home.open() as eng:
+        session = await eng.open_session(session.id)
+        assert (session.state.turn is not None) == (outcome == ["refused"])
+
+
 async def test_a_result_from_outside_may_report_failure() -> None:
     home = Home([asks(*office("a"), *office("b", id="o2")), FINE])
     async with home.open() as eng:
