@@ -129,7 +129,6 @@ async def test_a_repository_under_another_name_is_never_touched(project: Project
             project.git("init", "-q", "--bare", "below/.kept")
     kept = next(path for path in project.root.rglob(".kept"))
     first = await project.tree()
-    assert "HEAD" in os.listdir(kept)
     blob = project.git(f"--git-dir={kept}", "hash-object", "-w", "a.txt").strip()
     project.git(f"--git-dir={kept}", "update-index", "--add", "--cacheinfo", f"100644,{blob},a.txt")
     tree = project.git(f"--git-dir={kept}", "write-tree").strip()
