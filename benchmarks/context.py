@@ -19,7 +19,7 @@ import trio
 
 from benchmarks.report import Figure, Row, interleaved, median, seconds
 from engine.compaction.keeper import Keeper
-from engine.compaction.overflow import message_tokens
+from engine.compaction.overflow import message_tokens, text_tokens
 from engine.compaction.select import select, tail_budget
 from engine.compaction.summary import SECTIONS
 from engine.events import SharedContext
@@ -51,6 +51,8 @@ READ_ONLY = frozenset({"read", "grep", "todo_write"})
 # What a summary must not be needed for.
 PINNED = ("original request", "latest message", "rule", "open todo", "changed file")
 KINDS = (*PINNED, "decision", "error", "detail")
+# In whose window a conversation is held: a third of them in each.
+WINDOWS = (INFO, attrs.evolve(INFO, context=32_000, output=4_000), attrs.evolve(INFO, context=128_000, output=16_000))
 # The chance that the scripted summariser keeps a fact that it is shown.
 QUALITY = {"decision": 0.95, "error": 0.9, "detail": 0.7}
 
@@ -79,6 +81,45 @@ _WORDS = [
 ]
 
 
+# How people put a rule, a model a decision, and programs an error; `{}` is the fact.
+_RULES = (
+    "You must {} it.",
+    "Don\u2019t touch {}.",
+    "No {} in new code.",
+    "Use {} for that.",
+    "Leave {} as it is.",
+    "Every file needs {}.",
+    "Please never call {} in tests.",
+    "Tabs, not {}.",
+    "\n\nRequirements:\n- {} on all platforms\n",
+    "Bitte {} nicht ändern.",
+    "Ne touche pas à {}.",
+    "No toques {}.",
+    "Не трогай {}.",  # noqa: RUF001 -- it is Russian
+    "不要修改 {}。",
+)
+_DECISIONS = (
+    "We decided to use {} because {noise}.",
+    "I'll go with {} instead of the old way: {noise}.",
+    "Chose {} here, since {noise}.",
+    "The plan is to keep {} and {noise}.",
+    "{} it is, then: {noise}.",
+    "Wir nehmen {}, denn {noise}.",
+)
+_ERRORS = (
+    "TypeError: {} is not callable",
+    "main.c:12:5: error: '{}' undeclared (first use in this function)",
+    "FAILED tests/test_parser.py::test_{} - assert 1 == 2",
+    "npm ERR! code {}",
+    "panic: runtime error: {} out of range",
+    "bash: {}: command not found",
+    "E   AssertionError: {}",
+    "fatal: pathspec '{}' did not match any files",
+    "Segmentation fault (core dumped) in {}",
+    "warning: {} is deprecated",
+)
+
+
 @attrs.frozen
 class Fact:
     """Something that was said at a known place; `text` is found nowhere else."""
@@ -98,8 +139,17 @@ class Conversation:
     _random: random.Random = attrs.field(init=False)
     _count: int = attrs.field(default=0, init=False)
 
+    @property
+    def info(self) -> ModelInfo:
+        """Whose window it is held in."""
+        return WINDOWS[self.seed % len(WINDOWS)]
+
     def __attrs_post_init__(self) -> None:
         self._random = random.Random(self.seed)  # it has to be the same each time
+
+    def fill(self, share: float) -> None:
+        """Add talk and work that take about such a share of the window."""
+        self.grow(round(share * self.info.context))
 
     def grow(self, tokens: int) -> None:
         """Add about so many tokens of talk and work."""
@@ -112,15 +162,17 @@ class Conversation:
     def _turn(self) -> None:
         request = f"{self._noise(12)} {self._plant('request')}."
         if self._random.random() < 0.6:
-            request += f" You must {self._noise(4)} {self._plant('rule')}."
+            request += f" {self._random.choice(_RULES).format(self._plant('rule'))}"
         self._say(request)
         for _ in range(self._random.randint(2, 5)):
             self._step()
         self._count += 1
-        decided = f"We decided to use {self._plant('decision')} because {self._noise(6)}."
+        decided = self._random.choice(_DECISIONS).format(self._plant("decision"), noise=self._noise(6))
         part = TextPart(id=PartId(self._id()), text=f"{self._noise(40)}. {decided} {self._noise(20)}.")
         self.messages.append(AssistantMessage(id=MessageId(self._id()), parts=(part,), model=INFO.name))
-        self._note_todos()
+        if not self.shared.get("todos"):
+            # Once, and long ago later on: else it is in the newest messages all the same.
+            self._note_todos()
 
     def _say(self, text: str) -> None:
         part = TextPart(id=PartId(self._id()), text=text)
@@ -133,7 +185,8 @@ class Conversation:
         if tool == "edit":
             path = f"src/{self._plant('changed file')}.py"
         elif tool == "bash":
-            output += f"\nTypeError: {self._plant('error')} is not callable\n"
+            told = self._random.choice(_ERRORS).format(self._plant("error"))
+            output += f"\n{told}\n{self._noise(30)}\nmake: stopped\n"
         else:
             output += f"\ndef {self._plant('detail')}(self):"
         call = CallPart(
@@ -223,11 +276,11 @@ class Refusing:
 
 @attrs.frozen(kw_only=True)
 class Kept:
-    """Of each kind of fact: how many there were, how many reach the next request; and what stays of the beginning."""
+    """Of each kind of fact: how many there were, how many reach the next request; and the tokens of each record."""
 
     planted: dict[str, int]
     reached: dict[str, int]
-    prefix: int = 0
+    records: list[int]
 
 
 def measure() -> list[Row]:
@@ -237,6 +290,7 @@ def measure() -> list[Row]:
         found = trio.run(_all_kept, is_scripted)
         for times, kept in found.items():
             rows += [_kept_row(name, times, kind, kept) for kind in KINDS]
+            rows += [_record_row(name, times, kept)] if times else []
     rows += _prefix_rows()
     return rows + _speed_rows()
 
@@ -253,19 +307,31 @@ def _kept_row(name: str, times: int, kind: str, kept: Kept) -> Row:
     )
 
 
+def _record_row(name: str, times: int, kept: Kept) -> Row:
+    return Row(
+        name=f"context: {name}, after {times}, tokens of the record",
+        measured=f"{median(kept.records):,.0f}",
+        baseline=f"{max(kept.records):,} at most",
+    )
+
+
 async def _all_kept(is_scripted: bool) -> dict[int, Kept]:  # noqa: FBT001
     """Take all conversations through the compactions; return what was kept after 0 and each of `TIMES`."""
-    sums = {times: Kept(planted=dict.fromkeys(KINDS, 0), reached=dict.fromkeys(KINDS, 0)) for times in (0, *TIMES)}
+    sums = {
+        times: Kept(planted=dict.fromkeys(KINDS, 0), reached=dict.fromkeys(KINDS, 0), records=[])
+        for times in (0, *TIMES)
+    }
     for seed in range(CONVERSATIONS):
         conversation = Conversation(seed)
-        conversation.grow(50_000)
-        summariser = Scripted(conversation.facts, seed) if is_scripted else Refusing()
+        conversation.fill(0.78)
+        info = conversation.info
+        summariser = Scripted(conversation.facts, seed, info) if is_scripted else Refusing(info)
         _count(conversation, sums[0])
         for times in range(1, max(TIMES) + 1):
             await _compact(conversation, summariser)
             if times in sums:
                 _count(conversation, sums[times])
-            conversation.grow(40_000)
+            conversation.fill(0.62)
     return sums
 
 
@@ -277,18 +343,33 @@ async def _compact(conversation: Conversation, summariser: Scripted | Refusing) 
 
 
 def _count(conversation: Conversation, kept: Kept) -> None:
-    text = "\n".join(map(repr, conversation.messages))
+    text = "\n".join(map(_read, conversation.messages))
+    for message in conversation.messages:
+        if isinstance(message, UserMessage) and message.origin == "summary":
+            # The prose alone: what is pinned stands in parts of its own.
+            kept.records.append(sum(text_tokens(part.text) for part in message.parts[:1] if isinstance(part, TextPart)))
     for fact in conversation.expected():
         kept.planted[fact.kind] += 1
         kept.reached[fact.kind] += fact.text in text
 
 
+def _read(message: Message) -> str:
+    """Return what a model reads of a message."""
+    match message:
+        case UserMessage():
+            return message.text
+        case AssistantMessage():
+            return "\n".join([message.text, *(call.arguments for call in message.calls)])
+        case ResultsMessage():
+            return "\n".join(result.settlement.text for result in message.results)
+
+
 def _view(conversation: Conversation) -> ContextView:
     return ContextView(
         transcript=Transcript(conversation.messages),
-        model=INFO,
+        model=conversation.info,
         last_usage=Usage(),
-        max_output=INFO.output,
+        max_output=conversation.info.output,
         shared=conversation.shared,
         read_only=READ_ONLY,
     )
@@ -302,14 +383,15 @@ def _prefix_rows() -> list[Row]:
     shares: dict[str, list[tuple[int, int]]] = {"a summary": [], "clearing old results": []}
     for seed in range(CONVERSATIONS):
         conversation = Conversation(seed)
-        conversation.grow(50_000)
+        conversation.fill(0.78)
         before = list(conversation.messages)
         keeper = Keeper()
-        view = attrs.evolve(_view(conversation), model=attrs.evolve(INFO, context=50_000))
+        full = attrs.evolve(conversation.info, context=round(0.78 * conversation.info.context))
+        view = attrs.evolve(_view(conversation), model=full)
         pruned = trio.run(keeper.prune, view)
         if pruned is not None:
             shares["clearing old results"].append(_same(before, pruned))
-        trio.run(_compact, conversation, Refusing())
+        trio.run(_compact, conversation, Refusing(conversation.info))
         shares["a summary"].append(_same(before, conversation.messages))
     return [
         Row(

@@ -13,6 +13,7 @@ from typing import Final, cast
 
 import attrs
 
+from engine.compaction.directives import directives_in
 from engine.compaction.overflow import text_tokens
 from engine.compaction.speakers import is_users
 from engine.messages import AssistantMessage, CallPart, Message, TextPart, UserMessage
@@ -28,18 +29,9 @@ READ_FILES: Final = 30
 # Of one message; a document that somebody pastes is full of words such as "must".
 _RULES_OF_ONE: Final = 40
 _LONGEST_RULE: Final = 1_000
+# Of a message that is longer than twice that, its beginning and its end are looked at.
+_LOOKED: Final = 50_000
 
-# Words that make a sentence a rule, in the languages that users write most.
-_DIRECTIVE: Final = re.compile(
-    r"""\b(?:must(?:n't)?|never|always|don'?t|do\ not|does\ not\ need|should(?:n't)?|shall|may\ not|cannot|can'?t|only|without
-    |avoid|keep|make\ sure|ensure|require[sd]?|requirement|constraint|forbidden|not\ allowed|important|no\ (?:new|more|other)
-    |instead\ of|prefer|stick\ to|use\ (?:only|the|a|an)|at\ (?:most|least)|exactly|remember
-    |nie(?:mals)?|immer|muss|müssen|darf|dürfen|nicht|nur|ohne|kein(?:e|en)?|bitte\ nicht|wichtig
-    |jamais|toujours|doit|doivent|ne\ pas|sans|seulement|nunca|siempre|debe[ns]?|sólo|solo|sin|non|mai|sempre|deve)\b
-    |必须|不要|不能|不得|禁止|只能|务必|一定|总是|しないで|必ず|禁止|してください|のみ|반드시|하지\ 마|금지|никогда|всегда|нельзя|должн|только""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_SENTENCE: Final = re.compile(r"[^\n]*?(?:[.!?](?=[\s\"')\]]|$)|[。\uff01\uff1f]|$)", re.MULTILINE)
 _FENCE: Final = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _PATHS: Final = ("path", "file_path", "filepath", "file", "filename", "notebook_path", "target_file")
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
@@ -176,22 +168,19 @@ def pins_in(summary: UserMessage) -> Pins:
 
 
 def rules_in(text: str) -> list[str]:
-    """Return the sentences of *text* that say how to work, or how not to; code is none."""
-    found: dict[str, None] = {}
-    for sentence in _sentences(_FENCE.sub("", text)):
-        if _DIRECTIVE.search(sentence):
-            found[sentence if len(sentence) <= _LONGEST_RULE else f"{sentence[:_LONGEST_RULE]}…"] = None
-        if len(found) >= _RULES_OF_ONE:
-            break
-    return list(found)
+    """Return the sentences of *text* that say how to work, or how not to; code is none.
+
+    Of a text that has more of them than there is room for, the first and the last: what is in its middle was pasted.
+    """
+    looked = text if len(text) <= 2 * _LOOKED else f"{text[:_LOOKED]}\n{text[-_LOOKED:]}"
+    found = list(dict.fromkeys(map(_bounded, directives_in(_FENCE.sub("", looked)))))
+    if len(found) <= _RULES_OF_ONE:
+        return found
+    return [*found[: _RULES_OF_ONE // 2], *found[-_RULES_OF_ONE // 2 :]]
 
 
-def _sentences(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        for match in _SENTENCE.finditer(line):
-            sentence = " ".join(match[0].strip().lstrip("-*•").split())
-            if len(sentence) > 2:
-                yield sentence
+def _bounded(rule: str) -> str:
+    return rule if len(rule) <= _LONGEST_RULE else f"{rule[:_LONGEST_RULE]}…"
 
 
 def _touched(calls: Iterable[CallPart], read_only: frozenset[str]) -> Iterator[File]:

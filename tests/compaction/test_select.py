@@ -128,6 +128,99 @@ def test_t8_rules_of_the_user_are_found(text: str, rules: list[str]) -> None:
     assert rules_in(text) == rules
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don\u2019t touch the tests.",
+        "Please don\u2019t push.",
+        "No external dependencies.",
+        "Please, no emojis in commit messages.",
+        "Use tabs for indentation.",
+        "Leave the tests as they are.",
+        "Hands off the migrations folder.",
+        "The lock file is off limits.",
+        "I want every function typed.",
+        "You have to run make lint first.",
+        "Limit lines to 80 characters.",
+        "Keep it under 100 lines.",
+        "Nothing but the standard library.",
+        "Tabs, not spaces.",
+        "Answer in German from now on.",
+        "It stays compatible with 3.8.",
+        "Lass die Tests in Ruhe.",
+        "Verwende ausschließlich die Standardbibliothek.",
+        "Ne touche pas aux tests.",
+        "N'utilise rien d'autre.",
+        "No toques los tests.",
+        "Hay que mantener los nombres.",
+        "Não mexa nos testes.",
+        "Non toccare i test.",
+        "Gebruik nooit globale variabelen.",
+        "Nigdy nie zmieniaj testów.",
+        "Не трогай тесты.",  # noqa: RUF001 -- it is Russian
+        "Ніколи не чіпай тести.",
+        "Testleri değiştirmeyin.",
+        "Aldrig röra testerna.",
+        "Μην αλλάξεις τα τεστ.",
+        "لا تلمس الاختبارات.",
+        "אל תיגע בבדיקות.",
+        "परीक्षणों को मत छुओ",
+        "ห้ามแก้ไขการทดสอบ",
+        "Đừng sửa các bài kiểm tra.",
+        "Jangan ubah tesnya.",
+        "别动测试。",
+        "請勿修改測試。",
+        "只用标准库。",
+        "テストに触らないで。",
+        "標準ライブラリだけを使う。",
+        "테스트를 건드리지 마세요.",
+    ],
+)
+def test_t8_what_says_no_demands_or_bounds_is_a_rule_in_many_languages(text: str) -> None:
+    assert rules_in(f"{text}\nIt is slow\n特别好") == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What does it do?",
+        "Fix the login bug.",
+        "Run the tests and tell me what you see.",
+        "I want you to look at the parser.",
+        "No, that is wrong.",
+        "No problem",
+        "And now?",
+        "Was macht das?",
+        "¿Y ahora?",
+        "那是什么",
+        "别人怎么做",
+    ],
+)
+def test_t8_what_only_asks_for_something_is_none(text: str) -> None:
+    assert rules_in(text) == []
+
+
+def test_t8_the_items_of_a_list_of_rules_come_with_what_announces_it() -> None:
+    text = "Write a parser.\n\n## Requirements\n- Python 3.8 support\n\n* tabs\nSteps:\n1. read it\nHands off:\n1) src/a.py\nok"
+    assert rules_in(text) == [
+        "Requirements Python 3.8 support",
+        "Requirements tabs",
+        "Hands off: src/a.py",
+    ]
+    assert rules_in("Hands off:\nsrc/a.py\nok") == ["Hands off:"]
+    assert rules_in("# Never push") == ["# Never push"]
+
+
+def test_t8_an_abbreviation_ends_no_rule() -> None:
+    text = "Never call a service, e.g. the weather. It is slow. Tests nie löschen, z.B. die alten. Danke"
+    assert rules_in(text) == ["Never call a service, e.g. the weather.", "Tests nie löschen, z.B. die alten."]
+
+
+def test_t8_of_a_long_paste_the_rules_at_its_beginning_and_its_end_are_found() -> None:
+    found = rules_in(f"Never push.\n{'Each line must be so. And so. ' * 10_000}\nAlways use tabs.")
+    assert (found[0], found[-1]) == ("Never push.", "Always use tabs.")
+
+
 def test_t8_a_pasted_document_yields_a_bounded_number_of_rules() -> None:
     found = rules_in("\n".join(f"The system must do {n} {words(400)}" for n in range(500)))
     assert len(found) == 40
