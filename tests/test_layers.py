@@ -62,6 +62,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "nursery.recover",
             "nursery.retry",
             "compaction.arguments",
+            "compaction.directives",
             "compaction.extract",
             "compaction.media",
             "compaction.overflow",
