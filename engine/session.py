@@ -569,9 +569,9 @@ class Session:
         self._counted = run.counted
         self._engine.remember(self._journal)
         finished = run.cause is not None and run.cause.kind == "finished"
-        if parent is not None and not finished:
-            parent.settle(result)
-        elif parent is None and finished:
+        if parent is not None:
+            parent.settle(run, result)
+        elif finished:
             self._pump_after()
         if parent is None and self._active is None and self._hooks.idle:
             tell = partial(tell_idle, self._hooks, self.desk, self._journal, result)

@@ -18,7 +18,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.agents.gate import Gate
 from engine.agents.jobs import MAX_RUNNING, AgentJob, AgentJobs
 from engine.agents.result import AgentResult
-from engine.agents.telling import report, told
+from engine.agents.telling import cut_off, facts_of, report, told
 from engine.answers import worded
 from engine.errors import SessionElsewhere, SessionNotFound, SubAgentRefused, TurnOver
 from engine.events import CallProgress
@@ -50,11 +50,13 @@ class Above:
     Attributes:
         run: the turn that sent for it.
         entry: and the call.
+        agent: what the sub-agent is called; empty: it has no name.
         in_background: it goes on when they are over.
     """
 
     run: TurnRun
     entry: Entry
+    agent: str = ""
     in_background: bool = False
 
     @property
@@ -70,14 +72,23 @@ class Above:
         limit = self.run.grace_limit
         return CHILD_SHARE * (self.entry.grace if limit is None else min(self.entry.grace, limit))
 
-    def settle(self, result: TurnResult) -> None:
-        """A cancelled child is over: its parent's call is settled now, not when the child's last task has gone. Not a checkpoint."""
-        if self.in_background or self.run.cause is None or self.run.step is None:
+    def settle(self, child: TurnRun, result: TurnResult) -> None:
+        """A child is over: if its parent is being cancelled, the call is settled now, not when the child's last task has gone. Not a checkpoint."""
+        if self.in_background:
             return
-        said = f" The sub-agent had said:\n{result.text}" if result.text else ""
+        # The parent may end before this child's block is left.
+        self.run.changes.add(child.changes)
+        if self.run.cause is None or self.run.step is None:
+            return
+        told = _result(child, result)
         self.run.step.ledger.settle(
             self.entry,
-            Settlement(status="aborted", reason="cancelled", text=f"Cancelled before it had finished.{said}"),
+            Settlement(
+                status="aborted",
+                reason="cancelled",
+                text=cut_off(self.agent, told),
+                metadata=facts_of(self.agent, told) if self.agent else "",
+            ),
         )
 
 
@@ -108,7 +119,9 @@ class Children:
             self._checked(run, errand)
             child = await self._opened(run, entry, errand)
             try:
-                child_run = child.begin_child(text, _settings(run, errand), Above(run=run, entry=entry))
+                child_run = child.begin_child(
+                    text, _settings(run, errand), Above(run=run, entry=entry, agent=errand.name)
+                )
                 run.children.append(child_run)
                 try:
                     await run_turn(child_run)
@@ -122,7 +135,8 @@ class Children:
         if run.cause is not None:
             # The call was settled with the child's end: what the tool would still make of the result counts no more.
             await trio.lowlevel.checkpoint_if_cancelled()
-        return _result(child, child_run)
+        assert child_run.result is not None
+        return _result(child_run, child_run.result)
 
     async def start(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentJob:
         """Start a sub-agent in the background, and return it. Always a checkpoint; if cancelled, there is none."""
@@ -255,13 +269,12 @@ def _settings(run: TurnRun, errand: Errand) -> Settings:
     )
 
 
-def _result(child: Session, run: TurnRun) -> AgentResult:
-    assert run.result is not None
+def _result(run: TurnRun, result: TurnResult) -> AgentResult:
     return AgentResult(
-        session_id=child.id,
+        session_id=run.session_id,
         changed=tuple(run.changes.files),
         changes_known=run.changes.are_known,
-        **attrs.asdict(run.result, recurse=False),
+        **attrs.asdict(result, recurse=False),
     )
 
 
@@ -352,7 +365,7 @@ class _Background:
                 await run_turn(turn)
             finally:
                 if turn.result is not None:
-                    job.result = _result(child, turn)
+                    job.result = _result(turn, turn.result)
         finally:
             leave()
 

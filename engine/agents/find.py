@@ -114,12 +114,19 @@ def find_agents(
     With *tools*, the names of those that there are, an agent that wants others is told of.
     """
     found: dict[str, FoundAgent] = {}
+    disabled: set[str] = set()
     problems: list[tuple[str, str]] = []
     for place in places:
         for path in _files(place, problems):
             try:
                 one = _read(path, place)
-                if one.is_disabled:
+                if one.is_disabled and one.name in BUILT_IN:
+                    raise AgentFileError(
+                        f"{one.name} is built in, so it stays: a rule `deny task {one.name}` keeps others from it"
+                    )
+                if one.is_disabled or one.name in disabled:
+                    # Of two of one name the first counts, also with this.
+                    disabled.add(one.name)
                     continue
                 if one.name in found:
                     raise AgentFileError(f"{found[one.name].path} has that name already")
@@ -128,8 +135,9 @@ def find_agents(
             except (AgentFileError, OSError) as error:
                 problems.append((str(path), _words(error)))
                 continue
-            warnings = (*one.warnings, *_unknown_tools(one.config, tools))
-            found[one.name] = FoundAgent(name=one.name, config=one.config, path=path, warnings=warnings)
+            config, lifted = (one.config, ()) if place.within is None else _bounded(one)
+            warnings = (*one.warnings, *lifted, *_unknown_tools(config, tools))
+            found[one.name] = FoundAgent(name=one.name, config=config, path=path, warnings=warnings)
     return FoundAgents(
         found=tuple(sorted(found.values(), key=lambda agent: agent.name)),
         problems=tuple(problems),
@@ -158,6 +166,17 @@ def sources(config: Config, found: FoundAgents) -> dict[str, str]:
     files = {agent.name: str(agent.path) for agent in found.found}
     said = dict.fromkeys(config.agents, config.source or "the configuration")
     return {**dict.fromkeys(BUILT_IN, "built in"), **files, **said}
+
+
+def _bounded(one: AgentFile) -> tuple[AgentConfig, tuple[str, ...]]:
+    """Return an agent of a project without what would lift the bounds of one that is built in, and what is told of that."""
+    if one.name not in BUILT_IN or not BUILT_IN[one.name].bounds:
+        return one.config, ()
+    kept = tuple(rule for rule in one.config.bounds if rule.action == "deny")
+    lifted = (
+        f"the bound '{rule}' is not heeded: it came with a project" for rule in one.config.bounds if rule not in kept
+    )
+    return attrs.evolve(one.config, bounds=kept), tuple(lifted)
 
 
 def _unknown_tools(config: AgentConfig, tools: Sequence[str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import attrs
 
@@ -22,6 +22,7 @@ from engine.permission.rule_file import parse_rule
 from engine.permission.rules import Rule
 from engine.tools.front_matter import FrontMatterError, parse_document
 
+T = TypeVar("T")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 MAX_DESCRIPTION_CHARS: Final = 4_000
 _NAMES: Final = re.compile(r",(?![^(]*\))")
@@ -65,31 +66,38 @@ def parse_agent(text: str, stem: str, origin: str, *, is_project: bool = False) 
     """
     try:
         document = parse_document(text)
-        others = {name: nested(value, below) for name, (value, below) in document.others.items()}
     except FrontMatterError as error:
         raise AgentFileError(str(error)) from error
-    reader = _Reader({**document.fields, **others}, origin, is_project)
-    name = reader.text("name") or stem
-    if not _NAME.fullmatch(name):
-        raise AgentFileError(f"an agent's name is up to 64 letters, digits, - and _, not {name[:80]!r}")
+    reader = _Reader({**document.fields, **document.others}, origin, is_project)
     try:
+        name = reader.name(stem)
         config = reader.config(document.body)
-    except ConfigError as error:
+        is_disabled = any([reader.yes("disable"), reader.yes("disabled")])
+    except (ConfigError, FrontMatterError) as error:
         raise AgentFileError(str(error)) from error
-    is_disabled = reader.yes("disable")
     reader.tell_rest()
     return AgentFile(name, config, tuple(reader.warnings), is_disabled)
 
 
 @attrs.define(eq=False)
 class _Reader:
-    """Takes fields one after the other, and tells of what is left."""
+    """Takes fields one after the other, and tells of what is left: it matters not what that holds."""
 
-    fields: dict[str, Value]
+    fields: dict[str, str | tuple[str, tuple[str, ...]]]
     origin: str
     is_project: bool
     warnings: Warnings = attrs.field(factory=list[str], init=False)
     denied: list[Rule] = attrs.field(factory=list[Rule], init=False)
+
+    def name(self, stem: str) -> str:
+        """Return what it is called: by its field, or by its file, whose name is *stem*."""
+        name = self.text("name") or stem
+        if not _NAME.fullmatch(name):
+            if not _NAME.fullmatch(stem):
+                raise ConfigError(f"an agent's name is up to 64 letters, digits, - and _, not {name[:80]!r}")
+            self.warnings.append(f"the name {name[:80]!r} is more than letters, digits, - and _: it is called {stem}")
+            return stem
+        return name
 
     def config(self, body: str) -> AgentConfig:
         """Return how the agent works. Raises `ConfigError`."""
@@ -113,7 +121,7 @@ class _Reader:
 
     def text(self, name: str) -> str:
         """Return a field that is a text; empty if there is none."""
-        value = self.fields.pop(name, "")
+        value = self._take(name, "")
         if isinstance(value, str):
             return value
         raise ConfigError(f"{name} must be a text")
@@ -124,6 +132,13 @@ class _Reader:
         if said and said not in _YES_NO:
             raise ConfigError(f"{name} must be true or false, not {said[:40]!r}")
         return _YES_NO.get(said, False)
+
+    def _take(self, name: str, otherwise: T) -> Value | T:
+        """Return what a field holds, read now. Raises `FrontMatterError`."""
+        value = self.fields.pop(name, None)
+        if value is None:
+            return otherwise
+        return value if isinstance(value, str) else nested(*value)
 
     def tell_rest(self) -> None:
         """Warn of the fields that nobody has taken."""
@@ -158,7 +173,7 @@ class _Reader:
     def _tools(self) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
         """Return the tools that it has, None: all, and those that it has not."""
         without = [*self._names("without"), *self._names("disallowedTools"), *self._names("disallowed-tools")]
-        given = self.fields.pop("tools", None)
+        given = self._take("tools", None)
         if given is None:
             return None, tools_named(without, self.warnings)
         if isinstance(given, Mapping):
@@ -185,7 +200,7 @@ class _Reader:
         return switched_on if "*" in switched_off else None, refused
 
     def _names(self, field: str) -> Iterable[str]:
-        return self._split(self.fields.pop(field, ""), field)
+        return self._split(self._take(field, ""), field)
 
     def _split(self, value: Value, field: str) -> tuple[str, ...]:
         if isinstance(value, str):
@@ -197,13 +212,11 @@ class _Reader:
     def _rules(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
         """Return its rules, and its bounds."""
         rules = (
-            [*rules_of(self.fields.pop("permission"), self.origin, self.warnings)]
-            if "permission" in self.fields
-            else []
+            [*rules_of(self._take("permission", ""), self.origin, self.warnings)] if "permission" in self.fields else []
         )
         bounds: list[Rule] = []
         for field, into in (("rules", rules), ("bounds", bounds)):
-            value = self.fields.pop(field, ())
+            value = self._take(field, ())
             if not isinstance(value, tuple) or not all(isinstance(rule, str) for rule in value):
                 raise ConfigError(f"{field} must be a list of rules, each a text")
             into += [self._own(parse_rule(cast("str", rule), self.origin)) for rule in value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 from engine.agents.result import AgentResult
@@ -46,22 +47,59 @@ def lost(work: BackgroundWork) -> tuple[str, str]:
 def told(agent: str, result: AgentResult) -> str:
     """Return what came of a sub-agent's work, and how to go on with it."""
     said = result.text.strip()
-    steps = f"{result.steps:,} {'step' if result.steps == 1 else 'steps'}"
     if result.status == "completed":
         head = said or "(The sub-agent ended without a word.)"
     else:
         rest = f"What it had said:\n{said}" if said else "It had said nothing."
-        head = f"The sub-agent {agent} did not complete its task ({result.error}, after {steps}). {rest}"
-    note = f"[{agent}, task_id {result.session_id}: {result.status} after {steps}. {_changed(result)}]"
-    return f"{head}\n\n{note}"
+        head = f"The sub-agent {agent} did not complete its task ({result.error}, after {_steps(result)}). {rest}"
+    return f"{head}\n\n{_note(agent, result)}"
+
+
+def cut_off(agent: str, result: AgentResult) -> str:
+    """Return what came of a sub-agent whose call was cancelled, and, if *agent* has a name, how to go on with it."""
+    said = _shortened(result.text)
+    if result.status == "completed":
+        head = f"Cancelled just as it had finished.{f' It said:{chr(10)}{said}' if said else ''}"
+    else:
+        head = f"Cancelled before it had finished.{f' The sub-agent had said:{chr(10)}{said}' if said else ''}"
+    return f"{head}\n\n{_note(agent, result)}" if agent else head
+
+
+def facts_of(agent: str, result: AgentResult) -> str:
+    """Return how a sub-agent ended, for clients."""
+    facts = {
+        "summary": f"{agent}: {result.status}, {_steps(result)}",
+        "agent": agent,
+        "task_id": result.session_id,
+        "status": result.status,
+        "stop_reason": result.stop_reason,
+        "error": result.error,
+        "steps": result.steps,
+        "tokens": result.usage.total,
+        "cost": result.cost,
+        "changed": list(result.changed),
+        "changes_known": result.changes_known,
+    }
+    return json.dumps(facts)
 
 
 def report(agent: str, session_id: str, status: str, text: str) -> str:
     """Return what a model is told of a sub-agent that has ended in the background."""
-    cut = text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}\n[cut here: ask it for the rest, by its task_id]"
     # What it says must not end the frame that tells whose words these are.
-    framed = cut.replace("</sub-agent-report", "<\\/sub-agent-report")
+    framed = _shortened(text).replace("</sub-agent-report", "<\\/sub-agent-report")
     return REPORT.format(task_id=session_id, agent=agent, status=status, text=framed)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}\n[cut here: ask it for the rest, by its task_id]"
+
+
+def _note(agent: str, result: AgentResult) -> str:
+    return f"[{agent}, task_id {result.session_id}: {result.status} after {_steps(result)}. {_changed(result)}]"
+
+
+def _steps(result: AgentResult) -> str:
+    return f"{result.steps:,} {'step' if result.steps == 1 else 'steps'}"
 
 
 def _changed(result: AgentResult) -> str:

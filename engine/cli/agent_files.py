@@ -10,8 +10,8 @@ from engine.config_file import usual_path
 from engine.permission.project import project_of
 from engine.permission.standing import UserFiles
 
-# Beside the configuration, and where another harness has them.
-_USER_FOLDERS = ("~/.claude/agents",)
+# Beside the configuration, and where other programs have them.
+_USER_FOLDERS = ("~/.claude/agents", "~/.config/opencode/agents", "~/.config/opencode/agent")
 
 
 def find_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[str, ...] = ()) -> FoundAgents:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import suppress
-from typing import Final, Literal, assert_never
+from typing import Final, Literal, assert_never, cast
 
 import attrs
 import trio
@@ -34,6 +35,7 @@ _WORDS: Final[dict[str, Answer]] = {
     **dict.fromkeys(("r", "reject", "n", "no"), Reject()),
 }
 MAX_OFFERS: Final = 4
+_MAX_WORK: Final = 100
 _WAYS: Final[dict[str, Literal["wait", "stop"]]] = {
     **dict.fromkeys(("w", "wait"), "wait"),
     **dict.fromkeys(("s", "stop"), "stop"),
@@ -63,9 +65,22 @@ def question(asked: PermissionAsked, detail: str, symbols: Symbols) -> str:
         told += f"    and for: {_on_a_line(', '.join(others))}\n"
     if asked.opaque:
         told += f"    Nobody can tell what this does before it runs: {_on_a_line(asked.opaque)}\n"
-    if len(asked.path) > 1:
-        told += f"    asked by a sub-agent, {len(asked.path) - 1} below this session\n"
     return told
+
+
+def asker(asked: Asked, errand: str) -> str:
+    """Return who asks, if that is a sub-agent, by the arguments of the call that sent it; nothing: it is the session itself."""
+    if len(asked.path) == 1:
+        return ""
+    try:
+        told = cast("object", json.loads(errand or "{}"))
+    except (ValueError, RecursionError):
+        told = {}
+    name = cast("dict[str, object]", told).get("agent", "") if isinstance(told, dict) else ""
+    who = f"the sub-agent {name}" if isinstance(name, str) and name else "a sub-agent"
+    work = _on_a_line(" ".join(telling_argument(errand).split()))
+    shown = work if len(work) <= _MAX_WORK else f"{work[:_MAX_WORK]}…"
+    return f"    asked by {_on_a_line(who)}{f', at work on: {shown}' if work else ''}\n"
 
 
 def _on_a_line(text: str) -> str:
@@ -135,9 +150,15 @@ class Dialogue:
     _is_closed: bool = attrs.field(default=False, init=False)
     _asked: trio.Event = attrs.field(factory=trio.Event, init=False)
 
-    def ask(self, asked: Asked, detail: str = "") -> None:
-        """Ask, as soon as no other question is open. Not a checkpoint."""
-        self._open.append((asked, detail))
+    def ask(self, asked: Asked, detail: str = "", errand: str = "") -> None:
+        """Ask, as soon as no other question is open. Not a checkpoint.
+
+        Args:
+            asked: what is asked.
+            detail: of a permission, what the call would do.
+            errand: of a sub-agent's question, the arguments of the call that sent it.
+        """
+        self._open.append((asked, self._told(asked, detail) + asker(asked, errand)))
         self._asked.set()
         if len(self._open) == 1:
             self._show()
@@ -148,7 +169,7 @@ class Dialogue:
             self._is_shown = False
             how = event.outcome if isinstance(event, QuestionAnswered) else event.answer
             self.screen.say(f"  (settled: {how})\n")
-        self._open = [(asked, detail) for asked, detail in self._open if asked.request_id != event.request_id]
+        self._open = [(asked, told) for asked, told in self._open if asked.request_id != event.request_id]
         if self._open and not self._is_shown:
             self._show()
 
@@ -172,20 +193,21 @@ class Dialogue:
     def _show(self) -> None:
         if self._is_closed:
             return
-        asked, detail = self._open[0]
+        asked, told = self._open[0]
         self.keyboard.forget()
         self._is_shown = True
-        symbols = self.screen.symbols
+        self.screen.prompt(told + choices(asked))
+
+    def _told(self, asked: Asked, detail: str) -> str:
         match asked:
             case PermissionAsked():
-                told = question(asked, detail, symbols)
+                return question(asked, detail, self.screen.symbols)
             case RecoveryAsked():
-                told = trouble(asked, symbols)
+                return trouble(asked, self.screen.symbols)
             case QuestionAsked():
-                told = words_wanted(asked, symbols)
+                return words_wanted(asked, self.screen.symbols)
             case _:
                 assert_never(asked)
-        self.screen.prompt(told + choices(asked))
 
     async def _answer(self, line: str) -> None:
         asked = self._open[0][0]
@@ -242,7 +264,7 @@ class Dialogue:
 
     def _close(self, asked: Asked) -> None:
         """Forget a question that is being answered: the next one is shown when its event tells that it is settled."""
-        self._open = [(other, detail) for other, detail in self._open if other is not asked]
+        self._open = [(other, told) for other, told in self._open if other is not asked]
         self._is_shown = False
 
     def _steer(self, line: str) -> None:

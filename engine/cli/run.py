@@ -44,8 +44,9 @@ from engine.events import (
     RecoveryAsked,
     RetryScheduled,
     TurnResult,
+    TurnStarted,
 )
-from engine.ids import CallId
+from engine.ids import CallId, SessionId
 from engine.messages import MediaPart
 from engine.prompt.layers import PromptLayers
 from engine.service import Engine, open_engine
@@ -297,6 +298,8 @@ class _Watch:
     _screen: Screen = attrs.field(init=False)
     tally: Tally = attrs.field(factory=Tally, init=False)
     _arguments: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
+    # Of sub-agents: the arguments of the calls that sent them.
+    _errands: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str], init=False)
     _interrupted_by: int | None = attrs.field(default=None, init=False)
     _cancel: Callable[[], None] = attrs.field(default=lambda: None, init=False)
     _started: float = attrs.field(factory=time.monotonic, init=False)
@@ -340,10 +343,15 @@ class _Watch:
         match event:
             case CallQueued():
                 self._arguments[event.call_id] = event.arguments
+            case TurnStarted():
+                self._errands[event.session_id] = (
+                    "" if event.call_id is None else self._arguments.get(event.call_id, "")
+                )
             case PermissionAsked():
-                dialogue.ask(event, detail_of(event, self._arguments.get(event.call_id, "")))
+                detail = detail_of(event, self._arguments.get(event.call_id, ""))
+                dialogue.ask(event, detail, self._errands.get(event.session_id, ""))
             case RecoveryAsked() | QuestionAsked():
-                dialogue.ask(event)
+                dialogue.ask(event, errand=self._errands.get(event.session_id, ""))
             case PermissionAnswered() | RecoveryAnswered() | QuestionAnswered():
                 dialogue.answered(event)
             case RetryScheduled():

@@ -140,6 +140,7 @@ def _settle_without(run: TurnRun, step: Step, entry: Entry) -> None:
         shown = f" Its output so far:\n{entry.output_text}" if entry.output else ""
         text, unknown = f"It would not stop when the turn ended; what it did is not known.{shown}", True
         run.notice("warning", "overstaying", f"{entry.tool_name} would not stop and is still running")
+        run.changes.note(None, may_have=entry.may_change)
     step.ledger.settle(
         entry,
         Settlement(

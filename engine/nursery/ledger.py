@@ -49,6 +49,7 @@ class Entry:
         outcome: settled exactly once.
         shared: the context as it was when the call was admitted.
         modify: what it does to the context, applied in call order.
+        only_reads: whether all that rights were told for only reads.
         reached: what its body came to, while hooks after it still run.
         output: what it has shown so far, kept if it is aborted.
     """
@@ -64,6 +65,7 @@ class Entry:
     modify: Modifier | None = None
     modified: bool = False
     entered: bool = False
+    only_reads: bool = False
     started_at: float | None = None
     timeout_at: float = float("inf")
     last_progress: str = ""
@@ -86,6 +88,12 @@ class Entry:
     def safe(self) -> bool:
         """Whether it may run beside other safe calls; one that can't run at all is not."""
         return isinstance(self.prepared, Prepared) and self.prepared.safe
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it has run, and what it does may change something."""
+        is_harmless = isinstance(self.prepared, Prepared) and self.prepared.tool.read_only
+        return self.entered and not is_harmless and not self.only_reads
 
     @property
     def grace(self) -> float:

@@ -148,8 +148,6 @@ class _Call:
     step: Step
     entry: Entry
     arguments: str = attrs.field(init=False)
-    # Whether all that rights were told for only reads.
-    _only_reads: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         prepared = self.entry.prepared
@@ -220,16 +218,10 @@ class _Call:
     def settle(self, outcome: Outcome) -> None:
         settlement = outcome.settlement
         self.note_result(settlement)
-        self.step.run.changes.note(outcome.changed, may_have=self._may_change)
+        self.step.run.changes.note(outcome.changed, may_have=self.entry.may_change)
         self.step.ledger.settle(self.entry, settlement, outcome.modify)
         if outcome.stop is not None:
             self.demand_stop(outcome.stop)
-
-    @property
-    def _may_change(self) -> bool:
-        prepared = self.entry.prepared
-        is_harmless = isinstance(prepared, Prepared) and prepared.tool.read_only
-        return self.entry.entered and not is_harmless and not self._only_reads
 
     def note_result(self, settlement: Settlement) -> None:
         seen = self.entry.seen
@@ -272,7 +264,7 @@ class _Call:
         return prepared
 
     def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
-        self._only_reads = not need.opaque and all(needed.reads_only for needed in need.needed)
+        self.entry.only_reads = not need.opaque and all(needed.reads_only for needed in need.needed)
         return PermissionQuery(
             chain=in_force(self.step.run.chain, self.entry.shared),
             call_id=self.entry.call_id,

@@ -25,6 +25,7 @@ from engine.events import (
     PermissionAsked,
     QuestionAsked,
     SessionCreated,
+    StepEnded,
     TurnEnded,
     TurnStarted,
 )
@@ -529,6 +530,97 @@ class engine_task:  # noqa: N801  # the arguments of a tool, nothing else
 @attrs.frozen
 class Nothing:
     """Nothing."""
+
+
+# -- what a cancel leaves ---------------------------------------------------------------------------------
+
+
+@engine.tool(name="tells", read_only=False)
+async def _tells(args: Nothing, ctx: engine.ToolContext) -> ToolOutput:
+    return ToolOutput(text="ok", changed=("/x",))
+
+
+@engine.tool(name="stays", read_only=False)
+async def _stays(args: Nothing, ctx: engine.ToolContext) -> str:
+    with trio.CancelScope(shield=True):
+        await trio.sleep(30)
+    return "late"
+
+
+CUT = "Cancelled before it had finished."
+
+
+@pytest.mark.parametrize(
+    ("calls", "said_first", "changed", "known", "ending"),
+    [
+        (["read"], True, [], True, "aborted after 1 step. It changed no files.]"),
+        (["tells", "read"], False, ["/x"], True, "aborted after 1 step. It changed /x.]"),
+        (["write"], False, [], False, "aborted after 1 step. It ran what may have changed files.]"),
+        (["stays"], False, [], False, "aborted after 1 step. It ran what may have changed files.]"),
+    ],
+)
+@pytest.mark.parametrize("way", ["user", "deadline"])
+async def test_of_a_cancelled_child_it_is_told_what_it_did_and_by_its_name_it_is_gone_on_with(
+    autojump_clock: MockClock,
+    calls: list[str],
+    said_first: bool,
+    changed: list[str],
+    known: bool,
+    ending: str,
+    way: str,
+) -> None:
+    asks: Answer = [
+        each
+        for n, name in enumerate(calls)
+        for each in call(name, {"name": "a", "seconds": 60} if name in {"read", "write"} else {}, id=str(n))
+    ]
+    script: dict[str, list[Answer]] = {
+        "go": [[*send("look"), *done("calls")]],
+        "look": [[*(text("I found it.") if said_first else []), *asks, *done("calls")]],
+        "more": [DONE],
+    }
+    tools = [ANY, _tells, _stays, *Bench().tools()]
+    async with world(by_last(script), repeat=True, tools=tools) as w:
+        limits = Limits(seconds=1) if way == "deadline" else Limits()
+        async with w.session.prompt("go", settings=Settings(limits=limits)) as turn:
+            if way == "user":
+                await trio.sleep(1)
+                turn.cancel()
+            await turn.wait()
+            assert trio.current_time() <= 1.25 + 1e-6
+        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (child,) = {e.session_id for e in w.session.journal._log if len(e.path) == 2}
+        assert (settled.status, settled.reason, settled.outcome_unknown) == ("aborted", "cancelled", False)
+        assert settled.text.split("\n\n")[0] == (f"{CUT} The sub-agent had said:\nI found it." if said_first else CUT)
+        status = "timeout" if way == "deadline" else "aborted"
+        assert settled.text.endswith(f"[any, task_id {child}: {ending.replace('aborted', status)}")
+        told = json.loads(settled.metadata)
+        assert (told["task_id"], told["status"], told["changed"], told["changes_known"]) == (
+            child,
+            status,
+            changed,
+            known,
+        )
+        again = await going_on(w, script, child)
+        assert first_lines(again) == ["Done."]
+
+
+async def test_a_report_that_a_cancel_came_upon_is_not_lost(autojump_clock: MockClock) -> None:
+    """The child is done and is being saved when its parent is cancelled."""
+    script: Script = {"go": [[*send("look"), *done("calls")], DONE], "look": [[*text("It is blue."), *done()]]}
+    async with world(by_prompt(script), repeat=True, tools=[ANY]) as w:
+        w.store.delay = 2.0
+        async with w.session.prompt("go") as turn:
+            async for event in w.session.subscribe():
+                if isinstance(event, StepEnded) and len(event.path) == 2:
+                    break
+            await trio.sleep(1)
+            turn.cancel()
+            await turn.wait()
+        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        assert (settled.status, settled.reason) == ("aborted", "cancelled")
+        assert settled.text.startswith("Cancelled just as it had finished. It said:\nIt is blue.\n\n[any, task_id ses")
+        assert json.loads(settled.metadata)["status"] == "completed"
 
 
 # -- plans ------------------------------------------------------------------------------------------------------

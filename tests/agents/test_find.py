@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from engine.agents.agent import AgentConfig
+from engine.agents.builtin import PLANNING
 from engine.agents.find import (
     MAX_BYTES,
     PROJECT_FOLDERS,
@@ -72,6 +73,37 @@ def test_the_users_go_before_the_projects(tmp_path: Path) -> None:
         **{f"own{n}": "x" for n in range(len(PROJECT_FOLDERS))},
     }
     assert len(found.problems) == len(PROJECT_FOLDERS)
+
+
+def test_a_project_lifts_no_bounds_of_one_that_is_built_in(tmp_path: Path) -> None:
+    """Who asks for a plan gets nothing but a plan, whatever the repository calls a plan."""
+    lifting = "bounds: ['allow edit *', 'ask bash *', 'deny web *']\nrules: ['allow edit *']"
+    path = agent(tmp_path / "project" / ".claude" / "agents", "plan", lifting)
+    agent(tmp_path / "project" / ".claude" / "agents", "other", lifting)
+    places, _ = places_of([], str(tmp_path / "project"), lambda _: True)
+    found = find_agents(places)
+    agents = found.added_to(Config()).all_agents
+    assert [str(rule) for rule in agents["plan"].bounds] == [*map(str, PLANNING), "deny web *"]
+    assert len(agents["other"].bounds) == 3
+    assert list(found.complaints) == [
+        (str(path), f"the bound '{bound}' is not heeded: it came with a project")
+        for bound in ("allow edit *", "ask bash *")
+    ]
+    # The user's own may: they know what they do.
+    mine = find_agents([Place(folder=path.parent)]).added_to(Config()).all_agents
+    assert len(mine["plan"].bounds) == len(PLANNING) + 3
+
+
+def test_one_that_is_disabled_stays_so_whoever_else_has_it(tmp_path: Path) -> None:
+    agent(tmp_path / "user", "reviewer", "disable: true")
+    path = agent(tmp_path / "user", "general", "disabled: true")
+    agent(tmp_path / "project" / ".claude" / "agents", "reviewer")
+    places, _ = places_of([tmp_path / "user"], str(tmp_path / "project"), lambda _: True)
+    found = find_agents(places)
+    assert found.found == ()
+    assert found.problems == (
+        (str(path), "general is built in, so it stays: a rule `deny task general` keeps others from it"),
+    )
 
 
 def test_of_a_project_that_nobody_trusts_nothing_is_read(tmp_path: Path) -> None:

@@ -177,6 +177,8 @@ def test_all_switched_off_but_some() -> None:
 
 def test_a_disabled_one_and_one_of_a_project() -> None:
     assert parsed("disable: true").is_disabled
+    assert parsed("disabled: true").is_disabled
+    assert not parsed("disabled: false").is_disabled
     text = "---\nrules: ['allow! bash *']\n---\n"
     own, project = (parse_agent(text, "it", "it.md", is_project=one) for one in (False, True))
     assert [each.config.rules[0].override for each in (own, project)] == [True, False]
@@ -187,8 +189,6 @@ def test_a_disabled_one_and_one_of_a_project() -> None:
     ("front", "why"),
     [
         ("description", "not of the form"),
-        ("name: a b", "an agent's name"),
-        ("name: ../x", "an agent's name"),
         ("mode: both", "primary, subagent or all, not 'both'"),
         ("steps: many", "steps must be a number, not 'many'"),
         ("steps: 0", "at least one step"),
@@ -210,6 +210,47 @@ def test_files_that_hold_no_agent(front: str, why: str) -> None:
     with pytest.raises(AgentFileError, match=r".*") as raised:
         parsed(front)
     assert why in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["a b", "../x", "Prüfer", "1st", "[a]"])
+def test_a_name_that_is_none_here_is_that_of_the_file(name: str) -> None:
+    found = parse_agent(f"---\nname: '{name}'\n---\n", "frontend-developer", "it.md")
+    assert found.name == "frontend-developer"
+    assert found.warnings == (
+        f"the name {name!r} is more than letters, digits, - and _: it is called frontend-developer",
+    )
+    with pytest.raises(AgentFileError, match="an agent's name is up to 64 letters"):
+        parse_agent(f"---\nname: '{name}'\n---\n", "no name", "it.md")
+
+
+def test_of_a_field_that_means_nothing_here_it_matters_not_what_it_holds() -> None:
+    """Hooks and servers of another program: no YAML of theirs keeps the agent from working, and none of it counts."""
+    found = parsed(
+        """\
+description: Looks.
+tools: Read
+hooks:
+  PreToolUse:
+    - matcher: "Bash"
+      hooks:
+        - type: command
+          command: |
+            ./check.sh
+mcpServers:
+  - slack
+  - own: &it
+      command: [npx, "-y", x]
+skills: [a, b
+"""
+    )
+    assert found.config == AgentConfig(description="Looks.", tools=("read",), system="You look.")
+    assert found.warnings == ("not known here, and not heeded: hooks, mcpServers, skills",)
+
+
+@pytest.mark.parametrize("field", ["disallowedTools", "permission", "rules", "bounds", "without", "tools", "model"])
+def test_what_says_how_it_works_is_read_or_there_is_no_agent(field: str) -> None:
+    with pytest.raises(AgentFileError):
+        parsed(f"{field}: &x [a")
 
 
 def test_a_file_without_front_matter() -> None:

@@ -3,10 +3,10 @@
 import pytest
 
 from engine.answers import Always, Answer, Once, Reject
-from engine.cli.dialogue import answer_of, choices, detail_of, question
+from engine.cli.dialogue import answer_of, asker, choices, detail_of, question
 from engine.cli.text import UNICODE
 from engine.events import Offer, PermissionAsked, Right
-from engine.ids import CallId, RequestId
+from engine.ids import CallId, RequestId, SessionId
 
 
 def offers(*patterns: str) -> tuple[Offer, ...]:
@@ -95,3 +95,19 @@ def test_names_with_line_breaks_do_not_look_like_words_of_ours() -> None:
 def test_the_detail_is_what_the_tool_tells_of_it_or_else_what_the_model_wrote() -> None:
     assert detail_of(asked(), "{}") == "ls"
     assert detail_of(asked(detail=""), '{"command": "ls -l"}') == "ls -l"
+
+
+@pytest.mark.parametrize(
+    ("errand", "told"),
+    [
+        ('{"agent": "explore", "prompt": "find\\nall of it"}', "the sub-agent explore, at work on: find all of it"),
+        ('{"agent": "a\\nb", "prompt": ""}', "the sub-agent a^Jb, at work on: a b"),
+        ('{"prompt": "%s"}' % ("x" * 200), f"a sub-agent, at work on: {'x' * 100}…"),
+        ("", "a sub-agent"),
+        ("[1]", "a sub-agent, at work on: [1]"),
+        ("{", "a sub-agent, at work on: {"),
+    ],
+)
+def test_of_a_sub_agents_question_it_is_told_who_asks(errand: str, told: str) -> None:
+    assert asker(asked(path=(SessionId("s"), SessionId("c"))), errand) == f"    asked by {told}\n"
+    assert asker(asked(path=(SessionId("s"),)), errand) == ""

@@ -38,6 +38,21 @@ def test_a_new_file_is_shown_whole(engine: Start) -> None:
     assert "    --- /dev/null\r\n    +++ a.txt\r\n    @@ -0,0 +1,2 @@\r\n    +one\r\n    +TWO\r\n" in command.output
 
 
+def test_a_sub_agent_says_who_it_is_when_it_asks(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "delegate general bash touch x", terminal=True)
+    command.read_until(PROMPT)
+    assert "● task asks for the permission: task\r\n    general: bash touch x\r\n" in command.output
+    command.type("y\n")
+    command.read_until("bash asks for the permission")
+    command.read_until("asked by the sub-agent general, at work on: bash touch x\r\n")
+    command.read_until(PROMPT)
+    command.type("no, look first\n")
+    command.read_until("denied: Rejected by the user: no, look first")
+    assert command.wait() == 0
+    assert "✓ task  bash touch x  general: completed, 2 steps" in command.output
+    assert not (tmp_path / "x").exists()
+
+
 def test_rejecting_stops_the_turn(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "write", terminal=True)
     command.read_until(PROMPT)

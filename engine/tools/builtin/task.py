@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
@@ -14,9 +13,9 @@ import attrs
 from engine.agents.agent import AgentConfig
 from engine.agents.builtin import OF_THE_FIRST
 from engine.agents.result import AgentResult
-from engine.agents.telling import told
+from engine.agents.telling import facts_of, told
 from engine.errors import ConfigError, EngineError, ToolError
-from engine.tools.builtin.texts import counted, description, metadata
+from engine.tools.builtin.texts import description, metadata
 from engine.tools.context import ToolContext
 from engine.tools.schema import doc
 from engine.tools.spec import Need, Tool, ToolOutput, tool
@@ -156,7 +155,7 @@ def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = (),
         return Need(
             permission=PERMISSION,
             patterns=(args.agent,),
-            detail=args.prompt,
+            detail=f"{args.agent}: {args.prompt}",
             is_own=table.get(args.agent) is None,
         )
 
@@ -208,21 +207,3 @@ def _output(agent: Agent, result: AgentResult) -> ToolOutput:
         metadata=facts_of(agent.name, result),
         changed=(),
     )
-
-
-def facts_of(agent: str, result: AgentResult) -> str:
-    """Return how a sub-agent ended, for clients."""
-    facts = {
-        "summary": f"{agent}: {result.status}, {counted(result.steps, 'step')}",
-        "agent": agent,
-        "task_id": result.session_id,
-        "status": result.status,
-        "stop_reason": result.stop_reason,
-        "error": result.error,
-        "steps": result.steps,
-        "tokens": result.usage.total,
-        "cost": result.cost,
-        "changed": list(result.changed),
-        "changes_known": result.changes_known,
-    }
-    return json.dumps(facts)

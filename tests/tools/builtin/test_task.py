@@ -202,7 +202,7 @@ def test_arguments_that_do_not_fit(arguments: object) -> None:
 
 
 def test_the_right_it_needs() -> None:
-    need = Need(permission="task", patterns=("look",), detail="x")
+    need = Need(permission="task", patterns=("look",), detail="look: x")
     assert need_of(TOOL, Task("look", "x")) == need
     assert need_of(TOOL, Task("nobody", "x")).is_own
     assert not TOOL.read_only
@@ -266,7 +266,7 @@ async def test_whether_it_may_is_asked_and_of_one_that_is_not_there_not(autojump
     wrong: Answer = [*call("task", {"agent": "nobody", "prompt": "x"}, id="1"), *done("calls")]
     async with world(wrong, tasks("x"), DONE, DONE, tools=[TOOL], approver=Policy()) as w:
         played = await w.play(react=react)
-    assert asked == [("task", "look", "x")]
+    assert asked == [("task", "look", "look: x")]
     assert [s.status for s in played.settlements] == ["error", "completed"]
 
 
