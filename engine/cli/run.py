@@ -24,7 +24,7 @@ from engine.cli.offered import offered_tools
 from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
 from engine.cli.output import Output, complain
 from engine.cli.permission_flags import PermissionChoice, add_permission_flags, add_sandbox_flags, permission_choice
-from engine.cli.prompt_files import task_of, usual_layers
+from engine.cli.prompt_files import Flags, task_of, usual_layers
 from engine.cli.screen import Screen
 from engine.cli.signals import heeded_signals, watch_signals
 from engine.cli.store_flags import LAST, add_store_flag, find_session, open_place, place_of
@@ -152,10 +152,11 @@ def parse(arguments: list[str]) -> Options:
     config = _config(given, cwd.resolve())
     layers = usual_layers(config, permissions)
     words = _read_task() if given.task == "-" else given.task or ""
-    task = task_of(words, given.words, cwd.resolve(), layers)
+    flags = Flags(config=config, agent=given.agent, model=given.model)
+    task = task_of(words, given.words, cwd.resolve(), layers, flags)
     if not goes_on and not task.text.strip():
         parser.error("the task is empty")
-    given.agent, given.model = given.agent or task.agent or None, given.model or task.model or None
+    given.agent, given.model = task.agent or None, task.model or None
     return Options(
         task=None if goes_on else task.text,
         model=model_choice(given, config),

@@ -10,6 +10,11 @@ from typing import Final
 import attrs
 
 _PLACE: Final = re.compile(r"(\\?)\$(ARGUMENTS\b|[1-9](?!\d))")
+# What other harnesses put in place before a model reads it. Here the model does it, with its tools, as the rules allow.
+_OUTPUT: Final = re.compile(r"(?<!\S)!`[^`\n]+`")
+_FILE: Final = re.compile(r"(?<!\S)@(?:~|[\w.$-]+)?(?:/[\w.$/-]*\w|\.\w+|\$ARGUMENTS|(?<=\$)[1-9])")
+_RUN: Final = "Where it says !`command`, run that command first: what it prints belongs there."
+_READ: Final = "Where it says @path, read that file first."
 
 
 @attrs.frozen(kw_only=True)
@@ -46,7 +51,9 @@ class Command:
 
         text, count = _PLACE.subn(put, self.text)
         is_said = any(not found[1] for found in _PLACE.finditer(self.text)) if count else False
-        return text if is_said or not whole else f"{text}\n\n{whole}"
+        notes = [note for note, has in ((_RUN, _OUTPUT), (_READ, _FILE)) if has.search(self.text)]
+        after = [] if is_said or not whole else [whole]
+        return "\n\n".join([text, *after, *([f"({' '.join(notes)})"] if notes else [])])
 
 
 def words_of(line: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Final
 
 import attrs
 
+from engine.permission.real_path import is_within
 from engine.prompt.command_text import Command
 from engine.prompt.instruction_file import UnusableFileError, read_text
 from engine.tools.front_matter import Document, FrontMatterError, parse_document
@@ -37,6 +38,13 @@ class Commands:
         """Return the command of that name."""
         return next((command for command in self.found if command.name == name), None)
 
+    def and_also(self, others: Commands) -> Commands:
+        """Return these, and those of the *others* whose names are free."""
+        names = {command.name for command in self.found}
+        more = (command for command in others.found if command.name not in names)
+        found = sorted((*self.found, *more), key=lambda one: one.name)
+        return Commands(found=tuple(found), problems=(*self.problems, *others.problems))
+
     def like(self, name: str) -> str:
         """Return what somebody may have meant who wrote *name*, for people."""
         names = [command.name for command in self.found]
@@ -44,16 +52,21 @@ class Commands:
         return ", ".join(f"/{each}" for each in close) or "none"
 
 
-def find_commands(folders: Iterable[str]) -> Commands:
-    """Return the commands in these folders; of two of one name, the one in the earlier folder. It never fails."""
+def find_commands(folders: Iterable[str], *, within: str = "") -> Commands:
+    """Return the commands in these folders; of two of one name, the one in the earlier folder. It never fails.
+
+    A file may be a link to another one in its folder, or in the folder *within*.
+    """
     found: dict[str, Command] = {}
     problems: list[tuple[str, str]] = []
+    inside = os.path.realpath(within) if within else ""
     for folder in folders:
         root = os.path.realpath(os.path.expanduser(folder))  # noqa: PTH111 - a str
         for path, name in _candidates(root, "", 1):
             try:
                 if name not in found and len(found) < MAX_COMMANDS:
-                    found[name] = _read(path, name, root)
+                    is_here = not inside or is_within(os.path.realpath(path), root)
+                    found[name] = _read(path, name, root if is_here else inside)
             except UnusableFileError as error:
                 problems.append((path, str(error)))
     return Commands(found=tuple(sorted(found.values(), key=lambda one: one.name)), problems=tuple(problems))

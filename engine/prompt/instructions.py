@@ -8,7 +8,6 @@ that the model knows: it may be half written.
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -16,15 +15,18 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.permission.real_path import Real, real_path
+from engine.permission.real_path import Real, is_within, real_path
+from engine.prompt.imports import MAX_HOPS, imported, is_nothing_else
 from engine.prompt.instruction_file import Text, UnusableFileError, cut_text, read_text
+from engine.prompt.patterns import expand, is_pattern
 from engine.prompt.place import Place
 from engine.prompt.quoting import inert, shown_path
 from engine.prompt.section import PromptSection
 from engine.prompt.wanted import Instructions
 
 PREFIX: Final = "instructions:"
-MAX_FILES: Final = 100
+# So many files are looked for because others bring them in.
+MAX_BROUGHT: Final = 100
 # Below that many bytes of a file nothing is worth showing.
 _LEAST: Final = 200
 _USERS: Final = "The user's own, for all projects. What a project's instructions say goes before them."
@@ -49,11 +51,13 @@ class Candidate:
         path: where.
         within: the folder that it must not lead out of; empty: it may.
         scope: what its instructions are for, as the model is told.
+        by: the file that brings it in; empty: none.
     """
 
     path: str
     within: str = ""
     scope: str = _USERS
+    by: str = ""
 
     @property
     def name(self) -> str:
@@ -78,6 +82,7 @@ class InstructionReader:
     problems: list[Problem] = attrs.field(factory=list[Problem], init=False)
     _seen: set[str] = attrs.field(factory=set[str], init=False)
     _paths: set[str] = attrs.field(factory=set[str], init=False)
+    _brought: int = attrs.field(default=0, init=False)
 
     def read_baseline(self, candidates: Iterable[Candidate], pinned: Sequence[tuple[str, str]] = ()) -> None:
         """Read what holds from the start: files, the outermost first, after texts from the web."""
@@ -97,21 +102,59 @@ class InstructionReader:
     def _found(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, Text]]:
         folders: dict[str, str] = {}
         for candidate in candidates:
-            if candidate.path in self._paths:
-                continue
-            self._paths.add(candidate.path)
-            try:
-                text = read_text(candidate.path, limit=self.wanted.max_bytes, within=candidate.within)
-            except UnusableFileError as error:
-                self.keep(candidate.name, f"{shown_path(candidate.path)} can't be used: {error}")
-                continue
-            if text is None or not text.text or self._is_known(text):
-                continue
-            folder, _, name = candidate.path.rpartition("/")
-            if candidate.within and (other := folders.setdefault(folder, name)) != name:
-                told = f"{shown_path(folder)} holds {other} and {name}, which differ: both are read, in this order"
-                self.problems.append(Problem(kind="both", text=told))
-            yield candidate, text
+            yield from self._with_imports(candidate, folders, 0)
+
+    def _with_imports(
+        self, candidate: Candidate, folders: dict[str, str], hops: int
+    ) -> Iterator[tuple[Candidate, Text]]:
+        """Yield what a file says, after what it brings in: its own words come last."""
+        text = self._text(candidate)
+        if text is None or not text.text or self._is_known(text):
+            return
+        folder, _, name = candidate.path.rpartition("/")
+        brought = imported(text.text, folder, os.path.expanduser("~"))  # noqa: PTH111 - a str
+        for path in brought:
+            if self._may_bring(candidate, path, hops):
+                yield from self._with_imports(attrs.evolve(candidate, path=path, by=candidate.path), folders, hops + 1)
+        if is_nothing_else(text.text):
+            return
+        is_usual = bool(candidate.within) and name in self.wanted.names
+        if is_usual and (other := folders.setdefault(folder, name)) != name and f"{folder}/{other}" not in brought:
+            told = f"{shown_path(folder)} holds {other} and {name}, which differ: both are read, in this order"
+            self.problems.append(Problem(kind="both", text=told))
+        yield candidate, text
+
+    def _text(self, candidate: Candidate) -> Text | None:
+        """Return what a file says; None if it is not there, was read already, or can't be used."""
+        if candidate.path in self._paths:
+            return None
+        self._paths.add(candidate.path)
+        try:
+            text = read_text(candidate.path, limit=self.wanted.max_bytes, within=candidate.within)
+        except UnusableFileError as error:
+            self.keep(candidate.name, f"{shown_path(candidate.path)} can't be used: {error}")
+            return None
+        if text is None and candidate.by:
+            told = f"{shown_path(candidate.path)} is not there, which {shown_path(candidate.by)} brings in with @"
+            self.problems.append(Problem(kind="unusable", text=told))
+        return text
+
+    def _may_bring(self, candidate: Candidate, path: str, hops: int) -> bool:
+        if path in self._paths:
+            return False
+        why = ""
+        if candidate.within and not is_within(path, candidate.within):
+            why = f"it lies outside of {shown_path(candidate.within)}"
+        elif hops == MAX_HOPS:
+            why = f"that would be the {MAX_HOPS + 1}th file in a row that another one brings in"
+        elif self._brought == MAX_BROUGHT:
+            why = f"{MAX_BROUGHT} files were brought in already"
+        if why:
+            told = f"{shown_path(path)}, which {shown_path(candidate.path)} brings in with @, is not read: {why}"
+            self.problems.append(Problem(kind="unusable", text=told))
+            return False
+        self._brought += 1
+        return True
 
     def _is_known(self, text: Text) -> bool:
         """Tell whether the same was read already: by another name, or another file with the same words."""
@@ -161,21 +204,49 @@ def users_candidates(paths: Iterable[str]) -> Iterator[Candidate]:
             return
 
 
-def named_candidates(wanted: Instructions, place: Place, *, own: bool) -> Iterator[Candidate]:
-    """Yield the files that the user has named: those of the project (*own*), or all others."""
-    for pattern in wanted.files:
+@attrs.frozen(kw_only=True)
+class Named:
+    """The files that the user has named.
+
+    Attributes:
+        candidates: which.
+        problems: what is to be told of their names.
+    """
+
+    candidates: tuple[Candidate, ...]
+    problems: tuple[Problem, ...]
+
+
+def named_candidates(wanted: Instructions, place: Place) -> Named:
+    """Return the files that the user has named: those of the project first, then all others."""
+    candidates: list[Candidate] = []
+    problems: list[Problem] = []
+    # What goes from the project's folder may be in one project and not in another; what has a place of its own is there.
+    for pattern in sorted(wanted.files, key=lambda each: each.startswith(("/", "~"))):
         whole = os.path.expanduser(pattern)  # noqa: PTH111 - a str
         is_own = not whole.startswith("/")
-        if is_own != own or (is_own and not place.project):
+        if is_own and not place.project:
             continue
-        root = place.project if is_own else None
-        names = sorted(glob.iglob(whole, root_dir=root, recursive=True))[:MAX_FILES]  # noqa: PTH207 - of a str, below a root
-        for name in names:
-            if is_own:
-                path = os.path.normpath(f"{place.project}/{name}")
-                yield Candidate(path=path, within=place.project, scope=_scope(place.project))
-            elif os.path.isfile(name) or not _is_pattern(pattern):  # noqa: PTH113 - a str
-                yield Candidate(path=name, scope=_PINNED)
+        paths, why = _meant(whole, place.project)
+        if is_own:
+            scope = _scope(place.project)
+            candidates += [Candidate(path=os.path.normpath(path), within=place.project, scope=scope) for path in paths]
+        else:
+            candidates += [Candidate(path=path, scope=_PINNED) for path in paths]
+            if not any(map(os.path.lexists, paths)):
+                why = "no such file is there"
+        if why:
+            problems.append(
+                Problem(kind="unusable", text=f"{shown_path(pattern)}, which is named in the settings: {why}")
+            )
+    return Named(candidates=tuple(candidates), problems=tuple(problems))
+
+
+def _meant(whole: str, root: str) -> tuple[Sequence[str], str]:
+    if is_pattern(whole):
+        found = expand(whole, root)
+        return found.paths, found.problem
+    return [whole if whole.startswith("/") else f"{root}/{whole}"], ""
 
 
 def project_candidates(wanted: Instructions, place: Place) -> Iterator[Candidate]:
@@ -204,7 +275,3 @@ def _scope(folder: str) -> str:
         f"For work in {shown_path(folder)}. Where instructions differ, those of the folder nearest to the file count, "
         "and what the user says goes before all of them."
     )
-
-
-def _is_pattern(path: str) -> bool:
-    return any(character in path for character in "*?[")

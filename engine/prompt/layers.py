@@ -21,8 +21,8 @@ from engine.prompt.base import base_section
 from engine.prompt.environment import environment_sections
 from engine.prompt.instructions import (
     PREFIX,
-    Candidate,
     InstructionReader,
+    Named,
     Problem,
     named_candidates,
     project_candidates,
@@ -36,7 +36,7 @@ from engine.prompt.reminders import MODE
 from engine.prompt.section import PromptSection
 from engine.prompt.wanted import Instructions
 from engine.threads import to_thread, to_thread_within
-from engine.tools.skills import Skills, find_skills
+from engine.tools.skills import Shelf, Skills, find_skills
 
 Source = Callable[[str], str | None]
 EXTRA: Final = "extra:"
@@ -150,7 +150,7 @@ class PromptLayers:
     _readable: set[str] = attrs.field(factory=set[str], init=False)
     _said: set[tuple[str, str]] = attrs.field(factory=set[tuple[str, str]], init=False)
     _asked: set[str] = attrs.field(factory=set[str], init=False)
-    _named: dict[Place, list[Candidate]] = attrs.field(factory=dict[Place, list[Candidate]], init=False)
+    _named: dict[Place, Named] = attrs.field(factory=dict[Place, Named], init=False)
     _late: dict[str, _Attempt] = attrs.field(factory=dict[str, _Attempt], init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -276,7 +276,8 @@ class PromptLayers:
         files = self.instructions if wanted.with_instructions else None
         found = place.brings(() if files is None else files.names)
         if files is not None and place.project:
-            there = [*named_candidates(files, place, own=True), *touched_candidates(files, place, wanted.touched)]
+            named = [each for each in self._named[place].candidates if each.within]
+            there = [*named, *touched_candidates(files, place, wanted.touched)]
             found += [each.path[len(place.project) :].lstrip("/") for each in there if os.path.lexists(each.path)]
         return tuple(dict.fromkeys(found))
 
@@ -290,14 +291,17 @@ class PromptLayers:
             elif url not in self._pinned.known(files.urls) and PREFIX + url in wanted.told:
                 reader.sections.append(wanted.told[PREFIX + url])  # known from before a restart
         if wanted.is_new or place not in self._named:
-            self._named[place] = [*named_candidates(files, place, own=True), *named_candidates(files, place, own=False)]
-        named = [each for each in self._named[place] if is_own or not each.within]
+            self._named[place] = named_candidates(files, place)
+        reader.problems += self._named[place].problems
+        named = [each for each in self._named[place].candidates if is_own or not each.within]
         pinned = list(self._pinned.known(files.urls).items())
         chain = list(project_candidates(files, place)) if is_own else []
         reader.read_baseline([*users_candidates(self.user_files), *named, *chain], pinned)
         known = [name.removeprefix(PREFIX) for name in wanted.told if name.startswith(f"{PREFIX}/")]
+        # One that the user has named is no sign that its folder is worked in.
+        met = [path for path in known if path.rpartition("/")[2] in files.names]
         if is_own:
-            reader.read_nested(touched_candidates(files, place, [*known, *wanted.touched]))
+            reader.read_nested(touched_candidates(files, place, [*met, *wanted.touched]))
         elif not wanted.is_new:  # somebody has let them be read, for as long as another engine lived
             reader.sections += [wanted.told[PREFIX + path] for path in known if is_within(path, place.project)]
 
@@ -314,9 +318,10 @@ class PromptLayers:
                 sections.append(wanted.told[EXTRA + name])
 
     def _skills(self, place: Place, project: str) -> Skills:
-        own = [] if not project else place.own_folders(SKILLS)
         # The user's come first: a project must not put something else in place of one of them.
-        return find_skills([*self.user_skills, *own])
+        users = [Shelf(folder, within=self.home) for folder in self.user_skills]
+        own = [] if not project else place.own_folders(SKILLS)
+        return find_skills([*users, *(Shelf(folder, within=project) for folder in own)])
 
 
 def _checked(text: object) -> str:

@@ -41,20 +41,25 @@ class PinnedTexts:
         return failed
 
     async def _fetch(self, url: str, pin: str, failed: dict[str, str]) -> None:
-        why = ""
-        for attempt in range(TRIES):
-            if attempt:
-                await trio.sleep(_PAUSE * 2**attempt)
-            with trio.move_on_after(SECONDS) as scope:
-                text, why, is_final = await _ask(url, pin)
-                if text is not None:
-                    self._known[url, pin] = text
-                    return
-                if is_final:
-                    break
-            if scope.cancelled_caught:
-                why = f"it did not answer within {SECONDS:g} s"
-        failed[url] = why
+        why = f"it did not answer within {SECONDS:g} s"
+        # For all tries together: a turn waits for it.
+        with trio.move_on_after(SECONDS):
+            why = await self._try(url, pin)
+        if why:
+            failed[url] = why
+
+    async def _try(self, url: str, pin: str) -> str:
+        """Fetch a text; return why it could not be had, empty if it was. Always a checkpoint; cancelled, nothing is kept."""
+        attempt = 1
+        while True:
+            text, why, is_final = await _ask(url, pin)
+            if text is not None:
+                self._known[url, pin] = text
+                return ""
+            if is_final or attempt == TRIES:
+                return why
+            await trio.sleep(_PAUSE * 2**attempt)
+            attempt += 1
 
 
 async def _ask(url: str, pin: str) -> tuple[str | None, str, bool]:

@@ -10,13 +10,12 @@ import attrs
 
 from engine.permission.project import project_of
 from engine.permission.real_path import Real, is_within, real_path
+from engine.prompt.patterns import FOREIGN
 
-SKILLS: Final = (".engine/skills", ".claude/skills", ".agents/skills")
-COMMANDS: Final = (".engine/commands", ".claude/commands")
+SKILLS: Final = (".engine/skills", ".claude/skills", ".agents/skills", ".opencode/skills", ".opencode/skill")
+COMMANDS: Final = (".engine/commands", ".claude/commands", ".opencode/commands", ".opencode/command")
 # A folder with one of these is the top of a repository: one that lies in another came there from somewhere else.
 _MARKS: Final = (".git", ".hg", ".jj", ".svn")
-# What others wrote, and a tool has put there.
-_FOREIGN: Final = frozenset({"node_modules", "site-packages", ".venv", "venv", ".git", ".hg", ".jj", ".svn"})
 
 
 @attrs.frozen(kw_only=True)
@@ -49,7 +48,7 @@ class Place:
         if not is_within(folder, self.project):
             return []
         names = [name for name in folder[len(self.project) :].split("/") if name]
-        if _FOREIGN.intersection(names):
+        if FOREIGN.intersection(names):
             return []
         found = [self.project]
         for name in names:
@@ -60,10 +59,14 @@ class Place:
         return found
 
     def own_folders(self, names: tuple[str, ...]) -> list[str]:
-        """Return those of the project's folders of these names that are there, and don't lead out of it by a link."""
+        """Return the project's folders of these names that are there, and don't lead out of it by a link.
+
+        They are looked for from the working directory up to the project's folder; the nearest come first.
+        """
         if not self.project:
             return []
-        real = [real_path(f"{self.project}/{name}") for name in names]
+        above = [folder.rstrip("/") for folder in reversed(self.folders() or [self.project])]
+        real = [real_path(f"{folder}/{name}") for folder in above for name in names]
         inside = [each for each in real if isinstance(each, Real) and not each.missing]
         return list(dict.fromkeys(each.path for each in inside if is_within(each.path, self.project)))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -70,18 +70,36 @@ class Skills:
         return next((why for path, why in self.problems if Path(path).name == name), "")
 
 
-def find_skills(folders: Iterable[str | os.PathLike[str]]) -> Skills:
+@attrs.frozen
+class Shelf:
+    """A folder of skills.
+
+    Attributes:
+        folder: where it is; `~` is the home folder.
+        within: a folder that links in it may lead to; empty: to the folders that are looked into, and nowhere else.
+    """
+
+    folder: str | os.PathLike[str]
+    within: str = ""
+
+
+def find_skills(folders: Iterable[str | os.PathLike[str] | Shelf]) -> Skills:
     """Return the skills in these folders; of two of one name, the one in the earlier folder. It blocks, and never fails."""
     found: dict[str, Skill] = {}
     problems: list[tuple[str, str]] = []
-    for folder in folders:
-        root = Path(folder).expanduser()
-        inside = os.path.realpath(root)
+    shelves = [each if isinstance(each, Shelf) else Shelf(each) for each in folders]
+    roots = [Path(shelf.folder).expanduser() for shelf in shelves]
+    inside = [os.path.realpath(root) for root in roots]
+    for shelf, root in zip(shelves, roots, strict=True):
+        allowed = [*inside, os.path.realpath(shelf.within)] if shelf.within else inside
         for path in _candidates(root, problems):
             try:
-                skill = _look_at(path, inside)
-                if skill.name in found:
-                    raise SkillError(f"{found[skill.name].folder} has that name already")
+                skill = _look_at(path, allowed)
+                other = found.get(skill.name)
+                if other is not None and other.folder == skill.folder:
+                    continue  # the same one, by a link: some put one into the folders of several programs
+                if other is not None:
+                    raise SkillError(f"{other.folder} has that name already")
                 if len(found) == MAX_SKILLS:
                     raise SkillError(f"there are {MAX_SKILLS} skills already")
                 found[skill.name] = skill
@@ -129,9 +147,9 @@ def _candidates(root: Path, problems: list[tuple[str, str]]) -> list[Path]:
     return [root / name for name in sorted(names) if not name.startswith(".") and os.path.lexists(root / name / FILE)]
 
 
-def _look_at(path: Path, inside: str) -> Skill:
+def _look_at(path: Path, inside: Sequence[str]) -> Skill:
     real = Path(os.path.realpath(path))
-    if not is_within(str(real), inside) or os.path.islink(real / FILE):  # noqa: PTH114 - quick
+    if not any(is_within(str(real), each) for each in inside) or os.path.islink(real / FILE):  # noqa: PTH114 - quick
         raise SkillError("it leads out of its folder by a link: name the folder that it really is in")
     fields = _read(real).fields
     name, description = fields.get("name", ""), " ".join(fields.get("description", "").split())

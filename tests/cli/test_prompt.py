@@ -112,3 +112,28 @@ def test_a_task_that_begins_with_a_path_is_a_task(engine: Start) -> None:
     command = engine("run", "/etc is what this is about")
     assert command.wait() == 0, command.output
     assert "no such scenario: /etc" in command.output  # what the host says to a task that it does not know
+
+
+def test_a_command_of_another_harness_works_with_the_user_s_model(engine: Start, project: Path) -> None:
+    write(project / ".claude/commands/greet2.md", "---\nmodel: sonnet\n---\nhello $1\n")
+    write(project / ".opencode/command/greet3.md", "---\nmodel: nowhere/large\n---\nhello $1\n")
+    for name, told in (
+        (
+            "greet2",
+            "/greet2: the model 'sonnet' is a name of another program's: it works with the model of who calls it",
+        ),
+        ("greet3", "/greet3: no host answers to the model name 'nowhere/large'"),
+    ):
+        command = engine("run", f"/{name}", "you", "--trust")
+        assert command.wait() == 0, command.output
+        assert told in command.output
+        assert "Hello" in command.output
+
+
+def test_a_command_for_an_agent_that_is_not_there_is_not_run_by_another_one(engine: Start, project: Path) -> None:
+    path = write(project / ".engine/commands/look.md", "---\nagent: looker\n---\nhello\n")
+    command = engine("run", "/look", "--trust")
+    assert command.wait() == 2
+    assert f"engine run: /look ({path}): there is no agent 'looker'" in command.output
+    command = engine("run", "/look", "--trust", "--agent", "plan")
+    assert command.wait() == 0, command.output

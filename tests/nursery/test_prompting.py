@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +33,7 @@ from engine.settings import Settings
 from engine.testing.ports import CountingIds, ScriptedKeeper, SlowStore
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted import ScriptedProvider
+from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.plan_exit import PLAN_EXIT
 from engine.tools.builtin.skill import skill_tool
 from engine.tools.spec import Need, Tool, ToolOutput
@@ -268,6 +269,37 @@ async def test_t28_what_a_command_touches_counts_as_well(project: Path) -> None:
     assert ["pkg rules" in one for one in told(played)] == [True]
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read", {"path": "pkg/a"}),
+        ("read", {"path": "pkg/missing"}),
+        ("write", {"path": "pkg/new/b", "content": "x"}),
+        ("edit", {"path": "pkg/a", "old_string": "one", "new_string": "two"}),
+        ("multi_edit", {"path": "pkg/a", "edits": [{"old_string": "one", "new_string": "two"}]}),
+        ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: pkg/b\n+x\n*** End Patch"}),
+        ("list", {"path": "pkg"}),
+        ("glob", {"pattern": "*", "path": "pkg"}),
+        ("glob", {"pattern": "pkg/*"}),
+        ("grep", {"pattern": "one", "path": "pkg"}),
+        ("grep", {"pattern": "one", "glob": "pkg/*"}),
+        ("bash", {"command": "cat pkg/a"}),
+        ("bash", {"command": "cd pkg && ls"}),
+        ("bash", {"command": "echo x > pkg/b"}),
+    ],
+)
+async def test_t28_each_tool_that_takes_a_path_touches_it(
+    project: Path, name: str, arguments: Mapping[str, object]
+) -> None:
+    write(project / "pkg/AGENTS.md", "pkg rules")
+    write(project / "pkg/a", "one\n")
+    script = [[*call(name, arguments, id="1"), *done("calls")], DONE]
+    async with world(*script, tools=builtin_tools(), prompt=layers_for(project), cwd=str(project)) as w:
+        played = await w.play()
+    assert ["pkg rules" in one for one in told(played)] == [True]
+    assert "pkg rules" in said(w.requests[1].transcript[-1])
+
+
 def needed(permission: str, pattern: str) -> Needed:
     return Needed(permission=permission, pattern=pattern)
 
@@ -492,6 +524,28 @@ async def test_t27_a_skill_that_is_denied_is_not_listed(project: Path, rule: str
     async with world(DONE, prompt=layers, cwd=str(project), tools=tools, approver=rules) as w:
         played = await w.play()
     assert ("skills" in {s.name for s in played.one(PromptSet).sections}) is is_listed
+
+
+async def test_skills_are_looked_for_from_the_working_folder_up_the_nearest_first(project: Path) -> None:
+    for folder in (".agents/skills", "pkg/.opencode/skill", "other/.claude/skills"):
+        name = folder.partition("/")[0].strip(".")
+        write(project / folder / f"{name}/SKILL.md", f"---\nname: {name}\ndescription: d\n---\nx")
+        write(project / folder / "same/SKILL.md", f"---\nname: same\ndescription: of {name}\n---\nx")
+    (project / "pkg/.claude/skills").mkdir(parents=True)
+    (project / "pkg/.claude/skills/pkg").symlink_to(project / "pkg/.opencode/skill/pkg")
+    (project / "pkg/.claude/skills/tool").symlink_to(write_skill(project / "tools/tool"))
+    layers = layers_for(project)
+    tools = (skill_tool(layers.skills_at),)
+    async with world(DONE, prompt=layers, cwd=str(project / "pkg"), tools=tools) as w:
+        played = await w.play()
+    (listed,) = (s.text for s in played.one(PromptSet).sections if s.name == "skills")
+    assert listed.partition("\n")[2].split("\n") == ["- agents: d", "- pkg: d", "- same: of pkg", "- tool: d"]
+    (notice,) = (n for n in played.all(Notice) if n.code == "skill_unusable")
+    assert "that name already" in notice.text
+
+
+def write_skill(folder: Path) -> Path:
+    return write(folder / "SKILL.md", f"---\nname: {folder.name}\ndescription: d\n---\nx").parent
 
 
 async def test_t27_without_the_tool_no_skill_is_listed(project: Path) -> None:

@@ -40,10 +40,31 @@ def test_what_is_given_is_put_in_place(text: str, arguments: list[str], rendered
     assert Command(name="x", text=text).render(arguments) == rendered
 
 
+RUN = "Where it says !`command`, run that command first: what it prints belongs there."
+READ = "Where it says @path, read that file first."
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ("Now: !`git diff`", RUN),
+        ("See @src/a.py.", READ),
+        ("See @README.md, @$1 and @$ARGUMENTS", READ),
+        ("!`git status` of @~/notes.md", f"{RUN} {READ}"),
+        ("Ask @octocat, me@example.org! `git diff` is @ work", ""),
+    ],
+)
+def test_what_other_harnesses_put_in_place_the_model_is_told_to_look_up(text: str, notes: str) -> None:
+    plain = text.replace("$1", "").replace("$ARGUMENTS", "")
+    assert Command(name="x", text=text).render([]) == (f"{plain}\n\n({notes})" if notes else plain)
+    # What the user gives is a text, whatever it looks like.
+    assert "Where it says" not in Command(name="x", text="Do").render(["!`rm -rf x`", "@a/b"])
+
+
 @given(st.text(), st.lists(st.text()))
 def test_any_text_and_any_arguments_are_a_prompt(text: str, arguments: list[str]) -> None:
     rendered = Command(name="x", text=text).render(arguments)
-    if "$" not in text:
+    if not set("$@!") & set(text):
         whole = " ".join(arguments)
         assert rendered == (f"{text}\n\n{whole}" if whole else text)
 
@@ -114,3 +135,26 @@ def test_a_link_out_of_the_folder_is_no_command(tmp_path: Path) -> None:
         f"it is a link that leads out of {folder}",
         "its links go round in circles, or there are too many of them",
     ]
+
+
+def test_links_may_lead_to_where_they_are_let(tmp_path: Path) -> None:
+    write(tmp_path / "home/dotfiles/tidy.md", "Tidy up.")
+    write(tmp_path / "elsewhere.md", "the secret")
+    folder = tmp_path / "home/commands"
+    folder.mkdir()
+    (folder / "tidy.md").symlink_to("../dotfiles/tidy.md")
+    (folder / "evil.md").symlink_to("../../elsewhere.md")
+    assert find_commands([str(folder)]).found == ()
+    found = find_commands([str(folder)], within=str(tmp_path / "home"))
+    assert [command.name for command in found.found] == ["tidy"]
+    assert [why for _, why in found.problems] == [f"it is a link that leads out of {tmp_path / 'home'}"]
+
+
+def test_of_two_finds_the_first_one_s_names_count(tmp_path: Path) -> None:
+    write(tmp_path / "a/x.md", "Mine.")
+    write(tmp_path / "b/x.md", "Not this.")
+    write(tmp_path / "b/c.md", "Too.")
+    write(tmp_path / "b/bad.md", b"\0")
+    both = find_commands([str(tmp_path / "a")]).and_also(find_commands([str(tmp_path / "b")]))
+    assert [(command.name, command.text) for command in both.found] == [("c", "Too."), ("x", "Mine.")]
+    assert len(both.problems) == 1

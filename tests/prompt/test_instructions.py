@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from engine.errors import ConfigError
+from engine.prompt import patterns
 from engine.prompt.layers import PromptLayers, Reading, Wanted
+from engine.prompt.patterns import MAX_FILES
+from engine.prompt.pinned import PinnedTexts
 from engine.prompt.section import PromptSection
 from engine.prompt.wanted import Instructions
 from tests.support.pages import Pages
@@ -147,6 +151,132 @@ def test_t28_a_pattern_does_not_lead_out_of_the_project(home: Path, project: Pat
     reading = read(layers_of(home, files=(pattern,)), project)
     assert instructions(reading) == []
     assert problems(reading) == [f"{home}/secret.md can't be used: it is a link that leads out of {project}"]
+
+
+def test_t28_a_pattern_gets_lost_in_no_loop_of_links_and_in_nothing_that_others_have_put_there(
+    home: Path, project: Path
+) -> None:
+    write(project / "docs/deep/a.md", "a")
+    for name in ("docs/up", "docs/deep/up", "docs/deep/here"):
+        (project / name).symlink_to(".." if name.endswith("up") else ".")
+    write(project / "docs/node_modules/left/README.md", "left")
+    write(project / "docs/.hidden/b.md", "b")
+    reading = read(layers_of(home, files=("docs/**/**/*.md", "docs/**")), project)
+    assert names(reading, home) == ["project/docs/deep/a.md"]
+    assert problems(reading) == []
+    assert not reading.is_old
+
+
+def test_t28_a_pattern_that_means_too_much_is_told_and_read_in_part(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(MAX_FILES + 2):
+        write(project / f"many/{number:03}.md", f"rule {number}")
+    told = "which is named in the settings: "
+    reading = read(layers_of(home, files=("many/*.md",)), project)
+    assert len(instructions(reading)) == MAX_FILES
+    assert problems(reading) == [
+        f"many/*.md, {told}it means {MAX_FILES + 2} files, and the first {MAX_FILES} alone are read"
+    ]
+    monkeypatch.setattr(patterns, "MAX_NAMES", 50)
+    reading = read(layers_of(home, files=("**/*.md",)), project)
+    assert problems(reading) == [
+        f"**/*.md, {told}it was looked for among the first 50 names alone: name a folder that holds less"
+    ]
+
+
+def test_t28_a_file_with_a_place_of_its_own_that_is_not_there_is_told(home: Path, project: Path) -> None:
+    # What goes from the project's folder may be in one project, and not in another.
+    files = ("docs/a.md", "docs/*.md", f"{home}/notes.md", f"{home}/notes/*.md")
+    reading = read(layers_of(home, files=files), project)
+    assert problems(reading) == [
+        f"{home}/{name}, which is named in the settings: no such file is there" for name in ("notes.md", "notes/*.md")
+    ]
+
+
+def test_t28_a_file_that_the_user_names_is_no_sign_that_its_folder_is_worked_in(home: Path, project: Path) -> None:
+    write(project / "docs/a.md", "a")
+    write(project / "docs/AGENTS.md", "for who writes docs")
+    layers = layers_of(home, files=("docs/a.md",))
+    first = read(layers, project)
+    again = read(layers, project, told={s.name: s for s in first.sections}, is_new=False)
+    assert names(first, home) == names(again, home) == ["project/docs/a.md"]
+
+
+# -- what they bring in ------------------------------------------------------------------------------
+
+
+def test_t28_what_a_file_brings_in_comes_before_it(home: Path, project: Path) -> None:
+    write(project / "AGENTS.md", "Be tidy, as in @docs/style.md, and (not so: @octocat, me@x.md) @package.json.")
+    write(project / "docs/style.md", "Style, see @more.md")
+    write(project / "docs/more.md", "More, see @style.md and @../AGENTS.md.")
+    write(project / "package.json", "{}")
+    reading = read(layers_of(home), project)
+    assert names(reading, project) == ["docs/more.md", "docs/style.md", "AGENTS.md"]
+    assert all(f"For work in {project}." in section.text for section in instructions(reading))
+    assert problems(reading) == []
+
+
+def test_t28_a_file_that_only_brings_in_another_one_says_nothing_itself(home: Path, project: Path) -> None:
+    write(project / "AGENTS.md", "Be tidy.")
+    write(project / "CLAUDE.md", "@AGENTS.md\n")
+    write(project / "pkg/AGENTS.md", "Be quick.")
+    write(project / "pkg/CLAUDE.md", "# Also\n@AGENTS.md")
+    reading = read(layers_of(home), project / "pkg")
+    assert names(reading, project) == ["AGENTS.md", "pkg/AGENTS.md", "pkg/CLAUDE.md"]
+    assert problems(reading) == []
+
+
+@pytest.mark.parametrize("text", ["Write `@a.md`.", "~~~\n@a.md\n~~~", "```md\n@a.md", "x@a.md", "`` ` @a.md ``"])
+def test_t28_what_is_code_brings_in_nothing(home: Path, project: Path, text: str) -> None:
+    write(project / "AGENTS.md", text)
+    write(project / "a.md", "secret")
+    assert names(read(layers_of(home), project), project) == ["AGENTS.md"]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("none.md", "{project}/none.md is not there, which {project}/AGENTS.md brings in with @"),
+        (
+            "../up.md",
+            "{home}/up.md, which {project}/AGENTS.md brings in with @, is not read: it lies outside of {project}",
+        ),
+        ("/etc/motd.txt", "/etc/motd.txt, which {project}/AGENTS.md brings in with @, is not read: it lies outside of"),
+        ("link.md", "{project}/link.md can't be used: it is a link that leads out of {project}"),
+        ("folder.md", "{project}/folder.md can't be used: it is no regular file"),
+        ("binary.md", "{project}/binary.md can't be used: it is binary, not text"),
+    ],
+)
+def test_t28_what_can_t_be_brought_in_is_told(home: Path, project: Path, name: str, why: str) -> None:
+    write(home / "up.md", "secret")
+    (project / "link.md").symlink_to(home / "up.md")
+    (project / "folder.md").mkdir()
+    write(project / "binary.md", b"\0")
+    write(project / "AGENTS.md", f"See @{name}.")
+    reading = read(layers_of(home), project)
+    assert names(reading, project) == ["AGENTS.md"]
+    (told,) = problems(reading)
+    assert told.startswith(why.format(home=home, project=project))
+
+
+def test_t28_there_is_an_end_to_what_brings_in_others(home: Path, project: Path) -> None:
+    write(project / "AGENTS.md", "@0.md")
+    for number in range(9):
+        write(project / f"{number}.md", f"{number}: @{number + 1}.md")
+    reading = read(layers_of(home), project)
+    assert names(reading, project) == ["4.md", "3.md", "2.md", "1.md", "0.md"]
+    assert [told.rpartition(": ")[2] for told in problems(reading)] == [
+        "that would be the 6th file in a row that another one brings in"
+    ]
+    write(project / "AGENTS.md", " ".join(f"@x{number}.md" for number in range(200)))
+    assert problems(read(layers_of(home), project))[-1].endswith("100 files were brought in already")
+
+
+def test_t28_a_file_that_is_made_to_take_long_takes_no_time(home: Path, project: Path) -> None:
+    for text in ("`" * 32_000, "` " * 16_000, "@" * 32_000, "```\n" * 8_000, "~~~" * 10_000, "@a" * 16_000):
+        write(project / "AGENTS.md", text)
+        assert not read(layers_of(home), project).is_old
 
 
 # -- those that were found on the way ----------------------------------------------------------------
@@ -317,6 +447,18 @@ async def test_t28_a_text_that_can_t_be_had_is_told(home: Path, project: Path) -
     reading, pages = await fetched(home, project, {}, {"/a": b"x"})
     assert instructions(reading) == []
     assert problems(reading) == [f"{pages.url('/a')} can't be used: its host answers 404 Not Found"]
+
+
+async def test_t28_a_host_that_does_not_answer_is_told_and_waited_for_once(
+    home: Path, project: Path, autojump_clock: MockClock
+) -> None:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/a"
+    async with listener:  # it takes connections in, and says nothing
+        before = trio.current_time()
+        failed = await PinnedTexts().fetch({url: "0" * 64})
+    assert failed == {url: "it did not answer within 5 s"}
+    assert trio.current_time() - before == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize("pin", ["", "abc", "G" * 64])

@@ -13,7 +13,7 @@ from engine.errors import InvalidArguments, ToolError
 from engine.tools.arguments import parse
 from engine.tools.builtin.skill import MAX_LISTED_CHARS, LoadSkill, skill_tool
 from engine.tools.context import ToolContext
-from engine.tools.skills import MAX_BYTES, MAX_FILES, MAX_SKILLS, Skill, Skills, find_skills
+from engine.tools.skills import MAX_BYTES, MAX_FILES, MAX_SKILLS, Shelf, Skill, Skills, find_skills
 from engine.tools.spec import Need, Tool, ToolOutput
 from tests.support.needs import need_of
 
@@ -139,6 +139,23 @@ def test_tricks_with_links(tmp_path: Path, root: Path) -> None:
     # The folder itself may be reached by a link: whoever named it meant it.
     (tmp_path / "by-link").symlink_to(tmp_path / "outside")
     assert [skill.name for skill in find_skills([tmp_path / "by-link"]).found] == ["linked"]
+
+
+def test_one_that_a_link_puts_into_several_folders_is_one(tmp_path: Path) -> None:
+    folder = make(tmp_path / "agents", "x")
+    for name in ("claude", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").symlink_to(f"../{'agents' if name == 'claude' else 'claude'}/x")
+    found = find_skills([tmp_path / "claude", tmp_path / "agents", tmp_path / "other"])
+    assert found == Skills(found=(Skill(name="x", description="How to x.", folder=folder.resolve()),))
+
+
+def test_links_may_lead_to_where_they_are_let(tmp_path: Path, root: Path) -> None:
+    (root / "x").symlink_to(make(tmp_path / "dotfiles", "x"))
+    (root / "y").symlink_to(make(tmp_path / "elsewhere", "y"))
+    found = find_skills([Shelf(root, within=str(tmp_path / "dotfiles"))])
+    assert [skill.name for skill in found.found] == ["x"]
+    assert [Path(path).name for path, _ in found.problems] == ["y"]
 
 
 @pytest.mark.usefixtures("not_root")
