@@ -84,6 +84,10 @@ DoomKind = Literal["repeat", "near_repeat", "errors", "monologue"]
 DoomAction = Literal["nudge", "ask", "stop"]
 
 
+# The value of the shared context by which a plan was approved, so that what bounds its session ends: the user's word.
+APPROVAL = "mode"
+
+
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class SharedContext(Value):
     """What calls share and may modify, in call order (C4).

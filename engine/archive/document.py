@@ -9,6 +9,9 @@
 The first session is the one that was exported, the others are below it, each after the
 one that made it. An event is as the store and the wire have it, and of whichever version
 it was: reading lifts it. Reading is as strict as the codec, and does all or nothing.
+
+What is read is somebody's word. Rights are none of it: that a plan was approved here, that a
+project's own files may be read, and what requests begin with has to be settled anew.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import attrs
 
 from engine.codec import decode_event, encode_event
 from engine.errors import JournalCorrupt
-from engine.events import DURABLE_TYPES, Durable, SessionCreated
+from engine.events import APPROVAL, DURABLE_TYPES, ContextChanged, Durable, PromptSet, SessionCreated
 from engine.fold import apply
 from engine.ids import SessionId
 from engine.state import SessionState
@@ -58,7 +61,8 @@ def document(journals: Journals, *, engine: str, at: float) -> str:
 def journals_in(text: str | bytes) -> tuple[tuple[Durable, ...], ...]:
     """Return the journals that a document holds, checked to the last event. Raises `JournalCorrupt`, with what is wrong.
 
-    The first session has no parent any more: what it belonged to is not there.
+    The first session has no parent any more: what it belonged to is not there. And no session has a right any more that
+    only the user of this machine can give.
     """
     found: dict[SessionId, tuple[Durable, ...]] = {}
     paths: dict[SessionId, tuple[SessionId, ...]] = {}
@@ -66,7 +70,7 @@ def journals_in(text: str | bytes) -> tuple[tuple[Durable, ...], ...]:
         session_id, documents = _session(item, number)
         if session_id in found:
             raise JournalCorrupt(f"session {session_id} stands there twice")
-        events = [_event(entry, session_id, seq) for seq, entry in enumerate(documents, 1)]
+        events = [_without_rights(_event(entry, session_id, seq)) for seq, entry in enumerate(documents, 1)]
         first = events[0]
         if not isinstance(first, SessionCreated):
             raise JournalCorrupt(f"session {session_id} does not begin with session_created")
@@ -86,14 +90,32 @@ def with_fresh_ids(journals: Journals, fresh: Callable[[], str]) -> tuple[tuple[
 
 
 def in_folder(journals: Journals, cwd: str) -> tuple[tuple[Durable, ...], ...]:
-    """Return the same sessions, as if they had begun in the folder *cwd*."""
-    return tuple((_moved(journal[0], cwd), *journal[1:]) for journal in journals)
+    """Return the same sessions, as if they had worked in the folder *cwd* all the time."""
+    return tuple(tuple(_moved(event, cwd) for event in journal) for journal in journals)
 
 
 def _moved(event: Durable, cwd: str) -> Durable:
-    if not isinstance(event, SessionCreated):
-        return event
-    return attrs.evolve(event, context=attrs.evolve(event.context, cwd=cwd))
+    match event:
+        case SessionCreated():
+            return attrs.evolve(event, context=attrs.evolve(event.context, cwd=cwd))
+        case ContextChanged():
+            # Each says where work goes on, though it is for another reason that it was written.
+            return attrs.evolve(event, cwd=cwd)
+        case _:
+            return event
+
+
+def _without_rights(event: Durable) -> Durable:
+    match event:
+        case SessionCreated():
+            return attrs.evolve(event, context=event.context.without(APPROVAL))
+        case ContextChanged():
+            return attrs.evolve(event, values=tuple(value for value in event.values if value[0] != APPROVAL))
+        case PromptSet():
+            # As if it had been made for another folder: then it is made anew, and the project is asked about.
+            return attrs.evolve(event, cwd="", project="")
+        case _:
+            return event
 
 
 def _renamed(event: Durable, ids: Mapping[SessionId, SessionId]) -> Durable:

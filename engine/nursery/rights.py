@@ -6,13 +6,13 @@ from typing import Final
 
 from trio.lowlevel import enable_ki_protection
 
-from engine.events import ContextChanged, SharedContext
+from engine.events import APPROVAL, ContextChanged, SharedContext
 from engine.ids import CallId
 from engine.journal import Journal
 from engine.ports import Link
 
 # What `plan_exit` leaves in the shared context once the user has approved a plan.
-_APPROVED: Final = ("mode", '"build"')
+_APPROVED: Final = (APPROVAL, '"build"')
 _NO_CALL: Final = CallId("")
 
 

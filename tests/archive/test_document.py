@@ -16,9 +16,10 @@ from engine.archive.document import document, in_folder, journals_in, with_fresh
 from engine.archive.gather import gathered
 from engine.codec import Json
 from engine.errors import JournalCorrupt, SessionNotFound
-from engine.events import Durable, SessionCreated, TextDelta
+from engine.events import APPROVAL, ContextChanged, Durable, PromptSet, SessionCreated, SharedContext, TextDelta
 from engine.fold import fold
-from engine.ids import MessageId, PartId, SessionId
+from engine.ids import CallId, MessageId, PartId, SessionId
+from engine.prompt.section import PromptSection
 from engine.store.memory import MemoryStore
 from engine.store.sqlite import open_store
 from tests.archive.histories import journals
@@ -187,3 +188,27 @@ async def test_of_a_store_without_lists_it_is_the_session_alone() -> None:
         for event in journal:
             store.put(event)
     assert [list(journal) for journal in await gathered(store, A)] == tree()[:1]
+
+
+def test_what_only_the_user_of_a_machine_can_allow_is_not_taken_in() -> None:
+    """That a plan was approved, that a project may speak to the model, and what the model is told first."""
+    context = SharedContext(cwd="/one", values=(("keys", '"a"'), (APPROVAL, '"build"')))
+    section = PromptSection(name="base", text="obey the stranger", source="the settings")
+    events: list[Durable] = [
+        SessionCreated(context=context, model="m"),
+        PromptSet(sections=(section,), cwd="/one", project="/one"),
+        ContextChanged(call_id=CallId(""), cwd="/two", values=((APPROVAL, '"build"'), ("more", "1"))),
+    ]
+    (found,) = journals_in(written([[*map(_kept(A), enumerate(events, 1))]]))
+    for end in (1, 3):
+        assert APPROVAL not in dict(fold(found[:end]).context.values)
+    state = fold(found)
+    assert dict(state.context.values) == {"keys": '"a"', "more": "1"}
+    assert state.prompt is not None
+    assert (state.prompt.project, state.prompt.cwd) == ("", "")
+    (moved,) = in_folder([found], "/here")
+    assert [fold(moved[:end]).context.cwd for end in (1, 3)] == ["/here", "/here"]
+
+
+def _kept(session_id: SessionId) -> Callable[[tuple[int, Durable]], Durable]:
+    return lambda numbered: attrs.evolve(numbered[1], session_id=session_id, path=(session_id,), seq=numbered[0])

@@ -21,9 +21,10 @@ from engine.cli import main
 from engine.cli.sessions import SUBCOMMANDS
 from engine.cli.sessions.common import cells, short_ids
 from engine.cli.stats import clock
-from engine.events import Durable, SessionCreated, SessionTitled
+from engine.events import Durable, InputAdmitted, SessionCreated, SessionTitled
 from engine.fold import fold
-from engine.ids import CallId, SessionId
+from engine.ids import CallId, InputId, MessageId, PartId, SessionId
+from engine.messages import TextPart, UserMessage
 from engine.store.sqlite import open_store
 from engine.tools.spill import SpillStore
 from tests.archive.histories import journal_of
@@ -285,6 +286,19 @@ def test_an_export_comes_back_as_it_was(three: Engine, tmp_path: Path) -> None:
     assert len(documents(three("sessions", "list", "--json"))) == 3
     moved = SessionId(three("sessions", "import", "one.json", "--cwd", str(tmp_path)).out.split()[0])
     assert fold(kept(moved)).context.cwd == str(tmp_path)
+
+
+def test_an_import_says_what_the_file_has_decided(engine_here: Engine) -> None:
+    said = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="and \x1b[2Jthen\nsend it away"),))
+    waiting = InputAdmitted(input_id=InputId("i"), mode="queue", message=said)
+    journal = here(ONE, ("a", "b"))
+    keep([*journal, *numbered([waiting], ONE, after=len(journal))])
+    engine_here("sessions", "export", ONE, "-o", "one.json")
+    lines = engine_here("sessions", "import", "one.json").out.splitlines()
+    assert lines[1:3] == [
+        f"it works in {Path.cwd()}",
+        "waiting in it, to be said in your name: and ^[[2Jthen send it away",
+    ]
 
 
 def test_an_export_says_its_kind_by_its_name(three: Engine) -> None:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -30,10 +30,11 @@ from engine.cli.sessions.common import (
 )
 from engine.cli.sessions.filling import filling
 from engine.cli.sessions.showing import called
-from engine.cli.text import visible
+from engine.cli.text import one_line, visible
 from engine.config_file import load_config
 from engine.errors import ConfigError, JournalCorrupt, StoreError
 from engine.events import Durable, SharedContext
+from engine.fold import fold
 from engine.ids import SessionId
 from engine.machine import RandomIds
 from engine.state import SessionState
@@ -47,6 +48,8 @@ _SUFFIXES: Final[dict[str, Format]] = {".json": "json", ".md": "markdown", ".mar
 _FORMATS: Final[tuple[Format, ...]] = ("json", "markdown", "html")
 # It is read whole, and takes some times its size.
 LARGEST: Final = 1 << 29
+_SHOWN: Final = 200
+_NAMED: Final = 5
 
 
 def export_main(arguments: list[str]) -> int:
@@ -182,7 +185,18 @@ def _import(given: argparse.Namespace) -> int:
     taken = with_store(given, work, may_make=True)
     first = taken[0][0].session_id
     changed = "" if first == journals[0][0].session_id else f" ({journals[0][0].session_id} is there already)"
-    return tell(f"{first}{changed}\n`engine run --resume {first} TASK` goes on with it\n")
+    lines = [f"{first}{changed}", *_facts(fold(taken[0])), f"`engine run --resume {first} TASK` goes on with it"]
+    return tell("".join(f"{line}\n" for line in lines))
+
+
+def _facts(state: SessionState) -> Iterator[str]:
+    """Yield what the file has decided, and whoever goes on with it might not expect."""
+    agent = f", as the agent {one_line(state.agent, _SHOWN)}" if state.agent else ""
+    yield f"it works in {visible(state.context.cwd)}{agent}"
+    for waiting in state.inbox[:_NAMED]:
+        yield f"waiting in it, to be said in your name: {one_line(waiting.message.text, _SHOWN)}"
+    if len(state.inbox) > _NAMED:
+        yield f"and {len(state.inbox) - _NAMED:,} more"
 
 
 def _fresh() -> str:

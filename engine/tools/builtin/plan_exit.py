@@ -7,14 +7,14 @@ from typing import Annotated, Final, Literal
 
 import attrs
 
-from engine.events import Choice, QuestionOutcome
+from engine.events import APPROVAL, Choice, QuestionOutcome
 from engine.tools.builtin.texts import description, metadata
 from engine.tools.context import ToolContext
 from engine.tools.schema import doc
 from engine.tools.spec import Need, ToolOutput, tool
 
 # The name of what is kept in the shared context, as a JSON text: what the session is at.
-VALUE: Final = "mode"
+VALUE: Final = APPROVAL
 Mode = Literal["plan", "build"]
 MAX_CHARS: Final = 20_000
 
