@@ -227,7 +227,7 @@ class Compactor:
             if reply.failure:
                 return NotCompacted(reason="failed", detail=reply.failure)
             if problem:
-                return _Written(extracted(head, previous), _TAKEN_OUT.format(problem=problem))
+                return _Written(extracted(head, previous, self._form.most_tokens), _TAKEN_OUT.format(problem=problem))
             text = tidied(reply.text, self._form)
         return _Written(text, remark)
 

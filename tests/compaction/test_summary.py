@@ -168,8 +168,51 @@ def test_t12_what_stands_in_does_not_grow_without_end() -> None:
     text = ""
     for n in range(100):
         text = extracted([says(f"You must do {n}."), answers(f"Decided {n} {words(300)}")], text)
-    assert text_tokens(text) < 12_000
+    assert text_tokens(text) <= 6_000
     assert "Decided 99" in text
+
+
+@pytest.mark.parametrize("most", [500, 1_500, 6_000])
+def test_t12_what_stands_in_is_no_longer_than_a_summary_may_be_and_uses_its_room(most: int) -> None:
+    text = ""
+    for n in range(60):
+        call = calls("bash", {"command": "make"}, id=f"c{n}")
+        failed = Settlement(status="completed", text=f"error: no rule for {n}", failed=True)
+        head: list[Message] = [
+            says(f"You must do {n}."),
+            answers(f"I chose way {n} because it is quick.", calls=[call]),
+            gives((call, failed)),
+        ]
+        text = extracted(head, text, most)
+        assert text_tokens(text) <= most
+    kept = [n for n in range(60) if f"way {n} " in text and f"no rule for {n}\n" in f"{text}\n"]
+    assert kept, "of each something stays"
+    assert kept == list(range(60))[-len(kept) :], "the newest"
+    assert len(kept) == 60 or text_tokens(text) > 0.7 * most
+    assert problem_of(Reply(text=text), TEMPLATE) == ""
+
+
+def test_t12_errors_are_told_from_words_about_errors() -> None:
+    call = calls("bash", {"command": "make"}, id="c")
+    output = "errors can be told here\ncompiled, 0 errors\nsrc/a.c:3: error: undefined symbol\nmake: stopped"
+    read = "class ParseError(Exception):\n    raise ParseError(text)  # an error: of what\n"
+    failed = Settlement(status="completed", text=output, failed=True)
+    silent = Settlement(status="aborted", reason="cancelled", text="begun\nstopped by the user")
+    told = Settlement(status="completed", text="building\nerror: disk is full\ngoing on")
+    head = [gives((call, failed), (call, read), (call, silent), (call, told))]
+    assert sections_of(extracted(head, ""))["facts"].splitlines() == [
+        "- src/a.c:3: error: undefined symbol",
+        "- begun",
+        "- stopped by the user",
+        "- error: disk is full",
+    ]
+
+
+def test_t12_a_decision_in_a_long_line_is_cut_out_of_it() -> None:
+    said = f"{words(200)} and so we settled on a table {words(200)}"
+    (line,) = sections_of(extracted([says("go"), answers(said)], ""))["decisions"].splitlines()
+    assert "we settled on a table" in line
+    assert len(line) < 260
 
 
 # -- strangers ---------------------------------------------------------------------------------------------------------
