@@ -38,7 +38,7 @@ test: dev ## every test
 check: lint types guards wheel fragments ## lint, types, import layers, examples, wheel
 
 soak: dev ## the property tests for SOAK seconds each, from SEED
-	@$(PYTEST) tests/properties tests/permission tests/os/test_kill.py -m soak -n $(JOBS) --dist worksteal --soak-seconds $(SOAK) --soak-seed $(SEED) \
+	@$(PYTEST) tests/properties tests/permission tests/os/test_kill.py tests/store -m soak -n $(JOBS) --dist worksteal --soak-seconds $(SOAK) --soak-seed $(SEED) \
 		--hypothesis-seed $(SEED) --timeout $$(( $(SOAK) * 2 + 600 )) -o faulthandler_timeout=0 $(ARGS)
 
 bench: ## the figures, each beside a baseline measured in the same run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import random
@@ -75,11 +76,13 @@ async def test_connections_that_break_at_any_moment_lose_and_double_nothing(data
         for session_id in sessions:
             nursery.start_soon(write, session_id)
         nursery.start_soon(read)
-        for _ in range(60):
+        for number in itertools.count(1):
             await trio.sleep(dice.random() * 0.06)
             broken += database.kill_connections()
+            # However long it takes them to come back on a machine that has much to do.
+            if number >= 60 and broken > 60:
+                break
         is_over = True
-    assert broken > 60
     for session_id in sessions:
         assert last[session_id] > 0
         assert list(await other.load(session_id)) == notes(session_id, last[session_id])

@@ -41,6 +41,7 @@ def lasting() -> Iterator[Server]:
     server.remove()
 
 
+@pytest.mark.soak
 def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(place: str, soak: Soak, count_runs: CountRuns) -> None:
     for seed in soak.seeds(at_least=1):
         program = python("-m", "tests.store.killed", place, str(KILLS), str(seed))
@@ -49,6 +50,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(place: str, soak: S
         count_runs(KILLS, "kills of a process that writes to a database")
 
 
+@pytest.mark.soak
 async def test_processes_that_write_at_once_lose_and_double_nothing(place: str, pytestconfig: pytest.Config) -> None:
     """Some seconds, as long as `--soak-seconds` says otherwise; one of them is killed, and its sessions are taken."""
     seconds = max(4.0, float(pytestconfig.option.soak_seconds))

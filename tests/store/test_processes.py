@@ -34,6 +34,7 @@ def python(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.soak
 def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(tmp_path: Path, soak: Soak, count_runs: CountRuns) -> None:
     for seed in soak.seeds(at_least=1):
         program = python("-m", "tests.store.killed", str(tmp_path / "sessions.db"), str(KILLS), str(seed))
@@ -42,6 +43,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(tmp_path: Path, soa
         count_runs(KILLS, "kills of a process that writes")
 
 
+@pytest.mark.soak
 async def test_processes_that_write_at_once_lose_and_double_nothing(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
