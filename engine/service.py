@@ -307,11 +307,14 @@ class Engine:
 
     async def _close_ports(self) -> EngineError | None:
         """Close the store and the models, all of them whatever one says; return the first error."""
-        closing = [self._shelf.store.aclose, *(model.aclose for model in self.models.closeable)]
+        store, seconds = self._shelf.store, self._settings.durable_within
         failed: EngineError | None = None
-        for aclose in closing:
+        for closed in (store, *self.models.closeable):
             try:
-                await close_bounded(aclose, self._settings.durable_within)
+                if not await close_bounded(closed.aclose, seconds) and closed is store:
+                    failed = StoreError(
+                        f"the store was not closed within {seconds:g} s: what it has not written by then may be lost"
+                    )
             except Exception as error:  # noqa: BLE001  # a port is somebody else's code; the others are closed all the same
                 told = error if isinstance(error, EngineError) else StoreError(f"closing failed: {describe(error)}")
                 failed = failed or told

@@ -217,7 +217,11 @@ async def all_over(runs: Iterable[TurnRun]) -> None:
             await run.over.wait()
 
 
-async def close_bounded(aclose: Callable[[], Awaitable[None]], seconds: float) -> None:
-    """Close something after all turns have ended, for *seconds* at most. A checkpoint; shielded, with a deadline."""
-    with trio.CancelScope(shield=True, deadline=trio.current_time() + seconds):
+async def close_bounded(aclose: Callable[[], Awaitable[None]], seconds: float) -> bool:
+    """Close something after all turns have ended, for *seconds* at most; return whether that was enough.
+
+    A checkpoint; shielded, with a deadline.
+    """
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + seconds) as scope:
         await aclose()
+    return not scope.cancelled_caught

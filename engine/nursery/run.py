@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.deferred import Deferred
+from engine.errors import StoreError
 from engine.events import During, Notice, StopReason, TurnResult
 from engine.exceptions import describe, split
 from engine.hooks import Hooks
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from engine.tools.context import Errand
     from engine.tools.formatters import Around
     from engine.tools.jobs import Jobs
+
+# Of `Settings.durable_within`: a little more, so that a store which gives a lock up after just so long can say why.
+_AT_A_BARRIER: Final = 1.1
+_WHEN_IT_LAGS: Final = 0.1
 
 CauseKind = Literal["finished", "user", "left", "host", "limit", "rejected", "doom", "crashed", "parked"]
 
@@ -166,6 +171,7 @@ class TurnRun:
     skip_wait: trio.Event = attrs.field(factory=trio.Event, init=False)
     host_deadline: float = attrs.field(default=float("inf"), init=False)
     store_failed: bool = attrs.field(default=False, init=False)
+    store_lags: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.budget.end = self._end_for_limit
@@ -266,11 +272,19 @@ class TurnRun:
         return Desk(self.settings.hook_timeout, self.notice)
 
     async def flush(self) -> bool:
-        """Wait until all so far is durable; return whether it is. A checkpoint; if cancelled, nothing is lost."""
+        """Wait until all so far is durable, for as long as the settings say; return whether it is.
+
+        A checkpoint; if cancelled, nothing is lost. A store that was waited for in vain has little time from then on,
+        until it answers: a turn of many steps must not wait as long for each.
+        """
         journal = self.journal.journal
         failed: BaseException | None = None
+        seconds = self.settings.durable_within * (_WHEN_IT_LAGS if self.store_lags else _AT_A_BARRIER)
         try:
-            await self.deps.store.flushed(journal.session_id, journal.seq)
+            with trio.move_on_after(seconds) as scope:
+                await self.deps.store.flushed(journal.session_id, journal.seq)
+            if scope.cancelled_caught:
+                failed = StoreError(f"it has not answered for {seconds:g} s")
         except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
             # Whatever a store raises is an answer: raised here it would keep a turn from its end.
             passing, failed = split(error)
@@ -279,6 +293,7 @@ class TurnRun:
             if passing is not None:
                 raise passing from None  # noqa: ASYNC104  # what must pass is raised
         failed = failed or journal.refused
+        self.store_lags = failed is not None
         if failed is not None and not self.store_failed:
             self.store_failed = True
             self.notice("warning", "not_durable", f"the store failed: {describe(failed)}")

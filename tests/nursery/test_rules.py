@@ -386,6 +386,31 @@ async def test_rule_05_a_disk_that_hangs_delays_the_end_by_five_seconds_and_no_m
         assert (await session.run("again")).durable
 
 
+async def test_rule_05_a_disk_that_hangs_holds_up_no_turn_that_nobody_cancels(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Neither at the start of a tool that changes something, nor at the end of a step; however many there are."""
+    store = SlowStore()
+    steps: list[ScriptedAnswer] = [
+        [*call("work", {"key": str(number)}, id=f"c{number}"), *done("calls")] for number in range(5)
+    ]
+    async with opened(*steps, [*text("I could not."), *done()], store=store) as eng:
+        session = await eng.create_session()
+        store.hangs = True
+        began = trio.current_time()
+        result = await session.run("go")
+        assert (result.stop_reason, result.durable) == ("completed", False)
+        # Once for as long as the settings say, a moment at each barrier after that.
+        assert trio.current_time() - began == pytest.approx(5.5 + 0.5 * 11)
+        assert [status for status, _, _ in settlements(session)] == ["error"] * 5  # not executed
+        (told,) = [event.text for event in session.journal.events() if isinstance(event, Notice)]
+        assert told == "the store failed: StoreError: it has not answered for 5.5 s"
+        store.hangs = False
+        began = trio.current_time()
+        assert (await session.run("again")).durable
+        assert trio.current_time() == began
+
+
 # -- 6: held append ------------------------------------------------------------------------------------------------
 
 
