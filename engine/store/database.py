@@ -216,7 +216,7 @@ class DatabaseStore(ABC):
         await self._done([order])
         if order.error is not None:
             raise order.error
-        await self._done([*(Undraft(deleted) for deleted in order.deleted), Shrink()])
+        await self._done([Shrink()])
         return order.deleted
 
     async def old(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
@@ -233,7 +233,7 @@ class DatabaseStore(ABC):
             await self._done(orders)
             deleted += [session_id for order in orders for session_id in order.deleted]
         if deleted:
-            await self._done([*(Undraft(session_id) for session_id in deleted), Shrink()])
+            await self._done([Shrink()])
         return deleted
 
     # -- leases ---------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -15,8 +16,8 @@ from engine.store.check import check, is_due, note_checked
 from engine.store.connections import Connections
 from engine.store.leases import Owner
 from engine.store.migrate import look, migrate
-from engine.store.place import MEMORY, journal_mode, make
-from engine.store.reasons import primary, renamed
+from engine.store.place import MEMORY, JournalMode, journal_mode, make
+from engine.store.reasons import may_pass, primary, renamed
 from engine.threads import in_background
 
 
@@ -34,14 +35,15 @@ class Opening:
 
     def run(self) -> tuple[Connections, sqlite3.Connection, Sequence[SessionId]]:
         """Open it: in the thread."""
-        is_file = str(self._path) != MEMORY
-        if is_file:
-            make(self._path)
-        connections = Connections(
-            path=str(self._path.absolute()) if is_file else MEMORY,
-            mode=journal_mode(self._path, self._mounts) if is_file else "memory",
-            patience=self._patience,
-        )
+        if str(self._path) == MEMORY:
+            return self._opened_at(MEMORY, "memory")
+        # Where a link leads to: SQLite's other files are there, and what they need of a file system.
+        path = Path(os.path.realpath(self._path))
+        make(path)
+        return self._opened_at(str(path), journal_mode(path, self._mounts))
+
+    def _opened_at(self, path: str, mode: JournalMode) -> tuple[Connections, sqlite3.Connection, Sequence[SessionId]]:
+        connections = Connections(path=path, mode=mode, patience=self._patience)
         try:
             with renamed(connections.path):
                 connection, damaged = self._connect(connections)
@@ -68,7 +70,7 @@ class Opening:
         if is_due(connection, self.owner):
             damaged = check(connection, connections.path)
             if not damaged:
-                note_checked(connection, self.owner)
+                _note(connection, self.owner)
         connections.recognise()
         return damaged
 
@@ -79,6 +81,15 @@ class Opening:
             if self._opened is not None:
                 # Closing writes.
                 in_background(self._opened[1].close)
+
+
+def _note(connection: sqlite3.Connection, owner: Owner) -> None:
+    """Note that it was looked at, if that can be written just now: else whoever comes next looks again."""
+    try:
+        note_checked(connection, owner)
+    except sqlite3.OperationalError as error:
+        if not may_pass(error):
+            raise
 
 
 def _try_to_write(connection: sqlite3.Connection) -> None:

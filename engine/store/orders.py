@@ -32,6 +32,10 @@ class Round(Protocol):
         """Know nothing of a session any more: look its last event up again; with *refused*, nor that it was refused."""
         ...
 
+    def is_refused(self, session_id: SessionId) -> bool:
+        """Tell whether nothing more of a session is written: what was put of it last is not in the store."""
+        ...
+
 
 @attrs.define(eq=False)
 class Order:
@@ -103,7 +107,9 @@ class Remember(Order):
     _body: str | None = attrs.field(default=None, init=False)
 
     def do(self, at: Round) -> None:
-        """Keep it."""
+        """Keep it, unless it is the fold of events that were refused: whoever has the session now has written others."""
+        if at.is_refused(self.state.session_id):
+            return
         if self._body is None:
             self._body = encode_state(self.state)
         at.tables.remember(self.state.session_id, self.state.seq, self.made_by, self._body)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Generator, Mapping, Sequence
 from typing import Final, LiteralString
 
 import attrs
@@ -40,9 +41,7 @@ class PostgresReading:
 
     def open_session(self, session_id: SessionId, schema: Schema) -> tuple[Stored, int] | None:
         """See `Reading`."""
-        # Both queries see the same moment.
-        with self._connection.transaction():
-            self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        with self._one_moment():
             rows = self._connection.execute(
                 "SELECT seq, body FROM events WHERE session_id = %s ORDER BY seq", (session_id,)
             ).fetchall()
@@ -83,12 +82,14 @@ class PostgresReading:
             "id": None if before is None else before.id,
             "limit": query.limit,
         }
-        rows = self._connection.execute(
-            f"SELECT {queries.COLUMNS} FROM sessions WHERE {' AND '.join(where)}"  # noqa: S608  # texts of ours
-            " ORDER BY updated DESC, id DESC LIMIT %(limit)s",
-            values,
-        ).fetchall()
-        held = queries.holders_in(all_leases(self._connection), owner)
+        with self._one_moment():
+            rows = self._connection.execute(
+                f"SELECT {queries.COLUMNS} FROM sessions WHERE {' AND '.join(where)}"  # noqa: S608  # texts of ours
+                " ORDER BY updated DESC, id DESC LIMIT %(limit)s",
+                values,
+            ).fetchall()
+            leases = all_leases(self._connection)
+        held = queries.holders_in(leases, owner)
         return [queries.row_of(row, held) for row in rows]
 
     def ids(self, prefix: str) -> Sequence[SessionId]:
@@ -110,18 +111,27 @@ class PostgresReading:
         wanted = Wanted.of(clean(words))
         if not wanted.phrases:
             return []
-        found = self._found(wanted, limit, None if cwd is None else clean(cwd))
-        rows = self._connection.execute(
-            f"SELECT {queries.COLUMNS} FROM sessions WHERE id = ANY(%s)",  # noqa: S608  # a list of ours
-            ([text.session_id for text in found],),
-        ).fetchall()
-        held = queries.holders_in(all_leases(self._connection), owner)
+        with self._one_moment():
+            found = self._found(wanted, limit, None if cwd is None else clean(cwd))
+            rows = self._connection.execute(
+                f"SELECT {queries.COLUMNS} FROM sessions WHERE id = ANY(%s)",  # noqa: S608  # a list of ours
+                ([text.session_id for text in found],),
+            ).fetchall()
+            leases = all_leases(self._connection)
+        held = queries.holders_in(leases, owner)
         sessions = {row.id: row for row in (queries.row_of(row, held) for row in rows)}
         return [
             Hit(session=sessions[text.session_id], seq=text.seq, role=text.role, snippet=snippet, time=text.time)
             for text, snippet in found.items()
             if text.session_id in sessions
         ]
+
+    @contextlib.contextmanager
+    def _one_moment(self) -> Generator[None]:
+        """Let all queries of the block see the same: between two of them another engine may end a turn, or remove it."""
+        with self._connection.transaction():
+            self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            yield
 
     def _found(self, wanted: Wanted, limit: int, cwd: str | None) -> Mapping[_Text, str]:
         """Return the newest text of each of the *limit* sessions that were spoken in last, and its snippet."""

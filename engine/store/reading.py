@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Final
 
 from engine import codec, fold, messages, state
@@ -19,6 +20,17 @@ from engine.store.stored import Events, Stored, decoded
 
 # What can be done about a gap, in a file.
 _REPAIR: Final = "`engine sessions repair` keeps what comes before"
+
+
+@contextlib.contextmanager
+def one_moment(connection: sqlite3.Connection) -> Generator[None]:
+    """Let all queries of the block see the same: between two of them another process may remove a session."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def load(
@@ -46,16 +58,13 @@ def open_session(
 
     Raises `JournalCorrupt`.
     """
-    connection.execute("BEGIN")  # both queries see the same moment
-    try:
+    with one_moment(connection):
         rows: list[tuple[int, str]] = connection.execute(
             "SELECT seq, body FROM events WHERE session_id = ? ORDER BY seq", (session_id,)
         ).fetchall()
         kept: tuple[int, str] | None = connection.execute(
             "SELECT seq, body FROM states WHERE session_id = ? AND made_by = ?", (session_id, maker())
         ).fetchone()
-    finally:
-        connection.execute("ROLLBACK")
     return opened(session_id, rows, kept, schema)
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Generator
+from pathlib import Path
 from typing import Final
 
 from engine.errors import StoreCorrupt, StoreError
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+# The `-shm` file, at least.
+_SHARED_BYTES: Final = 32_768
 # What may pass: another's lock, a full disk, a cable. Anything else will be the same next time.
 _PASSING: Final = {
     sqlite3.SQLITE_BUSY: "another process has locked it",
@@ -31,8 +35,17 @@ def error_of(error: sqlite3.Error, path: str) -> StoreError:
         return StoreCorrupt(
             f"the store {path} is damaged ({error}): `engine sessions repair` puts what can be read into a new file"
         )
-    why = _PASSING.get(code)
+    why = _PASSING.get(sqlite3.SQLITE_FULL if code == sqlite3.SQLITE_IOERR and _is_full(path) else code)
     return StoreError(f"the store {path} failed: {error}" if why is None else f"the store {path}: {why} ({error})")
+
+
+def _is_full(path: str) -> bool:
+    """Tell whether there is no room for so much as SQLite's shared memory, which it calls an I/O error."""
+    try:
+        found = os.statvfs(Path(path).parent)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < _SHARED_BYTES
 
 
 def may_pass(error: sqlite3.Error) -> bool:

@@ -196,6 +196,12 @@ class Transaction:
         if refused:
             self.refused[session_id] = None
 
+    def is_refused(self, session_id: SessionId) -> bool:
+        """See `Round`."""
+        if session_id in self.refused:
+            return self.refused[session_id] is not None
+        return session_id in self._known_refused
+
     def _write(self, rows: Sequence[Row]) -> None:
         """Write those events that may be written and that follow."""
         changes: dict[SessionId, Change] = {}
@@ -205,7 +211,7 @@ class Transaction:
             session_id = row.event.session_id
             change = changes.get(session_id)
             if change is None:
-                if self._is_refused(session_id):
+                if self.is_refused(session_id):
                     continue
                 change = Change.of(row.event, row.seq)
             if (error := self._objection(row, leases, is_first=session_id not in changes)) is not None:
@@ -227,13 +233,8 @@ class Transaction:
     def _leases_of(self, rows: Sequence[Row]) -> dict[SessionId, Lease]:
         """Return the leases of the sessions that are to be written."""
         session_ids = {row.event.session_id for row in rows if row.error is None}
-        wanted = [session_id for session_id in session_ids if not self._is_refused(session_id)]
+        wanted = [session_id for session_id in session_ids if not self.is_refused(session_id)]
         return dict(self.tables.leases_of(wanted, self.owner)) if wanted else {}
-
-    def _is_refused(self, session_id: SessionId) -> bool:
-        if session_id in self.refused:
-            return self.refused[session_id] is not None
-        return session_id in self._known_refused
 
     def _objection(self, row: Row, leases: dict[SessionId, Lease], *, is_first: bool) -> Exception | None:
         """Return why *row* may not be written; its session's lease is looked at for the first one."""

@@ -49,11 +49,13 @@ class SqliteReading:
 
     def list_sessions(self, owner: Owner, query: SessionQuery) -> Sequence[SessionRow]:
         """See `Reading`."""
-        return queries.list_sessions(self._connection, owner, query)
+        with reading.one_moment(self._connection):
+            return queries.list_sessions(self._connection, owner, query)
 
     def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[Hit]:
         """See `Reading`."""
-        return queries.search(self._connection, owner, words, limit, cwd)
+        with reading.one_moment(self._connection):
+            return queries.search(self._connection, owner, words, limit, cwd)
 
     def ids(self, prefix: str) -> Sequence[SessionId]:
         """See `Reading`."""
@@ -138,6 +140,7 @@ class SqliteWriting:
         """See `Writing`."""
         for table in ("events", "states", "leases"):
             self._connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608  # three names of ours
+        drafted.forget(self._connection, session_id, None)
         index.remove(self._connection, session_id)
         return True
 

@@ -33,6 +33,8 @@ from engine.events import (
 from engine.fold import fold
 from engine.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
 from engine.messages import TextPart, Usage, UserMessage
+from engine.store.database import DatabaseStore
+from engine.store.orders import Delete
 from engine.store.ports import FullStore, SessionQuery, SessionRow, Spending, SpendingKind, SpendingQuery
 from tests.store.journals import BEGIN, MODEL, STEP_USAGE, A, B, created, noted, notes, numbered, session, turn
 from tests.store.suite import StoreSuite
@@ -247,6 +249,34 @@ class FullSuite(StoreSuite):
             ]
             assert [hit.session.id for hit in await store.search("needle", limit=1)] == [B]
             await store.aclose()
+
+    async def test_a_search_and_a_list_see_one_moment_whatever_others_remove_meanwhile(self) -> None:
+        with self.places() as place:
+            ours, theirs = await place.open(), await place.open()
+            names = [SessionId(f"ses_{number}") for number in range(10)]
+            rounds = 0
+
+            async def come_and_go() -> None:
+                for _ in range(15):
+                    await ours.adopt([session(name, ("parser", "parser")) for name in names])
+                    for name in names:
+                        await ours.delete(name)
+                nursery.cancel_scope.cancel(reason="done")
+
+            async def look() -> None:
+                nonlocal rounds
+                while True:
+                    found = sorted((hit.session.id for hit in await theirs.search("parser")), key=names.index)
+                    # Those that are there are the last ones of an import, which is whole.
+                    assert found == names[len(names) - len(found) :]
+                    rounds += 1
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(come_and_go)
+                nursery.start_soon(look)
+            assert rounds > 5
+            await ours.aclose()
+            await theirs.aclose()
 
     async def test_what_was_taken_back_is_not_found(self) -> None:
         ended = StepEnded(
@@ -657,7 +687,27 @@ class FullSuite(StoreSuite):
             assert opened.state == fold(more, state)
             await again.aclose()
 
-    # ---- retention -------------------------------------------------------------------------
+    async def test_who_lost_a_session_leaves_no_state_of_events_that_nobody_has(self) -> None:
+        with self.places() as place:
+            ours, theirs = await place.open(), await place.open()
+            events = session(A, *[("question", "answer")] * 300)
+            await put_all(ours, events)
+            ours.release(A)
+            await put_all(ours, notes(B, 1))
+            more = numbered(list(turn(1000, "theirs", "done")) * 2, A, after=len(events))
+            await put_all(theirs, more)
+            # We went on with what we knew, and none of it is in the store; theirs is longer.
+            refused = numbered(list(turn(1000, "doubled", "done")), A, after=len(events))
+            with pytest.raises(StoreError, match="open in another engine"):
+                await put_all(ours, refused)
+            ours.remember(fold([*events, *refused]))
+            await ours.aclose()
+            await theirs.aclose()
+            again = await place.open()
+            opened = await again.open(A)
+            assert opened is not None
+            assert opened.state == fold([*events, *more])
+            await again.aclose()
 
     # ---- drafts ----------------------------------------------------------------------------
 
@@ -684,6 +734,20 @@ class FullSuite(StoreSuite):
             assert list(await again.drafts(A)) == []
             assert [delta.text for delta in await again.drafts(B)] == ["theirs"]
             await again.aclose()
+
+    async def test_drafts_go_in_the_very_transaction_that_removes_their_session(self) -> None:
+        with self.places() as place:
+            store = await place.open()
+            assert isinstance(store, DatabaseStore)
+            await put_all(store, notes(A, 1), notes(B, 1))
+            for session_id in (A, B):
+                store.draft(drafted(session_id, "p1", 0, "what nobody is to read again"))
+            store.release(A)
+            # As far as one gets that is killed right after it.
+            await store._done([Delete(A)])
+            assert list(await store.drafts(A)) == []
+            assert len(await store.drafts(B)) == 1
+            await store.aclose()
 
     async def test_an_engine_that_lost_its_session_drafts_nothing(self) -> None:
         with self.places() as place:

@@ -132,6 +132,26 @@ async def test_closing_on_a_full_disk_says_what_is_lost(small_disk: Path) -> Non
     await again.aclose()
 
 
+async def test_opening_on_a_full_disk_says_so_or_does_without_what_it_would_note(small_disk: Path) -> None:
+    path = small_disk / "sessions.db"
+    await (await stored(path)).aclose()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE notes SET value = 0")  # so that it is looked at, which would be noted
+    connection.commit()
+    connection.close()
+    filler = filled(small_disk)
+    # There is not even room for the memory that SQLite shares between processes.
+    with pytest.raises(StoreError, match="the disk is full: free some space"):
+        await open_store(path)
+    os.truncate(filler, filler.stat().st_size - 65_536)
+    with (small_disk / "more").open("wb", buffering=0) as more:
+        more.write(b"x" * 24_576)
+    store = await open_store(path)
+    assert list(await store.load(A)) == notes(A, 3)
+    assert len(await store.list_sessions()) == 1
+    await store.aclose()
+
+
 async def test_a_limit_on_the_size_of_files(path: Path) -> None:
     store = await stored(path)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -342,6 +362,29 @@ async def test_another_program_s_database_is_left_as_it_is(path: Path, statement
         await open_store(path)
     assert path.read_bytes() == before
     assert [found.name for found in path.parent.iterdir()] == [path.name]
+
+
+async def test_a_link_is_followed_before_anything_is_looked_at(tmp_path: Path) -> None:
+    """What is beside the link counts for nothing: SQLite's other files are where it leads to."""
+    (tmp_path / "far").mkdir()
+    link = tmp_path / "link.db"
+    link.symlink_to("far/sessions.db")
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"1 0 0:1 / {tmp_path}/far rw - nfs server:/ rw\n")
+    store = await open_store(link, mounts=mounts)
+    assert (store.mode, store.path) == ("truncate", str(tmp_path / "far" / "sessions.db"))
+    await store.aclose()
+    store = await stored(link)
+    (tmp_path / "far" / "sessions.db-wal").unlink()
+    store.put(noted(A, 4))
+    with pytest.raises(StoreError, match="was deleted while it was open"):
+        await store.flushed(A, 4)
+    with pytest.raises(StoreError, match="nothing more is written"):
+        await store.aclose()
+    link.unlink()
+    link.symlink_to(link)
+    with pytest.raises(StoreError, match="something that is no file"):
+        await open_store(link)
 
 
 async def test_a_folder_is_no_file(tmp_path: Path) -> None:
