@@ -6,6 +6,7 @@ import json
 from typing import Final
 
 from engine.agents.result import AgentResult
+from engine.prompt.quoting import inert, shown_path
 from engine.state import BackgroundWork
 
 MAX_CHARS: Final = 20_000
@@ -38,9 +39,8 @@ def lost(work: BackgroundWork) -> tuple[str, str]:
         said = report(work.name, work.work_id, "interrupted", LOST)
         return said, f"The sub-agent {work.name} ({work.work_id}) was interrupted: the engine that ran it ended"
     command = work.detail if len(work.detail) <= _MAX_COMMAND else f"{work.detail[:_MAX_COMMAND]}…"
-    framed = command.replace("</background-job-report", "<\\/background-job-report")
     return JOB.format(
-        name=work.name, command=framed
+        name=shown_path(work.name), command=inert(command)
     ), f"The background job {work.name} ended with the engine that ran it"
 
 
@@ -86,8 +86,8 @@ def facts_of(agent: str, result: AgentResult) -> str:
 def report(agent: str, session_id: str, status: str, text: str) -> str:
     """Return what a model is told of a sub-agent that has ended in the background."""
     # What it says must not end the frame that tells whose words these are.
-    framed = _shortened(text).replace("</sub-agent-report", "<\\/sub-agent-report")
-    return REPORT.format(task_id=session_id, agent=agent, status=status, text=framed)
+    framed = inert(_shortened(text))
+    return REPORT.format(task_id=shown_path(session_id), agent=shown_path(agent), status=status, text=framed)
 
 
 def _shortened(text: str) -> str:

@@ -10,6 +10,7 @@ from engine.compaction.select import Selection
 from engine.compaction.speakers import is_at_work
 from engine.ids import MessageId, PartId
 from engine.messages import Message, Origin, TextPart, UserMessage
+from engine.prompt.quoting import inert
 
 # Makes an identifier of that kind.
 NewId = Callable[[str], str]
@@ -44,7 +45,7 @@ def history(selection: Selection, summary: str, pins: Pins, new_id: NewId, *, go
     """
     before = _FIRST if selection.original is None else _BEFORE
     behind = _LATEST if selection.latest is not None else _TAIL
-    record = _message(new_id, "summary", f"{before} {behind}\n\n{without_headings(summary)}", *pins.texts())
+    record = _message(new_id, "summary", f"{before} {behind}\n\n{inert(without_headings(summary))}", *pins.texts())
     messages: list[Message] = [] if selection.original is None else [selection.original]
     messages.append(record)
     if selection.latest is not None:

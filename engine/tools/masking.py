@@ -8,29 +8,59 @@ Another spelling of one (base64, one character in a line) is not known again.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import attrs
 
 # Names by which variables say that they hold a secret; `…_KEY` alone may be the path of one.
 _NAME: Final = re.compile(
-    r"(?:\A|_)(?:API_?KEY|ACCESS_KEY|AUTH|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)\Z", re.IGNORECASE
+    r"(?:\A|_)(?:API_?KEY|(?:ACCESS|SECRET|PRIVATE)_KEY|AUTH|TOKEN|SECRET|CREDENTIALS?)\Z"
+    r"|(?P<password>PASSWORD|PASSWD|PASSPHRASE|_PWD)\Z",
+    re.IGNORECASE,
 )
-# Shorter ones may be a word of any text, and are no keys of any host.
+# Shorter ones may be a word of any text, and are no keys of any host. People choose shorter passwords, but no words.
 _SHORTEST: Final = 16
-_NO_SECRET: Final = re.compile(r"\A(?:[~./]|https?://)|\s")
+_SHORTEST_PASSWORD: Final = 8
+_MIXED: Final = re.compile(r"(?=.*[^\W\d_])(?=.*\d)", re.DOTALL)
+_PATH: Final = re.compile(r"(?:~|\.\.?)?/")
+# A key in base64 may begin with a slash as well, and is rarely the path of something.
+_BASE64: Final = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?=.*\d)[A-Za-z0-9+/]{20,}={0,2}\Z")
+# With a name or a password in it, an address is a secret, too.
+_ADDRESS: Final = re.compile(r"https?://[^@]*\Z")
 
 
 def secrets_in(environment: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Return what is to be hidden, and what is shown instead; a value that holds another before that."""
+    """Return what is to be hidden, and what is shown instead; a value that holds another before that. It looks for paths."""
     found = {
-        value.encode("utf-8", "surrogateescape"): f"[the value of {name}]".encode()
+        secret.encode("utf-8", "surrogateescape"): f"[the value of {name}]".encode()
         for name, value in environment.items()
-        if _NAME.search(name) and len(value) >= _SHORTEST and not _NO_SECRET.search(value)
+        if (kind := _NAME.search(name))
+        for secret in _secrets_of(value, is_password=kind["password"] is not None)
     }
     return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+
+
+def _secrets_of(value: str, *, is_password: bool) -> Iterator[str]:
+    words = value.split()
+    if len(words) > 1 and not is_password:
+        # `Bearer …`, a key over several lines: what of it is no word.
+        yield from (word for word in words if len(word) >= _SHORTEST and _MIXED.match(word))
+        return
+    secret = value.strip()
+    is_long = len(secret) >= _SHORTEST
+    is_chosen = is_password and len(secret) >= _SHORTEST_PASSWORD and _MIXED.match(secret) is not None
+    if (is_long or is_chosen) and not _is_place(secret):
+        yield secret
+
+
+def _is_place(value: str) -> bool:
+    """Tell whether a value says where a secret is."""
+    if _PATH.match(value):
+        return not _BASE64.match(value) or os.path.lexists(value)
+    return _ADDRESS.match(value) is not None
 
 
 @attrs.define(eq=False)
@@ -38,12 +68,14 @@ class Mask:
     """Stands between a command and who takes its output. Nothing here is a checkpoint.
 
     A secret that comes in two chunks is found as well: an end of a chunk that may be the
-    beginning of one is held back until more has come, or until `finish`.
+    beginning of one is held back until more has come, or until `finish`. Of two that begin
+    at the same place the longer one is hidden. So it makes no difference where chunks end.
     """
 
     _take: Callable[[bytes], None]
     _secrets: Mapping[bytes, bytes]
     _held: bytes = attrs.field(default=b"", init=False)
+    _any: re.Pattern[bytes] | None = attrs.field(default=None, init=False)
 
     def feed(self, chunk: bytes) -> None:
         """Take more output."""
@@ -51,19 +83,40 @@ class Mask:
             self._take(chunk)
             return
         whole = self._held + chunk
-        for secret, shown in self._secrets.items():
-            if secret in whole:
-                whole = whole.replace(secret, shown)
-        keep = max(_overlap(whole, secret) for secret in self._secrets)
+        shown = b""
+        # Looking for each of them is quick; only where one is, it matters where exactly.
+        if any(secret in whole for secret in self._secrets):
+            shown, whole = self._hidden(whole, until_end=False)
+        keep = self._beginning(whole)
         self._held = whole[len(whole) - keep :]
-        if len(whole) > keep:
-            self._take(whole[: len(whole) - keep])
+        if shown := shown + whole[: len(whole) - keep]:
+            self._take(shown)
 
     def finish(self) -> None:
         """No more will come: hand over what was held back."""
         held, self._held = self._held, b""
         if held:
-            self._take(held)
+            self._take(b"".join(self._hidden(held, until_end=True)))
+
+    def _hidden(self, whole: bytes, *, until_end: bool) -> tuple[bytes, bytes]:
+        """Return the first part of *whole* with its secrets hidden, and the rest, which may hold only the beginning of one."""
+        if self._any is None:
+            self._any = re.compile(b"|".join(map(re.escape, sorted(self._secrets, key=len, reverse=True))))
+        told: list[bytes] = []
+        end = len(whole) if until_end else len(whole) - self._beginning(whole)
+        at = 0
+        for found in self._any.finditer(whole):
+            if found.start() >= end:
+                break  # it may be a part of a longer one that has come in part
+            told += [whole[at : found.start()], self._secrets[found[0]]]
+            at = found.end()
+            if at > end:
+                end = len(whole) - self._beginning(whole[at:])
+        return b"".join(told), whole[at:]
+
+    def _beginning(self, text: bytes) -> int:
+        """Return how many bytes at the end of *text* may be the beginning of a secret."""
+        return max(_overlap(text, secret) for secret in self._secrets)
 
 
 def _overlap(text: bytes, secret: bytes) -> int:

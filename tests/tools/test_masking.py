@@ -41,6 +41,7 @@ def test_where_chunks_end_makes_no_difference(parts: list[bytes], cuts: list[int
     ends = sorted({min(cut, len(whole)) for cut in cuts} | {0, len(whole)})
     chunks = [whole[start:end] for start, end in pairwise(ends)]
     result = masked(chunks, secrets)
+    assert result == masked([whole] if whole else [], secrets)
     if not any(secret in whole for secret in secrets):
         assert result == whole
     for secret in secrets:
@@ -62,11 +63,47 @@ def test_where_chunks_end_makes_no_difference(parts: list[bytes], cuts: list[int
         ("AUTH_TOKEN", "https://example.com/token", False),
         ("API_KEY", "several words are no key of anybody", False),
         ("HOME", KEY, False),
+        ("PGPASSWORD", "hunter2go", True),
+        ("MYSQL_PWD", "hunter2go", True),
+        ("PWD", "/srv/hunter2/project", False),
+        ("DB_PASSWORD", "postgres", False),
+        ("GPG_PASSPHRASE", "correct horse battery staple", True),
+        ("DJANGO_SECRET_KEY", KEY, True),
+        ("AWS_SECRET_ACCESS_KEY", "/wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", True),
+        ("AUTH_TOKEN", ".aBcDeFgHiJkLmNoPq1", True),
+        ("AUTH_TOKEN", "../secrets/some.file", False),
+        ("REGISTRY_TOKEN", "https://me:0123456789abcdef@example.com/", True),
     ],
 )
 def test_which_variables_hold_secrets(name: str, value: str, is_secret: bool) -> None:
     shown = {value.encode(): f"[the value of {name}]".encode()} if is_secret else {}
     assert secrets_in({name: value}) == shown
+
+
+def test_a_place_that_looks_like_a_key_is_one_if_nothing_is_there(tmp_path: Path) -> None:
+    there = tmp_path / "Key1"
+    there.touch()
+    path = str(there).replace("-", "").replace("_", "")
+    there = Path(path)
+    there.parent.mkdir(parents=True, exist_ok=True)
+    there.touch()
+    assert secrets_in({"A_TOKEN": path}) == {}
+    there.unlink()
+    assert list(secrets_in({"A_TOKEN": path})) == [path.encode()]
+
+
+def test_of_several_words_those_are_hidden_that_are_no_words() -> None:
+    assert list(secrets_in({"API_AUTH": f"Bearer {KEY}"})) == [KEY.encode()]
+    assert list(secrets_in({"PRIVATE_KEY": f"-----BEGIN KEY-----\n{KEY}\n-----END KEY-----\n"})) == [KEY.encode()]
+    assert list(secrets_in({"A_TOKEN": f"{KEY}\n"})) == [KEY.encode()]
+
+
+def test_one_that_has_come_in_part_is_hidden_whole_although_it_holds_another() -> None:
+    secrets = {b"0123-key-4567": b"[long]", b"key": b"[short]", b"0123": b"[begin]"}
+    whole = b"a 0123-key-4567 b 0123-key-45 key 0123-key"
+    for end in range(len(whole) + 1):
+        chunks = [chunk for chunk in (whole[:end], whole[end:]) if chunk]
+        assert masked(chunks, secrets) == b"a [long] b [begin]-[short]-45 [short] [begin]-[short]"
 
 
 def all_bytes(folder: Path) -> bytes:
