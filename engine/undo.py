@@ -44,6 +44,8 @@ _SECONDS: Final = 60.0
 # The clock of a file system is a little behind.
 _SLACK: Final = 0.05
 _NO_CALL: Final = CallId("")
+_OLDER: Final = "older than the turn, and left out before it, so left as they are: {}"
+_NAMED: Final = 5
 _UNNOTED: Final = "what the turn changed in files was not noted, so files are as it has left them"
 
 
@@ -112,6 +114,7 @@ class _Plan:
     settled: list[str] = attrs.field(factory=list[str])
     conflicts: list[str] = attrs.field(factory=list[str])
     left: list[str] = attrs.field(factory=list[str])
+    older: list[str] = attrs.field(factory=list[str])
 
     def add(self, path: str, *, now: Entry | None, usual: Entry | None, want: Entry | None, force: bool) -> None:
         """Add a path, which is *usual* if nobody but the turn has changed it."""
@@ -182,6 +185,8 @@ class History:
         now = await self._now(snapshots, changed, remarks)
         plan, wanted = await self._plan_undo(snapshots, turn, changed, now, force=force)
         self._raise_conflicts(plan)
+        if plan.older:
+            remarks.append(_OLDER.format(self._some(plan.older)))
         # What an attempt that was cut off has put back already is a part of this undo.
         earlier = await self._differing(snapshots, turn.trees[0], seen.saved)
         restored = [path for path in plan.settled if path in wanted and path in earlier]
@@ -272,8 +277,11 @@ class History:
         foreign = {change.path for change in await self._diff(snapshots, seen.last_tree, now)}
         if seen.undone and seen.undone[-1].turn.trees:
             foreign &= {change.path for change in await self._diff(snapshots, seen.undone[-1].turn.trees[0], now)}
+        older = await to_thread(_older, changes, turn.began)
         plan = _Plan()
         for change in changes:
+            if change.path in older:
+                continue
             may = force or change.path not in foreign
             plan.add(change.path, now=change.after, usual=None, want=change.before, force=may)
         self._raise_conflicts(plan)
@@ -325,8 +333,12 @@ class History:
             tail = await self._tail(snapshots, turn, changed, now)
             wanted |= {**tail.own, **tail.unsure}
             unsure = tail.unsure
+        older = set() if turn.redone is not None else await to_thread(_older, wanted.values(), turn.began)
         plan = _Plan()
         for path, change in sorted(wanted.items()):
+            if path in older:
+                plan.older.append(path)
+                continue
             is_now = since[path].after if path in since else change.after
             usual = change.before if path in unsure else change.after
             plan.add(path, now=is_now, usual=usual, want=change.before, force=force)
@@ -439,6 +451,11 @@ class History:
         # The folder that a file is in, for real; the file itself may be a link that is meant.
         return os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))  # noqa: PTH118, PTH120, PTH119
 
+    def _some(self, paths: Sequence[str]) -> str:
+        """Return the first of them, and how many more there are."""
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        return ", ".join(self._shown(paths[:_NAMED])) + more
+
     def _shown(self, paths: Iterable[str]) -> tuple[str, ...]:
         folder = os.path.realpath(self._cwd)
         return tuple(os.path.relpath(path, folder) for path in paths)
@@ -459,6 +476,17 @@ def _inputs(events: Sequence[Durable], turn_id: TurnId) -> tuple[UserMessage, ..
 
 def _is_among(path: str, chosen: Iterable[str]) -> bool:
     return any(path == one or path.startswith(f"{one}/") for one in chosen)
+
+
+def _older(changes: Collection[Change], began: float) -> set[str]:
+    """Return what seems new only because it was left out before: it is older than the turn, and no snapshot holds it.
+
+    What a turn takes out of `.gitignore` comes to light so. Files of a folder that was renamed are as old, but what is
+    in them was noted under their old names. It blocks.
+    """
+    held = {change.before.id for change in changes if change.before is not None}
+    new = (c.path for c in changes if c.before is None and c.after is not None and c.after.id not in held)
+    return {path for path in new if _changed_at(path) + _SLACK < began}
 
 
 def _changed_at(path: str) -> float:

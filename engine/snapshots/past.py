@@ -46,6 +46,7 @@ class PastTurn:
     Attributes:
         turn_id: the turn.
         begins: where in the record it begins.
+        began: when that was, in seconds since the epoch.
         trees: the snapshots of its time: the first one is of the files before its first change.
         is_missed: what it changed last is not in the last of them.
         is_unnoted: it may have changed files, and there is no snapshot of how they were before.
@@ -57,6 +58,7 @@ class PastTurn:
 
     turn_id: TurnId
     begins: int
+    began: float = 0.0
     trees: tuple[str, ...] = ()
     is_missed: bool = False
     is_unnoted: bool = False
@@ -130,7 +132,7 @@ class _Reader:
     def read(self, index: int, event: Durable) -> None:
         match event:
             case TurnStarted() if event.turn_id is not None:
-                self._open = PastTurn(turn_id=event.turn_id, begins=index)
+                self._open = PastTurn(turn_id=event.turn_id, begins=index, began=event.time)
                 self.undone, self.saved = [], []
             case SnapshotTaken():
                 self._taken(event)

@@ -44,7 +44,7 @@ def test_turns_come_and_go() -> None:
     one, two = turn("1", "a", "b"), turn("2")
     undo, redo = TurnUndone(undone=TurnId("2"), keep=0), TurnRedone(redone=TurnId("2"))
     first = PastTurn(turn_id=TurnId("1"), begins=0, trees=("a", "b"), until=3.0, ended=3.0)
-    second = PastTurn(turn_id=TurnId("2"), begins=4, until=5.0, ended=5.0)
+    second = PastTurn(turn_id=TurnId("2"), begins=4, began=4.0, until=5.0, ended=5.0)
     assert read(*one, *two).done == (first, second)
     undone = read(*one, *two, undo)
     assert (undone.done, undone.undone) == ((first,), (UndonePast(turn=second, at=6, files=(), saved=()),))

@@ -149,6 +149,30 @@ async def test_a_link_that_became_a_folder_and_the_reverse_are_redone_whole(repo
 
 
 @needs_git
+async def test_what_was_ignored_before_the_turn_is_not_removed_with_it(repository: Project) -> None:
+    repository.write({"build/o": "o", "build/p": "p", "x.o": "x", "moved/m.txt": "m\n", "own/f": "f\n"})
+    repository.git("init", "-q", "own")
+    async with hosted(repository) as host:
+        await trio.sleep(0.1)  # the clock of a file system is a little behind
+        rules = (host.root / ".gitignore").read_text()
+        await host.turn(bash("rm .gitignore; rm -rf own/.git; mv moved here; touch new; echo more >> a.txt"))
+        undone = await host.session.undo()
+        # A folder that was renamed goes back as a whole.
+        assert undone.files == (".gitignore", "a.txt", "here/m.txt", "moved/m.txt", "new")
+        assert (host.root / ".gitignore").read_text() == rules
+        assert [(host.root / name).read_text() for name in ("build/o", "build/p", "x.o", "own/f")] == [
+            "o",
+            "p",
+            "x",
+            "f\n",
+        ]
+        assert undone.remarks[0].endswith("so left as they are: build/o, build/p, own/f, x.o")
+        assert (await host.session.redo()).files == undone.files
+        assert await host.session.restore(["."]) == undone.files
+        assert (host.root / "x.o").exists()
+
+
+@needs_git
 async def test_the_order_in_the_record(repository: Project) -> None:
     async with hosted(repository) as host:
         await host.turn(writes("new.txt", "n"), bash("cat new.txt"), bash("echo m > new.txt"))
