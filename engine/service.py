@@ -57,7 +57,7 @@ from engine.nursery.cleanup import all_over, close_bounded
 from engine.nursery.parked import only_waits
 from engine.nursery.parking import may_enter_again, run_own_turn
 from engine.nursery.questions import Questions
-from engine.nursery.recover import recovery
+from engine.nursery.recover import AtWork, recovery
 from engine.nursery.rights import bind_anew
 from engine.nursery.run import Cause
 from engine.nursery.traffic import Traffic
@@ -397,6 +397,7 @@ class Engine:
                 return known
             stored = await self._shelf.take(SessionId(session_id))
             try:
+                agents = await self._shelf.at_work(stored.state)
                 await self._prepare(stored.state.context.cwd)
                 is_chosen = agent is not None
                 if agent is None and stored.state.agent in self._config.all_agents:
@@ -405,7 +406,7 @@ class Engine:
                     self._config, settings=settings, tools=tools, model=model, agent=agent, rules=rules
                 )
                 await self._learn(way)
-                session = self._restore(stored, way)
+                session = self._restore(stored, way, agents=agents)
                 if is_chosen:
                     bind_anew(session.journal)
             except BaseException:
@@ -416,7 +417,9 @@ class Engine:
         return session
 
     @enable_ki_protection
-    def _restore(self, stored: Stored, way: Way, parent: Session | None = None) -> Session:
+    def _restore(
+        self, stored: Stored, way: Way, parent: Session | None = None, *, agents: Sequence[AtWork] = ()
+    ) -> Session:
         """Return the session that was stored, in order and idle. Not a checkpoint."""
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
         journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of, InputAdmitted))
@@ -425,7 +428,7 @@ class Engine:
         # What only waits is left as it is, for `resume`; a sub-agent's turn has nobody left to tell.
         waits = way.settings.park and len(journal.path) == 1
         if not (waits and only_waits(journal.state, partial(may_enter_again, way.registry))):
-            for event in recovery(journal.state, MessageId(self._ids.new("msg"))):
+            for event in recovery(journal.state, MessageId(self._ids.new("msg")), agents=agents):
                 journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
         if journal.state.background:
             # Imported here: it takes a crash.
@@ -592,10 +595,11 @@ class Engine:
             self._check_not_open(path)
             stored = await self._shelf.take(wanted)
             try:
+                agents = await self._shelf.at_work(stored.state)
                 self._check_open()
                 if stored.events[0].path != path:
                     raise SessionNotFound(f"{session_id} is no child of {parent.id}")
-                return self._restore(stored, way, parent)
+                return self._restore(stored, way, parent, agents=agents)
             except BaseException:
                 if wanted not in self._sessions:
                     self._shelf.release(wanted)

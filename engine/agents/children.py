@@ -212,7 +212,9 @@ class Children:
             return await self._engine.open_child(self._session, session_id, way)
         except SessionNotFound as error:
             self._at_work.discard(session_id)
-            raise SubAgentRefused(f"{session_id[:80]!r} is no sub-agent of this session") from error
+            raise SubAgentRefused(
+                f"{session_id[:80]!r} is no sub-agent of this session: leave it out to begin a new one"
+            ) from error
         except SessionElsewhere as error:
             self._at_work.discard(session_id)
             raise SubAgentRefused(str(error)) from error

@@ -14,6 +14,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, cast
 
+import attrs
+
 from engine.agents.agent import AgentConfig
 from engine.agents.find import FoundAgents, sources
 from engine.cli import say
@@ -100,6 +102,8 @@ def facts(agent: AgentConfig) -> dict[str, object]:
         "mode": agent.mode,
         "hidden": agent.hidden,
         "model": agent.model,
+        "fallback": None if agent.fallback is None else list(agent.fallback),
+        **attrs.asdict(agent.options),
         "tools": None if agent.tools is None else list(agent.tools),
         "without": list(agent.without),
         "rules": [str(rule) for rule in agent.rules],

@@ -7,8 +7,12 @@ nothing is run again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
+import attrs
+
+from engine.agents.telling import interrupted
 from engine.events import (
     CallDelivered,
     CallSettled,
@@ -22,7 +26,7 @@ from engine.events import (
     TurnEnded,
     TurnResult,
 )
-from engine.ids import MessageId
+from engine.ids import CallId, MessageId, SessionId
 from engine.messages import CallPart, ReasoningPart, Settlement, TextPart, Usage
 from engine.state import OpenCall, OpenPart, OpenStep, SessionState
 
@@ -30,10 +34,34 @@ CRASHED = "the engine's process ended while this turn was running"
 LEFT = "a new turn began while this one was parked"
 
 
-def recovery(state: SessionState, results_id: MessageId, *, parked: bool = False) -> list[Durable]:
+@attrs.frozen(kw_only=True)
+class AtWork:
+    """A sub-agent that worked for a call.
+
+    Attributes:
+        call_id: the call.
+        session_id: its session, which is in the store.
+        agent: what it is called; empty: it has no name.
+    """
+
+    call_id: CallId
+    session_id: SessionId
+    agent: str = ""
+
+
+def running_calls(state: SessionState) -> frozenset[CallId]:
+    """Return the calls that are inside their tools."""
+    step = None if state.turn is None else state.turn.step
+    return frozenset(() if step is None else (call.call_id for call in step.calls if call.state == "running"))
+
+
+def recovery(
+    state: SessionState, results_id: MessageId, *, parked: bool = False, agents: Iterable[AtWork] = ()
+) -> list[Durable]:
     """Return the events that close the open turn of *state*; none if there is none.
 
-    With *parked*, it only waited, and nobody goes on with it.
+    With *parked*, it only waited, and nobody goes on with it. The model is told of the sub-agents among *agents* that
+    worked for its calls.
     """
     turn = state.turn
     if turn is None:
@@ -45,7 +73,9 @@ def recovery(state: SessionState, results_id: MessageId, *, parked: bool = False
     if turn.recovery is not None:
         events.append(RecoveryAnswered(request_id=turn.recovery, answer="withdrawn"))
     if turn.step is not None:
-        events += _close_step(turn.step, results_id, _unanswered if parked else _interrupted)
+        by_call = {agent.call_id: agent for agent in agents}
+        ending = _unanswered if parked else partial(_interrupted, agents=by_call)
+        events += _close_step(turn.step, results_id, ending)
     result = TurnResult(
         stop_reason="aborted",
         during="waiting" if turn.step is None or parked else "tools",
@@ -88,14 +118,16 @@ def _close_part(step: OpenStep, part: OpenPart, call: OpenCall | None) -> Durabl
     return PartDiscarded(message_id=step.message_id, part_id=part.part_id, reason="failed")
 
 
-def _interrupted(call: OpenCall) -> Settlement:
+def _interrupted(call: OpenCall, agents: Mapping[CallId, AtWork]) -> Settlement:
     if call.state == "running":
+        agent = agents.get(call.call_id)
+        how_to_go_on = f"\n\n{interrupted(agent.agent, agent.session_id)}" if agent is not None and agent.agent else ""
         return Settlement(
             status="aborted",
             reason="interrupted_by_crash",
             outcome_unknown=True,
             text="Interrupted: the engine's process ended while this ran. What it did is not known; check before "
-            "running it again.",
+            f"running it again.{how_to_go_on}",
         )
     return Settlement(
         status="aborted",

@@ -6,20 +6,28 @@ nothing is remembered, and a session is opened by folding all of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
 from engine.drafts import Drafting, Drafts, with_drafts
-from engine.errors import SessionNotFound
+from engine.errors import EngineError, SessionNotFound
+from engine.events import TurnStarted
 from engine.fold import fold
 from engine.ids import SessionId
+from engine.nursery.recover import AtWork, running_calls
 from engine.ports import Store
 from engine.state import SessionState
-from engine.store.ports import Leasing, Remembering
+from engine.store.ports import Catalogue, Leasing, Remembering, SessionQuery
 
 if TYPE_CHECKING:
     from engine.store.stored import Stored
+
+
+# Of a session that was left while its sub-agents worked, so many of those that were heard of last are looked at.
+_MAX_AT_WORK: Final = 32
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -64,6 +72,24 @@ class Shelf:
         except BaseException:
             self.release(session_id)
             raise
+
+    async def at_work(self, state: SessionState) -> Sequence[AtWork]:
+        """Return the sub-agents that work, or worked, for calls that were running when the session was left.
+
+        A checkpoint if any was. What of them can't be read is left out; if cancelled, nothing has happened.
+        """
+        calls, found = running_calls(state), list[AtWork]()
+        if not calls or not isinstance(self.store, Catalogue):
+            return found
+        with suppress(EngineError):
+            query = SessionQuery(parent_id=state.session_id, limit=_MAX_AT_WORK)
+            for row in await self.store.list_sessions(query):
+                with suppress(EngineError):
+                    child = await self.read(row.id)
+                    begun = [event.call_id for event in child.events.of(TurnStarted)]
+                    if begun and begun[-1] is not None and begun[-1] in calls:
+                        found.append(AtWork(call_id=begun[-1], session_id=row.id, agent=row.agent))
+        return found
 
     def drafts(self) -> Drafts | None:
         """Return where one journal keeps its drafts; None if the store keeps none. Not a checkpoint."""

@@ -49,7 +49,10 @@ def test_those_that_are_built_in(home: Path) -> None:
 
 def test_all_sources_and_one_whole(home: Path) -> None:
     agent(
-        home / "config" / "engine" / "agents", "mine", "description: Mine.\ntools: read, frob", "You are mine.\x1b[2J"
+        home / "config" / "engine" / "agents",
+        "mine",
+        "description: Mine.\ntools: read, frob\neffort: high",
+        "You are mine.\x1b[2J",
     )
     agent(home / "project" / ".claude" / "agents", "theirs", "description: Theirs.\nmode: subagent")
     (home / "config" / "engine" / "config.toml").write_text(
@@ -74,6 +77,7 @@ def test_all_sources_and_one_whole(home: Path) -> None:
     }
     whole = run(home, "mine").stdout
     assert whole.startswith("mine: Mine.\n  from: ")
+    assert "  effort: high\n" in whole
     assert "  tools: read, frob\n" in whole
     assert "You are mine." in whole
     assert "\x1b" not in whole

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +15,7 @@ import trio
 
 import engine
 from engine.events import CallSettled, CallStarted, TurnEnded
+from engine.messages import ResultsMessage
 from engine.permission.simple import AllowAll
 from engine.session import Session
 from engine.settings import Settings
@@ -20,7 +25,10 @@ from engine.tools.builtin.bash import BASH
 from engine.tools.builtin.task import Agent
 from engine.tools.builtin.task_jobs import task_tools
 from engine.tools.strays import find_marked
+from tests.support.world import said
 from tests.test_subagents import by_prompt
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 TOOLS = (*task_tools((Agent(name="any"),)), BASH)
 DONE: Answer = [*text("Done."), *done()]
@@ -30,13 +38,17 @@ def send(prompt: str, **more: object) -> Answer:
     return [*call("task", {"agent": "any", "prompt": prompt, **more}, id="1"), *done("calls")]
 
 
-def script() -> dict[str, Sequence[Answer]]:
-    """Sub-agents three levels deep, the last of which runs what will not end; and one in the background."""
-    busy = "touch begun; (setsid sleep 60 &) ; sleep 60 & sleep 60"
+def busy() -> str:
+    """What will not end, in processes of several kinds."""
+    return "(setsid sleep 60 &) ; sleep 60 & sleep 60"
+
+
+def script(deepest: int = 3, command: str = f"touch begun; {busy()}") -> dict[str, Sequence[Answer]]:
+    """Sub-agents so many levels deep, the last of which runs a command; and one in the background."""
     return {
-        **{f"level {n}": [send(f"level {n + 1}"), DONE] for n in range(3)},
-        "level 3": [[*call("bash", {"command": busy}, id="2"), *done("calls")], DONE],
-        "background": [send("level 3", background=True), DONE],
+        **{f"level {n}": [send(f"level {n + 1}"), DONE] for n in range(deepest)},
+        f"level {deepest}": [[*call("bash", {"command": command}, id="2"), *done("calls")], DONE],
+        "background": [send(f"level {deepest}", background=True), DONE],
     }
 
 
@@ -45,8 +57,9 @@ async def until_it_runs(session: Session, folder: Path) -> set[str]:
     with trio.fail_after(20):
         while not await trio.Path(folder / "begun").exists():
             await trio.sleep(0.02)
-    calls = {str(e.call_id) for e in session.journal._log if isinstance(e, CallStarted)}
-    assert len(running(calls)) >= 4
+        calls = {str(e.call_id) for e in session.journal._log if isinstance(e, CallStarted)}
+        while len(running(calls)) < 4:
+            await trio.sleep(0.02)
     return calls
 
 
@@ -101,3 +114,36 @@ async def test_of_a_command_that_only_reads_it_is_known_that_nothing_was_changed
         await session.run("go")
         (settled,) = [e.settlement for e in session.journal.events() if isinstance(e, CallSettled)]
     assert json.loads(settled.metadata)["changes_known"] is known
+
+
+def killed(folder: Path, store: str) -> list[str]:
+    """Kill an engine while a sub-agent of a sub-agent works; return the three sessions' ids, and that of the last call."""
+    program = [sys.executable, "-m", "tests.os.crashed_agents", str(folder), store]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        told = process.stdout.readline().split()
+        process.kill()
+    return told
+
+
+async def test_after_a_kill_the_model_is_told_by_which_name_it_goes_on_with_them(tmp_path: Path) -> None:
+    store = str(tmp_path / "store.db")
+    root, child, grandchild, call_id = await trio.to_thread.run_sync(killed, tmp_path, store)
+    going_on = [*call("task", {"agent": "any", "prompt": "And?", "task_id": child}, id="1"), *done("calls")]
+    model = ScriptedProvider([going_on, DONE, DONE])
+    settings = Settings(agent_depth=2)
+    async with engine.open_engine(model=model, tools=TOOLS, approver=AllowAll(), settings=settings, store=store) as eng:
+        session = await eng.open_session(root)
+        result = await session.run("Go on.")
+        assert result.text == "Done."
+    for request, name in zip(model.requests, (child, grandchild), strict=False):
+        told = next(said(m) for m in request.transcript if isinstance(m, ResultsMessage))
+        assert told.startswith("Interrupted: the engine's process ended while this ran.")
+        assert f"[any, task_id {name}: interrupted." in told
+    await trio.to_thread.run_sync(end_leftovers_of, call_id)
+
+
+def end_leftovers_of(call_id: str) -> None:
+    """End what the killed engine has left: that the next one does so has a test of its own (`test_leftovers.py`)."""
+    for pid in running({call_id}):
+        os.kill(pid, signal.SIGKILL)

@@ -181,17 +181,19 @@ async def _hand_on(table: Agents, args: Task, ctx: ToolContext, *, background: b
     if agent is None:
         close = difflib.get_close_matches(args.agent, table.shown, n=3, cutoff=0.6) or table.shown
         raise ToolError(f"There is no sub-agent named {args.agent[:64]!r}. There is: {', '.join(close) or 'none'}.")
+    # Some models fill in every argument that there is.
+    resume = (args.task_id or "").strip() or None
     try:
         if background:
-            return await _start(agent, args, ctx)
-        result = await ctx.run_agent(args.prompt, agent=agent, name=agent.name, resume=args.task_id)
+            return await _start(agent, args.prompt, resume, ctx)
+        result = await ctx.run_agent(args.prompt, agent=agent, name=agent.name, resume=resume)
     except EngineError as error:
         raise ToolError(f"The sub-agent {agent.name} could not be started: {error}.") from error
     return _output(agent, result)
 
 
-async def _start(agent: Agent, args: Task, ctx: ToolContext) -> ToolOutput:
-    job = await ctx.start_agent(args.prompt, agent=agent, name=agent.name, resume=args.task_id)
+async def _start(agent: Agent, prompt: str, resume: str | None, ctx: ToolContext) -> ToolOutput:
+    job = await ctx.start_agent(prompt, agent=agent, name=agent.name, resume=resume)
     return ToolOutput(
         text=f"The sub-agent {agent.name} works in the background: its task_id is {job.session_id}. Its report comes by "
         "itself when it is done.",

@@ -128,6 +128,14 @@ async def test_one_that_can_not_be_started(ctx: ToolContext) -> None:
         await run(ctx, Task("work", "x"), UnknownModel("no provider answers"))
 
 
+@pytest.mark.parametrize(("task_id", "resumed"), [(None, None), ("", None), (" ", None), ("ses_1", "ses_1")])
+async def test_an_argument_that_was_filled_in_with_nothing_says_nothing(
+    ctx: ToolContext, task_id: str | None, resumed: str | None
+) -> None:
+    runner, _ = await run(ctx, Task("look", "x", task_id), COMPLETED)
+    assert [errand.resume for errand in runner.ran] == [resumed]
+
+
 @pytest.mark.parametrize(
     ("agent", "said"),
     [
