@@ -142,6 +142,7 @@ def _new_run(
         agents=session,
         traffic=session._engine.traffic,
         prompt=session._engine.prompt,
+        touched=session._touched,
         spills=session._engine.spills.of(session._journal.path[0]),
         chain=chain,
         around=session._engine.around,

@@ -88,6 +88,7 @@ class Session:
     _jobs: Jobs | None = attrs.field(default=None, init=False)
     _titling: trio.Event | None = attrs.field(default=None, init=False)
     _counted: Counted | None = attrs.field(default=None, init=False)
+    _touched: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
     _is_reverting: bool = attrs.field(default=False, init=False)
     _is_pumped_late: bool = attrs.field(default=False, init=False)
     _offspring: Children | None = attrs.field(default=None, init=False)

@@ -145,7 +145,8 @@ def _apply(run: TurnRun, reading: Reading, reason: Reason | None) -> None:
     _tell_of_problems(run, reading)
     run.is_prompted = True
     if not reading.is_old:
-        run.touched.clear()
+        for path in list(run.touched)[:_TOUCHED_MOST]:
+            del run.touched[path]
     if reason is not None:
         project = reading.project if reading.is_own else ""
         run.journal.append(PromptSet(sections=tuple(sections), cwd=run.cwd, project=project, reason=reason))

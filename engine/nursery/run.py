@@ -100,7 +100,8 @@ class TurnRun:
         spills: what the tree of sessions has kept of long outputs; None: nothing is kept.
         around: what happens around each change of a file; None: nothing.
         prompt: what requests begin with is made of these; None: it is what the settings say.
-        touched: the files and folders that tools have worked on since it was looked for instructions.
+        touched: the files and folders that tools have worked on since it was looked for instructions; the session's, since
+            a turn may end before that.
         is_prompted: what requests begin with was looked at in this turn.
         snapshots: of the files, around what the turn changes; a sub-agent has those of the turn above. None: nobody takes them.
         hidden: the tools that are not offered, because the rules deny all that they could do.
@@ -129,6 +130,7 @@ class TurnRun:
     around: Around | None = None
     snapshots: TurnSnapshots | None = None
     prompt: PromptLayers | None = None
+    touched: dict[str, None] = attrs.field(factory=dict[str, None])
     hidden: frozenset[str] = frozenset()
     is_child: bool = False
     wish: CompactionWish | None = None
@@ -150,7 +152,6 @@ class TurnRun:
     during: During = attrs.field(default="waiting", init=False)
     caught: During | None = attrs.field(default=None, init=False)
     step: Step | None = attrs.field(default=None, init=False)
-    touched: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
     is_prompted: bool = attrs.field(default=False, init=False)
     result: TurnResult | None = attrs.field(default=None, init=False)
     flushing: trio.CancelScope | None = attrs.field(default=None, init=False)

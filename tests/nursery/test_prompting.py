@@ -16,6 +16,7 @@ import engine
 from engine.archive.document import document, journals_in
 from engine.errors import ConfigError
 from engine.events import (
+    CallSettled,
     Notice,
     PromptSet,
     PromptUpdated,
@@ -303,6 +304,40 @@ async def test_t28_each_tool_that_takes_a_path_touches_it(
 
 def needed(permission: str, pattern: str) -> Needed:
     return Needed(permission=permission, pattern=pattern)
+
+
+async def test_t28_what_a_cancelled_turn_touched_is_told_in_the_next_one(project: Path) -> None:
+    write(project / "pkg/AGENTS.md", "pkg rules")
+
+    async def cancel(turn: Turn, event: Seen) -> None:
+        if isinstance(event, CallSettled):
+            turn.cancel()
+
+    async with world(calls(project / "pkg/a"), tools=[worker()], prompt=layers_for(project), cwd=str(project)) as w:
+        first = await w.play(react=cancel)
+        assert (first.statuses, first.stop_reason, told(first)) == (["completed"], "aborted", [])
+        w.will_say(DONE)
+        assert ["pkg rules" in one for one in told(await w.play())] == [True]
+        w.will_say(DONE)
+        assert told(await w.play()) == []
+
+
+async def test_t28_of_many_places_at_once_none_is_forgotten(project: Path) -> None:
+    for number in range(3):
+        write(project / f"pkg{number}/AGENTS.md", f"rules of {number}")
+    paths = tuple(f"{project}/pkg{number // 100}/{number}" for number in range(300))
+
+    @engine.tool(name="many", read_only=True, need=lambda _: Need(permission="read", paths=paths))
+    async def many(args: At, ctx: engine.ToolContext) -> str:
+        await trio.lowlevel.checkpoint()
+        return "ok"
+
+    script = [calls("", name="many"), calls("", name="plain"), DONE]
+    tools = [many, worker(name="plain")]
+    async with world(*script, tools=tools, prompt=layers_for(project), cwd=str(project)) as w:
+        played = await w.play()
+    assert [f"rules of {number}" in "".join(told(played)) for number in range(3)] == [True] * 3
+    check_prefixes(w)
 
 
 async def test_t28_a_call_that_is_denied_touches_nothing(project: Path) -> None:
