@@ -25,7 +25,8 @@ from engine.tools.front_matter import FrontMatterError, parse_document
 T = TypeVar("T")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 MAX_DESCRIPTION_CHARS: Final = 4_000
-_NAMES: Final = re.compile(r",(?![^(]*\))")
+# Names with commas between them; those in brackets belong to the name before them.
+_NAMES: Final = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
 # They say how a program shows it, and nothing of how it works.
 _IGNORED: Final = frozenset({"color", "colour", "version", "author", "license", "tags", "title", "icon"})
 _YES_NO: Final[Mapping[str, bool]] = {"true": True, "yes": True, "false": False, "no": False}
@@ -204,7 +205,7 @@ class _Reader:
 
     def _split(self, value: Value, field: str) -> tuple[str, ...]:
         if isinstance(value, str):
-            return tuple(name.strip() for name in _NAMES.split(value) if name.strip())
+            return tuple(name.strip() for name in _NAMES.findall(value) if name.strip())
         if isinstance(value, tuple) and all(isinstance(name, str) for name in value):
             return cast("tuple[str, ...]", value)
         raise ConfigError(f"{field} must be names of tools")

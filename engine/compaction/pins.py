@@ -34,7 +34,7 @@ _LOOKED: Final = 50_000
 
 _FENCE: Final = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _PATHS: Final = ("path", "file_path", "filepath", "file", "filename", "notebook_path", "target_file")
-_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
+_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: ([^\n]+)$", re.MULTILINE)
 _FILE_LINE: Final = re.compile(r"- (?P<path>.+?) \((?P<how>changed|read)(?:, (?P<digest>[0-9a-f]+))?\)$")
 
 
@@ -200,5 +200,7 @@ def paths_in(arguments: str) -> list[str]:
         return []
     values = cast("dict[str, object]", given)
     named = [value for name in _PATHS if isinstance(value := values.get(name), str)]
-    patched = [path for value in values.values() if isinstance(value, str) for path in _PATCHED.findall(value)]
+    patched = [
+        path for value in values.values() if isinstance(value, str) for path in map(str.strip, _PATCHED.findall(value))
+    ]
     return [path for path in (*named, *patched) if path.strip() and "\n" not in path and len(path) < 1_000]

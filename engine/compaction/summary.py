@@ -59,13 +59,15 @@ _RESULT_CHARS: Final = 2_000
 _ARGUMENT_CHARS: Final = 1_500
 _USER_CHARS: Final = 6_000
 _ASSISTANT_CHARS: Final = 6_000
-_HEADING: Final = re.compile(r"^#{1,4}\s*(.+?)\s*:?\s*$", re.MULTILINE)
+# (Each of these takes time in proportion to the text, whatever stands in it: no two spaces of any number meet.)
+_HEADING: Final = re.compile(r"^#{1,4}[ \t]*(\S[^\n]*)$", re.MULTILINE)
+_AROUND: Final = " \t\r*:"
 # What would look as if somebody else spoke, or as if the material were over: anybody can write that into a file.
 _SPEAKER: Final = re.compile(
     r"(?:^|(?<=[\r\v\f\x1c-\x1e\x85\u2028\u2029]))([ \t]*)\[(?=\s*(?:user|engine|agent|result|the agent))",
     re.IGNORECASE | re.MULTILINE,
 )
-_FRAME: Final = re.compile(r"<(?=\s*/?\s*(?:conversation|record|answer)\b)", re.IGNORECASE)
+_FRAME: Final = re.compile(r"<(?=\s*(?:/\s*)?(?:conversation|record|answer)\b)", re.IGNORECASE)
 _CALL_LIKE: Final = re.compile(r"<(?:tool_call|function_calls|invoke)\b")
 
 
@@ -158,7 +160,7 @@ def _form_problem(text: str, template: Template) -> str:
 def sections_of(text: str) -> dict[str, str]:
     """Return what stands under each heading of a summary, by the heading in small letters."""
     parts = _HEADING.split(text)
-    return {title.strip(" *").casefold(): body.strip() for title, body in zip(parts[1::2], parts[2::2], strict=True)}
+    return {title.strip(_AROUND).casefold(): body.strip() for title, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def tidied(text: str, template: Template) -> str:
@@ -166,7 +168,7 @@ def tidied(text: str, template: Template) -> str:
     bare = text.strip().removeprefix("<record>").removesuffix("</record>").strip()
     first = next(iter(template.sections)).casefold()
     for match in _HEADING.finditer(bare):
-        if match[1].strip(" *").casefold() == first:
+        if match[1].strip(_AROUND).casefold() == first:
             return bare[match.start() :].removesuffix("```").rstrip()
     return bare
 

@@ -6,7 +6,9 @@ import re
 from typing import Final
 
 # The marks by which a model tells what the program says from what a file, a sub-agent or a summary says.
-_TAG: Final = re.compile(r"<\s*/?\s*(?:instructions|reminder|sub-agent-report|background-job-report)\b", re.IGNORECASE)
+_TAG: Final = re.compile(
+    r"<\s*(?:/\s*)?(?:instructions|reminder|sub-agent-report|background-job-report)\b", re.IGNORECASE
+)
 _QUOTING: Final = frozenset('"<>')
 
 

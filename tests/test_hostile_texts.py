@@ -1,0 +1,98 @@
+"""Texts of strangers take no longer than their length: nobody stops an engine by what a file, a model or a summary says.
+
+Most of this runs where nothing else can meanwhile, since a regular expression keeps the interpreter to itself.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+
+from engine.agents.markdown import parse_agent
+from engine.archive.harmless import harmless
+from engine.archive.markdown import conversation_in
+from engine.archive.web_text import prose
+from engine.cli.text import visible
+from engine.compaction.pins import paths_in, rules_in
+from engine.compaction.summary import TEMPLATE, sections_of, tidied
+from engine.errors import JournalCorrupt
+from engine.prompt.command_text import Command
+from engine.prompt.imports import imported
+from engine.prompt.quoting import inert
+from engine.tools.front_matter import FrontMatterError, parse_document
+
+LENGTH = 20_000
+SECONDS = 2.0
+
+
+def _agent(text: str) -> object:
+    names = text.replace("\n", " ")
+    return parse_agent(f"---\nname: a\ndescription: d\ntools: a{names}\n---\nx", "a", "a.md")
+
+
+def _conversation(text: str) -> object:
+    try:
+        return conversation_in(f"## User\n{text}", str)
+    except JournalCorrupt:
+        return None
+
+
+def _front_matter(text: str) -> object:
+    try:
+        return parse_document(f"---\na: {text}\n---\n")
+    except FrontMatterError:
+        return None
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "agent": _agent,
+    "command": lambda text: Command(name="c", text=text).render(["a"]),
+    "conversation": _conversation,
+    "front matter": _front_matter,
+    "harmless": harmless,
+    "imported": lambda text: imported(text, "/a", "/home"),
+    "inert": inert,
+    "paths": lambda text: paths_in(json.dumps({"patch": f"*** Add File: a{text}b"})),
+    "prose": prose,
+    "rules": rules_in,
+    "sections": sections_of,
+    "tidied": lambda text: tidied(text, TEMPLATE),
+    "visible": visible,
+}
+HEADS = ("", "<", "</", "# a", "```", "~", "[", "**", '"', "@", "$")
+REPEATED = (
+    " ",
+    "\n",
+    "\t",
+    ",",
+    "(",
+    "a",
+    "`",
+    "~",
+    "<",
+    "< ",
+    "*",
+    "**a",
+    "# ",
+    "#\n",
+    "a. ",
+    "'",
+    '"',
+    "\\",
+    "@a",
+    "$1",
+)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_no_text_takes_longer_than_its_length(reader: str) -> None:
+    read = READERS[reader]
+    for head in HEADS:
+        for repeated in REPEATED:
+            text = f"{head}{repeated * (LENGTH // len(repeated))}\x01x"
+            began = time.perf_counter()
+            read(text)
+            assert time.perf_counter() - began < SECONDS, (head, repeated)
