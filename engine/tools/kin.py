@@ -10,7 +10,17 @@ from typing import Final
 
 import attrs
 
-from engine.tools.proc import Entry, Stray, children, entries, environment_of, identify, is_readable, markers_in
+from engine.tools.proc import (
+    Entry,
+    Stray,
+    children,
+    entries,
+    environment_of,
+    identify,
+    is_own,
+    is_readable,
+    markers_in,
+)
 
 # Looks that a process may take to load a program, about 60 ms together. One that
 # shows its environment to nobody looks the same, and must not be waited for.
@@ -98,9 +108,9 @@ class Leftovers:
         """Return them. Whoever was found once stays known, whatever becomes of its parents and its environment."""
         others = others_alive()
         found = [entry for entry in others if entry.stray in self._known or has_marker(entry, self._matches)]
-        # Each call begins a session, so there is nobody in it who is not of the call.
-        # (0 is one that began outside of our PID namespace.)
-        sessions = {entry.session for entry in found} - {0}
+        # Each call begins a session, so there is nobody in it who is not of the call. (0 is one that began outside of our
+        # PID namespace.) Another user's process may say of itself what it likes, in a session that somebody else began.
+        sessions = {entry.session for entry in found if is_own(entry.pid)} - {0}
         found += [entry for entry in others if entry.session in sessions and entry not in found]
         left = [entry.stray for entry in with_descendants(found, others)]
         self._known |= frozenset(left)

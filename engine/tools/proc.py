@@ -172,6 +172,14 @@ def is_readable(pid: int) -> bool:
         return False
 
 
+def is_own(pid: int) -> bool:
+    """Tell whether a process is of our user; one that is gone is nobody's."""
+    try:
+        return Path(f"{_PROC}/{pid}").stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
 def _read(path: str, at_once: int = _CHUNK_BYTES) -> bytes:
     """Return a whole file of `/proc`, as quickly as Python can; nothing if it is gone or not ours to read."""
     try:

@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -14,7 +16,7 @@ import trio
 
 from engine.tools import proc as proc_module
 from engine.tools.leftovers import find_dead_owners, look_once, owned, owner
-from engine.tools.proc import ENVIRONMENT_MARKER
+from engine.tools.proc import ENVIRONMENT_MARKER, is_alive
 from engine.tools.shell import marker
 from engine.tools.strays import find_marked, reap
 from tests.os import trees
@@ -135,3 +137,22 @@ def test_an_owner_is_a_process_named_beyond_doubt() -> None:
 def test_a_process_looks_once() -> None:
     look_once()
     assert look_once() == frozenset()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others don't see what a process has in its environment")
+def test_another_user_who_forges_a_marker_ends_nobody_else() -> None:
+    """What root has started as somebody else is in a session of root's, and says of itself what it likes."""
+    forged = f"ses_x@forged.{os.getpid()}"
+    as_nobody = f"setpriv --reuid 65534 --clear-groups env {ENVIRONMENT_MARKER}={forged} sleep 1001"
+    with subprocess.Popen(["setsid", "sh", "-c", f"{as_nobody} & exec sleep 1000"]) as innocent:
+        try:
+            while not (found := find_marked(lambda mark: mark == forged)):
+                assert innocent.poll() is None
+                time.sleep(0.01)
+            trio.run(partial(reap, lambda mark: mark == forged, grace=0.5))
+            assert innocent.poll() is None
+            assert not any(map(is_alive, found))
+        finally:
+            innocent.kill()
+            for stray in find_marked(lambda mark: mark == forged):
+                os.kill(stray.pid, signal.SIGKILL)
