@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
 import attrs
 import pytest
 
-from engine.codec import TAGS, Json, Schema, encode_event
+from engine.codec import Json, Schema, encode_event
 from engine.errors import StoreError, StoreMismatch
 from engine.events import Notice
+from engine.messages import UserMessage
 from engine.store.migrate import PRESENT, Plan, migrate, run, version_of
 from engine.store.schema import APPLICATION_ID, VERSION
 from engine.store.sqlite import open_store
-from tests.store.journals import A, noted, session
+from tests.store.journals import A, noted
 
-TABLES_OF = {version: Path(__file__).parent / f"tables.v{version}.sql" for version in (1, 2)}
+HERE = Path(__file__).parent
+TABLES_OF = {version: HERE / f"tables.v{version}.sql" for version in (1, 2)}
+# A session of two turns, line by line as the engine wrote it that made files of that version first.
+EVENTS_OF = {version: HERE / f"events.v{version}.jsonl" for version in (1, 2)}
 
 
 def connected(path: Path) -> sqlite3.Connection:
@@ -29,20 +34,22 @@ def made(path: Path, version: int) -> None:
     run(connection, TABLES_OF[version].read_text(encoding="utf-8"))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {version}")
-    events = session(A, ("Fix the parser", "done"))
+    bodies = EVENTS_OF[version].read_text(encoding="utf-8").splitlines()
+    events = [(event["session_id"], event["seq"], event["type"], event["v"]) for event in map(json.loads, bodies)]
     connection.executemany(
-        "INSERT INTO events (session_id, seq, type, version, body) VALUES (?, ?, ?, 1, ?)",
-        [(A, event.seq, TAGS[type(event)], encode_event(event)) for event in events],
+        "INSERT INTO events (session_id, seq, type, version, body) VALUES (?, ?, ?, ?, ?)",
+        [(*event, body) for event, body in zip(events, bodies, strict=True)],
     )
+    session_id = events[0][0]
     connection.execute(
-        "INSERT INTO sessions (id, root_id, title, created, updated, seq) VALUES (?, ?, 'Fix the parser', 1, 2, ?)",
-        (A, A, len(events)),
+        "INSERT INTO sessions (id, root_id, title, created, updated, seq) VALUES (?, ?, 'look at the parser', 1, 2, ?)",
+        (session_id, session_id, len(events)),
     )
     connection.close()
 
 
 def test_there_is_a_file_of_every_version() -> None:
-    assert sorted(TABLES_OF) == list(range(1, VERSION + 1))
+    assert sorted(TABLES_OF) == sorted(EVENTS_OF) == list(range(1, VERSION + 1))
     assert sorted(PRESENT.steps) == list(range(1, VERSION))
 
 
@@ -51,10 +58,19 @@ async def test_a_file_of_every_version_is_opened(tmp_path: Path, version: int) -
     path = tmp_path / "sessions.db"
     made(path, version)
     store = await open_store(path)
-    assert list(await store.load(A)) == session(A, ("Fix the parser", "done"))
-    assert [row.title for row in await store.list_sessions()] == ["Fix the parser"]
-    store.put(noted(A, 10))
-    await store.flushed(A, 10)
+    (row,) = await store.list_sessions()
+    assert (row.title, row.seq) == ("look at the parser", 28)
+    assert [event.seq for event in await store.load(row.id)] == list(range(1, 29))
+    opened = await store.open(row.id)
+    assert opened is not None
+    assert [message.text for message in opened.state.transcript if isinstance(message, UserMessage)] == [
+        "look at the parser",
+        "again please",
+    ]
+    assert opened.state.last_result is not None
+    assert opened.state.last_result.text == "It is done."
+    store.put(noted(row.id, 29))
+    await store.flushed(row.id, 29)
     await store.aclose()
     connection = connected(path)
     assert version_of(connection) == VERSION
