@@ -8,8 +8,9 @@ ignored, a block left open is closed at the end.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
 import attrs
 
@@ -35,6 +36,9 @@ from engine.model import (
     Unread,
     UsageReported,
 )
+
+# The first half of a character, and the second if it comes right behind it.
+_FIRST_HALF: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]?")
 
 
 @attrs.frozen
@@ -295,12 +299,11 @@ class Demux:
 
     def _grow(self, block: _Block, text: str, out: list[Command]) -> None:
         """Grow a part; half a character, cut by the host between two deltas, waits for its other half."""
-        half, text = block.half, block.half + text
-        block.half = ""
-        if "\ud800" <= text[-1] <= "\udbff":
-            block.half, text = text[-1], text[:-1]
-        if half:
-            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        if block.half or not text.isascii():
+            text, block.half = block.half + text, ""
+            if "\ud800" <= text[-1] <= "\udbff":
+                block.half, text = text[-1], text[:-1]
+            text = _FIRST_HALF.sub(_joined, text)
         if text:
             out.append(Grow(block.part_id, text))
 
@@ -353,3 +356,9 @@ class CloseBlockFields:
 
     signature: str | None = None
     redacted: str | None = None
+
+
+def _joined(found: re.Match[str]) -> str:
+    """Return the character whose halves were found; of a first half alone, the sign that something is missing."""
+    halves = found[0]
+    return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le") if len(halves) == 2 else "\ufffd"
