@@ -253,14 +253,19 @@ class Compactor:
 
     @property
     def _most_output(self) -> int:
+        return min(self.summariser.info.output, MOST_OUTPUT, max(1_024, self._context // 8))
+
+    @property
+    def _context(self) -> int:
+        """The summariser's window, which is known to be smaller than it says where that of the turn's own model is."""
         info = self.summariser.info
-        return min(info.output, MOST_OUTPUT, max(1_024, info.context // 8))
+        return min(info.context, self.window.context) if info.name == self.view.model.name else info.context
 
     def _room(self, previous: str) -> int:
         """Return how many tokens of the conversation the summariser has room for beside all else."""
         told = self._form.system + self._form.told + self.wish.instructions + self.wish.prompt
         beside = self._most_output + max(text_tokens(previous), self._form.most_tokens) + text_tokens(told)
-        return round((self.summariser.info.context - beside) * _SURE / max(1.0, self.ratio))
+        return round((self._context - beside) * _SURE / max(1.0, self.ratio))
 
     # -- the new history --------------------------------------------------------------------
 

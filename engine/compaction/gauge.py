@@ -13,13 +13,20 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from engine.compaction.overflow import message_tokens, text_tokens, tool_tokens
+from engine.compaction.prune import without_media
 from engine.messages import AssistantMessage, ProviderPart, Transcript
-from engine.model import ToolSchema
+from engine.model import ModelInfo, ToolSchema
 from engine.ports import ContextView
 
 # A count outside of this is no count of the request: gateways report what they like.
 LEAST: Final = 0.2
 MOST: Final = 5.0
+# A request that begins with the one before it is no shorter, but for the thinking that a host may leave out.
+SHRUNK: Final = 0.5
+# Where the host has counted nearly all of a refused request, the estimate of the rest is not off by more.
+DOUBT: Final = 2.0
+# No window is smaller: a host that refuses so little refuses it for another reason.
+SMALLEST: Final = 2_000
 
 
 @attrs.define(eq=False)
@@ -48,7 +55,10 @@ class Gauge:
 
     _sizes: WeakKeyDictionary[object, Sizes] = attrs.field(factory=WeakKeyDictionary[object, Sizes], init=False)
     _ratios: dict[str, float] = attrs.field(factory=dict[str, float], init=False)
-    _seen: WeakKeyDictionary[object, int] = attrs.field(factory=WeakKeyDictionary[object, int], init=False)
+    _seen: WeakKeyDictionary[object, tuple[int, int]] = attrs.field(
+        factory=WeakKeyDictionary[object, tuple[int, int]], init=False
+    )
+    _refused: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     _opening: tuple[str, tuple[ToolSchema, ...], int] = attrs.field(default=("", (), 0), init=False)
 
     def ratio(self, model: str) -> float:
@@ -91,12 +101,23 @@ class Gauge:
         """Tell whether a host's count is behind what `tokens` says."""
         return self._counted(view) is not None
 
+    def window(self, info: ModelInfo) -> ModelInfo:
+        """Return a model's limits, its window no larger than the requests that its host has refused."""
+        most = self._refused.get(info.name, info.context)
+        return info if most >= info.context else attrs.evolve(info, context=most)
+
     def reject(self, view: ContextView) -> None:
-        """Learn that the request was too large for its window: it has more tokens than it seems to."""
-        raw = self.opening(view.system, view.tools) + self.sizes(view.transcript, view.model.name).sums[-1]
-        least = view.model.context / max(1, raw)
-        if least <= MOST:
-            self._ratios[view.model.name] = max(self.ratio(view.model.name), least)
+        """Learn that the request was too large: it has more tokens than it seems to, or else the window is smaller."""
+        tokens, name, context = self.tokens(view), view.model.name, view.model.context
+        exact = 0 if self._counted(view) is None else view.last_usage.prompt
+        ratio = self.ratio(name)
+        # What the estimate would have to be multiplied by, for the window to be as large as it is said to be.
+        needed = (context - exact) / max(1.0, (tokens - exact) / ratio)
+        if needed <= (DOUBT * ratio if exact else MOST):
+            self._ratios[name] = max(ratio, needed)
+        elif tokens >= SMALLEST and without_media(view.transcript) is None:
+            # With pictures, it may have been their bytes.
+            self._refused[name] = min(tokens, self._refused.get(name, context))
 
     def _counted(self, view: ContextView) -> Transcript | None:
         """Return the transcript whose size the host has told, if it is a beginning of this one."""
@@ -111,6 +132,10 @@ class Gauge:
         raw = self.opening(view.system, view.tools) + self.sizes(counted, view.model.name).sums[len(counted)]
         if exact <= 0 or not LEAST <= exact / max(1, raw) <= MOST:
             return None
+        length, before = self._seen.get(counted.lineage, (0, 0))
+        if length < len(counted) and exact < SHRUNK * before:
+            # A part of it, then: what was not in the host's cache, say.
+            return None
         answer = view.transcript[len(counted)] if len(view.transcript) > len(counted) else None
         if isinstance(answer, AssistantMessage) and any(isinstance(part, ProviderPart) for part in answer.parts):
             # What hosted tools read is counted each time it is read.
@@ -119,10 +144,13 @@ class Gauge:
 
     def _learn(self, view: ContextView) -> None:
         counted = self._counted(view)
-        if counted is None or self._seen.get(counted.lineage) == len(counted):
+        if counted is None or self._seen.get(counted.lineage, (0, 0))[0] == len(counted):
             return
-        self._seen[counted.lineage] = len(counted)
         found = self._plausible(view, counted)
+        exact, name = view.last_usage.prompt, view.model.name
+        self._seen[counted.lineage] = len(counted), exact
         if found is not None:
-            name = view.model.name
             self._ratios[name] = found if name not in self._ratios else (self._ratios[name] + found) / 2
+        if exact > self._refused.get(name, exact):
+            # It takes more than it did then.
+            del self._refused[name]

@@ -143,7 +143,12 @@ class Keeper:
             summarise=self.summarise,
             report=self.report(view).brief,
         )
-        return await compactor.run()
+        made = await compactor.run()
+        is_sure = self._tokens(view) >= Window.of(view.model, view.max_output, self.reserve).usable
+        if isinstance(made, NotCompacted) and made.reason == "ineffective" and wish.trigger == "full" and not is_sure:
+            # By what the host says of its window there is room: another refusal ends the turn, no guess.
+            return attrs.evolve(made, reason="failed")
+        return made
 
     def is_blocked(self, view: ContextView) -> bool:
         """Tell whether the next request is larger than the window, as far as anybody knows."""
@@ -156,17 +161,19 @@ class Keeper:
         """Return what fills the window; *sections* are those of the system prompt, if they are known."""
         from engine.compaction.report import pinned_tokens, report_of
 
+        # First, since the count that it looks at may tell of the window as well.
+        tokens = self._tokens(view)
         return report_of(
-            view,
+            attrs.evolve(view, model=self._gauge.window(view.model)),
             sections=sections,
-            tokens=self._tokens(view),
+            tokens=tokens,
             is_counted=self._gauge.is_exact(view),
             pinned=round(pinned_tokens(view) * self._gauge.ratio(view.model.name)),
             reserve=self.reserve,
         )
 
     def _window(self, view: ContextView) -> Window:
-        return Window.of(view.model, view.max_output, self.reserve)
+        return Window.of(self._gauge.window(view.model), view.max_output, self.reserve)
 
     def _tokens(self, view: ContextView) -> int:
         return self._gauge.tokens(view)

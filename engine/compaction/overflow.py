@@ -34,6 +34,9 @@ CALL: Final = 12
 # Of what is kept free, at least so much is for what the estimate does not see.
 SPARE: Final = 20_000
 
+_DIGITS: Final = "0123456789"
+_DIGIT: Final = 0.55
+
 _SAMPLE: Final = 1_024
 _SAMPLES: Final = 8
 
@@ -60,6 +63,13 @@ def _tokens(text: str) -> float:
 
 def _density(text: str, size: int) -> float:
     """Return tokens per character of what is ASCII in *text*."""
+    bare = _bare_density(text, size)
+    digits = sum(map(text.count, _DIGITS))
+    # Two digits make a token or so, whatever is around them: in logs, tables, sums and dumps that is most of it.
+    return bare if digits * 25 < size else bare + (max(_DIGIT, bare) - bare) * digits / size
+
+
+def _bare_density(text: str, size: int) -> float:
     blanks = text.count(" ")
     if blanks * 14 >= size or size < 24:
         return 0.25

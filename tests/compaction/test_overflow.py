@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from functools import partial
 
+import attrs
 import pytest
+import trio
 
 from engine.compaction.gauge import Gauge
 from engine.compaction.keeper import Keeper
@@ -49,6 +52,14 @@ def counted(usage: Usage, info: ModelInfo = LARGE) -> ContextView:
             json.dumps([{"id": n, "v": n * 7} for n in range(300)], separators=(",", ":")), 1_700, 3_500, id="json"
         ),
         pytest.param(base64.b64encode(bytes(range(256)) * 12).decode(), 2_000, 3_500, id="base64"),
+        pytest.param(" ".join(f"{n * 7919 % 65536:04x}" for n in range(1_000)), 1_800, 3_000, id="a dump"),
+        pytest.param("\n".join(f"{n * 7919 % 99991},{n * 31 % 997}" for n in range(500)), 1_900, 3_000, id="a table"),
+        pytest.param(
+            "\n".join(f"2026-11-19T01:51:{n % 60}.{n}Z INFO 10.0.0.{n} GET /v1/{n * 37} 200" for n in range(100)),
+            1_900,
+            3_200,
+            id="a log",
+        ),
         pytest.param("敏捷的棕色狐狸跳过了懒狗。" * 100, 900, 1_900, id="Chinese"),
         pytest.param("日本語のテキストはこのように書かれます。" * 60, 800, 1_700, id="Japanese"),
         pytest.param("Съешь же ещё этих мягких французских булок. " * 60, 900, 1_800, id="Russian"),
@@ -168,6 +179,49 @@ def test_t7_a_request_that_was_refused_had_more_tokens_than_it_seemed() -> None:
     refused = view([says(words(100_000))], info=LARGE)
     gauge.reject(refused)
     assert gauge.tokens(refused) >= 199_000
+
+
+def test_t7_a_host_whose_counts_shrink_while_the_history_grows_counts_something_else() -> None:
+    gauge = Gauge()
+    first = Transcript([says(words(10_000))])
+    one = first.append(answers("ok"))
+    gauge.tokens(ContextView(transcript=one, counted=first, last_usage=Usage(input=10_000), model=LARGE))
+    more = one.append(says(words(2_000), id="u2"))
+    # All but this was in the host's cache, and it tells only what was not.
+    seen = ContextView(
+        transcript=more.append(answers("so")), counted=more, last_usage=Usage(input=4_000, output=1), model=LARGE
+    )
+    assert not gauge.is_exact(seen)
+    assert gauge.tokens(seen) == pytest.approx(12_000, rel=0.02)
+    assert gauge.ratio(LARGE.name) == pytest.approx(1, rel=0.01)
+
+
+@pytest.mark.parametrize("counts", [True, False], ids=["counted", "not counted"])
+def test_t7_a_window_that_is_smaller_than_said_is_known_once_a_request_was_refused(counts: bool) -> None:
+    keeper = Keeper()
+    sent = Transcript([says(words(30_000))])
+    now = sent.append(answers("ok"))
+    usage = Usage(input=30_000) if counts else Usage()
+    seen = ContextView(transcript=now, counted=sent, last_usage=usage, model=LARGE, max_output=3_000)
+    refused = attrs.evolve(seen, failure="overflow")
+    assert not keeper.wants_compaction(seen)
+    assert trio.run(partial(keeper.collapse, refused, forced=True)) is None
+    assert 29_000 < keeper.report(seen).context < 31_000
+    assert keeper.wants_compaction(seen), "the next time it is foreseen"
+    other = attrs.evolve(seen, model=attrs.evolve(LARGE, name="host/other"))
+    assert not keeper.wants_compaction(other)
+    assert keeper.report(other).context == 200_000
+    grown = now.append(says(words(40_000), id="u2"))
+    taken = attrs.evolve(
+        seen, transcript=grown.append(answers("so")), counted=grown, last_usage=Usage(input=70_000, output=3)
+    )
+    assert keeper.report(taken).context == 200_000, "it has taken more than that meanwhile"
+
+
+def test_t7_where_pictures_were_sent_their_bytes_may_have_been_too_many() -> None:
+    gauge = Gauge()
+    gauge.reject(view([says("look", media=[png(9, 9)])], info=LARGE))
+    assert (gauge.window(LARGE), gauge.ratio(LARGE.name)) == (LARGE, 1.0)
 
 
 def test_t7_another_model_is_measured_by_its_own_count() -> None:

@@ -402,6 +402,41 @@ async def test_t11_where_the_window_is_far_smaller_than_said_the_refused_request
         assert played.one(CompactionEnded).outcome == "compacted"
 
 
+@pytest.mark.parametrize("usage", [True, False], ids=["counted", "not counted"])
+async def test_t11_a_window_far_smaller_than_said_is_kept_to_from_then_on(
+    autojump_clock: MockClock,
+    usage: bool,
+) -> None:
+    refused = steps = 0
+
+    def answer(request: ModelRequest) -> Answer:
+        nonlocal refused, steps
+        size = sum(len(said(message)) for message in request.transcript) // 4
+        if size > 9_000:
+            refused += 1
+            return TOO_LONG
+        if asked_for_a_summary(request):
+            return saying(summary())
+        steps += 1
+        counted = Usage(input=size + 50, output=30) if usage else None
+        return fetching(1_500, f"n{steps}", counted) if steps % 20 else saying("Done.", counted)
+
+    info = attrs.evolve(INFO, context=200_000, output=1_000)
+    async with world(answer, repeat=True, info=info, tools=[fetch]) as w:
+        first = await w.play("fetch all", settings=Settings(auto_continue=20))
+        assert (first.stop_reason, refused) == ("completed", 1)
+        for _ in range(2):
+            assert (await w.play("again", settings=Settings(auto_continue=20))).stop_reason == "completed"
+        assert refused == 1, "each later overflow was foreseen"
+        assert w.session.context_report().context < 10_000
+        # What can't be made small enough for a window that is a guess is sent all the same.
+        steps = 19
+        other = await w.engine.create_session(cwd="/nowhere")
+        last = await w.play(words(8_990), session=other)
+        assert (last.stop_reason, refused) == ("completed", 1)
+        assert last.one(CompactionEnded).outcome == "failed"
+
+
 async def test_t11_an_overflow_twice_surfaces_once(autojump_clock: MockClock) -> None:
     large = attrs.evolve(INFO, context=100_000)
     async with world(*TALK, TOO_LONG, saying(summary()), TOO_LONG, DONE, info=large) as w:
