@@ -10,6 +10,7 @@ it is appended in one synchronous stretch, so a cancel leaves nothing half told.
 from __future__ import annotations
 
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal
 
 from trio.lowlevel import enable_ki_protection
@@ -89,12 +90,24 @@ async def _read(run: TurnRun, layers: PromptLayers, reason: Reason | None) -> Re
         now=run.deps.clock.now(),
         project="" if state.prompt is None else state.prompt.project,
         told={} if state.prompt is None else state.prompt.told,
-        touched=tuple(run.touched)[:_TOUCHED_MOST],
+        touched=_touched(run, reason)[:_TOUCHED_MOST],
         with_instructions=not run.is_child or (files is not None and files.sub_agents),
         is_new=reason is not None,
         has_moved=reason == "moved",
     )
     return await layers.read(wanted)
+
+
+def _touched(run: TurnRun, reason: Reason | None) -> tuple[str, ...]:
+    """Return what was worked on. Not a checkpoint."""
+    if reason != "compacted":
+        return tuple(run.touched)
+    # Imported here: hardly any round follows a summary.
+    from engine.compaction.pins import pins_of
+
+    # What was told of their folders went with the history, and has to be known before they are worked on again.
+    files = pins_of(run.journal.journal.state.transcript[:]).files
+    return tuple(dict.fromkeys([*run.touched, *(str(PurePath(run.cwd) / file.path) for file in reversed(files))]))
 
 
 # -- what a project brings along ------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +14,7 @@ import trio
 
 import engine
 from engine.archive.document import document, journals_in
+from engine.compaction.keeper import Keeper
 from engine.errors import ConfigError
 from engine.events import (
     CallSettled,
@@ -24,6 +25,7 @@ from engine.events import (
     QuestionAsked,
     StepEnded,
 )
+from engine.messages import Message
 from engine.model import ModelInfo
 from engine.permission.policy import Policy
 from engine.permission.rule_file import parse_rule
@@ -372,6 +374,27 @@ async def test_t10_after_a_compaction_there_is_one_new_baseline(project: Path) -
     assert [system == start_text(start) for system in (r.system for r in w.requests)] == [True, True, False, False]
     # What was found on the way is gone with the history, and comes back at the next touch.
     assert ["pkg rules" in one for one in told(played)] == [True, True]
+
+
+async def test_t28_what_was_told_of_the_files_of_the_work_is_in_the_baseline_after_a_summary(project: Path) -> None:
+    write(project / "pkg/AGENTS.md", "Never touch zebra.py.")
+    write(project / "far/AGENTS.md", "far rules")
+
+    async def summarise(head: Sequence[Message], previous: str) -> str:
+        await trio.lowlevel.checkpoint()
+        return "It goes well."
+
+    keeper, layers = Keeper(summarise=summarise, tail=0), layers_for(project)
+    script = [calls(project / "pkg/a"), DONE, DONE]
+    async with world(*script, tools=[worker()], prompt=layers, cwd=str(project), keeper=keeper) as w:
+        assert ["zebra" in one for one in told(await w.play())] == [True]
+        await w.play()
+        assert (await w.session.compact()).stop_reason == "completed"
+        w.will_say(DONE)
+        played = await w.play("go on")
+    (compacted,) = played.all(PromptSet)
+    assert "Never touch zebra.py." in start_text(compacted), "before anybody works there again"
+    assert "far rules" not in start_text(compacted)
 
 
 def start_text(prompt: PromptSet) -> str:
