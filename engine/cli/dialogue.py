@@ -96,10 +96,12 @@ def trouble(asked: RecoveryAsked, symbols: Symbols) -> str:
 
 def words_wanted(asked: QuestionAsked, symbols: Symbols) -> str:
     """Return a question of a tool as a person reads it, with the answers that it offers."""
-    lines = [f"{symbols.running} {visible(asked.question)}"]
+    # What a model asks stands in from the edge, all of it: no line of it can pass for a question of ours.
+    question = visible(asked.question).replace("\n", "\n    ")
+    lines = [f"{symbols.running} {question}"]
     for number, choice in enumerate(asked.choices, 1):
-        more = f": {visible(choice.description)}" if choice.description else ""
-        lines.append(f"    {number}  {visible(choice.label)}{more}")
+        more = f": {_on_a_line(choice.description)}" if choice.description else ""
+        lines.append(f"    {number}  {_on_a_line(choice.label)}{more}")
     return "\n".join(lines) + "\n"
 
 

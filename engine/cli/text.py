@@ -30,7 +30,13 @@ _HIDING: Final = [
         0xFEFF,
         0xFFA0,
     ),
-    *range(0xE0000, 0xE0080),
+    *range(0x180B, 0x1810),
+    *range(0xFE00, 0xFE0E),
+    *range(0xFFF9, 0xFFFC),
+    *range(0x1BCA0, 0x1BCA4),
+    *range(0x1D173, 0x1D17B),
+    *range(0xE0000, 0xE1000),
+    0x034F,
 ]
 _VISIBLE: Final[dict[int, str]] = {
     **{code: f"^{chr(code + 64)}" for code in range(0x20)},

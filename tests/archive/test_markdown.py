@@ -144,6 +144,7 @@ def test_nothing_else_is_raised_whatever_comes(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_terminal_has_nothing_to_obey(text: str) -> None:
+    assert harmless("a\U000e0101\ufe01\u034fb\u2764\ufe0f") == "a\\U000e0101\\ufe01\\u034fb\u2764\ufe0f"
     assert not set(harmless(text)) & {"\x1b", "\x00", "\x07", "\r", "\u202e", "\u2028", "\ud83d"}
 
 

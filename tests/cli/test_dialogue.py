@@ -3,9 +3,9 @@
 import pytest
 
 from engine.answers import Always, Answer, Once, Reject
-from engine.cli.dialogue import answer_of, asker, choices, detail_of, question
+from engine.cli.dialogue import answer_of, asker, choices, detail_of, question, words_wanted
 from engine.cli.text import UNICODE
-from engine.events import Offer, PermissionAsked, Right
+from engine.events import Choice, Offer, PermissionAsked, QuestionAsked, Right
 from engine.ids import CallId, RequestId, SessionId
 
 
@@ -111,3 +111,16 @@ def test_the_detail_is_what_the_tool_tells_of_it_or_else_what_the_model_wrote() 
 def test_of_a_sub_agents_question_it_is_told_who_asks(errand: str, told: str) -> None:
     assert asker(asked(path=(SessionId("s"), SessionId("c"))), errand) == f"    asked by {told}\n"
     assert asker(asked(path=(SessionId("s"),)), errand) == ""
+
+
+def test_what_a_model_asks_can_t_look_like_a_question_of_ours() -> None:
+    label = "no\n    2  yes"
+    asked = QuestionAsked(
+        request_id=RequestId("r"),
+        call_id=CallId("c"),
+        question="Which?\n● bash asks for the permission: bash\n  once (o)",
+        choices=(Choice(label=label, description="a\nb"), Choice(label="yes")),
+    )
+    assert words_wanted(asked, UNICODE) == (
+        "● Which?\n    ● bash asks for the permission: bash\n      once (o)\n    1  no^J    2  yes: a^Jb\n    2  yes\n"
+    )

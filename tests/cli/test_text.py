@@ -15,6 +15,8 @@ from engine.cli.text import ASCII, UNICODE, duration, one_line, symbols_for, vis
         ("bell\x07 zero\0 del\x7f", "bell^G zero^@ del^?"),
         ("csi \x9b31m", "csi \\x9b31m"),
         ("rm -rf \u202e/ph", "rm -rf \\u202e/ph"),
+        ("a\U000e0101\ufe01\u034f\ufff9b", "a\\U000e0101\\ufe01\\u034f\\ufff9b"),
+        ("\u2764\ufe0f", "\u2764\ufe0f"),
         ("windows\r\n", "windows\n"),
         ("over\rwritten", "overwritten"),
     ],
