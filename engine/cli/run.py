@@ -179,6 +179,8 @@ def _config(given: argparse.Namespace, cwd: Path) -> Config:
     found = find_user_agents(config, cwd, trusts=given.trust)
     for path, why in found.problems:
         complain(f"the agent {visible(path)} can't be used: {visible(why)}")
+    for folder in found.not_trusted:
+        complain(f"{visible(folder)} was not read: the project is not trusted (`engine permissions trust`)")
     return found.added_to(config)
 
 
