@@ -361,12 +361,12 @@ class TurnJournal:
     dropped: int = attrs.field(default=0, init=False)
 
     @enable_ki_protection
-    def append(self, event: Durable) -> None:
-        """Append *event*, unless the turn's record is closed. Not a checkpoint."""
+    def append(self, event: E) -> E | None:
+        """Append *event*, and return it as it stands there; None: the turn's record is closed. Not a checkpoint."""
         if self.is_closed:
             self.dropped += 1
-            return
-        self.journal.append(event, turn_id=self.turn_id)
+            return None
+        return self.journal.append(event, turn_id=self.turn_id)
 
     @enable_ki_protection
     def append_live(self, event: Live) -> None:

@@ -38,7 +38,7 @@ from engine.messages import MediaPart
 from engine.nursery.hook_points import greet, tell_end, tell_idle
 from engine.nursery.inbox import admit, report
 from engine.nursery.parking import check_not_parked, park, settle
-from engine.nursery.questions import Questions
+from engine.nursery.questions import Asked, Questions
 from engine.nursery.run import Cause, TurnRun
 from engine.permission.rules import Rule
 from engine.ports import Deps, Link, Model
@@ -102,6 +102,15 @@ class Session:
     def state(self) -> SessionState:
         """The session as it stands, the text of open parts included."""
         return self._journal.snapshot()
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """What it, and all of its sub-agents, wait for somebody to answer: the events that asked, the oldest first.
+
+        For who comes to a session that is at work: `state` is that of this session alone.
+        """
+        own = self._journal.path
+        return tuple(event for event in self._questions.asked if event.path[: len(own)] == own)
 
     def prompt(self, text: str, *, attachments: Sequence[MediaPart] = (), settings: Settings | None = None) -> Turn:
         """Return a turn that answers *text*; enter it to start it. Not a checkpoint.

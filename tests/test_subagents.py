@@ -31,6 +31,7 @@ from engine.messages import Usage
 from engine.model import ModelInfo, ModelRequest, TextChunk, TextStarted
 from engine.nursery.traffic import LONG_PREFIX
 from engine.permission.policy import Policy
+from engine.permission.rule_file import parse_rule
 from engine.settings import Limits, RetryPolicy, Settings
 from engine.state import Resync
 from engine.testing.script import Answer, Fail, Pause, call, done, text
@@ -256,6 +257,55 @@ async def test_t19_a_childs_question_is_seen_at_the_root_with_its_path_and_answe
         played = await w.play(react=answer)
         assert paths == [(w.session.id, child_of(w, played.events))]
     assert (bench.log, played.stop_reason) == (["+a", "-a"], "completed")
+
+
+async def test_t19_who_comes_late_finds_what_children_ask_though_others_of_them_went_on(
+    autojump_clock: MockClock,
+) -> None:
+    """The state of a session is its own: of a child's question that was asked before its last event, only `asked` tells."""
+    bench = Bench()
+    script: Script = {
+        "go": [[*task("asks", id="1"), *task("ends", id="2"), *done("calls")], DONE],
+        "asks": [[*task("below", id="1"), *done("calls")], DONE],
+        "below": [[*call("write", {"name": "a"}, id="1"), *done("calls")], DONE],
+        "ends": [[Pause(5), *text("Ended."), *done()]],
+    }
+    settings = Settings(agent_depth=2)
+    async with world(
+        by_prompt(script), repeat=True, tools=[*agent_tools(), *bench.tools()], approver=Policy(), settings=settings
+    ) as w:
+        async with w.session.prompt("go") as turn:
+            async for event in turn:
+                if isinstance(event, PermissionAsked) and event.permission == "task":
+                    await turn.reply(event.request_id, engine.Always())
+                if isinstance(event, CallSettled) and len(event.path) == 1:
+                    break
+            late = w.session.subscribe(after=w.session.state.seq)
+            assert late.take() is None
+            (asked,) = w.session.asked
+            assert isinstance(asked, PermissionAsked)
+            assert (asked.permission, len(asked.path), asked in w.session.journal._log) == ("write", 3, True)
+            await w.session.reply(asked.request_id, engine.Once())
+            assert w.session.asked == ()
+            await turn.wait()
+            assert turn.result.stop_reason == "completed"
+    assert bench.log == ["+a", "-a"]
+
+
+async def test_a_cancel_leaves_no_question_open(autojump_clock: MockClock) -> None:
+    script: Script = {
+        "go": [[*task("asks"), *done("calls")], DONE],
+        "asks": [[*call("write", {"name": "a"}, id="1"), *done("calls")], DONE],
+    }
+    approver = Policy(user=(parse_rule("allow task *"),))
+    async with world(by_prompt(script), repeat=True, tools=[*agent_tools(), *Bench().tools()], approver=approver) as w:
+        async with w.session.prompt("go") as turn:
+            await trio.sleep(1)
+            (asked,) = w.session.asked
+            assert asked.path[-1] != w.session.id
+            turn.cancel()
+        assert w.session.asked == ()
+        assert w.session.questions._shown == {}
 
 
 async def test_a_childs_question_headless_is_a_denial(autojump_clock: MockClock) -> None:

@@ -57,6 +57,7 @@ class Given:
 
 # With "switch", the model to go on with.
 Way = tuple[RecoveryKind, Model | None]
+Asked = PermissionAsked | QuestionAsked | RecoveryAsked
 Unanswered = Literal["withdrawn", "expired"]
 
 
@@ -93,6 +94,12 @@ class Questions:
     _open: dict[RequestId, _Permission | _Words | _Recovery] = attrs.field(
         factory=dict[RequestId, _Permission | _Words | _Recovery], init=False
     )
+    _shown: dict[RequestId, Asked] = attrs.field(factory=dict[RequestId, Asked], init=False)
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """The open questions, as their events were seen, the oldest first."""
+        return tuple(self._shown[request_id] for request_id in self._open if request_id in self._shown)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -208,8 +215,11 @@ class Questions:
             # A tool that outlives its turn: nobody would see the question, and it would stay open for ever.
             await trio.lowlevel.checkpoint()
             return False
-        self._open[question.asked.request_id] = question
-        question.journal.append(question.asked)
+        request_id = question.asked.request_id
+        self._open[request_id] = question
+        shown = question.journal.append(question.asked)
+        if shown is not None:
+            self._shown[request_id] = shown
         expired = False
         try:
             with trio.move_on_after(float("inf") if timeout is None else timeout):
@@ -220,6 +230,7 @@ class Questions:
             raise
         finally:
             self._drop(question, "expired" if expired else "withdrawn")
+            self._shown.pop(request_id, None)
         return True
 
     @enable_ki_protection
