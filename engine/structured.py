@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
-_FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", re.DOTALL)
+_FENCE = re.compile(r"\A\s*```(?:json)?[^\S\n]*\n(.*)\n```\s*\Z", re.DOTALL)
 
 
 @attrs.frozen(kw_only=True)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from typing import Literal
 
+import attrs
 import pytest
 
 from engine.agents.markdown import parse_agent
@@ -16,13 +18,17 @@ from engine.archive.harmless import harmless
 from engine.archive.markdown import conversation_in
 from engine.archive.web_text import prose
 from engine.cli.text import visible
+from engine.compaction.extract import extracted
 from engine.compaction.pins import paths_in, rules_in
 from engine.compaction.summary import TEMPLATE, sections_of, tidied
 from engine.errors import JournalCorrupt
+from engine.messages import Message, Settlement
 from engine.prompt.command_text import Command
 from engine.prompt.imports import imported
 from engine.prompt.quoting import inert
+from engine.structured import wanted_of
 from engine.tools.front_matter import FrontMatterError, parse_document
+from tests.support.histories import answers, calls, gives, says
 
 LENGTH = 20_000
 SECONDS = 2.0
@@ -47,10 +53,26 @@ def _front_matter(text: str) -> object:
         return None
 
 
+def _extracted(text: str) -> object:
+    results: list[Message] = []
+    statuses: tuple[Literal["completed", "error"], ...] = ("completed", "error")
+    for status in statuses:
+        call = calls("bash", {"command": text}, id=status)
+        results += [answers(text, calls=[call]), gives((call, Settlement(status=status, text=text)))]
+    return extracted([says(text), *results], text)
+
+
+@attrs.frozen
+class _Answer:
+    text: str
+
+
 READERS: dict[str, Callable[[str], object]] = {
     "agent": _agent,
     "command": lambda text: Command(name="c", text=text).render(["a"]),
     "conversation": _conversation,
+    "extracted": _extracted,
+    "fitted": wanted_of(_Answer).check,
     "front matter": _front_matter,
     "harmless": harmless,
     "imported": lambda text: imported(text, "/a", "/home"),
@@ -62,7 +84,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "tidied": lambda text: tidied(text, TEMPLATE),
     "visible": visible,
 }
-HEADS = ("", "<", "</", "# a", "```", "~", "[", "**", '"', "@", "$")
+HEADS = ("", "<", "# a", "```", '"')
 REPEATED = (
     " ",
     "\n",
@@ -84,6 +106,9 @@ REPEATED = (
     "\\",
     "@a",
     "$1",
+    "a:",
+    ":",
+    "Error",
 )
 
 

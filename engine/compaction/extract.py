@@ -28,7 +28,7 @@ _BEGINNING_CHARS: Final = 400
 _FRAME: Final = 60
 # What only an error looks like; and what prose has as well.
 _ERROR: Final = re.compile(
-    r"\b(?:error|exception|fatal|panic|failure)\b\s*[:\[(!]|\w+(?:Error|Exception)\b|^\s*Traceback|\bFAIL(?:ED)?\b|\bERR!|^E  "
+    r"\b(?:error|exception|fatal|panic|failure)\b\s*[:\[(!]|\b\w+(?:Error|Exception)\b|^\s*Traceback|\bFAIL(?:ED)?\b|\bERR!|^E  "
     r"|\b(?:command not found|no such file|permission denied|undefined (?:symbol|reference)|segmentation fault|core dumped|timed out)\b",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -39,7 +39,7 @@ _MAYBE: Final = re.compile(
 )
 # Where nothing failed: a line that says so itself. What was read is full of names of errors.
 _OUTRIGHT: Final = re.compile(
-    r"^(?:\S+:\s*)*(?:\w+ ){0,2}(?:error|fatal|panic|\w+(?:Error|Exception))(?:\[\w+\])?:\s", re.IGNORECASE
+    r"^(?:[^\s:]*+:++\s*+)*(?:\w+ ){0,2}(?:error|fatal|panic|\w+(?:Error|Exception))(?:\[\w+\])?:\s", re.IGNORECASE
 )
 # That there are none is none.
 _NO_ERROR: Final = re.compile(r"\b(?:0|no) (?:errors?|failed|failures?)\b", re.IGNORECASE)
