@@ -87,16 +87,17 @@ def page(stories: Sequence[Told], title: str, *, engine: str, window: Filling | 
         '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{heading}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<header><h1>{heading}</h1>\n<p>{escaped(_facts(root))}</p>{_window(window)}</header>\n"
+        f"<header><h1>{heading}</h1>\n<p>{escaped(_facts(stories))}</p>{_window(window)}</header>\n"
         f"<main>\n{body}\n</main>\n<footer><p>Written by engine {escaped(engine)}.</p></footer>\n</body>\n</html>\n"
     )
 
 
-def _facts(story: Told) -> str:
-    state = story.state
-    cost = f"${state.cost:.2f}" if state.cost else ""
-    tokens = f"{state.usage.total:,} tokens" if state.usage.total else ""
-    return " · ".join(fact for fact in (_time(story.created), state.model, tokens, cost) if fact)
+def _facts(stories: Sequence[Told]) -> str:
+    """Return when it began, with which model, and what was spent, by its sub-agents as well."""
+    spent, taken = sum(story.state.cost for story in stories), sum(story.state.usage.total for story in stories)
+    cost = f"${spent:.2f}" if spent else ""
+    tokens = f"{taken:,} tokens" if taken else ""
+    return " · ".join(fact for fact in (_time(stories[0].created), stories[0].state.model, tokens, cost) if fact)
 
 
 def _window(filling: Filling | None) -> str:

@@ -95,8 +95,11 @@ def main(arguments: list[str]) -> int:
     except ConfigError as error:
         complain(f"engine run: {error}")
         return USAGE_ERROR
-    except (SessionNotFound, SessionElsewhere) as error:
+    except SessionNotFound as error:
         complain(f"engine run: {error}")
+        return USAGE_ERROR
+    except SessionElsewhere as error:
+        complain(f"engine run: {error}\n(--fork goes on in a new session that begins as that one stands)")
         return USAGE_ERROR
     except (StoreError, JournalCorrupt) as error:
         complain(f"engine run: {error}\n(`--store :memory:` works without keeping anything)")
@@ -219,8 +222,9 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
         with trio.open_signal_receiver(*heeded_signals()) as signals:
             async with open_place(options.place) as store:
                 row = None if options.resume is None else await find_session(store, options.resume, str(options.cwd))
+                models = _models(options, row)
                 async with open_engine(
-                    model=_models(options, row),
+                    model=models,
                     config=options.model.config,
                     tools=tools,
                     settings=_settings(options, is_watched=keyboard is not None),
@@ -229,7 +233,7 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                     prompt=options.layers,
                     snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None,
                 ) as eng:
-                    session = await _session(eng, options, row)
+                    session = await _session(eng, options, row, models)
                     async with trio.open_nursery() as nursery:
                         watch = _Watch(options, session, keyboard, Output.to(sys.stdout))
                         nursery.start_soon(watch.output.run)
@@ -257,6 +261,8 @@ def _settings(options: Options, *, is_watched: bool) -> Settings:
 
 def _models(options: Options, row: SessionRow | None) -> tuple[str, ...]:
     """Return the models to work with: those that were asked for, or else what the session had."""
+    if row is not None:
+        _check_folder(row)
     choice = options.model
     if row is None or choice.is_asked or not row.model:
         return choice.models
@@ -271,9 +277,19 @@ def _models(options: Options, row: SessionRow | None) -> tuple[str, ...]:
     return choice.config.chain(row.model, choice.agent)
 
 
-async def _session(eng: Engine, options: Options, row: SessionRow | None) -> Session:
+def _check_folder(row: SessionRow) -> None:
+    """Raise `ConfigError` if the session's folder is not here: every tool would fail in it."""
+    if not (os.path.isabs(row.cwd) and os.path.isdir(row.cwd)):  # noqa: PTH112, PTH117 - whatever an import has brought
+        raise ConfigError(
+            f"the folder of session {row.id} is not here: {visible(row.cwd) or 'it has none'}\n"
+            f"(`engine sessions export {row.id} -o FILE` and `engine sessions import FILE --cwd FOLDER` let it go on in "
+            "another)"
+        )
+
+
+async def _session(eng: Engine, options: Options, row: SessionRow | None, models: tuple[str, ...]) -> Session:
     """Return the session to work in: a new one, one that is stored, or a fork of that. A checkpoint."""
-    models, agent = _models(options, row), options.model.agent
+    agent = options.model.agent
     if row is None:
         return await eng.create_session(cwd=options.cwd, model=models, agent=agent)
     if options.forks:

@@ -15,7 +15,8 @@ def difference(shown: str, change: Change, contents: Mapping[str, bytes]) -> str
     before, after = _text(change.before, contents), _text(change.after, contents)
     if (before is None and change.before is not None) or (after is None and change.after is not None):
         return ""
-    return changes(shown, before, after)
+    # A name of two lines must not look like a line of the file.
+    return changes(shown.replace("\n", "\\n"), before, after)
 
 
 def _text(entry: Entry | None, contents: Mapping[str, bytes]) -> str | None:

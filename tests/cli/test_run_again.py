@@ -57,6 +57,25 @@ def test_a_session_is_resumed_by_its_id_in_its_own_folder(engine: Start, tmp_pat
     assert "'ses_' may be one of 2 sessions: ses_" in both.output
 
 
+def test_a_session_whose_folder_is_gone_is_told_where_it_can_go_on(engine: Start, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    session = session_of(run(engine, "remember one", "--json", "--cwd", str(there)))
+    there.rmdir()
+    for fork in ([], ["--fork"]):
+        refused = engine("run", "--resume", session, *fork, "hello")
+        assert refused.wait() == 2
+        assert f"the folder of session {session} is not here: {there}\n" in refused.output
+        assert "import FILE --cwd FOLDER" in refused.output
+
+
+def test_a_model_that_is_gone_is_told_once(engine: Start, tmp_path: Path) -> None:
+    (tmp_path / "said.md").write_text("---\nmodel: nobody/none\n---\n## User\n\nhello\n")
+    taken_in = engine("sessions", "import", "said.md")
+    assert taken_in.wait() == 0
+    assert run(engine, "-c", "remember").count("the session's model can't be used here") == 1
+
+
 def test_a_fork_goes_its_own_way(engine: Start) -> None:
     session = session_of(run(engine, "remember one", "--json"))
     fork = run(engine, "--resume", session, "--fork", "two", "--json")
@@ -103,6 +122,7 @@ def test_a_session_that_runs_elsewhere_is_refused(engine: Start, tmp_path: Path)
     second = engine("run", "-c", "hello")
     assert second.wait() == 2
     assert re.search(r"engine run: session ses_\w+ is open in another engine \(process \d+ on ", second.output)
+    assert second.output.endswith("(--fork goes on in a new session that begins as that one stands)\n")
     first.send(signal.SIGINT)
     first.wait()
     rows = sqlite3.connect(tmp_path / "data" / "engine" / "sessions.db").execute("SELECT count(*) FROM leases")

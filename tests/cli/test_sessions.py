@@ -122,7 +122,7 @@ def test_sessions_of_this_folder_are_listed(three: Engine) -> None:
     assert lines[0].split() == ["id", "when", "title", "messages", "cost"]
     assert [line.split()[0] for line in lines[1:]] == ["aaaa2222", "aaaa1111"]
     assert "Write the docs" in lines[1]
-    assert lines[2].endswith("3  $0.50")
+    assert lines[2].endswith("3  $0.75")  # with what its sub-agent has spent, as `engine stats` has it
     assert three("sessions", "list").out == "\n".join(lines) + "\n"
 
 
@@ -138,7 +138,7 @@ def test_a_list_as_json_has_it_all(three: Engine) -> None:
     assert [row["id"] for row in rows] == [TWO, ONE]
     row = rows[1]
     assert (row["title"], row["titled_by"], row["status"], row["open"]) == ("Fix the parser", None, "idle", "nobody")
-    assert (row["messages"], row["cost"], row["folder"]) == (3, 0.5, str(Path.cwd()))
+    assert (row["messages"], row["cost"], row["folder"]) == (3, 0.75, str(Path.cwd()))
     assert len(documents(three("sessions", "list", "--json", "--all"))) == 3
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -35,6 +36,25 @@ class Kept:
         said = self.capture.readouterr()
         return said.out + said.err
 
+    def again(self, command: str) -> None:
+        """Have the agent run another command in another turn."""
+        trio.run(work, self.root, self.home, command, self.session_id)
+
+
+async def work(root: Path, home: Path, command: str, session_id: str | None) -> str:
+    """Have the agent run a command in a folder; return the session's id."""
+    model = ScriptedProvider([[*call("bash", {"command": command}, id="1"), *done("calls")], [*text("Done."), *done()]])
+    async with engine.open_engine(
+        model=model,
+        tools=(BASH,),
+        approver=AllowAll(),
+        store=home / "sessions.db",
+        snapshots=ProjectSnapshots(),
+    ) as eng:
+        session = await (eng.create_session(cwd=root) if session_id is None else eng.open_session(session_id))
+        assert (await session.run("Change\nit.")).stop_reason == "completed"
+        return session.id
+
 
 def _places(home: Path) -> dict[str, str]:
     names = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
@@ -51,23 +71,8 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     (root / "a.txt").write_text("one\n")
     monkeypatch.chdir(root)
 
-    async def work() -> str:
-        command = "echo two > a.txt; printf 'x\\033[31m\\n' > b.txt; printf '\\0' > bin"
-        model = ScriptedProvider(
-            [[*call("bash", {"command": command}, id="1"), *done("calls")], [*text("Done."), *done()]]
-        )
-        async with engine.open_engine(
-            model=model,
-            tools=(BASH,),
-            approver=AllowAll(),
-            store=home / "sessions.db",
-            snapshots=ProjectSnapshots(),
-        ) as eng:
-            session = await eng.create_session(cwd=root)
-            assert (await session.run("Change\nit.")).stop_reason == "completed"
-            return session.id
-
-    return Kept(root, home, trio.run(work), capsys)
+    command = "echo two > a.txt; printf 'x\\033[31m\\n' > b.txt; printf '\\0' > bin"
+    return Kept(root, home, trio.run(work, root, home, command, None), capsys)
 
 
 def test_a_turn_is_shown_taken_back_and_made_again(kept: Kept) -> None:
@@ -81,7 +86,9 @@ def test_a_turn_is_shown_taken_back_and_made_again(kept: Kept) -> None:
     assert sorted(path.name for path in kept.root.iterdir()) == ["a.txt"]
     assert (kept.root / "a.txt").read_text() == "one\n"
     assert "there is no turn to undo" in kept.sessions("undo", "last", code=1)
-    assert kept.sessions("redo", "last").endswith("changed again: a.txt\nchanged again: b.txt\nchanged again: bin\n")
+    assert kept.sessions("redo", "last") == (
+        "redone: Change it.\nchanged again: a.txt\nchanged again: b.txt\nchanged again: bin\n"
+    )
     assert (kept.root / "a.txt").read_text() == "two\n"
     assert "there is no turn to redo" in kept.sessions("redo", "last", code=1)
 
@@ -106,6 +113,27 @@ def test_chosen_files_are_put_back(kept: Kept) -> None:
     assert "there is no turn 'turn_x'" in kept.sessions("restore", "last", "a.txt", "--turn", "turn_x", code=1)
 
 
+def test_a_turn_is_named_by_a_message_in_it_as_show_tells_it(kept: Kept) -> None:
+    shown = json.loads(kept.sessions("show", "last", "--json"))["messages"]
+    turn, messages = shown[0]["turn"], [entry["message"]["id"] for entry in shown]
+    assert kept.sessions("show", "last").count(messages[0][-6:]) == 1
+    diff = kept.sessions("diff", "last")
+    for name in (turn, messages[0], messages[0][-6:], messages[-1][-6:]):
+        assert kept.sessions("diff", "last", "--turn", name) == diff
+    assert kept.sessions("restore", "last", "bin", "--turn", messages[0][-6:]) == "put back: bin\n"
+    assert "there is no turn ''" in kept.sessions("diff", "last", "--turn", "", code=1)
+    # Undone, it can be compared still, by its own id.
+    kept.sessions("undo", "last", "--force")
+    assert kept.sessions("diff", "last", "--turn", turn) == diff
+
+
+def test_a_file_s_name_is_nothing_but_a_part_of_its_line(kept: Kept) -> None:
+    (kept.root / "a.txt").write_text("one\n")
+    kept.again("rm -f a.txt b.txt bin; echo x > \"$(printf 'n\\nput back: all\\033[2J')\"; echo o > t\\ny")
+    assert "+++ n\\nput back: all^[[2J\n" in kept.sessions("diff", "last")
+    assert "put back: n^Jput back: all^[[2J\n" in kept.sessions("undo", "last")
+
+
 def test_nonsense_is_told(kept: Kept) -> None:
     assert "there is no session" in kept.sessions("undo", "nobody", code=2)
     assert "required" in kept.sessions("undo", code=2)
@@ -115,7 +143,10 @@ def test_nonsense_is_told(kept: Kept) -> None:
 
 def test_without_the_snapshots_only_force_undoes(kept: Kept) -> None:
     shutil.rmtree(kept.home / "XDG_DATA_HOME" / "engine" / "snapshots")
-    assert "the snapshot is gone" in kept.sessions("undo", "last", code=1)
+    said = kept.sessions("undo", "last", code=1)
+    assert "the snapshot is gone" in said
+    assert said.endswith("(--force takes back the messages alone, and leaves files as they are)\n")
+    assert "--force" not in kept.sessions("diff", "last", code=1)
     assert "no file was changed: the snapshot is gone" in kept.sessions("undo", "last", "--force")
     assert (kept.root / "a.txt").read_text() == "two\n"
 

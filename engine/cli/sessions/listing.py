@@ -30,7 +30,7 @@ from engine.cli.sessions.common import (
 )
 from engine.cli.text import one_line, visible
 from engine.ids import SessionId
-from engine.store.ports import FullStore, Hit, SessionQuery, SessionRow
+from engine.store.ports import FullStore, Hit, SessionQuery, SessionRow, SpendingQuery
 from engine.store.words import FOUND
 
 _LISTED: Final = 20
@@ -87,7 +87,7 @@ def _list(given: argparse.Namespace) -> int:
         rows = await store.list_sessions(SessionQuery(limit=most + 1, cwd=cwd))
         has_others = not rows and bool(await store.list_sessions(SessionQuery(limit=1)))
         short = {} if given.json else short_ids(await store.ids())
-        return _Page(rows=rows, short=short, has_others=has_others)
+        return _Page(rows=await with_agents(store, rows), short=short, has_others=has_others)
 
     try:
         page = with_store(given, work)
@@ -101,6 +101,15 @@ def _list(given: argparse.Namespace) -> int:
         return tell(f"no sessions {'yet' if given.all else 'in this folder yet'}{others}\n")
     more = f"there are more: --limit {2 * most}\n" if len(page.rows) > most else ""
     return tell(_listed(rows, page.short, has_folders=cwd is None) + more)
+
+
+async def with_agents(store: FullStore, rows: Sequence[SessionRow]) -> list[SessionRow]:
+    """Return *rows* with what their sub-agents have spent counted as well, as `engine stats` counts. A checkpoint."""
+    spent = {row.key: row for row in await store.spending(SpendingQuery(by="session"))} if rows else {}
+    return [
+        attrs.evolve(row, usage=spent[row.id].usage, cost=spent[row.id].cost) if row.id in spent else row
+        for row in rows
+    ]
 
 
 def _listed(rows: Sequence[SessionRow], short: dict[SessionId, str], *, has_folders: bool) -> str:
@@ -169,6 +178,9 @@ def _search(given: argparse.Namespace) -> int:
     async def work(store: FullStore) -> _Page:
         hits = await store.search(words, limit=most, cwd=cwd)
         has_others = not hits and cwd is not None and bool(await store.search(words, limit=1))
+        counted = await with_agents(store, [hit.session for hit in hits] if given.json else [])
+        if counted:
+            hits = [attrs.evolve(hit, session=row) for hit, row in zip(hits, counted, strict=True)]
         return _Page(hits=hits, short={} if given.json else short_ids(await store.ids()), has_others=has_others)
 
     try:

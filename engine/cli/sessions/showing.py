@@ -24,7 +24,7 @@ from engine.cli.sessions.common import (
 from engine.cli.text import one_line, visible
 from engine.ids import CallId, MessageId
 from engine.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, TextPart, UserMessage
-from engine.store.ports import FullStore
+from engine.store.ports import FullStore, SpendingQuery
 from engine.store.projection import title_of
 
 _SHORTEST = 6
@@ -45,7 +45,13 @@ def main(arguments: list[str]) -> int:
 
 def _show(given: argparse.Namespace) -> int:
     async def work(store: FullStore) -> Told:
-        return told(await store.load(await find_id(store, given.session)))
+        session_id = await find_id(store, given.session)
+        story = told(await store.load(session_id))
+        spent = next((row for row in await store.spending(SpendingQuery(by="session")) if row.key == session_id), None)
+        if spent is None:
+            return story
+        # With what its sub-agents have spent, as `engine stats` counts.
+        return attrs.evolve(story, state=attrs.evolve(story.state, usage=spent.usage, cost=spent.cost))
 
     story = with_store(given, work)
     return tell(_as_json(story) if given.json else _as_text(story, with_results=given.results))
@@ -80,7 +86,8 @@ def _as_json(story: Told) -> str:
         "usage": attrs.asdict(state.usage),
         "cost": state.cost,
         "messages": [
-            {"time": entry.time, "message": json.loads(encode_message(entry.message))} for entry in story.entries
+            {"time": entry.time, "turn": entry.turn_id, "message": json.loads(encode_message(entry.message))}
+            for entry in story.entries
         ],
     }
     return json.dumps(document, indent=2) + "\n"

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 import trio
 
+from engine.archive.history import told
 from engine.cli.output import complain
 from engine.cli.sessions.common import FAILED, add_session_argument, command, here, parser_for, tell, with_store
 from engine.cli.store_flags import find_session, place_of
@@ -21,16 +22,25 @@ from engine.errors import (
     UndoConflict,
     UndoIncomplete,
 )
+from engine.ids import TurnId
+from engine.messages import UserMessage
 from engine.model import ModelInfo, ModelRequest
 from engine.ports import ModelStream
 from engine.service import open_engine
 from engine.session import Session
 from engine.snapshots.project import ProjectSnapshots
 from engine.store.ports import FullStore
+from engine.threads import to_thread
 from engine.undo import FileDiff
 
 _SHOWN: Final = 70
 _FORCE: Final = "overwrite also what somebody else has changed since; where files can't be put back, leave them"
+
+# What else can be done where the files can't be put back.
+_WITHOUT_FILES: Final[Mapping[str, str]] = {
+    "undo": "\n(--force takes back the messages alone, and leaves files as they are)",
+    "redo": "\n(--force lets the messages count again, and leaves files as they are)",
+}
 
 
 def undo_main(arguments: list[str]) -> int:
@@ -68,7 +78,12 @@ def restore_main(arguments: list[str]) -> int:
 
 
 def _add_turn(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--turn", metavar="ID", help="which turn; default: the newest that changed files")
+    parser.add_argument(
+        "--turn",
+        metavar="ID",
+        help="which turn: its id, or that of a message in it or the end of that, as `engine sessions show` tells it; "
+        "default: the newest that changed files",
+    )
 
 
 def _run(
@@ -83,14 +98,15 @@ def _run(
         try:
             return tell(_with_session(given, work))
         except UndoConflict as error:
-            files = ", ".join(map(visible, error.paths))
+            files = ", ".join(map(_name, error.paths))
             complain(
                 f"engine sessions {name}: changed since by somebody else, so nothing was done: {files}. With --force "
                 "they are overwritten."
             )
             return FAILED
         except (NothingToUndo, SessionBusy, SnapshotError, UndoIncomplete) as error:
-            complain(f"engine sessions {name}: {one_line(str(error), 4_000)}")
+            way_out = _WITHOUT_FILES.get(name, "") if isinstance(error, SnapshotError) else ""
+            complain(f"engine sessions {name}: {one_line(str(error), 4_000)}{way_out}")
             return FAILED
 
     return command(f"sessions {name}", parser, arguments, run)
@@ -136,25 +152,52 @@ async def _undo(session: Session, given: argparse.Namespace) -> str:
 
 async def _redo(session: Session, given: argparse.Namespace) -> str:
     redone = await session.redo(force=given.force)
-    return _told([f"redone: turn {redone.turn_id}", *_files("changed again", redone.files)], redone.note)
+    said = await to_thread(_asked_in, session, redone.turn_id)
+    return _told([f"redone: {said}", *_files("changed again", redone.files)], redone.note)
+
+
+def _asked_in(session: Session, turn_id: TurnId) -> str:
+    """Return the beginning of what a turn was asked; if it was nothing, its id. It blocks."""
+    messages = (e.message for e in told(session.journal.events()).entries if e.turn_id == turn_id)
+    texts = (one_line(message.text, _SHOWN) for message in messages if isinstance(message, UserMessage))
+    return next(filter(None, texts), f"turn {turn_id}")
+
+
+async def _turn(session: Session, name: str | None) -> str | None:
+    """Return the id of the turn that *name* means. Raises `NothingToUndo`, which says what there is."""
+    return None if name is None else await to_thread(_turn_named, session, name)
+
+
+def _turn_named(session: Session, name: str) -> str:
+    entries = told(session.journal.events()).entries
+    found = {entry.turn_id for entry in entries if name and entry.message.id.endswith(name)} - {None}
+    if len(found) > 1:
+        raise NothingToUndo(f"{name!r} may be a message of {len(found)} turns: more of its id tells them apart")
+    # It may be the id of a turn, also of one that was undone: the session knows.
+    return next((turn_id for turn_id in found if turn_id is not None), name)
 
 
 async def _diff(session: Session, given: argparse.Namespace) -> str:
-    diffs = await session.diff(given.turn)
+    diffs = await session.diff(await _turn(session, given.turn))
     if not diffs:
         return "no file was changed\n"
-    return "".join(visible(diff.text) or f"{_how(diff)}: {visible(diff.path)}\n" for diff in diffs)
+    return "".join(visible(diff.text) or f"{_how(diff)}: {_name(diff.path)}\n" for diff in diffs)
 
 
 async def _restore(session: Session, given: argparse.Namespace) -> str:
-    files = await session.restore(given.paths, turn_id=given.turn, force=given.force)
+    files = await session.restore(given.paths, turn_id=await _turn(session, given.turn), force=given.force)
     return _told(
         _files("put back", files) or ["nothing was put back: the turn has not changed that, nor anybody since"], ""
     )
 
 
 def _files(what: str, files: Sequence[str]) -> list[str]:
-    return [f"{what}: {visible(file)}" for file in files]
+    return [f"{what}: {_name(file)}" for file in files]
+
+
+def _name(file: str) -> str:
+    """Return a file's name so that it is nothing but a part of its line."""
+    return visible(file).replace("\n", "^J").replace("\t", "^I")
 
 
 def _told(lines: Sequence[str], note: str) -> str:
