@@ -333,7 +333,7 @@ class History:
             tail = await self._tail(snapshots, turn, changed, now)
             wanted |= {**tail.own, **tail.unsure}
             unsure = tail.unsure
-        older = set() if turn.redone is not None else await to_thread(_older, wanted.values(), turn.began)
+        older = set[str]() if turn.redone is not None else await to_thread(_older, wanted.values(), turn.began)
         plan = _Plan()
         for path, change in sorted(wanted.items()):
             if path in older:
