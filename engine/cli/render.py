@@ -348,9 +348,10 @@ def _last_line(output: str) -> str:
 
 def _told_of(event: PromptUpdated) -> str:
     """Return the note that a change of the prompt is worth: that it is another day, say, is worth none."""
-    sections = [(section.name, section.source or section.name) for section in event.sections]
-    names = [told for name, told in (*sections, *zip(event.removed, event.removed, strict=True)) if name not in _DULL]
-    return f"the model was told what is new: {', '.join(names)}" if names else ""
+    fresh = [section.source or section.name for section in event.sections if section.name not in _DULL]
+    gone = [name.partition(":")[2] or name for name in event.removed if name not in _DULL]
+    told = [f"{what}: {', '.join(names)}" for what, names in (("is new", fresh), ("holds no longer", gone)) if names]
+    return f"the model was told what {'; what '.join(told)}" if told else ""
 
 
 _DULL: Final = frozenset({"environment", "git", "date"})

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from engine.prompt.section import PromptSection
 
 Reason = Literal["start", "compacted", "moved", "system"]
-TRUST: Final = Choice(label="Trust it", description="from now on, and the project's own rules count as well")
+TRUST: Final = Choice(label="Trust it", description="from now on; its rules, agents and commands count as well")
 ONCE: Final = Choice(label="This time", description="as long as this program runs")
 NO: Final = Choice(label="No", description="it is worked on without them")
 _YES: Final = frozenset({TRUST.label.casefold(), ONCE.label.casefold(), "yes", "y"})

@@ -29,6 +29,8 @@ def is_nothing_else(text: str) -> bool:
 
 
 def _names(text: str) -> Iterator[str]:
+    if "@" not in text:  # as in most of them, and they are read before each request
+        return
     for found in _MARKED.finditer(_CODE.sub("", _FENCED.sub("", text))):
         name = found[1].rstrip(_BEHIND)
         if name.endswith(_SUFFIXES) and name.isprintable():

@@ -274,7 +274,10 @@ class PromptLayers:
 
     def _withheld(self, place: Place, wanted: Wanted) -> tuple[str, ...]:
         files = self.instructions if wanted.with_instructions else None
-        found = place.brings(() if files is None else files.names)
+        # In the home folder the user's own skills lie where a project's would.
+        users = {os.path.realpath(os.path.expanduser(folder)) for folder in self.user_skills}  # noqa: PTH111 - a str
+        brought = place.brings(() if files is None else files.names)
+        found = [name for name in brought if f"{place.project.rstrip('/')}/{name}" not in users]
         if files is not None and place.project:
             named = [each for each in self._named[place].candidates if each.within]
             there = [*named, *touched_candidates(files, place, wanted.touched)]

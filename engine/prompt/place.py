@@ -66,7 +66,8 @@ class Place:
         if not self.project:
             return []
         above = [folder.rstrip("/") for folder in reversed(self.folders() or [self.project])]
-        real = [real_path(f"{folder}/{name}") for folder in above for name in names]
+        there = [path for folder in above for name in names if os.path.lexists(path := f"{folder}/{name}")]
+        real = [real_path(path) for path in there]
         inside = [each for each in real if isinstance(each, Real) and not each.missing]
         return list(dict.fromkeys(each.path for each in inside if is_within(each.path, self.project)))
 

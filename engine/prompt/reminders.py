@@ -36,7 +36,7 @@ _PLAN_OVER: Final = (
 )
 # What is said of a section that holds no longer, by the beginning of its name.
 _GONE: Final[Mapping[str, str]] = {
-    "instructions": "The instructions from {what} hold no longer: they are not there any more.",
+    "instructions": "The instructions from {what} hold no longer.",
     "skills": "There are no skills any more.",
     MODE: _PLAN_OVER,
 }

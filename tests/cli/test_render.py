@@ -32,12 +32,14 @@ from engine.events import (
     PartEnded,
     PartReplaced,
     PartStarted,
+    PromptUpdated,
     ReasoningDelta,
     RetryScheduled,
     TextDelta,
 )
 from engine.ids import CallId, InputId, MessageId, PartId, SessionId
 from engine.messages import ReasoningPart, Settlement, TextPart, UserMessage
+from engine.prompt.section import PromptSection
 from engine.state import Resync, SessionState
 
 M, P = MessageId("m"), PartId("p")
@@ -67,6 +69,12 @@ def asked(name: str, tool: str, arguments: str) -> list[Event]:
 def settled(name: str, status: str = "completed", text: str = "", *, time: float = 0.0, **more: object) -> CallSettled:
     settlement = Settlement(status=status, text=text, **more)  # type: ignore[arg-type]
     return CallSettled(call_id=CallId(name), settlement=settlement, time=time)
+
+
+def updated(*sections: tuple[str, str], removed: tuple[str, ...] = ()) -> PromptUpdated:
+    message = UserMessage(id=M, parts=(TextPart(id=P, text="…"),), origin="engine")
+    told = tuple(PromptSection(name=name, text="…", source=source) for name, source in sections)
+    return PromptUpdated(message=message, sections=told, removed=removed)
 
 
 def beat(name: str, time: float) -> CallHeartbeat:
@@ -287,6 +295,13 @@ def admitted(mode: str) -> list[Event]:
         ([LoopContinued(reason="next_step", step=1)], ""),
         ([LoopContinued(reason="resume_after_break", step=1)], "· the connection broke; going on from what was done\n"),
         ([DoomDetected(kind="repeat", action="nudge", detail="the same call 3 times")], "· going in circles: the same call 3 times\n"),
+        ([updated(("instructions:/p/AGENTS.md", "/p/AGENTS.md"))], "· the model was told what is new: /p/AGENTS.md\n"),
+        ([updated(removed=("instructions:/p/a.md", "skills"))], "· the model was told what holds no longer: /p/a.md, skills\n"),
+        (
+            [updated(("mode", "plan mode"), ("git", "x"), removed=("extra:house", "date"))],
+            "· the model was told what is new: plan mode; what holds no longer: house\n",
+        ),
+        ([updated(("date", "the clock"))], ""),
         ([Notice(level="warning", code="c", text="look\nout")], "· look out\n"),
         ([Notice(level="info", code="c", text="by the way")], ""),
         ([HistoryReplaced(kind="prune", messages=())], "· old results were cleared to make room in the model's window\n"),

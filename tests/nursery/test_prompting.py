@@ -231,7 +231,7 @@ async def test_t10_what_changes_in_a_turn_is_told_and_requests_begin_as_before(p
     assert "2026-11-19" in second
     assert told(later) == [
         "<reminder>\nThe program that runs you says this, not the user. It holds from here on.\n\nThe instructions from "
-        f"{project}/AGENTS.md hold no longer: they are not there any more.\n</reminder>"
+        f"{project}/AGENTS.md hold no longer.\n</reminder>"
     ]
     assert all(event.message.origin == "engine" for event in played.all(PromptUpdated))
     assert {event.prefix_broken_at for event in played.all(StepEnded)} == {""}

@@ -461,6 +461,16 @@ async def test_t28_a_host_that_does_not_answer_is_told_and_waited_for_once(
     assert trio.current_time() - before == pytest.approx(5.0)
 
 
+def test_nobody_is_asked_about_skills_of_their_own(home: Path) -> None:
+    write(home / ".claude/skills/fish/SKILL.md", "---\nname: fish\ndescription: How to fish.\n---\nCast.")
+    write(home / ".agents/skills/bake/SKILL.md", "---\nname: bake\ndescription: How to bake.\n---\nBake.")
+    layers = PromptLayers(home=str(home), user_skills=(f"{home}/.claude/skills",))
+    reading = read(layers, home)
+    assert reading.withheld == (".agents/skills",)
+    assert [skill.name for skill in reading.skills.found] == ["fish"]
+    assert reading.skills.problems == ()
+
+
 @pytest.mark.parametrize("pin", ["", "abc", "G" * 64])
 def test_t28_without_a_pin_a_text_on_the_web_is_refused(pin: str) -> None:
     with pytest.raises(ConfigError, match="has no pin: what is there may be another text tomorrow"):

@@ -42,7 +42,7 @@ def test_nothing_changed() -> None:
     [
         (
             "instructions:/p/AGENTS.md",
-            "The instructions from /p/AGENTS.md hold no longer: they are not there any more.",
+            "The instructions from /p/AGENTS.md hold no longer.",
         ),
         ("instructions:https://e.org/a", "The instructions from https://e.org/a hold no longer"),
         ("extra:mcp", "What was said of mcp holds no longer."),
