@@ -95,7 +95,8 @@ def page(stories: Sequence[Told], title: str, *, engine: str, window: Filling | 
 def _facts(stories: Sequence[Told]) -> str:
     """Return when it began, with which model, and what was spent, by its sub-agents as well."""
     spent, taken = sum(story.state.cost for story in stories), sum(story.state.usage.total for story in stories)
-    cost = f"${spent:.2f}" if spent else ""
+    # As many digits as tell something: little is not nothing.
+    cost = (f"${spent:,.2f}" if spent >= 0.095 else f"${spent:.4f}") if spent else ""
     tokens = f"{taken:,} tokens" if taken else ""
     return " · ".join(fact for fact in (_time(stories[0].created), stories[0].state.model, tokens, cost) if fact)
 

@@ -150,6 +150,16 @@ def test_calls_are_folded_and_sub_agents_stand_below_theirs() -> None:
     assert Page(written).wrong == []
 
 
+def test_what_was_spent_is_told_with_the_sub_agents_and_little_is_not_nothing() -> None:
+    root, child = (
+        told(session(name, ("ask", "answer"), parent=above)) for name, above in ((A, None), (SessionId("ses_child"), A))
+    )
+    tokens = root.state.usage.total + child.state.usage.total
+    assert f" · {tokens:,} tokens · $0.50</p>" in page([root, child], "x", engine="1")
+    little = attrs.evolve(root, state=attrs.evolve(root.state, cost=0.0037))
+    assert " tokens · $0.0037</p>" in page([little], "x", engine="1")
+
+
 def test_what_fills_the_window_is_a_table_and_as_dead_as_all_else() -> None:
     kinds = (("results of </table><script>x", 9_000), ("system", 1_000))
     filling = Filling(tokens=10_000, usable=40_000, kinds=kinds)
