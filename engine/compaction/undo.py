@@ -6,37 +6,44 @@ from collections.abc import Iterable
 
 import attrs
 
-from engine.events import Durable, HistoryReplaced
+from engine.events import Durable, HistoryReplaced, TurnRedone, TurnUndone
 from engine.fold import apply
+from engine.ids import TurnId
 from engine.messages import Message, Transcript
 from engine.state import SessionState
 
 
 @attrs.frozen
 class _Done:
-    """A compaction that can be taken back: the history before it, and how many messages it left."""
+    """A compaction that can be taken back: the history before it, what it left, and the turn in which it was made."""
 
     before: Transcript
     messages: tuple[Message, ...]
+    turn_id: TurnId | None
 
 
 def restored(events: Iterable[Durable]) -> tuple[Message, ...] | str:
     """Return the history of a session without its last compaction, or why there is none."""
     state = SessionState()
     done: list[_Done] = []
+    # What was taken back with its turn counts again if that does.
+    gone: dict[TurnId, list[_Done]] = {}
     for event in events:
         before = state
         state = apply(state, event)
-        if not isinstance(event, HistoryReplaced):
-            continue
-        match event.kind:
-            case "compact":
-                done.append(_Done(before.transcript, event.messages))
-            case "restore":
+        match event:
+            case HistoryReplaced(kind="compact"):
+                done.append(_Done(before.transcript, event.messages, event.turn_id))
+            case HistoryReplaced(kind="restore"):
                 done = done[:-1]
-            case "fork" | "import":
+            case HistoryReplaced(kind="fork" | "import"):
                 done = []
-            case "prune" | "collapse":
+            case TurnUndone(undone=turn_id):
+                gone[turn_id] = [one for one in done if one.turn_id == turn_id]
+                done = [one for one in done if one.turn_id != turn_id]
+            case TurnRedone(redone=turn_id):
+                done += gone.pop(turn_id, [])
+            case _:
                 pass
     if not done:
         return "there is no compaction to take back"

@@ -20,6 +20,7 @@ from engine.keeping import Compaction, CompactionWish, NotCompacted
 from engine.messages import AssistantMessage, Message, ResultsMessage, Transcript, Usage, UserMessage
 from engine.model import ModelInfo
 from engine.nursery.hook_points import ask_about_compaction, tell_of_compaction
+from engine.nursery.inbox import steers
 from engine.nursery.moves import LoopState, Move, Stop, after_compaction
 from engine.nursery.retry import Failure
 from engine.ports import ContextView, Model
@@ -71,7 +72,9 @@ async def _compact_before(run: TurnRun, state: LoopState) -> Move | None:
         case Compaction():
             if was_at_work and may_go_on and not wish.continues:
                 return Stop(reason="hook_stopped", detail="a hook ends the turn after the history was summarised")
-            return after_compaction(state, is_continued=made.is_continued, is_over=was_at_work and not may_go_on)
+            # Where the user has said something meanwhile, that is what is gone on with.
+            is_over = was_at_work and not may_go_on and not steers(run)
+            return after_compaction(state, is_continued=made.is_continued, is_over=is_over)
         case NotCompacted():
             return _without(run, made)
         case None:
@@ -105,7 +108,8 @@ async def make_room_after(run: TurnRun, state: LoopState, failure: Failure) -> R
         and _replace(run, "collapse", await keeper.collapse(view, forced=True))
     ):
         return "collapsed"
-    if state.reactive_compacted or (_is_at_work(run) and state.continued >= run.settings.auto_continue):
+    may_go_on = not _is_at_work(run) or state.continued < run.settings.auto_continue or bool(steers(run))
+    if state.reactive_compacted or not may_go_on:
         return "none"
     if not keeper.wants_compaction(attrs.evolve(view_of(run, state), failure=kind)):
         return "none"

@@ -33,8 +33,9 @@ from engine.settings import Limits, Settings
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, Fail, Pause, call, done, reasoning, text
 from engine.testing.scripted import ScriptedProvider
+from engine.turn import Turn
 from tests.support.histories import INFO, Written, answers, exchange, saying, says, summary, view, words
-from tests.support.world import World, said, world
+from tests.support.world import Seen, World, said, world
 
 DONE = saying("Done.")
 LONG = words(9_000)
@@ -348,6 +349,30 @@ async def test_t11_how_often_a_turn_goes_on_by_itself_is_bounded(autojump_clock:
         await w.goes_on()
 
 
+async def test_t11_where_the_user_speaks_meanwhile_the_turn_goes_on_with_that(autojump_clock: MockClock) -> None:
+    def answer(request: ModelRequest) -> Answer:
+        if asked_for_a_summary(request):
+            return saying(summary())
+        if any("mind the port" in said(message) for message in request.transcript):
+            return DONE
+        return fetching(7_000, f"n{len(w.requests)}")
+
+    begun = 0
+
+    async def speak(turn: Turn, event: Seen) -> None:
+        nonlocal begun
+        if isinstance(event, CompactionStarted):
+            begun += 1
+            if begun == 2:
+                turn.steer("And mind the port.")
+
+    async with world(answer, repeat=True, info=INFO, tools=[fetch]) as w:
+        played = await w.play(settings=Settings(auto_continue=1), react=speak)
+        assert (played.stop_reason, played.result.text, begun) == ("completed", "Done.", 2)
+        assert origins(w.requests[-1])[-1] == "steer"
+        assert w.session.state.inbox == ()
+
+
 async def test_t11_a_hook_may_keep_the_turn_from_going_on(autojump_clock: MockClock) -> None:
     async def stays(compacting: Compacting) -> CompactionDecision:
         return CompactionDecision(continues=False)
@@ -518,6 +543,41 @@ async def test_t8_a_compaction_can_be_taken_back_with_what_came_since(autojump_c
             await w.session.undo_compaction()
         await w.check(w.session, [])
         await w.goes_on()
+
+
+async def test_t8_a_compaction_that_went_with_its_turn_is_no_longer_there_to_be_taken_back(
+    autojump_clock: MockClock,
+) -> None:
+    async with world(*TALK, saying(summary()), DONE, info=INFO) as w:
+        await filled(w)
+        before = w.session.state.transcript[:]
+        await w.play("third")
+        await w.session.undo(force=True)
+        assert w.session.state.transcript[:] == before
+        with pytest.raises(SessionError, match="there is no compaction"):
+            await w.session.undo_compaction()
+        await w.session.redo(force=True)
+        await w.session.undo_compaction()
+        assert [said(m) for m in w.session.state.transcript][-2:] == ["third", "Done."]
+        assert w.session.state.transcript[: len(before)] == before
+
+
+async def test_t8_a_compaction_in_a_turn_that_was_undone_for_good_hides_no_older_one(
+    autojump_clock: MockClock,
+) -> None:
+    async with world(*TALK, saying(summary()), *[saying(LONG)] * 2, saying(summary()), DONE, info=INFO) as w:
+        await filled(w)
+        before = w.session.state.transcript[:]
+        assert (await w.session.compact()).stop_reason == "completed"
+        await w.play("third")
+        assert (await w.play("fourth")).all(CompactionEnded) == []
+        assert len((await w.play("fifth")).all(CompactionEnded)) == 1
+        await w.session.undo(force=True)
+        w.will_say(DONE)
+        await w.play("sixth", settings=Settings(auto_compact=False))
+        await w.session.undo_compaction()
+        assert w.session.state.transcript[: len(before)] == before
+        assert [said(m) for m in w.session.state.transcript][-2:] == ["sixth", "Done."]
 
 
 async def test_t8_compactions_are_taken_back_one_by_one(autojump_clock: MockClock) -> None:
