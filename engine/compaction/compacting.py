@@ -25,6 +25,7 @@ from engine.compaction.summary import (
     rendered,
     repair,
     tidied,
+    with_rules,
 )
 from engine.exceptions import describe, split
 from engine.keeping import Compaction, CompactionWish, NotCompacted, Reply, Summariser
@@ -100,7 +101,7 @@ class Compactor:
             selection, pins = self._chosen(less)
         if not self._is_worth_it(selection, pins):
             return self._only_cut(selection, pins)
-        written = await self._written(selection)
+        written = await self._written(selection, pins)
         if isinstance(written, NotCompacted):
             return written
         return self._put_together(selection, pins, written)
@@ -173,8 +174,8 @@ class Compactor:
 
     # -- the summary ------------------------------------------------------------------------
 
-    async def _written(self, selection: Selection) -> _Written | NotCompacted:
-        previous = summary_in(selection.previous)
+    async def _written(self, selection: Selection, pins: Pins) -> _Written | NotCompacted:
+        previous = with_rules(summary_in(selection.previous), pins.gone)
         if self.wish.summary.strip():
             return _Written(self.wish.summary.strip(), "the summary is a hook's")
         if self.summarise is not None:

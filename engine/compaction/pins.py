@@ -61,6 +61,7 @@ class Pins:
         files: the one that was touched last at the end.
         todos: what is open, a line each.
         left_out: so many rules, the oldest, there was no room for.
+        gone: the newest of those: a summary has to take them over.
         files_left_out: the same of files.
     """
 
@@ -68,6 +69,7 @@ class Pins:
     files: tuple[File, ...] = ()
     todos: tuple[str, ...] = ()
     left_out: int = 0
+    gone: tuple[str, ...] = ()
     files_left_out: int = 0
 
     def texts(self) -> Iterator[str]:
@@ -137,9 +139,14 @@ def within(pins: Pins, room: int) -> Pins:
     """Return what there is room for, in tokens: two thirds of it for the rules, the rest for the files, the newest first."""
     rules = _newest(pins.rules, 2 * room // 3)
     files = _newest(tuple(map(_line, pins.files)), room - room // 3)
-    gone = len(pins.files) - len(files)
+    left_out, files_left_out = len(pins.rules) - len(rules), len(pins.files) - len(files)
     return attrs.evolve(
-        pins, rules=rules, files=pins.files[gone:], left_out=len(pins.rules) - len(rules), files_left_out=gone
+        pins,
+        rules=rules,
+        files=pins.files[files_left_out:],
+        left_out=left_out,
+        gone=_newest(pins.rules[:left_out], room // 3),
+        files_left_out=files_left_out,
     )
 
 

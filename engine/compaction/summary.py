@@ -42,6 +42,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "Facts": "error messages word for word, commands that work, names, numbers, places in the code",
 }
 NONE: Final = "- none"
+_DECISIONS: Final = "## Decisions\n"
 
 SYSTEM: Final = (
     "You keep the record of a conversation between a user and a coding agent that works with tools. Its older part is "
@@ -161,6 +162,15 @@ def sections_of(text: str) -> dict[str, str]:
     """Return what stands under each heading of a summary, by the heading in small letters."""
     parts = _HEADING.split(text)
     return {title.strip(_AROUND).casefold(): body.strip() for title, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def with_rules(previous: str, rules: Sequence[str]) -> str:
+    """Return an earlier summary with rules of the user in it that were carried beside it and are no longer."""
+    if not previous or not rules:
+        return previous
+    lines = "\n".join(f"- {rule}" for rule in rules)
+    before, heading, rest = previous.partition(_DECISIONS)
+    return f"{before}{heading}{lines}\n{rest}" if heading else f"{previous}\n\n{_DECISIONS}{lines}"
 
 
 def tidied(text: str, template: Template) -> str:

@@ -12,6 +12,7 @@ from trio.testing import MockClock
 
 import engine
 from engine.compaction.keeper import Keeper, NoKeeper
+from engine.compaction.summary import sections_of, with_rules
 from engine.config import CompactionConfig
 from engine.config_file import read_config
 from engine.errors import (
@@ -789,6 +790,39 @@ async def test_t8_what_there_was_no_room_for_is_told() -> None:
         "N old sentences of the user about how to work are no longer carried along word for word",
         "N files that were touched long ago are no longer named",
     ]
+
+
+async def test_t8_a_rule_there_is_no_room_for_any_more_is_shown_to_the_summariser() -> None:
+    asked: list[str] = []
+
+    async def summarise(head: Sequence[Message], previous: str) -> str:
+        await trio.lowlevel.checkpoint()
+        asked.append(previous)
+        return summary()
+
+    info = ModelInfo(name="scripted/model", context=8_000, output=800)
+    messages: list[Message] = [says("go", id="u0"), answers(words(3_000), id="a0")]
+    carried: set[int] = set()
+    for n in range(14):
+        rule = f"You must keep function {n} as it is, {words(150, f'rule{n}')}"
+        messages += [says(rule, id=f"u{n + 1}"), answers(words(5_000), id=f"a{n + 1}"), says("and", id=f"v{n}")]
+        made = await Keeper(summarise=summarise).compact(
+            view(messages, info=info), Written(""), CompactionWish(trigger="full")
+        )
+        assert isinstance(made, Compaction)
+        messages = list(made.messages)
+        (record,) = [m for m in messages if isinstance(m, UserMessage) and m.origin == "summary"]
+        carried = {one for one in range(14) if f"function {one} as" in record.text}
+    shown = {one for one in range(14) if any(f"- You must keep function {one} as" in previous for previous in asked)}
+    assert 1 < len(carried) < 14
+    assert shown == set(range(14)) - carried
+
+
+def test_t8_an_earlier_record_takes_over_rules_wherever_its_decisions_are() -> None:
+    assert with_rules("", ["a"]) == ""
+    assert with_rules("x", []) == "x"
+    assert sections_of(with_rules(summary(decisions="- b"), ["a"]))["decisions"] == "- a\n- b"
+    assert with_rules("## Aim\n- x", ["a"]) == "## Aim\n- x\n\n## Decisions\n- a"
 
 
 async def test_t12_a_host_that_filters_the_question_is_as_one_that_refuses(autojump_clock: MockClock) -> None:
