@@ -6,6 +6,7 @@ import pwd
 import random
 import subprocess
 import sys
+import time
 import unicodedata
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -571,6 +572,15 @@ def test_too_many_files_to_look_at(tmp_path: Path) -> None:
     assert isinstance(expanded(f"{tmp_path}/*"), Unclear)
     assert expanded(f"{tmp_path}/99*8") == (f"{tmp_path}/998",)
     assert isinstance(expanded("/" + "*" * 5_000), Unclear)
+
+
+def test_no_name_that_a_repository_brings_takes_long_to_compare(tmp_path: Path) -> None:
+    name = "a" * 200
+    (tmp_path / name).touch()
+    began = time.perf_counter()
+    assert expanded(f"{tmp_path}/{'*a' * 30}*b") == (f"{tmp_path}/{'*a' * 30}*b",)
+    assert expanded(f"{tmp_path}/{'*a' * 30}*") == (f"{tmp_path}/{name}",)
+    assert time.perf_counter() - began < 1
 
 
 # ---- the project -----------------------------------------------------------------------------------------------------
