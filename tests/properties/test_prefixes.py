@@ -9,11 +9,21 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from engine.events import Durable, InputAdmitted, InputPromoted, StepEnded, TurnStarted
+from engine.events import (
+    DURABLE_TYPES,
+    Durable,
+    HistoryReplaced,
+    InputAdmitted,
+    InputPromoted,
+    LoopContinued,
+    PartEnded,
+    StepEnded,
+    TurnStarted,
+)
 from engine.fold import apply, fold
 from engine.ids import InputId, MessageId, PartId, TurnId
 from engine.journal import TurnJournal
-from engine.messages import TextPart, Transcript, UserMessage
+from engine.messages import CallPart, TextPart, Transcript, UserMessage
 from engine.model import ModelRequest
 from engine.nursery.parked import only_waits
 from engine.nursery.recover import recovery
@@ -77,9 +87,13 @@ def test_every_prefix_is_a_valid_request(wire: str, seed: int, moves: int, parke
 
 def test_the_histories_have_what_they_are_to_try() -> None:
     """They end in the middle of everything, and there are calls in them."""
-    events = [event for seed in range(60) for event in history(seed, 100)]
+    events = [event for seed in range(60) for event in history(seed, 150)]
     kinds = {type(event).__name__ for event in events}
-    assert {"TurnResumed", "StepReceived", "TurnUndone", "TurnRedone", "SessionTitled", "CallStarted"} <= kinds
+    assert kinds == {kind.__name__ for kind in DURABLE_TYPES}
+    assert {event.kind for event in events if isinstance(event, HistoryReplaced)} >= {"compact", "restore", "prune"}
+    assert {"provider_pause", "signature_retry"} <= {e.reason for e in events if isinstance(e, LoopContinued)}
+    calls = [e.part for e in events if isinstance(e, PartEnded) and isinstance(e.part, CallPart)]
+    assert {call.complete for call in calls} == {True, False}
     assert any(isinstance(event, StepEnded) and event.kept for event in events)
     waiting = 0
     for seed in range(60):

@@ -24,6 +24,8 @@ from engine.events import (
     CallSettled,
     CallStarted,
     Choice,
+    CompactionEnded,
+    CompactionStarted,
     ContextChanged,
     DoomDetected,
     HistoryReplaced,
@@ -41,6 +43,8 @@ from engine.events import (
     PermissionAnswered,
     PermissionAsked,
     PromptBlocked,
+    PromptSet,
+    PromptUpdated,
     QuestionAnswered,
     QuestionAsked,
     RecoveryAnswered,
@@ -50,6 +54,7 @@ from engine.events import (
     SessionCreated,
     SessionTitled,
     SharedContext,
+    SnapshotTaken,
     StepEnded,
     StepReceived,
     StepStarted,
@@ -66,6 +71,7 @@ from engine.messages import (
     AssistantPart,
     CallPart,
     ImagePart,
+    Message,
     ProviderPart,
     ReasoningPart,
     ResultsMessage,
@@ -74,6 +80,7 @@ from engine.messages import (
     Usage,
     UserMessage,
 )
+from engine.prompt.section import PromptSection
 from engine.store.memory import MemoryStore
 from engine.trace import NoTrace
 
@@ -149,6 +156,7 @@ class Scribe:
     undoable: list[tuple[TurnId, int]] = attrs.field(factory=list[tuple[TurnId, int]])
     redoable: list[tuple[TurnId, int]] = attrs.field(factory=list[tuple[TurnId, int]])
     kept: int | None = None
+    summarised: tuple[Message, ...] | None = None
     asked: list[RequestId] = attrs.field(factory=list[RequestId])
     beside: list[str] = attrs.field(factory=list[str])
 
@@ -166,6 +174,7 @@ class Scribe:
             found += ["start_turn"]
             found += ["begin_from"] if self.journal.seq == 1 else []
             found += ["undo"] if self.undoable else []
+            found += ["restore_history"] if self.summarised is not None else []
             return [*found, *(["redo"] if self.redoable else [])]
         found += ["notice", "set_clock", "ask"]
         if self.requests:
@@ -173,21 +182,35 @@ class Scribe:
         found += ["ask_words", *(["answer_words"] if self.asked else [])]
         found += ["ask_recovery"] if self.recovery is None else ["answer_recovery"]
         if self.message_id is None:
-            found += ["start_step", "nudge", "schedule_retry", "replace_history", "reject_signature"]
+            found += [
+                "start_step",
+                "nudge",
+                "schedule_retry",
+                "replace_history",
+                "reject_signature",
+                "pause",
+                "compact",
+            ]
+            found += [
+                "set_prompt",
+                "take_snapshot",
+                *(["update_prompt"] if self.journal.state.prompt is not None else []),
+            ]
             found += ["promote"] if self.inbox else []
             found += ["block_prompt"] if self._prompts() else []
             found += ["end_turn", "hold_turn_end"] if not (self.requests or self.asked or self.recovery) else []
             return found
-        return [*found, *self._possible_in_step()]
+        # What goes on in a step makes the most of a turn.
+        return [*found, *self._possible_in_step() * 3]
 
     def _possible_in_step(self) -> list[str]:
         found = [] if self.received else ["open_text", "open_reasoning", "open_call", "provider_item"]
         if self.received:
-            found += ["resume"]
+            found += ["resume"] * 4
         elif self.calls and not self._open_parts() and not self._calls("receiving"):
-            found += ["receive"] * 4
+            found += ["receive"] * 8
         if self._open_parts():
-            found += ["grow"] * 3 + ["replace", "close_part"]
+            found += ["grow"] * 3 + ["replace"] + ["close_part"] * 3
         if self.parts and self.whims and not self.received:
             found += ["discard"]
         for state, moves in _CALL_MOVES.items():
@@ -296,6 +319,43 @@ class Scribe:
         self.turn.append(HistoryReplaced(kind="prune", messages=kept))
         self.kept = None
 
+    def _compact(self, draw: Draw) -> None:
+        assert self.turn is not None
+        messages = tuple(self.journal.state.transcript)
+        self.turn.append(CompactionStarted(trigger="full", messages=len(messages)))
+        if not draw(3):
+            self.turn.append(CompactionEnded(outcome="failed", detail="it said nothing", usage=Usage(output=1)))
+            return
+        tail = messages[draw(len(messages) + 1) :]
+        # A history is never cut between calls and their results.
+        tail = tail[1:] if tail and isinstance(tail[0], ResultsMessage) else tail
+        summary = attrs.evolve(self._user(), origin="summary")
+        self.turn.append(HistoryReplaced(kind="compact", messages=(summary, *tail)))
+        self.turn.append(CompactionEnded(outcome="compacted", messages=1 + len(tail), usage=Usage(output=1)))
+        self.kept, self.summarised = None, messages
+
+    def _restore_history(self, draw: Draw) -> None:
+        assert self.summarised is not None
+        self.journal.append(HistoryReplaced(kind="restore", messages=self.summarised))
+        self.summarised = None
+        self.undoable.clear()
+        self.redoable.clear()
+
+    def _set_prompt(self, draw: Draw) -> None:
+        assert self.turn is not None
+        sections = tuple(PromptSection(name=f"n{n}", text=self.new("text")) for n in range(draw(3)))
+        self.turn.append(PromptSet(sections=sections, cwd="/"))
+
+    def _update_prompt(self, draw: Draw) -> None:
+        assert self.turn is not None
+        message = attrs.evolve(self._user(), origin="engine")
+        section = PromptSection(name=f"n{draw(3)}", text=self.new("text"))
+        self.turn.append(PromptUpdated(message=message, sections=(section,), removed=(f"n{draw(3)}",)))
+
+    def _take_snapshot(self, draw: Draw) -> None:
+        assert self.turn is not None
+        self.turn.append(SnapshotTaken(step=self.steps, tree=self.new("tree")))
+
     def _begin_from(self, draw: Draw) -> None:
         kinds: tuple[Literal["fork", "import"], ...] = ("fork", "import")
         self.journal.append(HistoryReplaced(kind=kinds[draw(2)], messages=(self._user(),)))
@@ -342,6 +402,10 @@ class Scribe:
     def _reject_signature(self, draw: Draw) -> None:
         assert self.turn is not None
         self.turn.append(LoopContinued(reason="signature_retry", step=self.steps))
+
+    def _pause(self, draw: Draw) -> None:
+        assert self.turn is not None
+        self.turn.append(LoopContinued(reason="provider_pause", step=self.steps))
 
     # -- turn and step ------------------------------------------------------------------------
 
@@ -519,7 +583,10 @@ class Scribe:
                 return ProviderPart(id=part.id, kind="k", data="d")
             case "call":
                 call = next(call for call in self.calls if call.part is part)
-                return CallPart(id=part.id, call_id=call.id, tool="t", arguments=part.text)
+                # One that is refused while it is received did not arrive whole.
+                return CallPart(
+                    id=part.id, call_id=call.id, tool="t", arguments=part.text, complete=len(part.text) % 4 < 3
+                )
 
     # -- calls ------------------------------------------------------------------------------------
 
