@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import attrs
@@ -17,21 +17,23 @@ from engine.events import (
     Durable,
     InputPromoted,
     PartEnded,
-    QuestionAsked,
     StepEnded,
 )
 from engine.fold import fold
 from engine.ids import SessionId
 from engine.messages import TextPart
 from engine.nursery.parked import only_waits
+from engine.state import SessionState
 from engine.store.ports import SessionQuery
 from engine.store.sqlite import SqliteStore, open_store
 from engine.testing.invariants import Seen, check_events, check_transcript
 from engine.tools.shell import marker
 from engine.tools.strays import find_marked
-from tests.os.killing_engine import Place
+from tests.os.killing_engine import Place, answer
 from tests.os.killing_host import NEXT, WELL
 
+# Tools that wait for somebody, and may be entered again.
+WAITING = {"question", "office"}
 REASONS = {"interrupted_by_crash", "not_executed", "cancelled", "timeout"}
 
 
@@ -41,13 +43,13 @@ class Promised:
 
     Attributes:
         session: which session it was.
-        flushed: the last event that was durable.
+        flushed: the events that were durable, by their numbers, each with its time.
         texts: of each part, how long it was at which time.
         killed_at: when it was killed.
     """
 
     session: str = ""
-    flushed: int = 0
+    flushed: Mapping[int, float] = attrs.field(factory=dict[int, float])
     texts: Sequence[tuple[str, int, float]] = ()
     killed_at: float = 0.0
 
@@ -56,11 +58,25 @@ class Promised:
 Then = Literal["leave", "resume", "prompt"]
 
 
-async def check(place: Place, promised: Promised, then: Then) -> tuple[float, bool] | None:
+@attrs.frozen(kw_only=True)
+class Found:
+    """What a kill has left.
+
+    Attributes:
+        lost: seconds of text.
+        parked: the turn only waited.
+        phase: where the turn was, by the record.
+    """
+
+    lost: float
+    parked: bool
+    phase: str
+
+
+async def check(place: Place, promised: Promised, then: Then) -> Found | None:
     """Open what was left, and go on with it. Raises `AssertionError`.
 
-    Return the seconds of text that were lost, and whether the turn only waited; None: the
-    session was not even promised to be there.
+    Return what was found; None: the session was not even promised to be there.
     """
     before = place.effects
     store = await open_store(place.store)
@@ -68,22 +84,28 @@ async def check(place: Place, promised: Promised, then: Then) -> tuple[float, bo
     async with place.engine(store) as eng:
         known = await _ids(store)
         if promised.session not in known:
-            assert promised.flushed == 0, "a session that was promised to be durable is gone"
+            assert not promised.flushed, "a session that was promised to be durable is gone"
             return None
+        left = fold(await store.load(SessionId(promised.session)))
         opened = [await eng.open_session(session_id) for session_id in known]
         await _check_nobody_is_left(known)
         for session in opened:
             if session.state.turn is not None:
                 assert session.id == promised.session
-                assert only_waits(session.state, "question".__eq__), session.state.turn
+                assert only_waits(session.state, WAITING.__contains__), session.state.turn
             _check_journal(session)
         _check_effects(before, [event for session in opened for event in session.journal.events()])
         session = next(session for session in opened if session.id == promised.session)
-        assert session.journal.seq >= promised.flushed, (session.journal.seq, promised.flushed)
+        # By their times: what closes an open turn would else pass for what was lost.
+        times = {event.seq: event.time for event in session.journal.events()}
+        assert [seq for seq, at in promised.flushed.items() if times.get(seq) != at] == [], "what was flushed is lost"
+        if session.state.turn is None:
+            _check_settled(left, session.journal.events())
+        phase = phase_of(left)
         lost = _seconds_lost(session.journal.events(), promised)
         is_parked = session.state.turn is not None
         if is_parked and then == "leave":
-            return lost, True
+            return Found(lost=lost, parked=True, phase=phase)
         if is_parked and then == "resume":
             await _resume(session)
         result = await session.run(NEXT)
@@ -93,14 +115,30 @@ async def check(place: Place, promised: Promised, then: Then) -> tuple[float, bo
         await _check_lists(store, session)
     assert place.effects[: len(before)] == before
     assert len(set(place.effects)) == len(place.effects), "something was run again"
-    return lost, is_parked
+    return Found(lost=lost, parked=is_parked, phase=phase)
+
+
+def phase_of(state: SessionState) -> str:
+    """Return where a turn was when it was cut off: its step, and what was under way."""
+    turn = state.turn
+    if turn is None:
+        return "no turn"
+    if turn.step is None:
+        return f"after step {turn.steps}"
+    calls = [call.tool for call in turn.step.calls if call.state == "running"]
+    if turn.requests or turn.questions or WAITING.intersection(calls):
+        what = "waiting"
+    elif calls:
+        what = "tools"
+    else:
+        what = "answer" if turn.step.received is None and not turn.step.calls else "calls"
+    return f"step {turn.step.step}: {what}"
 
 
 async def _resume(session: engine.Session) -> None:
     async with session.resume() as turn:
         async for event in turn:
-            if isinstance(event, QuestionAsked):
-                await turn.answer(event.request_id, "that")
+            await answer(session, turn, event)
     assert turn.result.stop_reason == "completed", turn.result
     _check_journal(session)
 
@@ -131,6 +169,17 @@ def _check_journal(session: engine.Session) -> None:
         if isinstance(event, CallSettled) and event.settlement.status == "aborted":
             assert event.settlement.reason in REASONS
             assert event.settlement.text
+
+
+def _check_settled(left: SessionState, events: Sequence[Durable]) -> None:
+    """A call that may have done something is told as cut off, one that was not let go as not executed."""
+    calls = () if left.turn is None or left.turn.step is None else left.turn.step.calls
+    settled = {event.call_id: event.settlement for event in events if isinstance(event, CallSettled)}
+    for call in calls:
+        if call.settlement is None:
+            told = settled[call.call_id]
+            expected = ("interrupted_by_crash", True) if call.state == "running" else ("not_executed", False)
+            assert (told.status, told.reason, told.outcome_unknown) == ("aborted", *expected)
 
 
 def _replayed(session: engine.Session) -> list[Seen]:

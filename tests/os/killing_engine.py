@@ -7,6 +7,7 @@ called, or returns, for the nth time.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -22,20 +23,23 @@ import attrs
 import trio
 
 import engine
-from engine.events import Durable, QuestionAsked
+from engine.errors import SessionNotFound
+from engine.events import Durable, PermissionAsked, QuestionAsked, StepStarted
 from engine.ids import SessionId
-from engine.permission.simple import AllowAll
-from engine.ports import Model, Store
+from engine.ports import Allowance, Judgement, Model, PermissionQuery, Store
 from engine.providers.registry import resolve
 from engine.store.sqlite import SqliteStore, open_store
+from engine.testing.invariants import Seen
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.task import Agent, task_tool
+from engine.tools.external import external_tool
 from engine.tools.spec import Tool
 
 # Who is asked takes so long: a turn that is killed meanwhile only waits.
 THOUGHT = 0.08
 NAME = "anthropic/claude-sonnet-4-5"
 SOURCES = str(Path(engine.__file__).parent)
+ANYWHERE = "anywhere"
 
 
 @attrs.frozen(kw_only=True)
@@ -67,8 +71,13 @@ class Place:
         """An engine on that file, which may be open already."""
         return engine.open_engine(
             model=self.model,
-            tools=(*builtin_tools({}), effect_tool(self.folder), task_tool([Agent(name="helper")])),
-            approver=AllowAll(),
+            tools=(
+                *builtin_tools({}),
+                *(effect_tool(self.folder, name) for name in ("effect", "careful")),
+                external_tool("office", Effect, read_only=True),
+                task_tool([Agent(name="helper")]),
+            ),
+            approver=Careful(),
             store=store or self.store,
             spill=self.folder / "spill",
         )
@@ -120,10 +129,21 @@ class Effect:
     key: str
 
 
-def effect_tool(folder: Path) -> Tool:
+@attrs.frozen
+class Careful:
+    """Everything is allowed, but what is to be done carefully is asked about."""
+
+    def judge(self, query: PermissionQuery) -> Judgement:
+        return Judgement(verdict="ask" if query.tool == "careful" else "allow", source="the rules of this test")
+
+    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
+        """Nobody says "always" here."""
+
+
+def effect_tool(folder: Path, name: str) -> Tool:
     """Return a tool that does something, and leaves its key."""
 
-    @engine.tool
+    @engine.tool(name=name)
     async def effect(args: Effect, ctx: engine.ToolContext) -> str:
         with (folder / "effects").open("a") as file:
             file.write(f"{args.key}\n")
@@ -135,7 +155,7 @@ def effect_tool(folder: Path) -> Tool:
 
 @attrs.frozen
 class Point:
-    """The nth time that a function is called, or returns; `where` is `call module.function`, say."""
+    """The nth time that a function is called, or returns; `where` is `call module.function`, say, or anywhere."""
 
     where: str
     n: int
@@ -147,6 +167,7 @@ class Killer:
 
     point: Point | None
     seen: Counter[str] = attrs.field(factory=Counter[str])
+    total: int = 0
     _names: dict[CodeType, str] = attrs.field(factory=dict[CodeType, str], init=False)
 
     def arm(self) -> None:
@@ -162,7 +183,12 @@ class Killer:
             return
         where = f"{kind} {name}"
         self.seen[where] += 1
-        if self.point is not None and where == self.point.where and self.seen[where] >= self.point.n:
+        self.total += 1
+        if self.point is None:
+            return
+        if (
+            self.total if self.point.where == ANYWHERE else self.seen[where] * (where == self.point.where)
+        ) >= self.point.n:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _name(self, code: CodeType) -> str:
@@ -172,43 +198,121 @@ class Killer:
         return f"{code.co_filename[len(SOURCES) + 1 : -3]}:{code.co_qualname}"
 
 
-async def work(place: Place, told: int, key: str, session_id: str, *, cancel: bool, lazy: bool = False) -> None:
-    """Go through a turn, and tell what was promised; with *cancel*, cancel it while its last command runs.
+@attrs.frozen(kw_only=True)
+class Manner:
+    """How the program behaves.
 
-    With *lazy*, nothing is written but what the engine itself wants to be flushed.
+    Attributes:
+        cancels: it cancels the turn while its last command runs.
+        lazy: nothing is written but what the engine itself wants to be flushed.
+        dies: it is killed as soon as it has been told that the turn has ended.
     """
 
-    def tell(**facts: object) -> None:
-        os.write(told, f"{json.dumps(facts)}\n".encode())
+    cancels: bool = False
+    lazy: bool = False
+    dies: bool = False
 
-    async def tell_flushed(session: engine.Session) -> None:
-        store = session.journal.store
+
+@attrs.frozen
+class Told:
+    """What the program tells, into the pipe *to*."""
+
+    to: int
+
+    def tell(self, **facts: object) -> None:
+        os.write(self.to, f"{json.dumps(facts)}\n".encode())
+
+    def tell_durable(self, event: Durable) -> None:
+        self.tell(flushed=event.seq, time=event.time)
+
+    async def go_on(self, session: engine.Session) -> None:
+        """Flush, and tell it, again and again."""
         while True:
-            seq = session.journal.seq
-            await store.flushed(session.id, seq)
-            tell(flushed=seq)
+            newest = next(session.journal.newest())
+            assert newest.seq is not None
+            await session.journal.store.flushed(session.id, newest.seq)
+            self.tell_durable(newest)
             await trio.sleep(0.003)
 
-    store = LazyStore(await open_store(place.store)) if lazy else None
+
+async def work(place: Place, told: Told, key: str, session_id: str, manner: Manner) -> None:
+    """Go through a turn, and tell what was promised."""
+    store = LazyStore(await open_store(place.store)) if manner.lazy else None
     async with place.engine(store) as eng:
         session = await (eng.open_session(session_id) if session_id else eng.create_session(cwd=place.folder))
-        tell(session=session.id)
+        told.tell(session=session.id)
         async with trio.open_nursery() as nursery:
-            if not lazy:
-                nursery.start_soon(tell_flushed, session)
+            if not manner.lazy:
+                nursery.start_soon(told.go_on, session)
             # One that was parked before is gone on with.
             async with session.prompt(key) if session.state.turn is None else session.resume() as turn:
                 async for event in turn:
-                    if isinstance(event, QuestionAsked):
-                        await trio.sleep(THOUGHT)
-                        await turn.answer(event.request_id, "this")
-                    if isinstance(event, engine.TextDelta) and event.session_id == session.id:
-                        tell(part=event.part_id, length=event.offset + len(event.text), at=time.monotonic())
-                    if isinstance(event, engine.TurnEnded):
-                        tell(flushed=event.seq)
-                    if cancel and isinstance(event, engine.CallStarted) and session.state.turn is not None:
-                        steps = session.state.turn.steps
-                        if steps == 4:
-                            turn.cancel()
+                    told.tell(seen=1)
+                    await _heed(session, turn, event, told, manner)
+            if key.startswith("sum "):
+                await look_back(session)
             nursery.cancel_scope.cancel(reason="the turn is over")
-    tell(done=True)
+    told.tell(done=True)
+
+
+async def _heed(session: engine.Session, turn: engine.Turn, event: Seen, told: Told, manner: Manner) -> None:
+    """Do what the program does when it sees an event."""
+    if waits(session, event):
+        told.tell(asked=1)
+        await trio.sleep(THOUGHT)
+        await answer(session, turn, event)
+    if event.session_id != session.id:
+        return
+    steps = 0 if session.state.turn is None else session.state.turn.steps
+    match event:
+        case engine.TextDelta():
+            told.tell(part=event.part_id, length=event.offset + len(event.text), at=time.monotonic())
+        case engine.TurnEnded():
+            told.tell_durable(event)
+            if manner.dies:
+                os.kill(os.getpid(), signal.SIGKILL)
+        case StepStarted() if event.step == 2:
+            turn.steer("Mind the gap.")
+        case engine.CallStarted() if manner.cancels and steps == 4:
+            turn.cancel()
+        case _:
+            pass
+
+
+def waits(session: engine.Session, event: Seen) -> bool:
+    """Tell whether somebody has to do something about an event, or nothing goes on."""
+    if isinstance(event, engine.CallStarted):
+        turn = session.state.turn
+        calls = () if turn is None or turn.step is None else turn.step.calls
+        return any(call.call_id == event.call_id and call.tool == "office" for call in calls)
+    return isinstance(event, (QuestionAsked, PermissionAsked))
+
+
+async def answer(session: engine.Session, turn: engine.Turn, event: Seen) -> None:
+    """Do what is waited for, if anything is."""
+    match event:
+        case QuestionAsked():
+            await turn.answer(event.request_id, "this")
+        case PermissionAsked():
+            await turn.reply(event.request_id, engine.Once())
+        case engine.CallStarted() if waits(session, event):
+            # It has to get to where it waits.
+            await trio.sleep(0.001)
+            await session.settle(event.call_id, "done")
+        case _:
+            pass
+
+
+async def look_back(session: engine.Session) -> None:
+    """Do what changes the history, and change it back."""
+    await session.undo()
+    await session.redo()
+    if (await session.compact()).stop_reason == "completed":
+        await session.undo_compaction()
+
+
+async def reopen(place: Place, session_id: str) -> None:
+    """Open a session, if it is there, and do no more."""
+    async with place.engine() as eng:
+        with contextlib.suppress(SessionNotFound):
+            await eng.open_session(session_id)

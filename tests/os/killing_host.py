@@ -39,6 +39,8 @@ def answer(request: ReceivedRequest) -> Answer:
         return _helper(prompt.removeprefix("help "), step)
     if prompt.startswith("ask "):
         return _main(prompt.removeprefix("ask "), 2 if step == 0 else 4)
+    if prompt.startswith("sum "):
+        return _main(prompt.removeprefix("sum "), (0, 2, 4)[min(step, 2)])
     if prompt.startswith("stab "):
         return _stab(prompt.removeprefix("stab "), step)
     if prompt.startswith("talk "):
@@ -68,20 +70,33 @@ def _main(key: str, step: int) -> Answer:
                 *done("calls"),
             ]
         case 2:
-            question = {"questions": [{"question": "Which one?", "choices": [{"label": "this"}, {"label": "that"}]}]}
             return [
                 *text("I must ask.", pieces=3),
-                *call("question", question, id=f"{key}g"),
+                *call("effect", {"key": f"{key}-10"}, id=f"{key}k"),
+                *_wait_for_somebody(key),
                 *call("effect", {"key": f"{key}-4"}, id=f"{key}h"),
                 *done("calls"),
             ]
         case 3:
             return [
+                *call("bash", {"command": f"echo {key}-7 >>effects; sleep 3771", "background": True}, id=f"{key}j"),
                 *call("bash", {"command": f"echo {key}-5 >>effects; {LINGERS} sleep 0.05"}, id=f"{key}i"),
                 *done("calls"),
             ]
         case _:
             return [*text("That is all I had to do.", pieces=5), *done()]
+
+
+def _wait_for_somebody(key: str) -> Answer:
+    """Return a call that waits: for an answer, for a permission, or for somebody elsewhere."""
+    match int(key) % 3:
+        case 0:
+            question = {"questions": [{"question": "Which one?", "choices": [{"label": "this"}, {"label": "that"}]}]}
+            return call("question", question, id=f"{key}g")
+        case 1:
+            return call("careful", {"key": f"{key}-8"}, id=f"{key}g")
+        case _:
+            return call("office", {"key": key}, id=f"{key}g")
 
 
 def _helper(key: str, step: int) -> Answer:
@@ -108,8 +123,11 @@ def _talk(seconds: int) -> Answer:
 LINGERS = "sleep 3771 & setsid sleep 3771 &"
 
 
+PROMPTS = ("go ", "help ", "ask ", "sum ", "stab ", "talk ", NEXT)
+
+
 def _place(messages: list[Json]) -> tuple[str, int]:
-    """Return the last prompt, and how many answers came since."""
+    """Return the last prompt, and how many answers came since. What else is said (a steer, a report) is none."""
     step = 0
     for message in reversed(messages):
         if message["role"] == "assistant":
@@ -117,8 +135,9 @@ def _place(messages: list[Json]) -> tuple[str, int]:
             continue
         # It may stand behind the results of a turn that was cut off.
         texts = [block["text"] for block in _blocks(message) if block["type"] == "text"]
-        if texts:
-            return texts[-1], step
+        prompts = [said for said in texts if said.startswith(PROMPTS)]
+        if prompts:
+            return prompts[-1], step
     return "", step
 
 

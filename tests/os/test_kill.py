@@ -6,8 +6,10 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
 from tests.conftest import REPOSITORY, CountRuns, Soak
@@ -19,71 +21,96 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks for processes that are left in /proc"),
 ]
 
-# Programs at once, which wait more than they work; and rounds of each.
-PROGRAMS, ROUNDS = 3, 13
-PARTS = 3
+# Of each manner, so many tests, and so many kills in each: more than 200 in every run of the tests.
+PARTS, KILLS = 11, 10
+ALONE = 13
+# In so many rounds, the most, an engine is gone before it can be killed.
+SPARE = 4
 # Seconds of text that a kill may cost, and how much later than that a busy machine may be.
 PROMISED, BUSY = 0.1, 0.4
+PATIENCE = 110
 
 
-def kills(folder: Path, seed: int, manner: str, *, programs: int = PROGRAMS) -> tuple[int, list[float]]:
-    """Kill, and look after what is left; return how many were killed, and how many seconds of text each cost."""
-    first_ones = range(seed * programs * ROUNDS, (seed + 1) * programs * ROUNDS, ROUNDS)
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.os.killing", str(folder / str(number)), str(first), str(ROUNDS), manner],
-            cwd=REPOSITORY,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number, first in enumerate(first_ones)
-    ]
-    killed, losses = 0, list[float]()
-    try:
-        ended = [program.communicate(timeout=110) for program in running]
-    finally:
-        for program in running:
-            program.kill()
-    for program, (out, errors) in zip(running, ended, strict=True):
-        assert program.returncode == 0, errors
-        found = json.loads(out)
-        killed += found["kills"]
-        losses += found["losses"]
-    return killed, losses
+@attrs.frozen(kw_only=True)
+class Killed:
+    """What a program has found.
+
+    Attributes:
+        kills: how many engines were killed.
+        again: how many more, while they opened what another kill had left.
+        parked: how many turns only waited.
+        phases: where turns were, by the record.
+        reached: how far, as a share of the events of a whole turn.
+        losses: how many seconds of text each kill has cost.
+    """
+
+    kills: int
+    again: int
+    parked: int
+    phases: Mapping[str, int]
+    reached: Sequence[float]
+    losses: Sequence[float]
+
+
+def kill(folder: Path, seed: int, manner: str, kills: int = KILLS) -> Killed:
+    """Kill so many in a program of its own, and look after what is left."""
+    first = seed * SPARE * kills
+    program = subprocess.run(
+        [sys.executable, "-m", "tests.os.killing", str(folder), str(first), str(kills), manner],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert program.returncode == 0, program.stderr
+    found = Killed(**json.loads(program.stdout))
+    assert found.kills == kills
+    return found
+
+
+AGAIN = "kills of an engine that opened what a kill had left"
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize(
-    ("manner", "what"),
-    [("random", "kills of an engine at any moment"), ("points", "kills of an engine inside its functions")],
-)
-def test_whenever_it_is_killed(
-    tmp_path: Path, manner: str, what: str, part: int, soak: Soak, count_runs: CountRuns
-) -> None:
+def test_whenever_it_is_killed(tmp_path: Path, part: int, soak: Soak, count_runs: CountRuns) -> None:
     for seed in soak.seeds(at_least=1):
-        killed, _ = kills(tmp_path / str(seed), PARTS * seed + part, manner)
-        assert killed >= 2 * ROUNDS
-        count_runs(killed, what)
+        found = kill(tmp_path / str(seed), PARTS * seed + part, "random")
+        count_runs(found.kills, "kills of an engine at any moment")
+        count_runs(found.again, AGAIN)
+        # They came in all parts of the turn, and not only where it begins.
+        assert min(found.reached) < 0.3, found
+        assert max(found.reached) > 0.7, found
+        assert len(found.phases) >= 3, found
 
 
-def test_killed_by_its_own_command(tmp_path: Path, soak: Soak, count_runs: CountRuns) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_in_whatever_function_it_is_killed(tmp_path: Path, part: int, soak: Soak, count_runs: CountRuns) -> None:
     for seed in soak.seeds(at_least=1):
-        killed, _ = kills(tmp_path / str(seed), seed, "effects", programs=1)
-        assert killed == ROUNDS
-        count_runs(killed, "kills of an engine right after a side effect")
+        found = kill(tmp_path / str(seed), PARTS * seed + part, "points")
+        count_runs(found.kills, "kills of an engine inside its functions")
+        count_runs(found.again, AGAIN)
+
+
+@pytest.mark.parametrize(("manner", "after"), [("effects", "a side effect"), ("ends", "a turn's end was told")])
+def test_killed_right_after(tmp_path: Path, manner: str, after: str, soak: Soak, count_runs: CountRuns) -> None:
+    for seed in soak.seeds(at_least=1):
+        found = kill(tmp_path / str(seed), seed, manner, ALONE)
+        count_runs(found.kills, f"kills of an engine right after {after}")
+        count_runs(found.again, AGAIN)
 
 
 def test_killed_while_it_waits(tmp_path: Path, soak: Soak, count_runs: CountRuns) -> None:
     for seed in soak.seeds(at_least=1):
-        killed, _ = kills(tmp_path / str(seed), seed, "parked", programs=1)
-        assert killed > ROUNDS / 2
-        count_runs(killed, "kills of an engine whose turn waits, or goes on")
+        found = kill(tmp_path / str(seed), seed, "parked", ALONE)
+        assert found.parked >= 2, found.phases
+        count_runs(found.kills, "kills of an engine whose turn waits, or goes on")
+        count_runs(found.again, AGAIN)
 
 
 def test_a_kill_takes_a_tenth_of_a_second_of_text(tmp_path: Path, soak: Soak) -> None:
     for seed in soak.seeds(at_least=1):
-        _, losses = kills(tmp_path / str(seed), seed, "text", programs=1)
-        assert len(losses) > ROUNDS / 2
+        losses = kill(tmp_path / str(seed), seed, "text", ALONE).losses
+        assert len(losses) > ALONE / 2
         assert statistics.median(losses) <= PROMISED
         assert max(losses) <= PROMISED + BUSY
