@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, final
 
 import attrs
@@ -83,14 +83,8 @@ class Wire:
 
     model: str
     variables: tuple[str, str]
-    answer: object
+    answer: Callable[[str], bytes]
     refusal: Mapping[str, object]
-
-    def stream(self, said: str) -> bytes:
-        """An answer as it streams."""
-        assert callable(self.answer)
-        body: bytes = self.answer(said)
-        return body
 
 
 WIRES = {
@@ -155,7 +149,7 @@ class Host(LoopbackServer):
             is_summary = b"You keep the record of a conversation" in request.body
             self.summaries += is_summary
             said = summary(facts="- the port is 8021") if is_summary else words(1_500, f"answer {len(self.requests)}")
-            body = self.wire.stream(said)
+            body = self.wire.answer(said)
         head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
         await connection.send(head.encode() + body)
         return True
