@@ -275,7 +275,9 @@ async def test_t19_who_comes_late_finds_what_children_ask_though_others_of_them_
         by_prompt(script), repeat=True, tools=[*agent_tools(), *bench.tools()], approver=Policy(), settings=settings
     ) as w:
         async with w.session.prompt("go") as turn:
+            seen: list[object] = []
             async for event in turn:
+                seen.append(event)
                 if isinstance(event, PermissionAsked) and event.permission == "task":
                     await turn.reply(event.request_id, engine.Always())
                 if isinstance(event, CallSettled) and len(event.path) == 1:
@@ -284,7 +286,7 @@ async def test_t19_who_comes_late_finds_what_children_ask_though_others_of_them_
             assert late.take() is None
             (asked,) = w.session.asked
             assert isinstance(asked, PermissionAsked)
-            assert (asked.permission, len(asked.path), asked in w.session.journal._log) == ("write", 3, True)
+            assert (asked.permission, len(asked.path), asked in seen) == ("write", 3, True)
             await w.session.reply(asked.request_id, engine.Once())
             assert w.session.asked == ()
             await turn.wait()
@@ -305,7 +307,6 @@ async def test_a_cancel_leaves_no_question_open(autojump_clock: MockClock) -> No
             assert asked.path[-1] != w.session.id
             turn.cancel()
         assert w.session.asked == ()
-        assert w.session.questions._shown == {}
 
 
 async def test_a_childs_question_headless_is_a_denial(autojump_clock: MockClock) -> None:

@@ -7,11 +7,20 @@ let pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
-from engine.events import Durable, PromptBlocked, SessionCreated, TurnRedone, TurnUndone
+from engine.events import (
+    Durable,
+    PromptBlocked,
+    SessionCreated,
+    StepEnded,
+    TurnEnded,
+    TurnRedone,
+    TurnResult,
+    TurnUndone,
+)
 from engine.fold import apply
 from engine.ids import CallId, MessageId, TurnId
 from engine.messages import Message, Transcript
@@ -36,12 +45,16 @@ class Told:
         entries: what was said.
         created: when it began.
         parent_call_id: the call of its parent that has made it.
+        turns: how each turn has ended, and what it took.
+        steps: what each request took, by the message that came of it.
     """
 
     state: SessionState
     entries: tuple[Entry, ...]
     created: float = 0.0
     parent_call_id: CallId | None = None
+    turns: Mapping[TurnId, TurnResult] = attrs.field(factory=dict[TurnId, TurnResult])
+    steps: Mapping[MessageId, StepEnded] = attrs.field(factory=dict[MessageId, StepEnded])
 
 
 def told(events: Iterable[Durable]) -> Told:
@@ -49,6 +62,8 @@ def told(events: Iterable[Durable]) -> Told:
     state = SessionState()
     entries: dict[MessageId, Entry] = {}
     undone: dict[TurnId, list[Entry]] = {}
+    turns: dict[TurnId, TurnResult] = {}
+    steps: dict[MessageId, StepEnded] = {}
     first: Durable | None = None
     for event in events:
         first = first or event
@@ -66,7 +81,11 @@ def told(events: Iterable[Durable]) -> Told:
                 entries.update({entry.message.id: entry for entry in undone.pop(event.redone, [])})
             case PromptBlocked():
                 entries.pop(event.message_id, None)
+            case TurnEnded() if event.turn_id is not None:
+                turns[event.turn_id] = event.result
             case _:
+                if isinstance(event, StepEnded):
+                    steps[event.message_id] = event
                 for message in _new(before, state.transcript):
                     entries.setdefault(message.id, Entry(message=message, time=event.time, turn_id=event.turn_id))
     return Told(
@@ -74,6 +93,8 @@ def told(events: Iterable[Durable]) -> Told:
         entries=tuple(entries.values()),
         created=0.0 if first is None else first.time,
         parent_call_id=first.parent_call_id if isinstance(first, SessionCreated) else None,
+        turns=turns,
+        steps=steps,
     )
 
 

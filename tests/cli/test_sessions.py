@@ -194,6 +194,20 @@ def test_a_session_is_shown(three: Engine) -> None:
     assert three("sessions", "show", CHILD[4:]).out.startswith("look for it\n")
 
 
+def test_what_each_request_and_each_turn_took_is_shown(three: Engine) -> None:
+    lines = three("sessions", "show", ONE, "--usage").out.splitlines()
+    taken = [line.strip() for line in lines if line.startswith("  (")]
+    assert taken == [
+        *["(180 tokens, 15% of the prompt from the cache, $0.25)"] * 2,
+        "(completed: 2 steps, with sub-agents 360 tokens, 15% of the prompt from the cache, $0.50)",
+    ]
+    document = json.loads(three("sessions", "show", ONE, "--json").out)
+    assert [message.get("cost") for message in document["messages"]] == [None, 0.25, None, 0.25]
+    assert [message.get("usage", {}).get("output") for message in document["messages"]] == [None, 50, None, 50]
+    (turn,) = document["turns"]
+    assert (turn["stop_reason"], turn["steps"], turn["cost"]) == ("completed", 2, 0.5)
+
+
 def test_nothing_that_was_said_reaches_the_terminal_as_it_is(engine_here: Engine) -> None:
     hostile = "\x1b[2Jnothing \u202egnp.exe needle"
     keep([*here(ONE, (hostile, hostile)), *numbered([SessionTitled(title=hostile, by="user")], ONE, after=9)])

@@ -91,7 +91,8 @@ def turn(number: int, words: str, answer: str, *, steps: int = 1, result: str = 
     yield admitted
     for event in (TurnStarted(), promoted, *_steps(number, answer, steps, result)):
         yield attrs.evolve(event, turn_id=turn_id)
-    ended = TurnResult(stop_reason="completed", text=answer, steps=steps)
+    usage = sum([STEP_USAGE] * steps, Usage())
+    ended = TurnResult(stop_reason="completed", text=answer, steps=steps, usage=usage, cost=0.25 * steps)
     yield attrs.evolve(TurnEnded(result=ended), turn_id=turn_id)
 
 

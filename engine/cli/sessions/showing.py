@@ -6,6 +6,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 
 import attrs
 
@@ -22,10 +23,12 @@ from engine.cli.sessions.common import (
     with_store,
 )
 from engine.cli.text import one_line, visible
+from engine.events import StepEnded
 from engine.ids import CallId, MessageId
-from engine.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, TextPart, UserMessage
+from engine.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, TextPart, Usage, UserMessage
 from engine.store.ports import FullStore, SpendingQuery
 from engine.store.projection import title_of
+from engine.tools.builtin.texts import counted
 
 _SHORTEST = 6
 
@@ -39,6 +42,7 @@ def main(arguments: list[str]) -> int:
         has_json=True,
     )
     add_session_argument(parser)
+    parser.add_argument("--usage", action="store_true", help="what each request and each turn took, too")
     parser.add_argument("--results", action="store_true", help="what the calls of tools have answered, too")
     return command("sessions show", parser, arguments, _show)
 
@@ -54,7 +58,7 @@ def _show(given: argparse.Namespace) -> int:
         return attrs.evolve(story, state=attrs.evolve(story.state, usage=spent.usage, cost=spent.cost))
 
     story = with_store(given, work)
-    return tell(_as_json(story) if given.json else _as_text(story, with_results=given.results))
+    return tell(_as_json(story) if given.json else _as_text(story, with_results=given.results, with_usage=given.usage))
 
 
 def called(story: Told) -> str:
@@ -86,17 +90,37 @@ def _as_json(story: Told) -> str:
         "usage": attrs.asdict(state.usage),
         "cost": state.cost,
         "messages": [
-            {"time": entry.time, "turn": entry.turn_id, "message": json.loads(encode_message(entry.message))}
+            {
+                "time": entry.time,
+                "turn": entry.turn_id,
+                **_step_facts(story.steps.get(entry.message.id)),
+                "message": json.loads(encode_message(entry.message)),
+            }
             for entry in story.entries
+        ],
+        "turns": [
+            {
+                "turn": turn_id,
+                "stop_reason": result.stop_reason,
+                "detail": result.detail,
+                "steps": result.steps,
+                "usage": attrs.asdict(result.usage),
+                "cost": result.cost,
+            }
+            for turn_id, result in story.turns.items()
         ],
     }
     return json.dumps(document, indent=2) + "\n"
 
 
+def _step_facts(step: StepEnded | None) -> dict[str, object]:
+    return {} if step is None else {"usage": attrs.asdict(step.usage), "cost": step.cost}
+
+
 # -- for people ------------------------------------------------------------------------------
 
 
-def _as_text(story: Told, *, with_results: bool) -> str:
+def _as_text(story: Told, *, with_results: bool, with_usage: bool) -> str:
     state = story.state
     facts = [state.session_id, state.context.cwd, state.model, money(state.cost)]
     lines = [
@@ -111,10 +135,16 @@ def _as_text(story: Told, *, with_results: bool) -> str:
         if isinstance(entry.message, ResultsMessage)
         for result in entry.message.results
     }
-    for entry in story.entries:
+    for entry, following in zip_longest(story.entries, story.entries[1:]):
         lines += _message(entry, ends[entry.message.id], results, with_results=with_results)
+        if with_usage:
+            is_last = following is None or following.turn_id != entry.turn_id
+            lines += _usage(story, entry, ends_turn=is_last)
     if state.turn is not None:
-        lines.append("(a turn is open: what it has not finished stands here once it has)")
+        lines += [
+            "(a turn is open: what it has not finished stands here once it has. `engine sessions` says whether it is at",
+            "work, waits for you, or was interrupted.)",
+        ]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -145,6 +175,25 @@ def _message(entry: Entry, end: str, results: Mapping[CallId, CallResult], *, wi
             yield ""
         case ResultsMessage():
             return
+
+
+def _usage(story: Told, entry: Entry, *, ends_turn: bool) -> Iterator[str]:
+    """Yield what the request of a message took, and what its turn took behind the last one of that."""
+    step = story.steps.get(entry.message.id)
+    if step is not None:
+        yield f"  ({_taken(step.usage, step.cost)})"
+        yield ""
+    result = story.turns.get(entry.turn_id) if entry.turn_id is not None and ends_turn else None
+    if result is not None:
+        reason = result.stop_reason.replace("_", " ")
+        steps = counted(result.steps, "step")
+        yield f"  ({reason}: {steps}, with sub-agents {_taken(result.usage, result.cost)})"
+        yield ""
+
+
+def _taken(usage: Usage, cost: float) -> str:
+    cached = f", {usage.cache_share:.0%} of the prompt from the cache" if usage.cache_read else ""
+    return f"{counted(usage.total, 'token')}{cached}{f', {money(cost)}' if cost else ''}"
 
 
 def _ruled(who: str, at: str) -> str:
