@@ -156,6 +156,14 @@ def test_t10_in_a_turn_each_request_begins_with_all_of_the_one_before(steps: lis
         check_wire(wire, requests)
 
 
+def test_t10_in_a_turn_of_twenty_steps_in_which_everything_changes_as_well() -> None:
+    requests, baselines, updates = played([[(KINDS[n % len(KINDS)], PLACES[n % len(PLACES)])] for n in range(20)])
+    assert (len(requests), baselines) == (21, 1)
+    assert updates > 10
+    for wire in SPOKEN:
+        check_wire(wire, requests)
+
+
 def check_wire(wire: str, requests: list[ModelRequest]) -> None:
     host = hosts_of(wire)[0]
     encoder = encoder_of(host, quirks_of(host, host.example))
