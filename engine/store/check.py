@@ -1,7 +1,7 @@
 """Is the file whole? Looked at when it is opened, if there is reason to; and what to do when it is not.
 
-The whole file is looked at if an engine has died with it open, and once a day; one that
-is very large only when it is asked for. A session whose journal has a gap harms no other.
+The whole file is looked at if an engine has died with it open, and once a day; one that is very
+large is not: what is damaged in it is told by whoever reads it. A session whose journal has a gap harms no other.
 """
 
 from __future__ import annotations

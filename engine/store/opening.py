@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import attrs
@@ -65,12 +66,14 @@ class Opening:
 
     def _prepare(self, connections: Connections, connection: sqlite3.Connection) -> Sequence[SessionId]:
         migrate(connection)
-        _try_to_write(connection)
+        with _without_patience(connection, self._patience):
+            _try_to_write(connection)
         damaged: Sequence[SessionId] = ()
         if is_due(connection, self.owner):
             damaged = check(connection, connections.path)
             if not damaged:
-                _note(connection, self.owner)
+                with _without_patience(connection, self._patience):
+                    _note(connection, self.owner)
         connections.recognise()
         return damaged
 
@@ -100,3 +103,13 @@ def _try_to_write(connection: sqlite3.Connection) -> None:
     except sqlite3.OperationalError as error:
         if primary(error) != sqlite3.SQLITE_BUSY:
             raise
+
+
+@contextlib.contextmanager
+def _without_patience(connection: sqlite3.Connection, patience: float) -> Generator[None]:
+    """Wait for no lock: what is tried inside can as well be left."""
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {round(patience * 1000)}")

@@ -7,6 +7,7 @@ read behind that is written beside it, as lines of JSON. The damaged file is onl
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from typing import Final
 import attrs
 
 from engine.codec import PRESENT, Schema
-from engine.errors import JournalCorrupt, StoreError
+from engine.errors import JournalCorrupt, StoreCorrupt, StoreError
 from engine.events import Durable
 from engine.fold import apply
 from engine.ids import SessionId
@@ -25,7 +26,7 @@ from engine.store.connections import Connections, uri_of
 from engine.store.leases import Owner
 from engine.store.migrate import migrate
 from engine.store.place import make
-from engine.store.reasons import renamed
+from engine.store.reasons import error_of, primary, renamed
 from engine.store.sink import EventSink
 from engine.store.sqlite_tables import SqliteDesk
 from engine.store.stored import decoded
@@ -59,7 +60,7 @@ class Rescued:
     Attributes:
         sessions: how many are in the new file.
         events: how many of them.
-        losses: sessions that are not whole. (Of one that lost its end nobody can know.)
+        losses: sessions that are not whole. (Of what the list has lost as well, nobody can know.)
         beside: the file for what could be read and does not follow; None: there is nothing.
     """
 
@@ -85,8 +86,15 @@ def _rescue(damaged: Path, target: Path, schema: Schema) -> Rescued:
         raise StoreError(f"there is no file {damaged}")
     source = sqlite3.connect(uri_of(str(damaged), "ro"), uri=True, isolation_level=None)
     try:
-        with renamed(str(damaged)):
+        try:
             found = _found(source)
+        except sqlite3.DatabaseError as error:
+            told = error_of(error, str(damaged))
+            if isinstance(told, StoreCorrupt) or primary(error) == sqlite3.SQLITE_ERROR:
+                raise StoreCorrupt(
+                    f"nothing of {damaged} can be read: it is no store's file, or its beginning is damaged ({error})"
+                ) from error
+            raise told from error
         make(target)
         connections = Connections(path=str(target.absolute()), mode="truncate", patience=1.0)
         with renamed(str(target)):
@@ -106,8 +114,12 @@ def _copy(source: sqlite3.Connection, found: dict[SessionId, dict[int, int]], si
     losses: list[Loss] = []
     sessions = events = 0
     beside = target.with_name(f"{target.name}.beside.jsonl")
-    for session_id, rows in sorted(found.items()):
+    listed = _listed(source)
+    for session_id in sorted({*found, *listed}):
+        rows = found.get(session_id, {})
         whole, why = _prefix(source, session_id, rows, sink.schema)
+        if not why and len(whole) < listed.get(session_id, 0):
+            why = f"its events to number {listed[session_id]}, the last that the list knows, are lost"
         if whole:
             sink.write(whole)
             if sink.trouble is not None:
@@ -132,7 +144,7 @@ def _prefix(
     """Return the events that follow one another from the first, and why there are no more; empty: these are all."""
     events: list[Durable] = []
     state = SessionState()
-    for seq in range(1, max(rows) + 1):
+    for seq in range(1, max(rows, default=0) + 1):
         body = _body(source, rows[seq]) if seq in rows else None
         if body is None:
             return events, f"event {seq} is lost"
@@ -143,6 +155,16 @@ def _prefix(
             return events, str(error)
         events.append(event)
     return events, ""
+
+
+def _listed(source: sqlite3.Connection) -> dict[SessionId, int]:
+    """Return the last event of each session, as the list has it, as far as that can be read."""
+    listed: dict[SessionId, int] = {}
+    with contextlib.suppress(sqlite3.DatabaseError):
+        for session_id, seq in source.execute("SELECT id, seq FROM sessions"):
+            if isinstance(session_id, str) and isinstance(seq, int):
+                listed[SessionId(session_id)] = seq
+    return listed
 
 
 def _found(source: sqlite3.Connection) -> dict[SessionId, dict[int, int]]:

@@ -194,8 +194,29 @@ async def test_what_stands_behind_a_gap_is_put_beside(path: Path, tmp_path: Path
     await store.aclose()
 
 
+async def test_what_only_the_list_knows_of_is_told(path: Path, tmp_path: Path) -> None:
+    """An end that was cut off, and a session of which no event can be read: neither is passed over."""
+    await made(path)
+    changed(
+        path,
+        "DELETE FROM events WHERE session_id = 'ses_b'",
+        f"DELETE FROM events WHERE session_id = 'ses_a' AND seq > {len(LONG) - 3}",
+    )
+    found = await rescue(path, tmp_path / "new.db")
+    assert (found.sessions, found.events) == (1, len(LONG) - 3)
+    assert [(loss.session_id, loss.seq) for loss in found.losses] == [(A, len(LONG) - 2), (B, 1)]
+    assert found.losses[1].reason == "its events to number 50, the last that the list knows, are lost"
+
+
 async def test_nothing_can_be_rescued_of_what_is_no_store(path: Path, tmp_path: Path) -> None:
     path.write_bytes(b"my diary" * 5_000)
-    with pytest.raises(StoreError):
-        await rescue(path, tmp_path / "new.db")
-    assert not (tmp_path / "new.db").exists()
+    theirs = sqlite3.connect(tmp_path / "theirs.db")
+    theirs.execute("CREATE TABLE mine (a)")
+    theirs.close()
+    for file in (path, tmp_path / "theirs.db"):
+        # Not the advice to repair it, which is what was just tried.
+        with pytest.raises(
+            StoreCorrupt, match=r"nothing of .* can be read: it is no store's file, or its beginning is"
+        ):
+            await rescue(file, tmp_path / "new.db")
+        assert not (tmp_path / "new.db").exists()

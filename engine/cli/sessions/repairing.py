@@ -37,7 +37,7 @@ def _repair(given: argparse.Namespace) -> int:
     target = Path(given.output).expanduser() if given.output else damaged.with_name(f"{damaged.name}.repaired")
     rescued = trio.run(rescue, damaged, target)
     code = tell(_told(rescued, damaged, target))
-    return code or (FAILED if rescued.losses else 0)
+    return code or (FAILED if rescued.losses or not rescued.sessions else 0)
 
 
 def _told(rescued: Rescued, damaged: Path, target: Path) -> str:
@@ -50,8 +50,10 @@ def _told(rescued: Rescued, damaged: Path, target: Path) -> str:
             lines.append(f"    {counted(loss.beside, 'later event')} could be read, and stand beside it")
     if rescued.losses:
         lines.append(f"{counted(len(rescued.losses), 'session')} lost something.")
+    elif not rescued.sessions:
+        lines.append("No session was found: neither an event, nor one in the list.")
     else:
-        lines.append("No gap was found. Of a session that has lost its end, nobody can know.")
+        lines.append("No gap was found. Of what the list has lost as well, nobody can know.")
     if rescued.beside is not None:
         lines.append(f"What could be read and does not follow is in {visible(str(rescued.beside))}, as lines of JSON.")
     lines.append(
