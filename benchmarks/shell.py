@@ -15,6 +15,7 @@ import trio
 from benchmarks.report import Figure, Row, median, seconds
 from engine.agents.jobs import AgentJob, AgentJobs
 from engine.agents.result import AgentResult
+from engine.compaction.report import ContextReport
 from engine.events import AnswerKind, Choice, SharedContext
 from engine.ids import CallId, SessionId, TurnId
 from engine.locks import Locks
@@ -63,6 +64,9 @@ class Host:
         raise NotImplementedError
 
     async def result_from_outside(self) -> ToolOutput:
+        raise NotImplementedError
+
+    def context_report(self) -> ContextReport:
         raise NotImplementedError
 
     async def run_agent(self, errand: Errand) -> AgentResult:
