@@ -57,6 +57,23 @@ def test_the_public_names_load_no_wire() -> None:
     assert not {name for name in modules if re.match(r"engine\.providers\.(anthropic|openai|gemini|bedrock)", name)}
 
 
+def test_a_turn_that_fits_its_window_loads_nothing_that_makes_room() -> None:
+    """What looks through a history is large, and most turns end long before their window is full."""
+    code = """
+import trio, engine
+from engine.testing import ScriptedProvider, done, text
+
+async def main():
+    async with engine.open_engine(model=ScriptedProvider([[*text("Hello."), *done()]])) as eng:
+        session = await eng.create_session(cwd="/")
+        assert (await session.run("Hi")).text == "Hello."
+
+trio.run(main)
+"""
+    loaded = {name for name in modules_after(code) if name.startswith("engine.compaction.")}
+    assert loaded == {f"engine.compaction.{name}" for name in ("gauge", "keeper", "media", "overflow", "speakers")}
+
+
 def test_no_module_of_the_engine_loads_asyncio() -> None:
     import engine  # the other tests must be able to fail without it
 

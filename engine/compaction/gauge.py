@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from engine.compaction.overflow import message_tokens, text_tokens, tool_tokens
-from engine.compaction.prune import without_media
 from engine.messages import AssistantMessage, ProviderPart, Transcript
 from engine.model import ModelInfo, ToolSchema
 from engine.ports import ContextView
@@ -115,7 +114,7 @@ class Gauge:
         needed = (context - exact) / max(1.0, (tokens - exact) / ratio)
         if needed <= (DOUBT * ratio if exact else MOST):
             self._ratios[name] = max(ratio, needed)
-        elif tokens >= SMALLEST and without_media(view.transcript) is None:
+        elif tokens >= SMALLEST and not _has_media(view):
             # With pictures, it may have been their bytes.
             self._refused[name] = min(tokens, self._refused.get(name, context))
 
@@ -154,3 +153,10 @@ class Gauge:
         if exact > self._refused.get(name, exact):
             # It takes more than it did then.
             del self._refused[name]
+
+
+def _has_media(view: ContextView) -> bool:
+    # Imported here: each engine has a gauge, and hardly any request is refused.
+    from engine.compaction.prune import without_media
+
+    return without_media(view.transcript) is not None
