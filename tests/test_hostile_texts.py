@@ -118,6 +118,6 @@ def test_no_text_takes_longer_than_its_length(reader: str) -> None:
     for head in HEADS:
         for repeated in REPEATED:
             text = f"{head}{repeated * (LENGTH // len(repeated))}\x01x"
-            began = time.perf_counter()
+            began = time.process_time()
             read(text)
-            assert time.perf_counter() - began < SECONDS, (head, repeated)
+            assert time.process_time() - began < SECONDS, (head, repeated)

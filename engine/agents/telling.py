@@ -58,10 +58,10 @@ def told(agent: str, result: AgentResult) -> str:
 def cut_off(agent: str, result: AgentResult) -> str:
     """Return what came of a sub-agent whose call was cancelled, and, if *agent* has a name, how to go on with it."""
     said = _shortened(result.text)
-    if result.status == "completed":
-        head = f"Cancelled just as it had finished.{f' It said:{chr(10)}{said}' if said else ''}"
-    else:
-        head = f"Cancelled before it had finished.{f' The sub-agent had said:{chr(10)}{said}' if said else ''}"
+    is_over = result.status == "completed"
+    head = f"Cancelled {'just as' if is_over else 'before'} it had finished."
+    if said:
+        head += f" {'It said' if is_over else 'The sub-agent had said'}:\n{said}"
     return f"{head}\n\n{_note(agent, result)}" if agent else head
 
 

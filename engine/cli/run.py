@@ -92,10 +92,7 @@ def main(arguments: list[str]) -> int:
         return trio.run(_run, options, _tools(options))
     except SystemExit as error:  # argparse has said what is wrong, or has helped
         return error.code if isinstance(error.code, int) else USAGE_ERROR
-    except ConfigError as error:
-        complain(f"engine run: {error}")
-        return USAGE_ERROR
-    except SessionNotFound as error:
+    except (ConfigError, SessionNotFound) as error:
         complain(f"engine run: {error}")
         return USAGE_ERROR
     except SessionElsewhere as error:

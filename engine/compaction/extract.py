@@ -13,7 +13,7 @@ from typing import Final
 
 from engine.compaction.directives import says_how
 from engine.compaction.overflow import text_tokens
-from engine.compaction.pins import rules_in
+from engine.compaction.pins import line_tokens, newest, rules_in
 from engine.compaction.prune import CLEARED
 from engine.compaction.speakers import is_users
 from engine.compaction.summary import MOST_TOKENS, NONE, SECTIONS, sections_of
@@ -84,24 +84,9 @@ def extracted(head: Sequence[Message], previous: str, most: int = MOST_TOKENS) -
     fixed = sum(text_tokens(line) for name, lines in found.items() if name not in _SHARES for line in lines)
     room = most - fixed - _FRAME
     for name, share in _SHARES.items():
-        found[name] = _newest(found[name], round(room * share))
-        room -= sum(map(_tokens, found[name]))
+        found[name] = list(newest(found[name], round(room * share)))
+        room -= sum(map(line_tokens, found[name]))
     return "\n\n".join(f"## {name}\n{_list(found.get(name.casefold(), []))}" for name in SECTIONS)
-
-
-def _newest(lines: Sequence[str], room: int) -> list[str]:
-    """Return the last lines, as many as there is room for."""
-    kept: list[str] = []
-    for line in reversed(lines):
-        room -= _tokens(line)
-        if room < 0:
-            break
-        kept.append(line)
-    return kept[::-1]
-
-
-def _tokens(line: str) -> int:
-    return text_tokens(line) + 2
 
 
 def _list(lines: Iterable[str]) -> str:

@@ -137,27 +137,33 @@ def _kept(files: tuple[File, ...]) -> tuple[File, ...]:
 
 def within(pins: Pins, room: int) -> Pins:
     """Return what there is room for, in tokens: two thirds of it for the rules, the rest for the files, the newest first."""
-    rules = _newest(pins.rules, 2 * room // 3)
-    files = _newest(tuple(map(_line, pins.files)), room - room // 3)
+    rules = newest(pins.rules, 2 * room // 3)
+    files = newest(tuple(map(_line, pins.files)), room - room // 3)
     left_out, files_left_out = len(pins.rules) - len(rules), len(pins.files) - len(files)
     return attrs.evolve(
         pins,
         rules=rules,
         files=pins.files[files_left_out:],
         left_out=left_out,
-        gone=_newest(pins.rules[:left_out], room // 3),
+        gone=newest(pins.rules[:left_out], room // 3),
         files_left_out=files_left_out,
     )
 
 
-def _newest(lines: tuple[str, ...], room: int) -> tuple[str, ...]:
+def newest(lines: Sequence[str], room: int) -> tuple[str, ...]:
+    """Return the last of some lines of a list, as many as there is room for, in tokens."""
     kept = 0
     for line in reversed(lines):
-        room -= text_tokens(line) + 2
+        room -= line_tokens(line)
         if room < 0:
             break
         kept += 1
-    return lines[len(lines) - kept :]
+    return tuple(lines[len(lines) - kept :])
+
+
+def line_tokens(line: str) -> int:
+    """Return how many tokens a line of a list takes."""
+    return text_tokens(line) + 2
 
 
 def pins_in(summary: UserMessage) -> Pins:

@@ -577,10 +577,10 @@ def test_too_many_files_to_look_at(tmp_path: Path) -> None:
 def test_no_name_that_a_repository_brings_takes_long_to_compare(tmp_path: Path) -> None:
     name = "a" * 200
     (tmp_path / name).touch()
-    began = time.perf_counter()
+    began = time.process_time()
     assert expanded(f"{tmp_path}/{'*a' * 30}*b") == (f"{tmp_path}/{'*a' * 30}*b",)
     assert expanded(f"{tmp_path}/{'*a' * 30}*") == (f"{tmp_path}/{name}",)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 # ---- the project -----------------------------------------------------------------------------------------------------
