@@ -52,6 +52,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "archive.harmless",
             "archive.history",
             "archive.markdown",
+            "archive.money",
             "archive.opening",
             "archive.web_*",
             "nursery.admission",

@@ -13,22 +13,19 @@ from typing import Final
 _KEPT: Final = frozenset("\n\t\u200c\u200d")
 # Marks that nobody sees, by which a text can carry another one: variants of letters. (The two that make a picture of a
 # sign, or no picture, are in many texts.) And letters that look like nothing.
-_UNSEEN: Final = frozenset(
-    map(
-        chr,
-        [
-            0x034F,
-            0x115F,
-            0x1160,
-            0x17B4,
-            0x17B5,
-            0x3164,
-            0xFFA0,
-            *range(0x180B, 0x1810),
-            *range(0xFE00, 0xFE0E),
-            *range(0xE0000, 0xE1000),
-        ],
-    )
+UNSEEN: Final = frozenset(
+    [
+        0x034F,
+        0x115F,
+        0x1160,
+        0x17B4,
+        0x17B5,
+        0x3164,
+        0xFFA0,
+        *range(0x180B, 0x1810),
+        *range(0xFE00, 0xFE0E),
+        *range(0xE0000, 0xE1000),
+    ]
 )
 _SUSPECT: Final = re.compile(r"[^\t\n\x20-\x7e]")
 
@@ -42,9 +39,9 @@ def _written(found: re.Match[str]) -> str:
     char = found.group()
     if char == "\r":
         return ""
-    if char in _KEPT or (char not in _UNSEEN and unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}):
-        return char
     code = ord(char)
+    if char in _KEPT or (code not in UNSEEN and unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}):
+        return char
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

@@ -16,6 +16,7 @@ import attrs
 
 from engine.archive.harmless import in_one_line
 from engine.archive.history import Entry, Told
+from engine.archive.money import money
 from engine.archive.web_style import STYLE, policy
 from engine.archive.web_text import escaped, prose
 from engine.ids import CallId, SessionId
@@ -95,10 +96,9 @@ def page(stories: Sequence[Told], title: str, *, engine: str, window: Filling | 
 def _facts(stories: Sequence[Told]) -> str:
     """Return when it began, with which model, and what was spent, by its sub-agents as well."""
     spent, taken = sum(story.state.cost for story in stories), sum(story.state.usage.total for story in stories)
-    # As many digits as tell something: little is not nothing.
-    cost = (f"${spent:,.2f}" if spent >= 0.095 else f"${spent:.4f}") if spent else ""
     tokens = f"{taken:,} tokens" if taken else ""
-    return " · ".join(fact for fact in (_time(stories[0].created), stories[0].state.model, tokens, cost) if fact)
+    facts = (_time(stories[0].created), stories[0].state.model, tokens, money(spent))
+    return " · ".join(fact for fact in facts if fact)
 
 
 def _window(filling: Filling | None) -> str:

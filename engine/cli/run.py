@@ -219,6 +219,8 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
         with trio.open_signal_receiver(*heeded_signals()) as signals:
             async with open_place(options.place) as store:
                 row = None if options.resume is None else await find_session(store, options.resume, str(options.cwd))
+                if row is not None:
+                    _check_folder(row)
                 models = _models(options, row)
                 async with open_engine(
                     model=models,
@@ -258,8 +260,6 @@ def _settings(options: Options, *, is_watched: bool) -> Settings:
 
 def _models(options: Options, row: SessionRow | None) -> tuple[str, ...]:
     """Return the models to work with: those that were asked for, or else what the session had."""
-    if row is not None:
-        _check_folder(row)
     choice = options.model
     if row is None or choice.is_asked or not row.model:
         return choice.models

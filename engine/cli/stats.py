@@ -10,8 +10,9 @@ from typing import Final
 
 import attrs
 
+from engine.archive.money import money
 from engine.cli.numbers import whole
-from engine.cli.sessions.common import Column, NoStoreYet, command, money, table, tell, width, with_store
+from engine.cli.sessions.common import Column, NoStoreYet, command, table, tell, width, with_store
 from engine.cli.sessions.listing import folder
 from engine.cli.store_flags import add_store_flag
 from engine.messages import Usage

@@ -7,36 +7,19 @@ from typing import Final
 
 import attrs
 
+from engine.archive.harmless import UNSEEN
+
 # Cursor movements, colours and titles would let a text hide what it is; so would a
 # change of the writing direction, and what can't be seen at all. They are shown as what they are. (Not what joins
 # letters, and parts of a picture, to one.)
 _HIDING: Final = [
+    *UNSEEN,
+    *(0x00AD, 0x061C, 0x200B, 0x200E, 0x200F, 0x2028, 0x2029, 0xFEFF),
     *range(0x202A, 0x202F),
     *range(0x2060, 0x2070),
-    *(
-        0x200B,
-        0x200E,
-        0x200F,
-        0x00AD,
-        0x061C,
-        0x115F,
-        0x1160,
-        0x17B4,
-        0x17B5,
-        0x180E,
-        0x2028,
-        0x2029,
-        0x3164,
-        0xFEFF,
-        0xFFA0,
-    ),
-    *range(0x180B, 0x1810),
-    *range(0xFE00, 0xFE0E),
     *range(0xFFF9, 0xFFFC),
     *range(0x1BCA0, 0x1BCA4),
     *range(0x1D173, 0x1D17B),
-    *range(0xE0000, 0xE1000),
-    0x034F,
 ]
 _VISIBLE: Final[dict[int, str]] = {
     **{code: f"^{chr(code + 64)}" for code in range(0x20)},

@@ -147,13 +147,6 @@ def when(moment: float, now: float) -> str:
     return time.strftime("%d %b %H:%M" if then.tm_year == today.tm_year else "%Y-%m-%d", then)
 
 
-def money(cost: float) -> str:
-    """Return dollars, with as many digits as tell something; empty: nothing was spent."""
-    if not cost:
-        return ""
-    return f"${cost:,.2f}" if cost >= 0.095 else f"${cost:.4f}"
-
-
 def cells(text: str) -> int:
     """Return how many columns of a terminal *text* takes."""
     if text.isascii():

@@ -13,13 +13,13 @@ from typing import Final
 
 import attrs
 
+from engine.archive.money import money
 from engine.cli.numbers import whole
 from engine.cli.sessions.common import (
     Column,
     NoStoreYet,
     command,
     here,
-    money,
     parser_for,
     short_ids,
     table,

@@ -11,11 +11,11 @@ from itertools import zip_longest
 import attrs
 
 from engine.archive.history import Entry, Told, told
+from engine.archive.money import money
 from engine.cli.sessions.common import (
     add_session_argument,
     command,
     find_id,
-    money,
     parser_for,
     tell,
     when,

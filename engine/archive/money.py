@@ -1,0 +1,10 @@
+"""What was spent, for people."""
+
+from __future__ import annotations
+
+
+def money(cost: float) -> str:
+    """Return dollars, with as many digits as tell something; empty: nothing was spent."""
+    if not cost:
+        return ""
+    return f"${cost:,.2f}" if cost >= 0.095 else f"${cost:.4f}"
