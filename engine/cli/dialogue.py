@@ -14,7 +14,7 @@ from engine.answers import Always, Answer, Once, Reject
 from engine.cli.keyboard import Keyboard
 from engine.cli.render import telling_argument
 from engine.cli.screen import Screen
-from engine.cli.text import Symbols, clock_time, visible
+from engine.cli.text import Symbols, clock_time, on_a_line, visible
 from engine.errors import ConfigError, RequestNotFound, TurnOver
 from engine.events import (
     PermissionAnswered,
@@ -62,9 +62,9 @@ def question(asked: PermissionAsked, detail: str, symbols: Symbols) -> str:
     told = f"{symbols.running} {visible(asked.tool)} asks for the permission: {visible(asked.permission)}\n{what}\n"
     others = [f"{right.permission} {right.pattern}" for right in asked.rights if right.permission != "opaque"]
     if others := [other for other in others if not other.startswith(f"{asked.permission} ")]:
-        told += f"    and for: {_on_a_line(', '.join(others))}\n"
+        told += f"    and for: {on_a_line(', '.join(others))}\n"
     if asked.opaque:
-        told += f"    Nobody can tell what this does before it runs: {_on_a_line(asked.opaque)}\n"
+        told += f"    Nobody can tell what this does before it runs: {on_a_line(asked.opaque)}\n"
     return told
 
 
@@ -78,14 +78,9 @@ def asker(asked: Asked, errand: str) -> str:
         told = {}
     name = cast("dict[str, object]", told).get("agent", "") if isinstance(told, dict) else ""
     who = f"the sub-agent {name}" if isinstance(name, str) and name else "a sub-agent"
-    work = _on_a_line(" ".join(telling_argument(errand).split()))
+    work = on_a_line(" ".join(telling_argument(errand).split()))
     shown = work if len(work) <= _MAX_WORK else f"{work[:_MAX_WORK]}…"
-    return f"    asked by {_on_a_line(who)}{f', at work on: {shown}' if work else ''}\n"
-
-
-def _on_a_line(text: str) -> str:
-    """Return all of a text, on one line: what follows a line break in a name must not be hidden, nor look like words of ours."""
-    return visible(text).replace("\n", "^J")
+    return f"    asked by {on_a_line(who)}{f', at work on: {shown}' if work else ''}\n"
 
 
 def trouble(asked: RecoveryAsked, symbols: Symbols) -> str:
@@ -100,8 +95,8 @@ def words_wanted(asked: QuestionAsked, symbols: Symbols) -> str:
     question = visible(asked.question).replace("\n", "\n    ")
     lines = [f"{symbols.running} {question}"]
     for number, choice in enumerate(asked.choices, 1):
-        more = f": {_on_a_line(choice.description)}" if choice.description else ""
-        lines.append(f"    {number}  {_on_a_line(choice.label)}{more}")
+        more = f": {on_a_line(choice.description)}" if choice.description else ""
+        lines.append(f"    {number}  {on_a_line(choice.label)}{more}")
     return "\n".join(lines) + "\n"
 
 
@@ -130,7 +125,7 @@ def _offers(asked: PermissionAsked) -> str:
     """Return what "always" would allow, each offer with the letter that takes it."""
     told = ""
     for number, offer in enumerate(asked.offers[:MAX_OFFERS], 1):
-        what = _on_a_line(offer.text)
+        what = on_a_line(offer.text)
         letters = f"a{number}" if len(asked.offers) > 1 else "a"
         told += f"always in this session: {what} ({letters}), " if number == 1 else f"or {what} ({letters}), "
     return told + (f"the same for the whole project ({'p1' if len(asked.offers) > 1 else 'p'}), " if told else "")

@@ -62,6 +62,11 @@ def visible(text: str) -> str:
     return text.translate(_VISIBLE)
 
 
+def on_a_line(text: str) -> str:
+    """Return all of *text*, on one line: what follows a line break in a name must not be hidden, nor look like words of ours."""
+    return visible(text).replace("\n", "^J").replace("\t", "^I")
+
+
 def one_line(text: str, width: int, cut: str = "…") -> str:
     """Return *text* on one line of at most *width* characters."""
     line = " ".join(visible(text).split())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.text import ASCII, UNICODE, duration, one_line, symbols_for, visible
+from engine.cli.text import ASCII, UNICODE, duration, on_a_line, one_line, symbols_for, visible
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,10 @@ def test_durations(seconds: float, shown: str) -> None:
 )
 def test_signs_that_the_encoding_has(encoding: str, symbols: object) -> None:
     assert symbols_for(encoding) == symbols
+
+
+@given(text=st.text())
+def test_all_of_a_text_is_on_one_line(text: str) -> None:
+    assert len(on_a_line(text).splitlines()) <= 1
+    assert "\t" not in on_a_line(text)
+    assert on_a_line("a\tb\nc") == "a^Ib^Jc"

@@ -13,7 +13,7 @@ from engine.archive.history import told
 from engine.cli.output import complain
 from engine.cli.sessions.common import FAILED, add_session_argument, command, here, parser_for, tell, with_store
 from engine.cli.store_flags import find_session, place_of
-from engine.cli.text import one_line, visible
+from engine.cli.text import on_a_line, one_line, visible
 from engine.errors import (
     ConfigError,
     NothingToUndo,
@@ -98,7 +98,7 @@ def _run(
         try:
             return tell(_with_session(given, work))
         except UndoConflict as error:
-            files = ", ".join(map(_name, error.paths))
+            files = ", ".join(map(on_a_line, error.paths))
             complain(
                 f"engine sessions {name}: changed since by somebody else, so nothing was done: {files}. With --force "
                 "they are overwritten."
@@ -181,7 +181,7 @@ async def _diff(session: Session, given: argparse.Namespace) -> str:
     diffs = await session.diff(await _turn(session, given.turn))
     if not diffs:
         return "no file was changed\n"
-    return "".join(visible(diff.text) or f"{_how(diff)}: {_name(diff.path)}\n" for diff in diffs)
+    return "".join(visible(diff.text) or f"{_how(diff)}: {on_a_line(diff.path)}\n" for diff in diffs)
 
 
 async def _restore(session: Session, given: argparse.Namespace) -> str:
@@ -192,12 +192,7 @@ async def _restore(session: Session, given: argparse.Namespace) -> str:
 
 
 def _files(what: str, files: Sequence[str]) -> list[str]:
-    return [f"{what}: {_name(file)}" for file in files]
-
-
-def _name(file: str) -> str:
-    """Return a file's name so that it is nothing but a part of its line."""
-    return visible(file).replace("\n", "^J").replace("\t", "^I")
+    return [f"{what}: {on_a_line(file)}" for file in files]
 
 
 def _told(lines: Sequence[str], note: str) -> str:
