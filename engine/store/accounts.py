@@ -18,8 +18,6 @@ Sum: TypeAlias = tuple[str | int, str, int, int, int, int, int, int, int, float]
 
 _COUNTS: Final = ("steps", "input", "output", "cache_read", "cache_write", "reasoning", "cost")
 _SUMS: Final = ", ".join(f"sum(spent.{name}) AS {name}" for name in _COUNTS)
-# Sums of each tree first, so that its session is looked up once.
-_BY_TREE: Final = f"SELECT root_id, {_SUMS} FROM spent WHERE slot >= ? AND slot < ? GROUP BY root_id"  # noqa: S608  # texts of ours
 _TITLE: Final = "coalesce(CASE given_title WHEN '' THEN title ELSE given_title END, '')"
 
 
@@ -30,27 +28,32 @@ def spending(connection: sqlite3.Connection, query: SpendingQuery) -> Sequence[S
     return [spending_of(row) for row in rows]
 
 
-def statement_of(query: SpendingQuery) -> tuple[str, tuple[int, int]]:
+def statement_of(query: SpendingQuery) -> tuple[str, tuple[int | str, ...]]:
     """Return the statement, with its marks, and their values: any database understands it."""
     begin = -(1 << 62) if query.since is None else slot_of(query.since)
     # A day is a run of whole slots, so its end is the beginning of the first that is not in it.
     end = 1 << 62 if query.until is None else slot_of(query.until)
-    return _statement(query), (begin, end)
+    return _statement(query), (begin, end, *(query.of or ()))
 
 
 def _statement(query: SpendingQuery) -> str:
+    which = "spent.slot >= ? AND spent.slot < ?"
+    if query.of is not None:
+        which += f" AND spent.root_id IN ({', '.join('?' * len(query.of)) or 'NULL'})"
+    # Sums of each tree first, so that its session is looked up once.
+    by_tree = f"SELECT root_id, {_SUMS} FROM spent WHERE {which} GROUP BY root_id"  # noqa: S608  # texts of ours
     match query.by:
         case "session":
             counts = ", ".join(f"spent.{name} AS {name}" for name in _COUNTS)
             return (
                 f"SELECT spent.root_id AS key, {_TITLE}, CASE spent.root_id WHEN '' THEN 0 ELSE 1 END, {counts}"  # noqa: S608  # texts of ours
-                f" FROM ({_BY_TREE}) AS spent LEFT JOIN sessions ON sessions.id = spent.root_id"
+                f" FROM ({by_tree}) AS spent LEFT JOIN sessions ON sessions.id = spent.root_id"
                 " ORDER BY spent.cost DESC, spent.input DESC, spent.root_id"
             )
         case "folder":
             return (
                 f"SELECT coalesce(cwd, '') AS key, '', count(nullif(spent.root_id, '')), {_SUMS}"  # noqa: S608  # texts of ours
-                f" FROM ({_BY_TREE}) AS spent LEFT JOIN sessions ON sessions.id = spent.root_id"
+                f" FROM ({by_tree}) AS spent LEFT JOIN sessions ON sessions.id = spent.root_id"
                 " GROUP BY key ORDER BY sum(spent.cost) DESC, sum(spent.input) DESC, key"
             )
         case "model" | "day" | "total":
@@ -58,7 +61,7 @@ def _statement(query: SpendingQuery) -> str:
             order = "key" if query.by == "day" else "sum(spent.cost) DESC, sum(spent.input) DESC, key"
             return (
                 f"SELECT {key} AS key, '', count(DISTINCT nullif(spent.root_id, '')), {_SUMS}"  # noqa: S608  # texts of ours
-                f" FROM spent WHERE spent.slot >= ? AND spent.slot < ? GROUP BY key ORDER BY {order}"
+                f" FROM spent WHERE {which} GROUP BY key ORDER BY {order}"
             )
 
 

@@ -115,12 +115,14 @@ class SpendingQuery:
         since: nothing from before then, in seconds since the epoch, to a quarter of an hour.
         until: nothing from then on.
         clock: how many seconds local time is ahead of the world's, each from a moment on; none: a day is the world's.
+        of: nothing but what these root sessions spent, some hundreds at most; None: all that was.
     """
 
     by: SpendingKind = "total"
     since: float | None = None
     until: float | None = None
     clock: tuple[tuple[float, int], ...] = ()
+    of: tuple[SessionId, ...] | None = None
 
 
 @attrs.frozen(kw_only=True)

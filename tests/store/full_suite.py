@@ -462,6 +462,11 @@ class FullSuite(StoreSuite):
                 Spending(key=A, name="in a", sessions=1, steps=3, usage=three, cost=0.75),
                 Spending(key=B, name="Made up", sessions=1, steps=1, usage=step + beside, cost=0.375),
             ]
+            for chosen, steps in (((A,), {A: 3}), ((B, A), {A: 3, B: 1}), ((CHILD,), {}), ((), {})):
+                some = await store.spending(SpendingQuery(by="session", of=chosen))
+                assert {row.key: row.steps for row in some} == steps
+            (of_one,) = await store.spending(SpendingQuery(of=(B,)))
+            assert of_one == Spending(key="", sessions=1, steps=1, usage=step + beside, cost=0.375)
             assert [(row.key, row.steps) for row in await by("day")] == [("2023-11-14", 3), ("2023-11-15", 1)]
             assert [(row.key, row.steps) for row in await by("day", since=start + day)] == [("2023-11-15", 1)]
             assert [(row.key, row.steps) for row in await by("day", until=start + day)] == [("2023-11-14", 3)]

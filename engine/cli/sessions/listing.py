@@ -30,11 +30,13 @@ from engine.cli.sessions.common import (
 )
 from engine.cli.text import one_line, visible
 from engine.ids import SessionId
-from engine.store.ports import FullStore, Hit, SessionQuery, SessionRow, SpendingQuery
+from engine.store.ports import FullStore, Hit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.words import FOUND
 
 _LISTED: Final = 20
 _ALL: Final = (1 << 31) - 2
+# So many sessions are asked about in one statement.
+_AT_ONCE: Final = 500
 _STATUSES: Final = {"busy": "busy", "waiting": "waits for you", "interrupted": "interrupted"}
 
 
@@ -105,7 +107,10 @@ def _list(given: argparse.Namespace) -> int:
 
 async def with_agents(store: FullStore, rows: Sequence[SessionRow]) -> list[SessionRow]:
     """Return *rows* with what their sub-agents have spent counted as well, as `engine stats` counts. A checkpoint."""
-    spent = {row.key: row for row in await store.spending(SpendingQuery(by="session"))} if rows else {}
+    spent: dict[str, Spending] = {}
+    for first in range(0, len(rows), _AT_ONCE):
+        some = tuple(row.id for row in rows[first : first + _AT_ONCE])
+        spent |= {each.key: each for each in await store.spending(SpendingQuery(by="session", of=some))}
     return [
         attrs.evolve(row, usage=spent[row.id].usage, cost=spent[row.id].cost) if row.id in spent else row
         for row in rows

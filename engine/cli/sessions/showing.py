@@ -51,7 +51,7 @@ def _show(given: argparse.Namespace) -> int:
     async def work(store: FullStore) -> Told:
         session_id = await find_id(store, given.session)
         story = told(await store.load(session_id))
-        spent = next((row for row in await store.spending(SpendingQuery(by="session")) if row.key == session_id), None)
+        spent = next(iter(await store.spending(SpendingQuery(by="session", of=(session_id,)))), None)
         if spent is None:
             return story
         # With what its sub-agents have spent, as `engine stats` counts.
