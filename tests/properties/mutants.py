@@ -51,8 +51,8 @@ MUTANTS: dict[str, Mutant] = {
         file="tools/pipeline.py",
         old="            if passing is error:\n                raise\n            if passing is not None:\n"
         "                raise passing from None  # noqa: ASYNC104  # what must pass is raised\n"
-        "            return Outcome(settlement=_error_of(ordinary))",
-        new="            return Outcome(settlement=_error_of(error))",
+        "            # Who says",
+        new="            return Outcome(settlement=_error_of(error))\n            # Who says",
         scenarios=("manner plain",),
     ),
     "a swallowed Cancelled at the public border": Mutant(

@@ -64,7 +64,8 @@ REQUESTING = Requesting(
     attempt=1,
 )
 COMPACTING = Compacting(session_id=S, cwd="/project", trigger="full", messages=3)
-COMPACTED = Compacted(session_id=S, cwd="/project", trigger="full", messages=(HELLO,))
+IN_SHORT = UserMessage(id=MessageId("s"), parts=(TextPart(id=PartId("q"), text="they said hello"),), origin="summary")
+COMPACTED = Compacted(session_id=S, cwd="/project", trigger="full", messages=(HELLO, IN_SHORT))
 STARTING = SessionStarting(session_id=S, cwd="/project", source="new", model="m")
 ENDING = SessionEnding(session_id=S, cwd="/project")
 IDLING = Idling(session_id=S, cwd="/project", result=TurnResult(stop_reason="completed"))
@@ -123,7 +124,7 @@ TOLD: list[tuple[Point[Any, Any], Any, dict[str, object]]] = [
     ),
     (events.REQUEST, REQUESTING, {"model": "m", "step": 2, "attempt": 1, "messages": 1, "tools": ["t"]}),
     (events.PRE_COMPACT, COMPACTING, {"trigger": "auto", "custom_instructions": ""}),
-    (events.POST_COMPACT, COMPACTED, {"trigger": "auto", "compact_summary": "hello"}),
+    (events.POST_COMPACT, COMPACTED, {"trigger": "auto", "compact_summary": "they said hello"}),
     (events.SESSION_START_AGAIN, COMPACTED, {"source": "compact"}),
     (events.SESSION_START, STARTING, {"source": "startup", "model": "m"}),
     (events.SESSION_START, attrs.evolve(STARTING, source="resumed"), {"source": "resume", "model": "m"}),

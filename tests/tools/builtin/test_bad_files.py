@@ -340,6 +340,7 @@ WRONG: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
     "web_fetch": (("{}", "url"), ('{"url": 7.5}', "url"), ('{"url": "http://x/", "timeout": 0}', "timeout")),
     "todo_write": (("{}", "todos"), ('{"todos": [{}]}', "todos[0]"), ('{"todos": 1}', "todos")),
     "todo_read": (('{"a": 1}', "a"),),
+    "context": (('{"a": 1}', "a"),),
     "question": (("{}", "questions"), ('{"questions": [{}]}', "questions[0]")),
     "plan_exit": (("{}", "plan"),),
 }
