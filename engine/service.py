@@ -409,7 +409,7 @@ class Engine:
                 session = self._restore(stored, way, agents=agents)
                 if is_chosen:
                     bind_anew(session.journal)
-            except BaseException:
+            except BaseException:  # whatever it is goes on: a lease that nobody uses would keep all others out
                 if SessionId(session_id) not in self._sessions:
                     self._shelf.release(SessionId(session_id))
                 raise
@@ -600,7 +600,7 @@ class Engine:
                 if stored.events[0].path != path:
                     raise SessionNotFound(f"{session_id} is no child of {parent.id}")
                 return self._restore(stored, way, parent, agents=agents)
-            except BaseException:
+            except BaseException:  # the same
                 if wanted not in self._sessions:
                     self._shelf.release(wanted)
                 raise

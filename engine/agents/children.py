@@ -218,7 +218,7 @@ class Children:
         except SessionElsewhere as error:
             self._at_work.discard(session_id)
             raise SubAgentRefused(str(error)) from error
-        except BaseException:
+        except BaseException:  # whatever it is goes on: a session that was not opened is at no work
             self._at_work.discard(session_id)
             raise
 
@@ -311,7 +311,7 @@ class _Background:
             child = self._begun(child)
         except Exception as error:  # noqa: BLE001  # the call raises it: here it would end all turns of the engine
             self.refused = error
-        except BaseException:
+        except BaseException:  # a cancel goes on: what was gone on with is let go of
             if child is not None:
                 self._children.closed(child)
             raise
@@ -324,7 +324,7 @@ class _Background:
         try:
             name = self._errand.name or "the sub-agent"
             self._children.note_begun(child, name)
-        except BaseException:
+        except BaseException:  # whatever it is goes on: nobody would close it, since no job holds it yet
             self._children.closed(child)
             raise
         job = self.job = AgentJob(session_id=child.id, agent=name, stop=self._stop, peek=partial(_said, child))

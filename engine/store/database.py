@@ -248,7 +248,7 @@ class DatabaseStore(ABC):
             await self._done([order])
             if order.error is not None:
                 raise order.error
-        except BaseException:
+        except BaseException:  # whatever it is goes on: the writer may have taken the lease all the same
             if not was_held:
                 self.release(session_id)
             raise
@@ -356,7 +356,7 @@ class DatabaseStore(ABC):
             await self._handled(ticket)
             if not all(order.is_done for order in orders):
                 raise self._sink.trouble or StoreError(f"the store {self._sink.desk.name} did not do what it was told")
-        except BaseException:
+        except BaseException:  # whatever it is goes on: what nobody waits for any more is not to be done
             for order in orders:
                 order.is_withdrawn = True
             raise

@@ -55,7 +55,7 @@ def migrate(connection: sqlite3.Connection, plan: Plan = PRESENT) -> None:
             _lift(connection, version, plan)
         connection.execute(f"PRAGMA user_version = {plan.version}")
         connection.execute("COMMIT")
-    except BaseException:
+    except BaseException:  # whatever it is goes on: a file is migrated whole or not at all
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise

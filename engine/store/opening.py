@@ -60,7 +60,7 @@ class Opening:
         connection = connections.open(look)
         try:
             return connection, self._prepare(connections, connection)
-        except BaseException:
+        except BaseException:  # whatever it is goes on: nobody else knows of the connection
             connection.close()
             raise
 
