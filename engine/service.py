@@ -222,6 +222,8 @@ class Engine:
     _sessions: dict[SessionId, Session] = attrs.field(factory=dict[SessionId, Session], init=False)
     _manager: AbstractAsyncContextManager[trio.Nursery] | None = attrs.field(default=None, init=False)
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
+    # Until then, what a crashed engine has left may still be at work in the folder of a session.
+    _cleared: trio.Event | None = attrs.field(default=None, init=False)
     _pid: int = attrs.field(factory=os.getpid, init=False)
     _closed: bool = attrs.field(default=False, init=False)
 
@@ -255,7 +257,8 @@ class Engine:
         if self.spills.is_due():
             self._beside.start(self.spills.sweep, name="sweep of the spill")
         if crashed := look_once():
-            self._beside.start(partial(end_leftovers, crashed), name="leftovers of a crash")
+            self._cleared = trio.Event()
+            self._beside.start(partial(self._clear, crashed), name="leftovers of a crash")
         if isinstance(self._snapshots, Tending):
             self._beside.start(self._snapshots.tend, name="snapshots")
         return self
@@ -290,6 +293,14 @@ class Engine:
         if failed is not None and error is None:
             raise failed
         return False
+
+    async def _clear(self, crashed: frozenset[str]) -> None:
+        """End what crashed engines have left. Always a checkpoint."""
+        assert self._cleared is not None
+        try:
+            await end_leftovers(crashed)
+        finally:
+            self._cleared.set()
 
     async def _take_leave(self) -> None:
         """Tell the hooks that all sessions end, all at once. A checkpoint if there is a session."""
@@ -364,7 +375,8 @@ class Engine:
     ) -> Session:
         """Return a session from the store. Always a checkpoint; if cancelled before hooks are told of it, it is not open.
 
-        A turn that a crash cut off is settled and ended first; nothing is run again.
+        A turn that a crash cut off is settled and ended first; nothing is run again. What a crashed engine has left
+        running is ended before, within half a second.
 
         Args:
             session_id: which one. If it is open in this engine already, it is returned as it is.
@@ -389,6 +401,10 @@ class Engine:
             return known
         if agent is not None:
             self._config.check_primary(agent)
+        if self._cleared is not None:
+            # What a command of the dead engine still does, no next prompt should meet.
+            await self._cleared.wait()
+            self._check_open()
         # One after the other: who gives up lets go of what it holds, and two would hold the same.
         async with self._locks.hold(f"session:{session_id}"):
             known = self._sessions.get(SessionId(session_id))

@@ -66,7 +66,7 @@ def look_once() -> frozenset[str]:
 async def end_leftovers(owners: frozenset[str]) -> None:
     """End what these *owners* have left running, within half a second. Always a checkpoint.
 
-    If cancelled, some may be left, for the next start to end.
+    If cancelled, who is found then is killed at once.
     """
     _log.info("ending the processes of an engine that crashed")
     left = await reap(lambda mark: _owner_of(mark) in owners, grace=0.5)

@@ -36,6 +36,8 @@ from engine.tools.proc import ENVIRONMENT_MARKER, SEPARATOR, Stray, is_alive
 
 _FIRST_PAUSE: Final = 0.001
 _LONGEST_PAUSE: Final = 0.008
+# Where nobody may wait any more.
+_LAST_LOOKS: Final = 3
 
 _log = logging.getLogger(__name__)
 
@@ -61,15 +63,21 @@ def find_marked(matches: Callable[[str], bool]) -> list[Stray]:
 async def end_strays(find: Callable[[], Iterable[Stray]], *, grace: float = 0.25) -> tuple[Stray, ...]:
     """End what *find* finds, until it has found nobody twice; return who is left after *grace*.
 
-    Always a checkpoint. If cancelled, some may be left.
+    Always a checkpoint. If cancelled, they have no time to go in peace: who is found then is killed at once.
     """
     hunt = Hunt(find=find)
     start = trio.current_time()
-    with trio.move_on_at(start + grace / 2):
-        await hunt.ask()
-    with trio.move_on_at(start + grace):
-        await hunt.insist()
-    await trio.lowlevel.checkpoint()
+    is_over = False
+    try:
+        with trio.move_on_at(start + grace / 2):
+            await hunt.ask()
+        with trio.move_on_at(start + grace):
+            await hunt.insist()
+        await trio.lowlevel.checkpoint()
+        is_over = True
+    finally:
+        if not is_over:
+            hunt.kill()
     return hunt.survivors()
 
 
@@ -78,7 +86,7 @@ async def reap(
 ) -> tuple[Stray, ...]:
     """End what a crashed engine left running; return who is left after *grace*.
 
-    Always a checkpoint. If cancelled, some may be left, for the next start to end.
+    Always a checkpoint. If cancelled, who is found then is killed at once.
 
     Args:
         matches: tells from the marker of a call whether it was one of that engine's.
@@ -144,6 +152,14 @@ class Hunt:
             await trio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
         await trio.lowlevel.checkpoint()
+
+    def kill(self) -> None:
+        """Send SIGKILL to all who are found, and to those who have come meanwhile. Not a checkpoint."""
+        self._signal_group(signal.SIGKILL)
+        for _ in range(_LAST_LOOKS):
+            self.look(signal.SIGKILL)
+            if self.found_nobody:
+                break
 
     async def gone(self, number: signal.Signals | None = None) -> None:
         """Wait until those of the last look are gone; look again if that one was not sure. Always a checkpoint."""

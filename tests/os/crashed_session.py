@@ -1,4 +1,4 @@
-"""A program to be killed while a session has a job and a command: `python -m tests.os.crashed_session CWD JOB COMMAND`."""
+"""A program to be killed while a session has a job and a command: `python -m tests.os.crashed_session CWD JOB COMMAND [STORE]`."""
 
 import sys
 
@@ -12,12 +12,14 @@ from engine.testing.scripted import ScriptedProvider
 from engine.tools.builtin.all import builtin_tools
 
 
-async def main(cwd: str, job: str, command: str) -> None:
+async def main(cwd: str, job: str, command: str, store: str = ":memory:") -> None:
     answers = [
         [*call("bash", {"command": job, "background": True}, id="c1"), *done("calls")],
         [*call("bash", {"command": command}, id="c2"), *done("calls")],
     ]
-    async with engine.open_engine(model=ScriptedProvider(answers), tools=builtin_tools(), approver=AllowAll()) as eng:
+    async with engine.open_engine(
+        model=ScriptedProvider(answers), tools=builtin_tools(), approver=AllowAll(), store=store
+    ) as eng:
         session = await eng.create_session(cwd=cwd)
         print(session.id, flush=True)
         async with session.prompt("go") as turn:
@@ -29,4 +31,4 @@ async def main(cwd: str, job: str, command: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, sys.argv[1], sys.argv[2], sys.argv[3])
+    trio.run(main, *sys.argv[1:])

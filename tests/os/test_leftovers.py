@@ -36,6 +36,18 @@ async def main():
 trio.run(main)
 """
 
+REOPEN = """
+import trio, engine, sys
+from engine.testing.scripted import ScriptedProvider
+from engine.tools.shell import marker
+from engine.tools.strays import find_marked
+async def main():
+    async with engine.open_engine(model=ScriptedProvider([]), store=sys.argv[1]) as eng:
+        session = await eng.open_session(sys.argv[2])
+        print(len(find_marked(lambda mark: mark.startswith(marker(session.id)))))
+trio.run(main)
+"""
+
 
 @attrs.frozen
 class Running:
@@ -62,9 +74,9 @@ def clean() -> Iterator[None]:
 
 
 @contextmanager
-def running(cwd: Path) -> Generator[Running]:
+def running(cwd: Path, *store: str) -> Generator[Running]:
     job, command = (trees.bash(trees.STUBBORN[kind])[2] for kind in ("setsid, ignores TERM", "daemon"))
-    program = [sys.executable, "-m", "tests.os.crashed_session", str(cwd), job, command]
+    program = [sys.executable, "-m", "tests.os.crashed_session", str(cwd), job, command, *store]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         it = Running(process, process.stdout.readline().strip())
@@ -102,6 +114,25 @@ def test_the_next_start_ends_what_a_killed_engine_has_left_and_nothing_of_a_livi
         with another_engine():
             trio.run(_until_gone, crashed)
         assert living.pids() == theirs
+
+
+def test_an_engine_that_is_closed_at_once_ends_them_all_the_same(tmp_path: Path) -> None:
+    """They ignore SIGTERM, and nobody waits until they would have had their time."""
+    with running(tmp_path) as crashed:
+        crashed.kill()
+        assert len(crashed.pids()) >= 4
+        program = START.replace("        await trio.to_thread.run_sync(sys.stdin.readline)\n", "")
+        subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=30)
+        trio.run(_until_gone, crashed)
+
+
+def test_who_opens_a_session_again_finds_nothing_of_it_at_work(tmp_path: Path) -> None:
+    store = tmp_path / "sessions.db"
+    with running(tmp_path, str(store)) as crashed:
+        crashed.kill()
+        program = [sys.executable, "-c", REOPEN, str(store), crashed.session_id]
+        opened = subprocess.run(program, cwd=ROOT, check=True, timeout=30, capture_output=True, text=True)
+        assert opened.stdout == "0\n"
 
 
 def test_owners_that_are_gone_and_have_left_somebody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
