@@ -31,4 +31,4 @@ async def main(cwd: str, job: str, command: str, store: str = ":memory:") -> Non
 
 
 if __name__ == "__main__":
-    trio.run(main, *sys.argv[1:])
+    trio.run(main, sys.argv[1], sys.argv[2], sys.argv[3], *sys.argv[4:])
