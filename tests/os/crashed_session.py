@@ -12,7 +12,7 @@ from engine.testing.scripted import ScriptedProvider
 from engine.tools.builtin.all import builtin_tools
 
 
-async def main(cwd: str, job: str, command: str, store: str = ":memory:") -> None:
+async def main(cwd: str, job: str, command: str, store: str) -> None:
     answers = [
         [*call("bash", {"command": job, "background": True}, id="c1"), *done("calls")],
         [*call("bash", {"command": command}, id="c2"), *done("calls")],
@@ -31,4 +31,4 @@ async def main(cwd: str, job: str, command: str, store: str = ":memory:") -> Non
 
 
 if __name__ == "__main__":
-    trio.run(main, sys.argv[1], sys.argv[2], sys.argv[3], *sys.argv[4:])
+    trio.run(main, sys.argv[1], sys.argv[2], sys.argv[3], (*sys.argv[4:], ":memory:")[0])
