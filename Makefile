@@ -105,7 +105,7 @@ prices: ## write the table of models' prices anew, from the package that keeps t
 		$(or $(PYTHON),python3) -m venv "$$scratch/venv" && \
 		"$$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input genai-prices && \
 		"$$scratch/venv/bin/python" scripts/prices.py >"$$scratch/prices.json" && \
-		cp "$$scratch/prices.json" engine/providers/prices.json
+		cp "$$scratch/prices.json" engine/providers/models/prices.json
 
 clean: ## remove the environment and what the tools left
 	@rm -rf .venv .venv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov build dist

@@ -10,8 +10,8 @@ import trio.testing
 from benchmarks.bare import BareStep, bare_turn
 from benchmarks.report import Figure, Row, interleaved, median, seconds
 from engine.testing.cancel import cancel_everywhere
+from engine.testing.harness import Scenario
 from engine.testing.script import call, done, text
-from engine.testing.world import Scenario
 
 ROUNDS = 5
 # Only each so many-th point: enough runs for a mean, in few seconds.

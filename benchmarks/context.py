@@ -18,14 +18,15 @@ import attrs
 import trio
 
 from benchmarks.report import Figure, Row, interleaved, median, seconds
-from engine.compaction.keeper import Keeper
-from engine.compaction.overflow import message_tokens, text_tokens
-from engine.compaction.select import select, tail_budget
-from engine.compaction.summary import SECTIONS
-from engine.events import SharedContext
-from engine.ids import CallId, MessageId, PartId
-from engine.keeping import Compaction, CompactionWish, Reply
-from engine.messages import (
+from engine.compaction.manager import Keeper
+from engine.compaction.split import select, tail_budget
+from engine.compaction.summary_prompt import SECTIONS
+from engine.compaction.token_estimate import message_tokens, text_tokens
+from engine.core.compaction_types import Compaction, CompactionWish, Reply
+from engine.core.events import SharedContext
+from engine.core.ids import CallId, MessageId, PartId
+from engine.core.llm_types import ModelInfo
+from engine.core.messages import (
     AssistantMessage,
     CallPart,
     CallResult,
@@ -37,9 +38,8 @@ from engine.messages import (
     Usage,
     UserMessage,
 )
-from engine.model import ModelInfo
-from engine.ports import ContextView
-from engine.providers.jsonvalue import to_bytes
+from engine.core.protocols import ContextView
+from engine.providers.wire.untrusted_json import to_bytes
 
 CONVERSATIONS = 30
 TIMES = (1, 3, 10)

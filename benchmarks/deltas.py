@@ -10,7 +10,7 @@ import engine
 from benchmarks.bare import channel_seconds
 from benchmarks.kit import scripted
 from benchmarks.report import Figure, Row, interleaved, rate
-from engine.model import TextChunk
+from engine.core.llm_types import TextChunk
 from engine.testing.script import done, text
 
 COUNT = 100_000

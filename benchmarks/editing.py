@@ -14,13 +14,13 @@ import attrs
 import trio
 
 from benchmarks.report import Figure, Row, interleaved, median, seconds
-from engine.events import SharedContext
-from engine.ids import CallId, SessionId, TurnId
-from engine.locks import Locks
+from engine.core.events import SharedContext
+from engine.core.ids import CallId, SessionId, TurnId
+from engine.core.named_locks import Locks
+from engine.files.read_state import digest, note_read
 from engine.tools.builtin.edit import EDIT, Edit
 from engine.tools.context import CallHost, ToolContext
-from engine.tools.file_state import digest, note_read
-from engine.tools.spec import ToolOutput
+from engine.tools.tool import ToolOutput
 
 FUNCTIONS = 1_000
 ROUNDS = 15

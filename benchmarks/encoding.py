@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 
 from benchmarks.report import Figure, Row, interleaved, median, seconds
-from engine.ids import CallId, MessageId, PartId
-from engine.messages import (
+from engine.core.ids import CallId, MessageId, PartId
+from engine.core.llm_types import ModelRequest, ToolSchema
+from engine.core.messages import (
     AssistantMessage,
     CallPart,
     CallResult,
@@ -18,11 +19,10 @@ from engine.messages import (
     Transcript,
     UserMessage,
 )
-from engine.model import ModelRequest, ToolSchema
-from engine.providers.families import quirks_of
-from engine.providers.host_table import BY_NAME
+from engine.providers.hosts.table import BY_NAME
+from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.registry import wire_format
-from engine.providers.wire import WireEncoder
+from engine.providers.wire.wire_format import WireEncoder
 
 STEPS = 1_000
 HISTORY = 2_000_000

@@ -9,7 +9,7 @@ import trio
 
 import engine
 from engine.testing.script import Answer, call, done, text
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
 
 
 @attrs.frozen

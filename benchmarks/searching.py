@@ -14,12 +14,12 @@ import trio
 
 from benchmarks.report import Figure, Row, interleaved, seconds
 from benchmarks.shell import Host
-from engine.events import SharedContext
-from engine.ids import CallId, SessionId, TurnId
+from engine.core.events import SharedContext
+from engine.core.ids import CallId, SessionId, TurnId
 from engine.tools.builtin.glob import Glob, glob_with
 from engine.tools.builtin.grep import Grep, grep_with
 from engine.tools.context import ToolContext
-from engine.tools.ripgrep import Searcher, find_searcher
+from engine.tools.search.ripgrep import Searcher, find_searcher
 
 FILES: Final = 100_000
 IN_A_FOLDER: Final = 100

@@ -13,20 +13,20 @@ import attrs
 import trio
 
 from benchmarks.report import Figure, Row, median, seconds
-from engine.agents.jobs import AgentJob, AgentJobs
-from engine.agents.result import AgentResult
+from engine.agents.background import AgentJob, AgentJobs
 from engine.compaction.report import ContextReport
-from engine.events import AnswerKind, Choice, SharedContext
-from engine.ids import CallId, SessionId, TurnId
-from engine.locks import Locks
+from engine.core.agent_result import AgentResult
+from engine.core.events import AnswerKind, Choice, SharedContext
+from engine.core.ids import CallId, SessionId, TurnId
+from engine.core.named_locks import Locks
+from engine.tools.background_jobs import Jobs, TaskFunction
 from engine.tools.builtin.bash import Bash, bash
-from engine.tools.builtin.bash_need import only_reads
+from engine.tools.builtin.bash_permissions import only_reads
 from engine.tools.context import Errand, ToolContext, Words
-from engine.tools.formatters import Around
-from engine.tools.jobs import Jobs, TaskFunction
-from engine.tools.shell import argv
-from engine.tools.spec import Need, ToolOutput
-from engine.tools.spill import Spills, SpillStore
+from engine.tools.edit.formatters import Around
+from engine.tools.output.spill import Spills, SpillStore
+from engine.tools.shell_environment import argv
+from engine.tools.tool import Need, ToolOutput
 
 COMMAND: Final = "echo hi"
 ROUNDS: Final = 201

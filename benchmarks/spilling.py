@@ -21,10 +21,10 @@ import trio
 
 from benchmarks.importing import ROOT
 from benchmarks.report import Figure, Row, median, seconds
-from engine.tools.process import run_tree
-from engine.tools.spill import SpillStore
-from engine.tools.spill_writer import Captured, SpillWriter
-from engine.tools.truncate import fits
+from engine.process.process import run_tree
+from engine.tools.output.spill import SpillStore
+from engine.tools.output.spill_writer import Captured, SpillWriter
+from engine.tools.output.truncate import fits
 
 SIZE: Final = 1_000_000_000
 # Enough for a file to be made, and for nothing to wait in a queue.

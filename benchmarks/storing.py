@@ -21,8 +21,8 @@ import trio
 import trio.lowlevel
 
 from benchmarks.report import Figure, Row, median, rate, seconds
-from engine.codec import encode_event
-from engine.events import (
+from engine.core.codec import encode_event
+from engine.core.events import (
     CallAnnounced,
     CallDelivered,
     CallJudged,
@@ -43,12 +43,12 @@ from engine.events import (
     TurnResult,
     TurnStarted,
 )
-from engine.fold import fold
-from engine.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
-from engine.messages import CallPart, Settlement, TextPart, Usage, UserMessage
-from engine.ports import Store
-from engine.store.ports import FullStore, SessionQuery, SpendingKind, SpendingQuery
-from engine.store.sqlite import open_store
+from engine.core.fold import fold
+from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
+from engine.core.messages import CallPart, Settlement, TextPart, Usage, UserMessage
+from engine.core.protocols import Store
+from engine.store.protocols import FullStore, SessionQuery, SpendingKind, SpendingQuery
+from engine.store.sqlite.store import open_store
 
 # Of the sustained run: about five seconds of it.
 EVENTS = 300_000

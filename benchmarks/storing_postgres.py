@@ -11,7 +11,7 @@ import trio.testing
 
 from benchmarks import storing
 from benchmarks.report import Row, median, rate, seconds
-from engine.store.postgres import open_store
+from engine.store.postgres.open import open_store
 from tests.store.server import MEMORY, MISSING, Server, programs
 
 EVENTS = 150_000

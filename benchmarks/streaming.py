@@ -17,9 +17,9 @@ import trio
 
 from benchmarks.report import Figure, Row, interleaved, rate
 from benchmarks.stream_server import pieces_of, stream_server
-from engine.ids import MessageId, PartId
-from engine.messages import TextPart, Transcript, UserMessage
-from engine.model import ModelRequest, TextChunk
+from engine.core.ids import MessageId, PartId
+from engine.core.llm_types import ModelRequest, TextChunk
+from engine.core.messages import TextPart, Transcript, UserMessage
 from engine.providers.registry import resolve
 
 COUNT = 50_000

@@ -6,7 +6,7 @@ import json
 import time
 
 from benchmarks.report import Figure, Row, interleaved, median
-from engine.messages import Settlement
+from engine.core.messages import Settlement
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.registry import Registry
 

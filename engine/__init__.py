@@ -8,59 +8,59 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine._version import __version__
+from engine.core.version import __version__
 
 if TYPE_CHECKING:
-    from engine.answers import Always as Always
-    from engine.answers import Once as Once
-    from engine.answers import Reject as Reject
-    from engine.attachments import attach as attach
-    from engine.errors import EngineError as EngineError
-    from engine.events import CallSettled as CallSettled
-    from engine.events import CallStarted as CallStarted
-    from engine.events import Notice as Notice
-    from engine.events import PermissionAsked as PermissionAsked
-    from engine.events import RecoveryAsked as RecoveryAsked
-    from engine.events import TextDelta as TextDelta
-    from engine.events import TurnEnded as TurnEnded
-    from engine.events import TurnResult as TurnResult
-    from engine.hooks import Hooks as Hooks
-    from engine.service import Engine as Engine
-    from engine.service import open_engine as open_engine
-    from engine.session import Session as Session
-    from engine.settings import Limits as Limits
-    from engine.settings import Settings as Settings
+    from engine.core.errors import EngineError as EngineError
+    from engine.core.events import CallSettled as CallSettled
+    from engine.core.events import CallStarted as CallStarted
+    from engine.core.events import Notice as Notice
+    from engine.core.events import PermissionAsked as PermissionAsked
+    from engine.core.events import RecoveryAsked as RecoveryAsked
+    from engine.core.events import TextDelta as TextDelta
+    from engine.core.events import TurnEnded as TurnEnded
+    from engine.core.events import TurnResult as TurnResult
+    from engine.core.hooks import Hooks as Hooks
+    from engine.core.schema import doc as doc
+    from engine.core.settings import Limits as Limits
+    from engine.core.settings import Settings as Settings
+    from engine.session.answers import Always as Always
+    from engine.session.answers import Once as Once
+    from engine.session.answers import Reject as Reject
+    from engine.session.attachments import attach as attach
+    from engine.session.engine import Engine as Engine
+    from engine.session.engine import open_engine as open_engine
+    from engine.session.session import Session as Session
+    from engine.session.turn import Turn as Turn
     from engine.tools.context import ToolContext as ToolContext
-    from engine.tools.schema import doc as doc
-    from engine.tools.spec import ToolOutput as ToolOutput
-    from engine.tools.spec import tool as tool
-    from engine.turn import Turn as Turn
+    from engine.tools.tool import ToolOutput as ToolOutput
+    from engine.tools.tool import tool as tool
 
 _HOMES = {
-    "Always": "engine.answers",
-    "CallSettled": "engine.events",
-    "CallStarted": "engine.events",
-    "Engine": "engine.service",
-    "EngineError": "engine.errors",
-    "Hooks": "engine.hooks",
-    "Limits": "engine.settings",
-    "Notice": "engine.events",
-    "Once": "engine.answers",
-    "PermissionAsked": "engine.events",
-    "RecoveryAsked": "engine.events",
-    "Reject": "engine.answers",
-    "Session": "engine.session",
-    "Settings": "engine.settings",
-    "TextDelta": "engine.events",
+    "Always": "engine.session.answers",
+    "CallSettled": "engine.core.events",
+    "CallStarted": "engine.core.events",
+    "Engine": "engine.session.engine",
+    "EngineError": "engine.core.errors",
+    "Hooks": "engine.core.hooks",
+    "Limits": "engine.core.settings",
+    "Notice": "engine.core.events",
+    "Once": "engine.session.answers",
+    "PermissionAsked": "engine.core.events",
+    "RecoveryAsked": "engine.core.events",
+    "Reject": "engine.session.answers",
+    "Session": "engine.session.session",
+    "Settings": "engine.core.settings",
+    "TextDelta": "engine.core.events",
     "ToolContext": "engine.tools.context",
-    "ToolOutput": "engine.tools.spec",
-    "Turn": "engine.turn",
-    "TurnEnded": "engine.events",
-    "TurnResult": "engine.events",
-    "attach": "engine.attachments",
-    "doc": "engine.tools.schema",
-    "open_engine": "engine.service",
-    "tool": "engine.tools.spec",
+    "ToolOutput": "engine.tools.tool",
+    "Turn": "engine.session.turn",
+    "TurnEnded": "engine.core.events",
+    "TurnResult": "engine.core.events",
+    "attach": "engine.session.attachments",
+    "doc": "engine.core.schema",
+    "open_engine": "engine.session.engine",
+    "tool": "engine.tools.tool",
 }
 
 __all__ = [

@@ -1,6 +1,6 @@
-"""Write `engine/providers/prices.json` from the package genai-prices, which people keep up to date.
+"""Write `engine/providers/models/prices.json` from the package genai-prices, which people keep up to date.
 
-    python scripts/prices.py >engine/providers/prices.json
+    python scripts/prices.py >engine/providers/models/prices.json
 
 `make prices` does it in an environment of its own: the package stands on pydantic and httpx2, which the engine does
 not. Kept is what the engine asks for: the names by which a host knows a model, its window, the prices of plain requests

@@ -21,7 +21,7 @@ pins_key() { { echo "$PWD" && cat requirements/core.txt "$@"; } | cksum; }
 core_key=$(pins_key)
 dev_key=$(pins_key requirements/dev.txt)
 bench_key=$(pins_key requirements/dev.txt requirements/bench.txt)
-project_key=$(cat pyproject.toml engine/_version.py | cksum)
+project_key=$(cat pyproject.toml engine/core/version.py | cksum)
 
 holds() { [ "$(cat "$venv/.$1" 2>/dev/null)" = "$2" ]; }
 runs() { "$venv/bin/python" -c '' 2>/dev/null; }

@@ -9,10 +9,10 @@ from pathlib import Path
 import attrs
 import pytest
 
-from engine import hooks
-from engine.hooks import Hooks, Remark, Subject
-from engine.tools.shell_hooks import KNOWN, load_hooks
-from engine.tools.shell_names import names_of
+from engine.core import hooks
+from engine.core.hooks import Hooks, Remark, Subject
+from engine.tools.claude_hooks.load import KNOWN, load_hooks
+from engine.tools.claude_hooks.tool_names import names_of
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "reference" / "hooks.md").read_text(encoding="utf-8")
 
@@ -47,9 +47,10 @@ def test_every_point_with_its_subject_and_its_decision() -> None:
     for point, (subject, decision) in told.items():
         hint = str(Hooks.__annotations__[point])
         kind = getattr(hooks, re.findall(r"\w+Hook", hint)[0])
-        assert (f"engine.hooks.{subject}]" in str(kind), f"engine.hooks.{decision} |" in str(kind)) == (True, True), (
-            point
-        )
+        assert (f"engine.core.hooks.{subject}]" in str(kind), f"engine.core.hooks.{decision} |" in str(kind)) == (
+            True,
+            True,
+        ), point
 
 
 @pytest.mark.parametrize("cls", [*classes(Subject), *classes(Remark)], ids=lambda cls: cls.__name__)

@@ -11,8 +11,8 @@ import pytest
 
 import engine
 import engine.testing
-from engine import errors, settings
-from engine.events import (
+from engine.core import errors, settings
+from engine.core.events import (
     CONTINUE_REASONS,
     DURABLE_TYPES,
     LIVE_TYPES,
@@ -21,7 +21,8 @@ from engine.events import (
     SharedContext,
     TurnResult,
 )
-from engine.messages import (
+from engine.core.llm_types import ModelOptions
+from engine.core.messages import (
     CallPart,
     Citation,
     FilePart,
@@ -33,15 +34,14 @@ from engine.messages import (
     Usage,
     UserMessage,
 )
-from engine.model import ModelOptions
-from engine.prompt.section import PromptSection
-from engine.session import Session
-from engine.state import Resync
+from engine.core.prompt_section import PromptSection
+from engine.core.state import Resync
+from engine.session.session import Session
+from engine.session.turn import Turn
 from engine.testing import FakeTools, Scenario, strategies
-from engine.testing.tools import Manner
+from engine.testing.fake_tools import Manner
 from engine.tools.context import ToolContext
-from engine.tools.spec import ToolOutput
-from engine.turn import Turn
+from engine.tools.tool import ToolOutput
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ENGINE = REPOSITORY / "engine"

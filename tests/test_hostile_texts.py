@@ -13,21 +13,21 @@ from typing import Literal
 import attrs
 import pytest
 
-from engine.agents.markdown import parse_agent
-from engine.archive.harmless import harmless
-from engine.archive.markdown import conversation_in
-from engine.archive.web_text import prose
-from engine.cli.text import visible
-from engine.compaction.extract import extracted
-from engine.compaction.pins import paths_in, rules_in
-from engine.compaction.summary import TEMPLATE, sections_of, tidied
-from engine.errors import JournalCorrupt
-from engine.messages import Message, Settlement
+from engine.agents.markdown_file import parse_agent
+from engine.cli.terminal_text import visible
+from engine.compaction.fallback_summary import extracted
+from engine.compaction.preserved import paths_in, rules_in
+from engine.compaction.summary_prompt import TEMPLATE, sections_of, tidied
+from engine.core.errors import JournalCorrupt
+from engine.core.messages import Message, Settlement
+from engine.export.html_text import prose
+from engine.export.markdown import conversation_in
+from engine.export.sanitize import harmless
+from engine.files.escaping import inert
+from engine.files.front_matter import FrontMatterError, parse_document
 from engine.prompt.command_text import Command
 from engine.prompt.imports import imported
-from engine.prompt.quoting import inert
-from engine.structured import wanted_of
-from engine.tools.front_matter import FrontMatterError, parse_document
+from engine.session.structured_output import wanted_of
 from tests.support.histories import answers, calls, gives, says
 
 LENGTH = 20_000

@@ -7,9 +7,9 @@ import trio
 import trio.testing
 
 import engine
-from engine.events import CallSettled
-from engine.messages import Settlement
-from engine.permission.simple import AllowAll
+from engine.core.events import CallSettled
+from engine.core.messages import Settlement
+from engine.permission.allow_all import AllowAll
 from engine.testing import ScriptedProvider, SlowStore, TrioClock, call, done, text
 
 

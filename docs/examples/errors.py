@@ -4,7 +4,15 @@ import trio
 import trio.testing
 
 import engine
-from engine.errors import CursorInUse, InputConflict, RequestNotFound, SessionBusy, TurnNotEnded, TurnOver, UnknownModel
+from engine.core.errors import (
+    CursorInUse,
+    InputConflict,
+    RequestNotFound,
+    SessionBusy,
+    TurnNotEnded,
+    TurnOver,
+    UnknownModel,
+)
 from engine.testing import CountingIds, Pause, ScriptedProvider, done, text
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import trio
 
 import engine
-from engine.config import Config
-from engine.permission.simple import AllowAll
+from engine.config.config import Config
+from engine.config.formatter_config import FileProgram
+from engine.permission.allow_all import AllowAll
 from engine.testing import ScriptedProvider, call, done, text
 from engine.tools.builtin.all import builtin_tools
-from engine.tools.file_programs import FileProgram
 
 CONFIG = Config(
     formatters={"spaces": FileProgram(("sh", "-c", "sed 's/ *$//' $0 >$0.new && mv $0.new $0"), ("*.py",))},

@@ -8,12 +8,12 @@ import attrs
 import trio
 
 import engine
-from engine.events import PromptSet, PromptUpdated
+from engine.config.instruction_config import Instructions
+from engine.core.events import PromptSet, PromptUpdated
 from engine.prompt.layers import PromptLayers
-from engine.prompt.wanted import Instructions
 from engine.testing import Answer, ScriptedProvider, call, done, text
 from engine.tools.builtin.skill import skill_tool
-from engine.tools.spec import Need
+from engine.tools.tool import Need
 
 
 @attrs.frozen

@@ -4,11 +4,11 @@ import attrs
 import trio
 
 import engine
-from engine.compaction.keeper import Keeper
-from engine.compaction.summary import SECTIONS
-from engine.events import CompactionEnded, CompactionStarted
-from engine.messages import UserMessage
-from engine.model import ModelInfo, ModelRequest
+from engine.compaction.manager import Keeper
+from engine.compaction.summary_prompt import SECTIONS
+from engine.core.events import CompactionEnded, CompactionStarted
+from engine.core.llm_types import ModelInfo, ModelRequest
+from engine.core.messages import UserMessage
 from engine.testing import Answer, ScriptedProvider, done, text
 
 

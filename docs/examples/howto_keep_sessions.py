@@ -6,15 +6,15 @@ from pathlib import Path
 import trio
 
 import engine
-from engine.archive.document import document, journals_in, with_fresh_ids
-from engine.archive.gather import gathered
-from engine.archive.history import told
-from engine.archive.markdown import markdown
-from engine.archive.web_page import page
-from engine.ids import SessionId
-from engine.messages import Usage
-from engine.store.ports import SessionQuery, SpendingQuery
-from engine.store.sqlite import SqliteStore, open_store
+from engine.core.ids import SessionId
+from engine.core.messages import Usage
+from engine.export.collect import gathered
+from engine.export.history import told
+from engine.export.html_page import page
+from engine.export.json_document import document, journals_in, with_fresh_ids
+from engine.export.markdown import markdown
+from engine.store.protocols import SessionQuery, SpendingQuery
+from engine.store.sqlite.store import SqliteStore, open_store
 from engine.testing import Answer, CountingIds, ScriptedProvider, done, text
 
 

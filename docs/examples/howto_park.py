@@ -6,8 +6,8 @@ import attrs
 import trio
 
 import engine
-from engine.errors import TurnParked
-from engine.events import StepReceived
+from engine.core.errors import TurnParked
+from engine.core.events import StepReceived
 from engine.testing import Answer, ScriptedProvider, call, done, text
 from engine.tools.external import external_tool
 

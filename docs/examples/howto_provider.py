@@ -6,9 +6,18 @@ import attrs
 import trio
 
 import engine
-from engine.errors import ConnectionBroken, Overloaded, ProviderProtocolError
-from engine.messages import Usage, UserMessage
-from engine.model import Finished, ModelInfo, ModelRequest, StreamEvent, TextChunk, TextDone, TextStarted, UsageReported
+from engine.core.errors import ConnectionBroken, Overloaded, ProviderProtocolError
+from engine.core.llm_types import (
+    Finished,
+    ModelInfo,
+    ModelRequest,
+    StreamEvent,
+    TextChunk,
+    TextDone,
+    TextStarted,
+    UsageReported,
+)
+from engine.core.messages import Usage, UserMessage
 
 # -- the wire format: pure functions, which a test can try without a network -------------------
 

@@ -7,11 +7,11 @@ import trio
 import trio.testing
 
 import engine
-from engine.events import PermissionAnswered
+from engine.core.events import PermissionAnswered
+from engine.core.protocols import Judgement, PermissionQuery
 from engine.permission.policy import Policy
-from engine.ports import Judgement, PermissionQuery
 from engine.testing import Answer, ScriptedProvider, call, done, text
-from engine.tools.spec import Need
+from engine.tools.tool import Need
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import trio
 
 import engine
-from engine.ports import Model
+from engine.core.protocols import Model
 from engine.providers.registry import resolve
 from engine.testing import cassette, done, text
 from engine.testing.http_server import ScriptedServer

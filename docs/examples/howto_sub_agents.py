@@ -4,12 +4,12 @@ import attrs
 import trio
 
 import engine
-from engine.agents.agent import AgentConfig
-from engine.config import Config
-from engine.messages import TextPart, UserMessage
-from engine.model import ModelRequest
-from engine.permission.rule_file import parse_rule
-from engine.permission.simple import AllowAll
+from engine.config.agent_config import AgentConfig
+from engine.config.config import Config
+from engine.core.llm_types import ModelRequest
+from engine.core.messages import TextPart, UserMessage
+from engine.permission.allow_all import AllowAll
+from engine.permission.rules.rule_file import parse_rule
 from engine.testing import Answer, Pause, ScriptedProvider, call, done, text
 from engine.tools.builtin.task import Agents
 from engine.tools.builtin.task_jobs import task_tools

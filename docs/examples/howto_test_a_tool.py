@@ -8,11 +8,11 @@ import attrs
 import trio
 
 import engine
-from engine.permission.simple import AllowAll
+from engine.permission.allow_all import AllowAll
+from engine.process.process import run_tree
 from engine.testing import PromiseBroken, ScriptedProvider, call, cancel_everywhere, done, tool_scenario
 from engine.testing.invariants import check_transcript
-from engine.tools.process import run_tree
-from engine.tools.spec import Tool
+from engine.tools.tool import Tool
 
 # -- the tool: what takes time is an argument of the function that makes it ------------------------
 

@@ -8,10 +8,10 @@ import attrs
 import trio
 
 import engine
-from engine.errors import ToolError
-from engine.events import CallProgress, SharedContext
+from engine.core.errors import ToolError
+from engine.core.events import CallProgress, SharedContext
 from engine.testing import Answer, ScriptedProvider, call, done, text
-from engine.tools.spec import Need
+from engine.tools.tool import Need
 
 # -- arguments: a class, whose docstring the model reads --------------------------------------
 

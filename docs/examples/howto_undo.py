@@ -6,8 +6,8 @@ from pathlib import Path
 import trio
 
 import engine
-from engine.errors import UndoConflict
-from engine.permission.simple import AllowAll
+from engine.core.errors import UndoConflict
+from engine.permission.allow_all import AllowAll
 from engine.snapshots.project import ProjectSnapshots
 from engine.testing import ScriptedProvider, call, done, text
 from engine.tools.builtin.bash import BASH

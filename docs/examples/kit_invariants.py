@@ -3,8 +3,8 @@
 import trio
 
 import engine
-from engine.events import Durable, Live
-from engine.state import Resync
+from engine.core.events import Durable, Live
+from engine.core.state import Resync
 from engine.testing import Evidence, FakeTools, ScriptedProvider, SlowStore, call, check, done, text
 
 

@@ -4,9 +4,9 @@ import trio
 import trio.testing
 
 import engine
-from engine.errors import Overloaded
-from engine.messages import Usage
-from engine.model import ModelRequest
+from engine.core.errors import Overloaded
+from engine.core.llm_types import ModelRequest
+from engine.core.messages import Usage
 from engine.testing import Answer, Break, Fail, Pause, ScriptedProvider, done, reasoning, spread, text
 
 

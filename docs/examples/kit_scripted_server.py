@@ -2,9 +2,9 @@
 
 import trio
 
-from engine.ids import MessageId, PartId
-from engine.messages import TextPart, Transcript, UserMessage
-from engine.model import ModelRequest, TextChunk
+from engine.core.ids import MessageId, PartId
+from engine.core.llm_types import ModelRequest, TextChunk
+from engine.core.messages import TextPart, Transcript, UserMessage
 from engine.providers.registry import resolve
 from engine.testing import Answer, done, text
 from engine.testing.http_server import ScriptedServer

@@ -3,8 +3,8 @@
 import trio
 
 import engine
-from engine.events import PartEnded
-from engine.journal import Cursor
+from engine.core.events import PartEnded
+from engine.journal.journal import Cursor
 from engine.testing import ScriptedProvider, done, text
 
 ANSWER = "It rained all day. " * 600

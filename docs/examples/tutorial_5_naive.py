@@ -9,9 +9,10 @@ import trio
 import trio.testing
 
 import engine
-from engine.errors import ProviderError
-from engine.ids import CallId, MessageId, PartId
-from engine.messages import (
+from engine.core.errors import ProviderError
+from engine.core.ids import CallId, MessageId, PartId
+from engine.core.llm_types import ModelRequest, TextChunk, ToolCallChunk
+from engine.core.messages import (
     AssistantMessage,
     CallPart,
     CallResult,
@@ -22,7 +23,6 @@ from engine.messages import (
     Transcript,
     UserMessage,
 )
-from engine.model import ModelRequest, TextChunk, ToolCallChunk
 from engine.testing import Answer, Fail, Pause, ScriptedProvider, call, done, text
 from engine.testing.invariants import check_transcript
 

@@ -7,7 +7,7 @@ import trio
 
 import engine
 from engine.testing import Answer, ScriptedProvider, call, done, text
-from engine.tools.spec import Need
+from engine.tools.tool import Need
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from engine._version import __version__
+from engine.core.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _command(name: str) -> Callable[[list[str]], int] | None:
 
             return sessions
         case "stats":
-            from engine.cli.stats import main as stats
+            from engine.cli.sessions.stats import main as stats
 
             return stats
         case "models":

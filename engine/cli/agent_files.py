@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.agents.find import FoundAgents, find_agents, places_of, with_known_models
-from engine.config import Config
-from engine.config_file import usual_path
+from engine.agents.discovery import FoundAgents, find_agents, places_of, with_known_models
+from engine.config.config import Config
 from engine.permission.project import project_of
-from engine.permission.standing import UserFiles
+from engine.permission.user_policy import UserFiles
+from engine.settings_file.config_file import usual_path
 
 # Beside the configuration, and where other programs have them.
 _USER_FOLDERS = ("~/.claude/agents", "~/.config/opencode/agents", "~/.config/opencode/agent")

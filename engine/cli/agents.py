@@ -16,15 +16,15 @@ from typing import Final, cast
 
 import attrs
 
-from engine.agents.agent import AgentConfig
-from engine.agents.find import FoundAgents, sources
+from engine.agents.discovery import FoundAgents, sources
 from engine.cli import say
 from engine.cli.agent_files import find_user_agents
-from engine.cli.offered import offered_tools
+from engine.cli.default_tools import offered_tools
 from engine.cli.output import complain
-from engine.cli.text import visible
-from engine.config_file import load_config
-from engine.errors import ConfigError, StoreError
+from engine.cli.terminal_text import visible
+from engine.config.agent_config import AgentConfig
+from engine.core.errors import ConfigError, StoreError
+from engine.settings_file.config_file import load_config
 
 USAGE_ERROR: Final = 2
 _PIPE_WIDTH: Final = 100

@@ -19,27 +19,27 @@ from typing import Final, cast
 import attrs
 import trio
 
-from engine.cli.demo_story import PROMPTS, WORKERS, answer, usage_of, write_repository
-from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally
+from engine.cli.demo_script import PROMPTS, WORKERS, answer, usage_of, write_repository
+from engine.cli.exit_status import BROKEN_PIPE, STOPPED, Tally
 from engine.cli.output import Output, complain
 from engine.cli.render import Margins
-from engine.cli.screen import Screen
 from engine.cli.signals import heeded_signals, watch_signals
-from engine.cli.text import duration
-from engine.events import CallHeartbeat, CallQueued, CallSettled, CallStarted, Durable, Live, TurnEnded, TurnResult
-from engine.messages import Settlement, Usage
-from engine.permission.simple import AllowAll
+from engine.cli.terminal import Screen
+from engine.cli.terminal_text import duration
+from engine.core.events import CallHeartbeat, CallQueued, CallSettled, CallStarted, Durable, Live, TurnEnded, TurnResult
+from engine.core.messages import Settlement, Usage
+from engine.core.settings import RetryPolicy, Settings
+from engine.core.state import Resync
+from engine.permission.allow_all import AllowAll
+from engine.process.orphans import find_marked
 from engine.providers.registry import resolve
-from engine.service import open_engine
-from engine.session import Session
-from engine.settings import RetryPolicy, Settings
-from engine.state import Resync
+from engine.session.engine import open_engine
+from engine.session.session import Session
+from engine.session.turn import Turn
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
 from engine.tools.builtin.all import builtin_tools
-from engine.tools.spec import GRACE
-from engine.tools.strays import find_marked
-from engine.turn import Turn
+from engine.tools.tool import GRACE
 
 _MODEL: Final = "anthropic/claude-sonnet-4-5"
 _RUNNING_FOR: Final = 0.75

@@ -8,8 +8,8 @@ from typing import Final, get_args
 
 import attrs
 
-from engine.config import Config
-from engine.model import CacheLifetime, Effort, ModelOptions
+from engine.config.config import Config
+from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
 
 DEFAULT_MODEL: Final = "anthropic/claude-sonnet-4-5"
 

@@ -16,18 +16,18 @@ import trio
 from engine.cli import say
 from engine.cli.models_text import as_json, as_text
 from engine.cli.output import complain
-from engine.cli.text import symbols_for
-from engine.config import Config, known
-from engine.config_file import load_config
-from engine.errors import ConfigError
-from engine.model import ModelInfo
-from engine.providers.addresses import base_url_of
-from engine.providers.auth import without_password
-from engine.providers.auth_env import auth_of, open_headers
-from engine.providers.catalog import info_of, known_models
-from engine.providers.host_config import hosts_of
-from engine.providers.hosts import Host
+from engine.cli.terminal_text import symbols_for
+from engine.config.config import Config, known
+from engine.core.errors import ConfigError
+from engine.core.llm_types import ModelInfo
+from engine.providers.auth.auth import without_password
+from engine.providers.auth.environment import auth_of, open_headers
+from engine.providers.hosts.base_url import base_url_of
+from engine.providers.hosts.host import Host
+from engine.providers.hosts.host_config import hosts_of
+from engine.providers.models.catalog import info_of, known_models
 from engine.providers.registry import why_not
+from engine.settings_file.config_file import load_config
 
 UNUSABLE: Final = 1
 USAGE_ERROR: Final = 2
@@ -144,8 +144,8 @@ async def _ask(
 ) -> None:
     """Ask a server of the user's own what it has, and put it into *reports*. A checkpoint."""
     # Imported here: they bring the HTTP library.
-    from engine.providers.asking import learn, served
-    from engine.providers.endpoint import Endpoint
+    from engine.providers.http.endpoint import Endpoint
+    from engine.providers.local.probe import learn, served
 
     said = config.hosts.get(host.name)
     address = base_url_of(host, env, None if said is None else said.base_url)

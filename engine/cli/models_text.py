@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from engine.cli.text import Symbols, visible
-from engine.model import ModelInfo
-from engine.providers import prices
+from engine.cli.terminal_text import Symbols, visible
+from engine.core.llm_types import ModelInfo
+from engine.providers.models import prices
 
 if TYPE_CHECKING:
     from engine.cli.models import Report

@@ -19,7 +19,7 @@ from typing import Final, TextIO
 import attrs
 import trio
 
-from engine.threads import to_thread
+from engine.core.threads import to_thread
 
 _ERASE_LINE: Final = "\r\x1b[K"
 # The far end is gone: the pipe's reader, or the terminal.

@@ -7,14 +7,14 @@ from typing import Literal, cast
 
 import attrs
 
-from engine.config import Config
-from engine.errors import ConfigError
+from engine.config.config import Config
+from engine.config.sandbox_config import Sandbox
+from engine.core.errors import ConfigError
 from engine.permission.policy import Policy
-from engine.permission.profiles import PROFILES
-from engine.permission.rule_file import parse_rule
-from engine.permission.rules import Rule
-from engine.permission.standing import UserFiles, user_policy
-from engine.sandbox.box import Sandbox
+from engine.permission.rules.profiles import PROFILES
+from engine.permission.rules.rule_file import parse_rule
+from engine.permission.rules.rules import Rule
+from engine.permission.user_policy import UserFiles, user_policy
 
 Unattended = Literal["deny", "rules"]
 

@@ -13,24 +13,24 @@ import trio
 
 from engine.cli import say
 from engine.cli.output import complain
-from engine.cli.text import visible
-from engine.config import Config
-from engine.config_file import load_config
-from engine.errors import EngineError
-from engine.ids import CallId, SessionId, TurnId
-from engine.permission.grants import Grant
-from engine.permission.lint import lint
-from engine.permission.named import judged_rights
+from engine.cli.terminal_text import visible
+from engine.config.config import Config
+from engine.core.errors import EngineError
+from engine.core.ids import CallId, SessionId, TurnId
+from engine.core.protocols import Link, Needed, PermissionQuery
+from engine.files.real_path import followed
+from engine.permission.grants.grants import Grant
 from engine.permission.policy import Policy
-from engine.permission.profiles import PROFILES
 from engine.permission.project import project_of
-from engine.permission.project_file import NAME, read_project_file
-from engine.permission.real_path import followed
-from engine.permission.rule_explain import explain
-from engine.permission.rules import PATH_PERMISSIONS, Right, Ruleset
-from engine.permission.said import OPAQUE
-from engine.permission.standing import UserFiles, user_policy
-from engine.ports import Link, Needed, PermissionQuery
+from engine.permission.requested_rights import judged_rights
+from engine.permission.rules.explain import explain
+from engine.permission.rules.lint import lint
+from engine.permission.rules.profiles import PROFILES
+from engine.permission.rules.project_file import NAME, read_project_file
+from engine.permission.rules.rules import PATH_PERMISSIONS, Right, Ruleset
+from engine.permission.user_policy import UserFiles, user_policy
+from engine.permission.verdicts import OPAQUE
+from engine.settings_file.config_file import load_config
 
 FOUND: Final = 1
 USAGE_ERROR: Final = 2
@@ -112,7 +112,7 @@ def _explained(policy: Policy, cwd: str, permission: str, pattern: str, config: 
     """Return which rules decide about a right, and what becomes of it; a command line is taken apart, links are followed."""
     if permission == "bash":
         # Imported here: it loads a grammar.
-        from engine.tools.builtin.bash_need import need_of
+        from engine.tools.builtin.bash_permissions import need_of
 
         need = need_of(pattern, cwd, policy.home, config.programs)
         rights, opaque = need.needed, need.opaque

@@ -12,15 +12,15 @@ import attrs
 
 from engine.cli.output import complain
 from engine.cli.permission_flags import PermissionChoice
-from engine.cli.text import visible
-from engine.config import Config
-from engine.config_file import usual_path
-from engine.errors import ConfigError
-from engine.permission.standing import UserFiles
+from engine.cli.terminal_text import visible
+from engine.config.config import Config
+from engine.core.errors import ConfigError
+from engine.permission.user_policy import UserFiles
 from engine.prompt.command_text import Command, words_of
 from engine.prompt.commands import find_commands
 from engine.prompt.layers import PromptLayers
-from engine.prompt.place import COMMANDS, Place
+from engine.prompt.workspace import COMMANDS, Place
+from engine.settings_file.config_file import usual_path
 
 # Of other harnesses, whose files people have.
 _USER_FILES: Final = ("~/.claude/CLAUDE.md",)
@@ -119,7 +119,7 @@ def _model_of(command: Command, flags: Flags) -> str:
     if flags.model or not command.model:
         return flags.model or ""
     # Imported here: few commands want a model, and providers cost time.
-    from engine.agents.foreign import model_named
+    from engine.agents.compat import model_named
     from engine.providers.registry import split_name
 
     warnings: list[str] = []

@@ -14,9 +14,9 @@ from typing import Final, assert_never, cast
 
 import attrs
 
-from engine.cli.context_notes import note_of
-from engine.cli.text import UNICODE, Symbols, duration, one_line, visible
-from engine.events import (
+from engine.cli.compaction_notices import note_of
+from engine.cli.terminal_text import UNICODE, Symbols, duration, one_line, visible
+from engine.core.events import (
     ArgumentsDelta,
     BackgroundEnded,
     BackgroundStarted,
@@ -71,9 +71,9 @@ from engine.events import (
     TurnStarted,
     TurnUndone,
 )
-from engine.ids import CallId, InputId, PartId
-from engine.messages import Settlement, TextPart
-from engine.state import Resync
+from engine.core.ids import CallId, InputId, PartId
+from engine.core.messages import Settlement, TextPart
+from engine.core.state import Resync
 
 # The argument that tells calls of one tool apart best.
 _TELLING: Final = ("command", "path", "pattern", "query", "url", "prompt")

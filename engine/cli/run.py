@@ -14,25 +14,23 @@ from typing import Final
 import attrs
 import trio
 
-from engine.attachments import attach
 from engine.cli.agent_files import find_user_agents
-from engine.cli.dialogue import Dialogue, detail_of
+from engine.cli.arg_types import seconds, whole
+from engine.cli.default_tools import offered_tools
+from engine.cli.exit_status import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
+from engine.cli.interactive import Dialogue, detail_of
 from engine.cli.keyboard import Keyboard
 from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
-from engine.cli.numbers import seconds, whole
-from engine.cli.offered import offered_tools
-from engine.cli.outcome import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
 from engine.cli.output import Output, complain
 from engine.cli.permission_flags import PermissionChoice, add_permission_flags, add_sandbox_flags, permission_choice
 from engine.cli.prompt_files import Flags, task_of, usual_layers
-from engine.cli.screen import Screen
 from engine.cli.signals import heeded_signals, watch_signals
 from engine.cli.store_flags import LAST, add_store_flag, find_session, open_place, place_of
-from engine.cli.text import visible
-from engine.config import Config
-from engine.config_file import load_config
-from engine.errors import ConfigError, JournalCorrupt, SessionElsewhere, SessionNotFound, StoreError
-from engine.events import (
+from engine.cli.terminal import Screen
+from engine.cli.terminal_text import visible
+from engine.config.config import Config
+from engine.core.errors import ConfigError, JournalCorrupt, SessionElsewhere, SessionNotFound, StoreError
+from engine.core.events import (
     CallQueued,
     Durable,
     Live,
@@ -46,19 +44,21 @@ from engine.events import (
     TurnResult,
     TurnStarted,
 )
-from engine.ids import CallId, SessionId
-from engine.messages import MediaPart
+from engine.core.ids import CallId, SessionId
+from engine.core.messages import MediaPart
+from engine.core.settings import Limits, Settings
+from engine.core.state import Resync
+from engine.process.orphans import find_marked
 from engine.prompt.layers import PromptLayers
-from engine.service import Engine, open_engine
-from engine.session import Session
-from engine.settings import Limits, Settings
+from engine.session.attachments import attach
+from engine.session.engine import Engine, open_engine
+from engine.session.session import Session
+from engine.session.turn import Turn
+from engine.settings_file.config_file import load_config
 from engine.snapshots.project import ProjectSnapshots
-from engine.state import Resync
-from engine.store.place import MEMORY
-from engine.store.ports import SessionRow
-from engine.tools.spec import Tool
-from engine.tools.strays import find_marked
-from engine.turn import Turn
+from engine.store.protocols import SessionRow
+from engine.store.sqlite.location import MEMORY
+from engine.tools.tool import Tool
 
 USAGE_ERROR: Final = 2
 # How long a reader who doesn't read may keep us after somebody cancelled.
@@ -424,6 +424,6 @@ def _is_here(folder: str) -> bool:
 
 def _json_of(event: Durable | Live | Resync) -> str:
     # Imported here: cattrs is needed for JSON only.
-    from engine.codec import encode_event, encode_resync
+    from engine.core.codec import encode_event, encode_resync
 
     return f"{encode_resync(event) if isinstance(event, Resync) else encode_event(event)}\n"

@@ -7,8 +7,8 @@ import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, NoReturn
 
-from engine.tools.spec import GRACE
-from engine.tools.strays import end_strays, find_marked
+from engine.process.orphans import end_strays, find_marked
+from engine.tools.tool import GRACE
 
 _HEEDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

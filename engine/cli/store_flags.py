@@ -8,15 +8,15 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, cast
 
-from engine.errors import SessionNotFound
-from engine.given import store_of
-from engine.ids import SessionId
-from engine.store.opened import opened
-from engine.store.place import default_path
-from engine.store.ports import FullStore, SessionQuery, SessionRow
+from engine.core.errors import SessionNotFound
+from engine.core.ids import SessionId
+from engine.session.open_store import opened
+from engine.session.validation import store_of
+from engine.store.protocols import FullStore, SessionQuery, SessionRow
+from engine.store.sqlite.location import default_path
 
 if TYPE_CHECKING:
-    from engine.store.ports import Catalogue
+    from engine.store.protocols import Catalogue
 
 VARIABLE: Final = "ENGINE_STORE"
 LAST: Final = "last"

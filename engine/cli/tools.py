@@ -12,10 +12,10 @@ from difflib import get_close_matches
 from typing import Final
 
 from engine.cli import say
-from engine.cli.offered import offered_tools
+from engine.cli.default_tools import offered_tools
 from engine.cli.output import complain
-from engine.errors import ConfigError
-from engine.tools.spec import Tool
+from engine.core.errors import ConfigError
+from engine.tools.tool import Tool
 
 USAGE_ERROR: Final = 2
 _PIPE_WIDTH: Final = 100

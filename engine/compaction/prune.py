@@ -16,13 +16,13 @@ from typing import Final
 
 import attrs
 
-from engine.compaction.arguments import shorter
-from engine.compaction.media import media_of
-from engine.compaction.overflow import result_tokens, text_tokens
-from engine.compaction.pins import paths_in
-from engine.compaction.speakers import is_users
-from engine.ids import CallId, PartId
-from engine.messages import (
+from engine.compaction.media_tokens import media_of
+from engine.compaction.preserved import paths_in
+from engine.compaction.roles import is_users
+from engine.compaction.shrink_arguments import shorter
+from engine.compaction.token_estimate import result_tokens, text_tokens
+from engine.core.ids import CallId, PartId
+from engine.core.messages import (
     AssistantMessage,
     CallPart,
     CallResult,

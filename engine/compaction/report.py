@@ -8,7 +8,9 @@ from typing import Final
 
 import attrs
 
-from engine.compaction.overflow import (
+from engine.compaction.prune import CLEARED
+from engine.compaction.roles import is_users
+from engine.compaction.token_estimate import (
     MESSAGE,
     Window,
     message_tokens,
@@ -17,11 +19,17 @@ from engine.compaction.overflow import (
     text_tokens,
     tool_tokens,
 )
-from engine.compaction.prune import CLEARED
-from engine.compaction.speakers import is_users
-from engine.messages import AssistantMessage, CallPart, Message, ReasoningPart, ResultsMessage, TextPart, UserMessage
-from engine.ports import ContextView
-from engine.prompt.section import PromptSection
+from engine.core.messages import (
+    AssistantMessage,
+    CallPart,
+    Message,
+    ReasoningPart,
+    ResultsMessage,
+    TextPart,
+    UserMessage,
+)
+from engine.core.prompt_section import PromptSection
+from engine.core.protocols import ContextView
 
 _WIDTH: Final = 24
 _BRIEF: Final = 4

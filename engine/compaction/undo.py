@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import attrs
 
-from engine.events import Durable, HistoryReplaced, TurnRedone, TurnUndone
-from engine.fold import apply
-from engine.ids import TurnId
-from engine.messages import Message, Transcript
-from engine.state import SessionState
+from engine.core.events import Durable, HistoryReplaced, TurnRedone, TurnUndone
+from engine.core.fold import apply
+from engine.core.ids import TurnId
+from engine.core.messages import Message, Transcript
+from engine.core.state import SessionState
 
 
 @attrs.frozen

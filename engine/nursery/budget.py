@@ -13,8 +13,8 @@ from typing import Literal
 
 import attrs
 
-from engine.messages import Usage
-from engine.settings import Limits
+from engine.core.messages import Usage
+from engine.core.settings import Limits
 
 LimitReason = Literal["step_limit", "token_budget", "cost_limit", "deadline"]
 

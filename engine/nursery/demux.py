@@ -14,10 +14,9 @@ from typing import Final, Literal, assert_never
 
 import attrs
 
-from engine.events import PartKind
-from engine.ids import CallId, PartId
-from engine.messages import Citation, FinishReason, Usage
-from engine.model import (
+from engine.core.events import PartKind
+from engine.core.ids import CallId, PartId
+from engine.core.llm_types import (
     Cited,
     Finished,
     Ping,
@@ -36,6 +35,7 @@ from engine.model import (
     Unread,
     UsageReported,
 )
+from engine.core.messages import Citation, FinishReason, Usage
 
 # The first half of a character, and the second if it comes right behind it.
 _FIRST_HALF: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]?")

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import attrs
 import trio
 
-from engine.events import CompactionTrigger, NudgeAdded, PromptBlocked, TurnResult
-from engine.exceptions import public
-from engine.hooks import (
+from engine.core.compaction_types import CompactionWish
+from engine.core.events import CompactionTrigger, NudgeAdded, PromptBlocked, TurnResult
+from engine.core.exception_groups import public
+from engine.core.hooks import (
     Compacted,
     Compacting,
     CompactionDecision,
@@ -32,18 +33,17 @@ from engine.hooks import (
     StopHook,
     Stopping,
 )
-from engine.ids import RequestId
-from engine.journal import Journal
-from engine.keeping import CompactionWish
-from engine.messages import UserMessage
-from engine.model import ModelRequest
+from engine.core.ids import RequestId
+from engine.core.llm_types import ModelRequest
+from engine.core.messages import UserMessage
+from engine.core.protocols import IdSource
+from engine.journal.journal import Journal
 from engine.nursery.inbox import engine_message, nudge
-from engine.nursery.moves import HookVerdict
-from engine.ports import IdSource
-from engine.tools.hooking import Desk, name_of
+from engine.nursery.transition import HookVerdict
+from engine.tools.hook_runner import Desk, name_of
 
 if TYPE_CHECKING:
-    from engine.nursery.run import TurnRun
+    from engine.nursery.running_turn import TurnRun
 
 T = TypeVar("T")
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 from trio.lowlevel import enable_ki_protection
 
-from engine.errors import InputConflict
-from engine.events import InputAdmitted, InputMode, InputPromoted, NudgeAdded
-from engine.ids import InputId, MessageId, PartId, TurnId
-from engine.journal import Journal
-from engine.messages import MediaPart, Origin, TextPart, UserMessage
-from engine.ports import IdSource
-from engine.state import PendingInput
+from engine.core.errors import InputConflict
+from engine.core.events import InputAdmitted, InputMode, InputPromoted, NudgeAdded
+from engine.core.ids import InputId, MessageId, PartId, TurnId
+from engine.core.messages import MediaPart, Origin, TextPart, UserMessage
+from engine.core.protocols import IdSource
+from engine.core.state import PendingInput
+from engine.journal.journal import Journal
 
 if TYPE_CHECKING:
-    from engine.nursery.run import TurnRun
+    from engine.nursery.running_turn import TurnRun
 
 STEER = (
     "<user-message>\n{text}\n</user-message>\nThe user sent this while you were working. Address it, then go on "

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from engine.events import DoomDetected, LoopContinued, RecoveryAsked, RetryScheduled
-from engine.ids import RequestId
-from engine.model import ModelRequest
+from engine.core.events import DoomDetected, LoopContinued, RecoveryAsked, RetryScheduled
+from engine.core.ids import RequestId
+from engine.core.llm_types import ModelRequest
+from engine.nursery.context_window import Counted, compact_only, make_room, make_room_after
 from engine.nursery.hook_points import (
     ask_about_prompts,
     ask_about_request,
@@ -22,7 +23,9 @@ from engine.nursery.hook_points import (
     while_notifying,
 )
 from engine.nursery.inbox import nudge, promote, steers
-from engine.nursery.moves import (
+from engine.nursery.request_prefix import prepare_prompt
+from engine.nursery.step import begin_step, resume_step, run_step
+from engine.nursery.transition import (
     Continue,
     LoopState,
     Move,
@@ -33,14 +36,11 @@ from engine.nursery.moves import (
     wait_again,
     wants_stop_hooks,
 )
-from engine.nursery.prompting import prepare_prompt
-from engine.nursery.room import Counted, compact_only, make_room, make_room_after
-from engine.nursery.step import begin_step, resume_step, run_step
 
 if TYPE_CHECKING:
-    from engine.nursery.run import TurnRun
+    from engine.core.state import OpenStep, Received
+    from engine.nursery.running_turn import TurnRun
     from engine.nursery.step import Step
-    from engine.state import OpenStep, Received
 
 WRAP_UP = "This is the last step that the limit allows. Answer now in text, with what you have; no tools are offered."
 

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, cast
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.errors import CallNotFound, ConfigError, TurnParked
-from engine.events import TurnResumed
-from engine.ids import CallId, MessageId
-from engine.nursery.cleanup import until_parked
-from engine.nursery.frame import run_turn
+from engine.core.errors import CallNotFound, ConfigError, TurnParked
+from engine.core.events import TurnResumed
+from engine.core.ids import CallId, MessageId
+from engine.journal.closing_events import recovery
+from engine.nursery.concluder import until_parked
 from engine.nursery.loop import take_up
-from engine.nursery.parked import only_waits, spent, waiting_calls
-from engine.nursery.recover import recovery
-from engine.nursery.run import Cause
+from engine.nursery.parkable import only_waits, spent, waiting_calls
+from engine.nursery.running_turn import Cause
 from engine.nursery.step import ROUND
-from engine.tools.spec import ToolOutput
+from engine.nursery.turn_task import run_turn
+from engine.tools.tool import ToolOutput
 
 if TYPE_CHECKING:
-    from engine.deferred import Deferred
-    from engine.journal import Journal
-    from engine.nursery.run import TurnRun
-    from engine.ports import IdSource
-    from engine.state import SessionState
+    from engine.core.deferred import Deferred
+    from engine.core.protocols import IdSource
+    from engine.core.state import SessionState
+    from engine.journal.journal import Journal
+    from engine.nursery.running_turn import TurnRun
     from engine.tools.registry import Registry
 
 

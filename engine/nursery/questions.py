@@ -14,9 +14,9 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.deferred import Deferred
-from engine.errors import ConfigError, RequestNotFound
-from engine.events import (
+from engine.core.deferred import Deferred
+from engine.core.errors import ConfigError, RequestNotFound
+from engine.core.events import (
     AnswerKind,
     GrantScope,
     PermissionAnswered,
@@ -28,9 +28,9 @@ from engine.events import (
     RecoveryKind,
     Right,
 )
-from engine.ids import RequestId
-from engine.journal import TurnJournal
-from engine.ports import Allowance, Approver, Model, PermissionQuery
+from engine.core.ids import RequestId
+from engine.core.protocols import Allowance, Approver, Model, PermissionQuery
+from engine.journal.journal import TurnJournal
 from engine.tools.context import Words
 
 

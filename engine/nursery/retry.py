@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from engine.errors import (
+from engine.core.errors import (
     AuthFailed,
     ContentFiltered,
     ContextOverflow,
@@ -16,9 +16,9 @@ from engine.errors import (
     RateLimited,
     SignatureRejected,
 )
-from engine.messages import FinishReason, Usage
-from engine.model import ModelInfo
-from engine.settings import RetryPolicy
+from engine.core.llm_types import ModelInfo
+from engine.core.messages import FinishReason, Usage
+from engine.core.settings import RetryPolicy
 
 DOUBLINGS = 60  # by then a wait of a nanosecond has become the longest
 # Chance may draw a wait of nothing, five times in a row: all retries would be spent in an instant.

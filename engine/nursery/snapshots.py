@@ -14,11 +14,11 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.errors import SnapshotError
-from engine.events import Notice, SnapshotTaken
-from engine.exceptions import describe
-from engine.journal import TurnJournal
-from engine.ports import Snapshots, Trace
+from engine.core.errors import SnapshotError
+from engine.core.events import Notice, SnapshotTaken
+from engine.core.exception_groups import describe
+from engine.core.protocols import Snapshots, Trace
+from engine.journal.journal import TurnJournal
 
 # Seconds that the first snapshot of an engine may take, which may have to read the whole project, and each other one.
 FIRST_SECONDS: Final = 5.0

@@ -17,7 +17,7 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.events import (
+from engine.core.events import (
     CallHeartbeat,
     ContinueReason,
     PartDiscarded,
@@ -28,21 +28,21 @@ from engine.events import (
     StepReceived,
     StepStarted,
 )
-from engine.exceptions import describe
-from engine.ids import MessageId, PartId
-from engine.messages import CallPart, ProviderPart, ReasoningPart, Settlement, TextPart, Usage
-from engine.model import ModelRequest, StreamEvent
+from engine.core.exception_groups import describe
+from engine.core.ids import MessageId, PartId
+from engine.core.llm_types import ModelRequest, StreamEvent
+from engine.core.messages import CallPart, ProviderPart, ReasoningPart, Settlement, TextPart, Usage
+from engine.core.protocols import Model
+from engine.core.state import OpenStep, Received
+from engine.nursery.call_ledger import Entry, Ledger
 from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
-from engine.nursery.drafter import keep_drafts
+from engine.nursery.draft_writer import keep_drafts
 from engine.nursery.inbox import nudge
-from engine.nursery.ledger import Entry, Ledger
-from engine.nursery.moves import StepOutcome
-from engine.nursery.reader import read_stream
 from engine.nursery.retry import Failure, silent_overflow
-from engine.nursery.run import TurnRun
-from engine.nursery.worker import work
-from engine.ports import Model
-from engine.state import OpenStep, Received
+from engine.nursery.running_turn import TurnRun
+from engine.nursery.stream_reader import read_stream
+from engine.nursery.tool_task import work
+from engine.nursery.transition import StepOutcome
 from engine.tools.registry import Prepared, Registry
 
 ROUND = 0.25

@@ -17,18 +17,20 @@ from typing import Final
 import attrs
 import trio
 
-from engine.errors import ConfigError
-from engine.events import Offer, Right
-from engine.permission import rules as ruled
-from engine.permission.grant_file import GrantFile
-from engine.permission.grants import Asker, Grant, Grants, Origin
-from engine.permission.named import gives, granted_rights, named_rights
-from engine.permission.path_pattern import PathPattern
-from engine.permission.profiles import DEFAULT, defaults
+from engine.core.errors import ConfigError
+from engine.core.events import Offer, Right
+from engine.core.protocols import Allowance, Judgement, Link, PermissionQuery
+from engine.core.threads import to_thread
+from engine.files.real_path import followed
+from engine.permission.grants.grant_file import GrantFile
+from engine.permission.grants.grants import Asker, Grant, Grants, Origin
 from engine.permission.project import project_of
-from engine.permission.project_file import rules_of
-from engine.permission.real_path import followed
-from engine.permission.rules import (
+from engine.permission.requested_rights import gives, granted_rights, named_rights
+from engine.permission.rules import rules as ruled
+from engine.permission.rules.path_pattern import PathPattern
+from engine.permission.rules.profiles import DEFAULT, defaults
+from engine.permission.rules.project_file import rules_of
+from engine.permission.rules.rules import (
     ACTIONS,
     PATH_PERMISSIONS,
     READING,
@@ -37,10 +39,8 @@ from engine.permission.rules import (
     Rule,
     Ruleset,
 )
-from engine.permission.said import OPAQUE, SANDBOXED, Word, boxed, darkness, following
-from engine.permission.wildcard import Wildcard
-from engine.ports import Allowance, Judgement, Link, PermissionQuery
-from engine.threads import to_thread
+from engine.permission.rules.wildcard import Wildcard
+from engine.permission.verdicts import OPAQUE, SANDBOXED, Word, boxed, darkness, following
 
 # Where there is no project, nothing lies in it.
 _NOWHERE: Final = "/\ufdd0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from engine.permission.real_path import Unclear, is_within, real_path
+from engine.files.real_path import Unclear, is_within, real_path
 
 
 def project_of(cwd: str, *, home: str) -> str:

@@ -10,10 +10,10 @@ from typing import Final
 
 import attrs
 
-from engine.permission.real_path import is_within
+from engine.files.front_matter import Document, FrontMatterError, parse_document
+from engine.files.real_path import is_within
 from engine.prompt.command_text import Command
 from engine.prompt.instruction_file import UnusableFileError, read_text
-from engine.tools.front_matter import Document, FrontMatterError, parse_document
 
 MAX_BYTES: Final = 100_000
 MAX_COMMANDS: Final = 500

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from engine.prompt.place import Place
-from engine.prompt.quoting import shown_path
-from engine.prompt.section import PromptSection
+from engine.core.prompt_section import PromptSection
+from engine.files.escaping import shown_path
+from engine.prompt.workspace import Place
 
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MAX_BYTES: Final = 4_096

@@ -9,8 +9,8 @@ from typing import Final
 
 import attrs
 
-from engine.permission.opening import open_real
-from engine.permission.real_path import Unclear, is_within, real_path
+from engine.files.real_path import Unclear, is_within, real_path
+from engine.files.safe_open import open_real
 
 _MARK: Final = "\ufeff"
 

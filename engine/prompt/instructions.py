@@ -15,14 +15,14 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.permission.real_path import Real, is_within, real_path
+from engine.config.instruction_config import Instructions
+from engine.core.prompt_section import PromptSection
+from engine.files.escaping import inert, shown_path
+from engine.files.real_path import Real, is_within, real_path
 from engine.prompt.imports import MAX_HOPS, imported, is_nothing_else
 from engine.prompt.instruction_file import Text, UnusableFileError, cut_text, read_text
-from engine.prompt.patterns import expand, is_pattern
-from engine.prompt.place import Place
-from engine.prompt.quoting import inert, shown_path
-from engine.prompt.section import PromptSection
-from engine.prompt.wanted import Instructions
+from engine.prompt.instruction_globs import expand, is_pattern
+from engine.prompt.workspace import Place
 
 PREFIX: Final = "instructions:"
 # So many files are looked for because others bring them in.

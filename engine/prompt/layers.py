@@ -2,7 +2,7 @@
 
 The layers, in their order: how to work (the host's own words, or those for the model's
 family), the environment, instructions, skills, sections of the host's own, the mode. A
-session keeps them as they were when it began; see `engine.nursery.prompting` for that.
+session keeps them as they were when it began; see `engine.nursery.request_prefix` for that.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ from typing import Final
 import attrs
 import trio
 
-from engine.errors import ConfigError, EngineError
-from engine.exceptions import describe
-from engine.permission.real_path import is_within
-from engine.prompt.base import base_section
+from engine.config.instruction_config import Instructions
+from engine.core.errors import ConfigError, EngineError
+from engine.core.exception_groups import describe
+from engine.core.prompt_section import PromptSection
+from engine.core.threads import to_thread, to_thread_within
+from engine.files.escaping import shown_path
+from engine.files.real_path import is_within
 from engine.prompt.environment import environment_sections
+from engine.prompt.family_text import base_section
+from engine.prompt.instruction_urls import PinnedTexts
 from engine.prompt.instructions import (
     PREFIX,
     InstructionReader,
@@ -29,14 +34,9 @@ from engine.prompt.instructions import (
     touched_candidates,
     users_candidates,
 )
-from engine.prompt.pinned import PinnedTexts
-from engine.prompt.place import SKILLS, Place
-from engine.prompt.quoting import shown_path
 from engine.prompt.reminders import MODE
-from engine.prompt.section import PromptSection
-from engine.prompt.wanted import Instructions
-from engine.threads import to_thread, to_thread_within
-from engine.tools.skills import Shelf, Skills, find_skills
+from engine.prompt.skills import Shelf, Skills, find_skills
+from engine.prompt.workspace import SKILLS, Place
 
 Source = Callable[[str], str | None]
 EXTRA: Final = "extra:"

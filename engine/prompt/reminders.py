@@ -11,9 +11,9 @@ from typing import Final
 
 import attrs
 
-from engine.events import SharedContext
-from engine.prompt.quoting import shown_path
-from engine.prompt.section import PromptSection
+from engine.core.events import SharedContext
+from engine.core.prompt_section import PromptSection
+from engine.files.escaping import shown_path
 
 MODE: Final = "mode"
 # The agent that plans first, and what a tool calls that mode in the shared context.

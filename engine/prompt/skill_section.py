@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from engine.prompt.quoting import inert
-from engine.prompt.section import PromptSection
-from engine.tools.skills import Skill, listed
+from engine.core.prompt_section import PromptSection
+from engine.files.escaping import inert
+from engine.prompt.skills import Skill, listed
 
 NAME: Final = "skills"
 TOOL: Final = "skill"

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import attrs
 
-from engine.config import Config, ModelConfig, known
-from engine.errors import ConfigError, UnknownModel
-from engine.ports import Model
-from engine.providers.addresses import base_url_of, path_of
-from engine.providers.auth import without_password
-from engine.providers.auth_env import auth_of, completed, open_headers
-from engine.providers.catalog import info_of
-from engine.providers.families import quirks_of
-from engine.providers.host_config import host_named, hosts_of
-from engine.providers.host_table import BY_NAME
-from engine.providers.hosts import Host
-from engine.providers.quirks import Quirks
+from engine.config.config import Config, ModelConfig, known
+from engine.core.errors import ConfigError, UnknownModel
+from engine.core.protocols import Model
+from engine.providers.auth.auth import without_password
+from engine.providers.auth.environment import auth_of, completed, open_headers
+from engine.providers.hosts.base_url import base_url_of, path_of
+from engine.providers.hosts.host import Host
+from engine.providers.hosts.host_config import host_named, hosts_of
+from engine.providers.hosts.table import BY_NAME
+from engine.providers.models.catalog import info_of
+from engine.providers.models.quirks_lookup import quirks_of
+from engine.providers.wire.quirks import Quirks
 
 if TYPE_CHECKING:
-    from engine.model import ModelInfo
-    from engine.providers.endpoint import Endpoint
-    from engine.providers.wire import WireFormat
+    from engine.core.llm_types import ModelInfo
+    from engine.providers.http.endpoint import Endpoint
+    from engine.providers.wire.wire_format import WireFormat
 
 # Whose models these are, for somebody who left the host out.
 _MAKERS: tuple[tuple[str, str], ...] = (
@@ -57,11 +57,11 @@ class ProviderModel(Model, Protocol):
 
 def wire_format(host: Host, quirks: Quirks) -> WireFormat:
     """Return what *host* speaks; its module is imported here, and no other."""
-    module = import_module(f"engine.providers.{host.wire}")
+    module = import_module(f"engine.providers.{host.wire}.wire")
     wire = cast("Callable[[Quirks], WireFormat]", module.wire)(quirks)
     if quirks.output == "native":
         return wire
-    from engine.providers.structured import with_answer_tool
+    from engine.providers.wire.answer_tool import with_answer_tool
 
     return with_answer_tool(wire)
 
@@ -82,8 +82,8 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
         base_url_of(host, env, None if said is None else said.base_url), auth_of(host, env)
     )
     # httpx takes longer to import than the rest of the engine: only who uses a model pays for it.
-    from engine.providers.endpoint import Endpoint
-    from engine.providers.http import HttpModel
+    from engine.providers.http.endpoint import Endpoint
+    from engine.providers.http.model import HttpModel
 
     same_as = config.models.get(name, ModelConfig()).same_as
     real_name = own_name if same_as is None else same_as.partition("/")[2]
@@ -97,14 +97,14 @@ def _learner(host: Host, endpoint: Endpoint, model: str) -> Callable[[ModelInfo]
     """Return what asks *host* for the limits of *model*; None if it does not tell."""
     if not host.asking:
         return None
-    from engine.providers.asking import learn
+    from engine.providers.local.probe import learn
 
     return partial(learn, endpoint, host.asking, model)
 
 
 def _in_a_file(name: str, config: Config) -> ProviderModel:
     """Return the model of a GGUF file: llama.cpp serves it."""
-    from engine.providers.local import local_model
+    from engine.providers.local.model import local_model
 
     host = BY_NAME["llamacpp"]
     said = config.models.get(name, ModelConfig())

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from engine.sandbox.box import Kind, Layout
+from engine.config.sandbox_config import Kind, Layout
 
 # Root can write to them without any right, and so change the kernel: where it sends a crashed program, say. A new
 # `/proc` has them writable.

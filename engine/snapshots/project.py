@@ -12,16 +12,16 @@ from typing import Final, Literal, TypeVar, final
 import attrs
 import trio
 
-from engine.errors import SnapshotError
-from engine.snapshots import git
-from engine.snapshots.copies import COPIES_NOTE, Copies
-from engine.snapshots.git import TooLarge
-from engine.snapshots.place import Place, default_folder, is_git_folder, is_too_wide, root_of
-from engine.snapshots.putting import Putting
+from engine.core.errors import SnapshotError
+from engine.core.snapshot_types import Change, Entry, Put, Taken
+from engine.core.threads import to_thread
+from engine.snapshots import git_backend as git
+from engine.snapshots.copy_backend import COPIES_NOTE, Copies
+from engine.snapshots.git_backend import TooLarge
+from engine.snapshots.location import Place, default_folder, is_git_folder, is_too_wide, root_of
 from engine.snapshots.repository import Repository, find_git
+from engine.snapshots.restore import Putting
 from engine.snapshots.retention import tend
-from engine.snapshots.trees import Change, Entry, Put, Taken
-from engine.threads import to_thread
 
 _NAMED: Final = 5
 # A project that is never noted in time is left in peace after so many times.
@@ -60,7 +60,7 @@ class ProjectSnapshots:
         return self._folder
 
     async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> Taken:
-        """Note the files of the project around *cwd* as they are. See `engine.ports.Snapshots`."""
+        """Note the files of the project around *cwd* as they are. See `engine.core.protocols.Snapshots`."""
         place = Place(self.folder, await to_thread(root_of, cwd))
         remarks: list[str] = []
         with trio.move_on_after(within):
@@ -83,13 +83,13 @@ class ProjectSnapshots:
         return Taken(None, (*remarks, *self._once(place, said)))
 
     async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
-        """Keep what is at *paths*, where nobody else does. See `engine.ports.Snapshots`."""
+        """Keep what is at *paths*, where nobody else does. See `engine.core.protocols.Snapshots`."""
         root = await to_thread(root_of, cwd)
         if self._ways.get(root) == "copies":
             await to_thread(Copies(Place(self.folder, root)).about_to_change, tuple(paths))
 
     async def diff(self, old: str, new: str, *, owner: str) -> tuple[Change, ...]:
-        """Return what became of each path. See `engine.ports.Snapshots`."""
+        """Return what became of each path. See `engine.core.protocols.Snapshots`."""
         store, before = await self._store(old)
         other, after = _parts(new)[0::2]
         if (other, _parts(new)[1]) != _parts(old)[:2]:
@@ -101,7 +101,7 @@ class ProjectSnapshots:
         return await git.diff(store, before, after)
 
     async def read(self, tree: str, entries: Collection[Entry]) -> dict[str, bytes]:
-        """Return what is in entries. See `engine.ports.Snapshots`."""
+        """Return what is in entries. See `engine.core.protocols.Snapshots`."""
         store, _ = await self._store(tree)
         contents: dict[str, bytes] = {}
         for ids in await self._portions(store, entries):
@@ -109,7 +109,7 @@ class ProjectSnapshots:
         return contents
 
     async def put(self, tree: str, puts: Sequence[Put], *, cwd: str) -> None:
-        """Put files back. See `engine.ports.Snapshots`."""
+        """Put files back. See `engine.core.protocols.Snapshots`."""
         store, _ = await self._store(tree)
         real = await to_thread(os.path.realpath, cwd)
         putting = Putting(puts, partial(_shown, real), (real, store.place.root))

@@ -25,10 +25,10 @@ from uuid import uuid4
 import attrs
 import trio
 
-from engine.errors import SnapshotError
-from engine.snapshots.place import Place, write_whole
-from engine.threads import to_thread
-from engine.tools.process import run_tree
+from engine.core.errors import SnapshotError
+from engine.core.threads import to_thread
+from engine.process.process import run_tree
+from engine.snapshots.location import Place, write_whole
 
 INDEX: Final = "index"
 # Beside the index: paths of which it only says that something is there.

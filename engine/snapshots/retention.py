@@ -12,10 +12,10 @@ from typing import Final
 
 import trio
 
-from engine.errors import SnapshotError
-from engine.snapshots.place import Place
+from engine.core.errors import SnapshotError
+from engine.core.threads import to_thread
+from engine.snapshots.location import Place
 from engine.snapshots.repository import Repository, safe_name
-from engine.threads import to_thread
 
 KEPT_DAYS: Final = 30
 _STAMP: Final = ".swept"

@@ -17,21 +17,21 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.errors import StoreError
-from engine.events import Delta, Durable
-from engine.ids import PartId, SessionId
-from engine.state import SessionState
-from engine.store.adopting import Adopt
-from engine.store.beat import Heart
-from engine.store.drafted import Draft, Undraft
+from engine.core.errors import StoreError
+from engine.core.events import Delta, Durable
+from engine.core.ids import PartId, SessionId
+from engine.core.state import SessionState
+from engine.store.backend import Reading
+from engine.store.batch_writer import EventSink, unfit
+from engine.store.commands import Beat, Claim, Delete, Nudge, Order, Release, Remember, Shrink
+from engine.store.heartbeat import Heart
+from engine.store.import_command import Adopt
+from engine.store.lazy_events import Stored
 from engine.store.leases import BEATS
-from engine.store.orders import Beat, Claim, Delete, Nudge, Order, Release, Remember, Shrink
-from engine.store.ports import Hit, SessionQuery, SessionRow, Spending, SpendingQuery
-from engine.store.reading import maker
-from engine.store.sink import EventSink, unfit
-from engine.store.stored import Stored
-from engine.store.tables import Reading
-from engine.store.writer import WriteFailed, Writer, WriterUnusable
+from engine.store.protocols import Hit, SessionQuery, SessionRow, Spending, SpendingQuery
+from engine.store.sqlite.drafts import Draft, Undraft
+from engine.store.sqlite.load import maker
+from engine.store.writer_thread import WriteFailed, Writer, WriterUnusable
 
 T = TypeVar("T")
 

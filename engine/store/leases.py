@@ -22,9 +22,9 @@ from typing import Final
 
 import attrs
 
-from engine.errors import SessionElsewhere
-from engine.ids import SessionId
-from engine.tools.proc import Stray, boot_id, identify, is_alive
+from engine.core.errors import SessionElsewhere
+from engine.core.ids import SessionId
+from engine.process.procfs import Stray, boot_id, identify, is_alive
 
 SECONDS: Final = 60.0
 # Beats of one lease: some may be late.

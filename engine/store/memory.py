@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import attrs
 import trio
 
-from engine.events import Durable
-from engine.ids import SessionId
+from engine.core.events import Durable
+from engine.core.ids import SessionId
 
 
 @attrs.define(eq=False)

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.events import (
+from engine.core.events import (
     CompactionEnded,
     Durable,
     HistoryReplaced,
@@ -37,8 +37,8 @@ from engine.events import (
     TurnResumed,
     TurnStarted,
 )
-from engine.ids import SessionId
-from engine.messages import AssistantMessage, Message, TextPart, Usage, UserMessage
+from engine.core.ids import SessionId
+from engine.core.messages import AssistantMessage, Message, TextPart, Usage, UserMessage
 
 TITLE_CHARS: Final = 100
 # What is spent is added up by quarters of an hour: everywhere on earth, a day begins with one.

@@ -13,15 +13,19 @@ from engine.testing.cancel import PromiseBroken as PromiseBroken
 from engine.testing.cancel import Report as Report
 from engine.testing.cancel import cancel_everywhere as cancel_everywhere
 from engine.testing.cancel import tool_scenario as tool_scenario
+from engine.testing.cancel_points import WAYS as WAYS
+from engine.testing.cancel_points import Injection as Injection
+from engine.testing.fake_tools import FakeTools as FakeTools
+from engine.testing.fakes import CountingIds as CountingIds
+from engine.testing.fakes import ScriptedKeeper as ScriptedKeeper
+from engine.testing.fakes import ScriptedSnapshots as ScriptedSnapshots
+from engine.testing.fakes import SlowStore as SlowStore
+from engine.testing.fakes import TrioClock as TrioClock
+from engine.testing.harness import Run as Run
+from engine.testing.harness import Scenario as Scenario
+from engine.testing.harness import play as play
 from engine.testing.invariants import Evidence as Evidence
 from engine.testing.invariants import check as check
-from engine.testing.points import WAYS as WAYS
-from engine.testing.points import Injection as Injection
-from engine.testing.ports import CountingIds as CountingIds
-from engine.testing.ports import ScriptedKeeper as ScriptedKeeper
-from engine.testing.ports import ScriptedSnapshots as ScriptedSnapshots
-from engine.testing.ports import SlowStore as SlowStore
-from engine.testing.ports import TrioClock as TrioClock
 from engine.testing.script import Answer as Answer
 from engine.testing.script import Break as Break
 from engine.testing.script import Fail as Fail
@@ -32,11 +36,7 @@ from engine.testing.script import done as done
 from engine.testing.script import reasoning as reasoning
 from engine.testing.script import spread as spread
 from engine.testing.script import text as text
-from engine.testing.scripted import ScriptedProvider as ScriptedProvider
-from engine.testing.tools import FakeTools as FakeTools
-from engine.testing.world import Run as Run
-from engine.testing.world import Scenario as Scenario
-from engine.testing.world import play as play
+from engine.testing.scripted_provider import ScriptedProvider as ScriptedProvider
 
 __all__ = [
     "WAYS",

@@ -1,4 +1,4 @@
-"""The other side of `engine.providers.anthropic`: stream events to the bytes a host would send."""
+"""The other side of `engine.providers.anthropic.wire`: stream events to the bytes a host would send."""
 
 # ruff: noqa: A002 -- an id is called `id` here as in the events
 
@@ -8,7 +8,7 @@ from typing import assert_never
 
 import attrs
 
-from engine.errors import (
+from engine.core.errors import (
     AuthFailed,
     ContentFiltered,
     ContextOverflow,
@@ -21,8 +21,7 @@ from engine.errors import (
     RateLimited,
     SignatureRejected,
 )
-from engine.messages import Citation, FinishReason, Usage
-from engine.model import (
+from engine.core.llm_types import (
     Cited,
     Finished,
     Ping,
@@ -41,7 +40,8 @@ from engine.model import (
     Unread,
     UsageReported,
 )
-from engine.providers.jsonvalue import as_object, dumps, loads
+from engine.core.messages import Citation, FinishReason, Usage
+from engine.providers.wire.untrusted_json import as_object, dumps, loads
 from engine.testing.script import HttpFailure
 
 Block = dict[str, object]

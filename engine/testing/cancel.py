@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from engine.testing.points import WAYS, Injection, Way
+from engine.testing.cancel_points import WAYS, Injection, Way
+from engine.testing.harness import Run, Scenario, play
 from engine.testing.script import call, done, text
-from engine.testing.world import Run, Scenario, play
-from engine.tools.spec import Tool
+from engine.tools.tool import Tool
 
 
 class PromiseBroken(AssertionError):

@@ -19,7 +19,7 @@ from typing import cast
 
 import attrs
 
-from engine.errors import ConfigError
+from engine.core.errors import ConfigError
 
 _SUFFIXES = {
     "text/event-stream": "sse",

@@ -19,8 +19,8 @@ from typing import final
 
 import trio
 
-from engine.errors import ConfigError, ConnectionBroken, ProviderProtocolError, StreamTimeout
-from engine.model import ReasoningChunk, TextChunk, ToolCallChunk
+from engine.core.errors import ConfigError, ConnectionBroken, ProviderProtocolError, StreamTimeout
+from engine.core.llm_types import ReasoningChunk, TextChunk, ToolCallChunk
 from engine.testing.anthropic_writer import AnthropicWriter, as_http, error_body
 from engine.testing.loopback import Connection, LoopbackServer, ReceivedRequest
 from engine.testing.script import Answer, Break, Fail, HttpFailure, Pause, ScriptItem

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from engine.errors import JournalCorrupt
-from engine.events import (
+from engine.core.errors import JournalCorrupt
+from engine.core.events import (
     STOP_REASONS,
     ArgumentsDelta,
     CallAnnounced,
@@ -41,9 +41,9 @@ from engine.events import (
     TurnResumed,
     TurnStarted,
 )
-from engine.fold import fold
-from engine.ids import CallId, PartId, SessionId, TurnId
-from engine.messages import (
+from engine.core.fold import fold
+from engine.core.ids import CallId, PartId, SessionId, TurnId
+from engine.core.messages import (
     AssistantMessage,
     AssistantPart,
     CallPart,
@@ -55,8 +55,8 @@ from engine.messages import (
     TextPart,
     UserMessage,
 )
-from engine.state import Resync, SessionState
-from engine.testing.tools import Trail
+from engine.core.state import Resync, SessionState
+from engine.testing.fake_tools import Trail
 
 Seen = Durable | Live | Resync
 

@@ -15,7 +15,7 @@ from typing import cast, final
 import attrs
 import trio
 
-from engine.errors import ConfigError
+from engine.core.errors import ConfigError
 
 _HEAD_LIMIT = 64 * 1024
 

@@ -24,9 +24,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from engine.errors import ProviderError
-from engine.messages import FinishReason, Usage
-from engine.model import (
+from engine.core.errors import ProviderError
+from engine.core.llm_types import (
     Finished,
     ReasoningChunk,
     ReasoningDone,
@@ -40,6 +39,7 @@ from engine.model import (
     ToolCallStarted,
     UsageReported,
 )
+from engine.core.messages import FinishReason, Usage
 
 
 @attrs.frozen

@@ -9,16 +9,16 @@ from typing import get_args
 import trio
 from hypothesis import strategies as st
 
-from engine.answers import Always, Answer, Once, Reject
-from engine.errors import ContextOverflow, Overloaded, ProviderError, RateLimited
-from engine.hooks import Hooks, StopDecision, Stopping, Subject, ToolDecision, ToolUse
-from engine.messages import FinishReason, Usage
-from engine.model import StreamEvent
-from engine.settings import Limits, Settings
-from engine.testing.points import WAYS, Injection
+from engine.core.errors import ContextOverflow, Overloaded, ProviderError, RateLimited
+from engine.core.hooks import Hooks, StopDecision, Stopping, Subject, ToolDecision, ToolUse
+from engine.core.llm_types import StreamEvent
+from engine.core.messages import FinishReason, Usage
+from engine.core.settings import Limits, Settings
+from engine.session.answers import Always, Answer, Once, Reject
+from engine.testing.cancel_points import WAYS, Injection
+from engine.testing.fake_tools import MANNERS
+from engine.testing.harness import Scenario
 from engine.testing.script import Break, Fail, Pause, ScriptItem, call, done, reasoning, text
-from engine.testing.tools import MANNERS
-from engine.testing.world import Scenario
 
 _FINISHES: tuple[FinishReason, ...] = get_args(FinishReason)
 _SECONDS = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.7])

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple, Unpack, cast
 import attrs
 import trio
 
-from engine.agents.agent import AgentConfig
-from engine.errors import ConfigError
-from engine.events import AnswerKind, Choice, QuestionOutcome, SharedContext
-from engine.ids import CallId, SessionId, TurnId
-from engine.locks import Locks
-from engine.threads import to_thread
-from engine.tools.spec import Need, ToolOutput
-from engine.tools.spill import Spills
+from engine.config.agent_config import AgentConfig
+from engine.core.errors import ConfigError
+from engine.core.events import AnswerKind, Choice, QuestionOutcome, SharedContext
+from engine.core.ids import CallId, SessionId, TurnId
+from engine.core.named_locks import Locks
+from engine.core.threads import to_thread
+from engine.tools.output.spill import Spills
+from engine.tools.tool import Need, ToolOutput
 
 if TYPE_CHECKING:
-    from engine.agents.jobs import AgentJob, AgentJobs
-    from engine.agents.result import AgentResult
+    from engine.agents.background import AgentJob, AgentJobs
     from engine.compaction.report import ContextReport
-    from engine.tools.formatters import Around
-    from engine.tools.jobs import Jobs
+    from engine.core.agent_result import AgentResult
+    from engine.tools.background_jobs import Jobs
+    from engine.tools.edit.formatters import Around
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from engine.tools.context import ToolContext
-from engine.tools.spec import Tool, ToolOutput, tool
+from engine.tools.tool import Tool, ToolOutput, tool
 
 
 def external_tool(

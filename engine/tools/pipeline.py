@@ -17,19 +17,19 @@ import attrs
 import trio
 from trio.lowlevel import disable_ki_protection
 
-from engine.errors import ConfigError, ToolError
-from engine.events import AnswerKind, Offer, SharedContext, Verdict
-from engine.exceptions import describe, split
-from engine.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolHook, ToolUse
-from engine.messages import FilePart, ImagePart, Settlement
-from engine.ports import Judgement, Needed, Opinion, PermissionQuery
-from engine.settings import Settings
+from engine.core.errors import ConfigError, ToolError
+from engine.core.events import AnswerKind, Offer, SharedContext, Verdict
+from engine.core.exception_groups import describe, split
+from engine.core.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolHook, ToolUse
+from engine.core.messages import FilePart, ImagePart, Settlement
+from engine.core.protocols import Judgement, Needed, Opinion, PermissionQuery
+from engine.core.settings import Settings
 from engine.tools.context import ToolContext
-from engine.tools.hooking import Desk, name_of
+from engine.tools.hook_runner import Desk, name_of
+from engine.tools.output.spill import Spills
+from engine.tools.output.truncate import Rest, cut, encoded, fits
 from engine.tools.registry import Prepared
-from engine.tools.spec import Body, Direction, Need, ToolOutput
-from engine.tools.spill import Spills
-from engine.tools.truncate import Rest, cut, encoded, fits
+from engine.tools.tool import Body, Direction, Need, ToolOutput
 
 
 @attrs.frozen(kw_only=True)

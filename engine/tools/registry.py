@@ -7,11 +7,11 @@ from typing import Final
 
 import attrs
 
-from engine.agents.agent import AgentConfig
-from engine.errors import ConfigError, InvalidArguments
-from engine.messages import Settlement
-from engine.model import ToolSchema
-from engine.tools.spec import Tool
+from engine.config.agent_config import AgentConfig
+from engine.core.errors import ConfigError, InvalidArguments
+from engine.core.llm_types import ToolSchema
+from engine.core.messages import Settlement
+from engine.tools.tool import Tool
 
 # A name has 64 characters at most; what the model writes for one may have any number.
 _SHOWN_CHARS: Final = 80
@@ -121,7 +121,7 @@ class Registry:
             )
             return Settlement(status="error", text=f"There is no tool named {name!r}.{hint}")
         # Imported here: it brings cattrs, and the first request needs to wait for neither.
-        from engine.tools.arguments import parse_kindly
+        from engine.core.arguments import parse_kindly
 
         try:
             parsed = parse_kindly(tool.arguments, arguments)

@@ -14,8 +14,8 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.errors import Overloaded, SessionError
-from engine.events import (
+from engine.core.errors import Overloaded, SessionError
+from engine.core.events import (
     BackgroundStarted,
     CallSettled,
     CallStarted,
@@ -29,27 +29,27 @@ from engine.events import (
     TurnEnded,
     TurnStarted,
 )
-from engine.hooks import Hooks, PromptDecision, Prompted
-from engine.ids import SessionId
-from engine.messages import Usage
-from engine.model import ModelRequest
+from engine.core.hooks import Hooks, PromptDecision, Prompted
+from engine.core.ids import SessionId
+from engine.core.llm_types import ModelRequest
+from engine.core.messages import Usage
+from engine.core.settings import Limits, RetryPolicy, Settings
+from engine.core.state import BackgroundWork, Idle
+from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
-from engine.permission.rule_file import parse_rule
-from engine.permission.simple import AllowAll
-from engine.session import Session
-from engine.settings import Limits, RetryPolicy, Settings
-from engine.state import BackgroundWork, Idle
+from engine.permission.rules.rule_file import parse_rule
+from engine.session.session import Session
+from engine.session.turn import Turn
 from engine.store.memory import MemoryStore
+from engine.testing.fakes import ScriptedSnapshots, SlowStore, TrioClock
 from engine.testing.invariants import check_events
-from engine.testing.ports import ScriptedSnapshots, SlowStore, TrioClock
 from engine.testing.script import Answer, Fail, Pause, call, done, text
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.task import Agent
 from engine.tools.builtin.task_jobs import task_tools
-from engine.turn import Turn
+from tests.session.test_sub_agents import child_of, drained
 from tests.support.bench import Bench, Nothing
 from tests.support.world import Played, Seen, World, about, said, world
-from tests.test_subagents import child_of, drained
 
 DONE: Answer = [*text("Done."), *done()]
 TOOLS = task_tools((Agent(name="any"),))
@@ -482,7 +482,7 @@ async def test_a_cancel_inside_of_every_append(autojump_clock: MockClock) -> Non
 
 
 def test_what_a_report_says_does_not_end_its_frame() -> None:
-    from engine.agents.telling import lost, report
+    from engine.agents.reports import lost, report
 
     wire = report("any", SessionId("s"), "completed", "a </sub-agent-report> b" + "x" * 30_000)
     assert wire.count("</sub-agent-report>") == 1

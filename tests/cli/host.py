@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import trio
 
-from engine.compaction.summary import SECTIONS
-from engine.messages import Usage
+from engine.compaction.summary_prompt import SECTIONS
+from engine.core.messages import Usage
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import Answer, HttpFailure, Pause, call, done, spread, text

@@ -8,10 +8,10 @@ import trio
 
 import engine.cli.run
 from engine.cli import main
+from engine.process.orphans import marked
 from engine.tools.context import ToolContext
-from engine.tools.shell import marker
-from engine.tools.spec import tool
-from engine.tools.strays import marked
+from engine.tools.shell_environment import marker
+from engine.tools.tool import tool
 
 
 @attrs.frozen

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli.demo import has_each_result, is_running
-from engine.cli.demo_story import PROMPTS, answer, write_repository
+from engine.cli.demo_script import PROMPTS, answer, write_repository
 from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import HttpFailure
 from tests.cli.conftest import Start
@@ -51,7 +51,7 @@ def test_a_claim_that_is_false_is_noticed(engine: Start) -> None:
     program = [
         sys.executable,
         "-c",
-        "import sys, engine.cli.demo_story as story\n"
+        "import sys, engine.cli.demo_script as story\n"
         "files = {**story._FILES, 'prices.py': story._FILES['prices.py'].replace('price * percent', 'price*percent')}\n"
         "story._FILES = files\n"
         "from engine.cli import main\n"

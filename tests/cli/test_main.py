@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from engine._version import __version__
 from engine.cli import main
+from engine.core.version import __version__
 from tests.cli.processes import REPOSITORY
 
 

@@ -16,8 +16,8 @@ import trio
 
 from engine.cli.models import Report
 from engine.cli.models_text import _brief, _newest_first, _size
-from engine.model import ModelInfo
-from engine.providers.host_table import BY_NAME, HOSTS
+from engine.core.llm_types import ModelInfo
+from engine.providers.hosts.table import BY_NAME, HOSTS
 from tests.cli.processes import REPOSITORY
 from tests.support.json_server import Hang, JsonServer
 

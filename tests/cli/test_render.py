@@ -7,8 +7,8 @@ import attrs
 import pytest
 
 from engine.cli.render import CONTINUED, Margins, Renderer, telling_argument
-from engine.cli.text import ASCII
-from engine.events import (
+from engine.cli.terminal_text import ASCII
+from engine.core.events import (
     CONTINUE_REASONS,
     DURABLE_TYPES,
     LIVE_TYPES,
@@ -37,10 +37,10 @@ from engine.events import (
     RetryScheduled,
     TextDelta,
 )
-from engine.ids import CallId, InputId, MessageId, PartId, SessionId
-from engine.messages import ReasoningPart, Settlement, TextPart, UserMessage
-from engine.prompt.section import PromptSection
-from engine.state import Resync, SessionState
+from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId
+from engine.core.messages import ReasoningPart, Settlement, TextPart, UserMessage
+from engine.core.prompt_section import PromptSection
+from engine.core.state import Resync, SessionState
 
 M, P = MessageId("m"), PartId("p")
 ROOT, CHILD = (SessionId("root"),), (SessionId("root"), SessionId("child"))

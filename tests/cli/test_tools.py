@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.offered import offered_tools
+from engine.cli.default_tools import offered_tools
 from tests.cli.processes import REPOSITORY
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import trio
 
-from engine.compaction.keeper import Keeper
-from engine.errors import ContextOverflow, Overloaded
-from engine.events import CompactionEnded, CompactionStarted, HistoryReplaced
-from engine.hooks import Compacted, Compacting, CompactionDecision, Context, Hooks
-from engine.model import ModelInfo
+from engine.compaction.manager import Keeper
+from engine.core.errors import ContextOverflow, Overloaded
+from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced
+from engine.core.hooks import Compacted, Compacting, CompactionDecision, Context, Hooks
+from engine.core.llm_types import ModelInfo
 from engine.testing.cancel import cancel_everywhere
-from engine.testing.points import Injection
+from engine.testing.cancel_points import Injection
+from engine.testing.harness import Run, Scenario, play
 from engine.testing.script import Fail, Pause, call, done, text
-from engine.testing.world import Run, Scenario, play
 from tests.conftest import CountRuns
 from tests.support.histories import summary, words
 

@@ -11,8 +11,8 @@ import pytest
 import trio
 
 import engine
-from engine.events import CompactionEnded, CompactionStarted, LoopContinued
-from engine.messages import UserMessage
+from engine.core.events import CompactionEnded, CompactionStarted, LoopContinued
+from engine.core.messages import UserMessage
 from engine.providers.registry import resolve
 from engine.testing.invariants import check_events, check_transcript
 from engine.testing.loopback import Connection, LoopbackServer, ReceivedRequest

@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 import engine
-from engine.compaction.keeper import Keeper
-from engine.compaction.overflow import message_tokens
-from engine.errors import ContextOverflow
-from engine.events import CompactionEnded, CompactionStarted
-from engine.fold import fold
-from engine.keeping import Compaction, CompactionWish, NotCompacted
-from engine.messages import Message, Transcript, UserMessage
-from engine.model import ModelInfo, ModelRequest
-from engine.permission.simple import AllowAll
-from engine.providers.families import quirks_of
-from engine.providers.hosts import WireName
+from engine.compaction.manager import Keeper
+from engine.compaction.token_estimate import message_tokens
+from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted
+from engine.core.errors import ContextOverflow
+from engine.core.events import CompactionEnded, CompactionStarted
+from engine.core.fold import fold
+from engine.core.llm_types import ModelInfo, ModelRequest
+from engine.core.messages import Message, Transcript, UserMessage
+from engine.permission.allow_all import AllowAll
+from engine.providers.hosts.host import WireName
+from engine.providers.models.quirks_lookup import quirks_of
 from engine.testing.invariants import check_events, check_transcript
 from engine.testing.script import Answer, Fail, call, done, text
-from engine.testing.scripted import ScriptedProvider
-from engine.testing.transcripts import transcripts
+from engine.testing.scripted_provider import ScriptedProvider
+from engine.testing.transcript_strategies import transcripts
 from tests.properties.test_encodings import SPOKEN, check, encode, hosts_of, model_of
 from tests.support.histories import Written, summary, view, words
 

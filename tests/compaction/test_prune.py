@@ -10,11 +10,12 @@ import pytest
 import trio
 
 import engine
-from engine.compaction.keeper import Keeper
-from engine.compaction.overflow import result_tokens
+from engine.compaction.manager import Keeper
 from engine.compaction.prune import CLEARED, Rules, prune, without_media
-from engine.errors import ConfigError
-from engine.messages import (
+from engine.compaction.token_estimate import result_tokens
+from engine.core.errors import ConfigError
+from engine.core.llm_types import ModelInfo
+from engine.core.messages import (
     AssistantMessage,
     FilePart,
     ImagePart,
@@ -24,8 +25,7 @@ from engine.messages import (
     TextPart,
     UserMessage,
 )
-from engine.model import ModelInfo
-from engine.providers import items
+from engine.providers.wire import normalize_transcript as items
 from engine.testing.invariants import check_transcript
 from engine.tools.registry import Registry
 from tests.support.histories import answers, calls, exchange, gives, says, view, words

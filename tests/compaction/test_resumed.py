@@ -8,9 +8,9 @@ import attrs
 
 import engine
 from engine.compaction.report import ContextReport
-from engine.events import CompactionEnded, CompactionStarted
-from engine.messages import Message, Transcript, Usage
-from engine.testing.scripted import ScriptedProvider
+from engine.core.events import CompactionEnded, CompactionStarted
+from engine.core.messages import Message, Transcript, Usage
+from engine.testing.scripted_provider import ScriptedProvider
 from tests.support.histories import INFO, answers, saying, says, summary, words
 
 # The host counts three tokens where the engine's estimate is one.

@@ -11,11 +11,11 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.compaction.keeper import Keeper, NoKeeper
-from engine.compaction.summary import sections_of, with_rules
-from engine.config import CompactionConfig
-from engine.config_file import read_config
-from engine.errors import (
+from engine.compaction.manager import Keeper, NoKeeper
+from engine.compaction.summary_prompt import sections_of, with_rules
+from engine.config.config import CompactionConfig
+from engine.core.compaction_types import Compaction, CompactionWish
+from engine.core.errors import (
     AuthFailed,
     ConfigError,
     ContentFiltered,
@@ -25,16 +25,16 @@ from engine.errors import (
     SessionBusy,
     SessionError,
 )
-from engine.events import CompactionEnded, CompactionStarted, HistoryReplaced, Notice, RetryScheduled
-from engine.hooks import Compacted, Compacting, CompactionDecision, Hooks
-from engine.keeping import Compaction, CompactionWish
-from engine.messages import FilePart, Message, TextPart, Usage, UserMessage
-from engine.model import ModelInfo, ModelRequest, TextChunk, TextDone, TextStarted
-from engine.settings import Limits, Settings
+from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced, Notice, RetryScheduled
+from engine.core.hooks import Compacted, Compacting, CompactionDecision, Hooks
+from engine.core.llm_types import ModelInfo, ModelRequest, TextChunk, TextDone, TextStarted
+from engine.core.messages import FilePart, Message, TextPart, Usage, UserMessage
+from engine.core.settings import Limits, Settings
+from engine.session.turn import Turn
+from engine.settings_file.config_file import read_config
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, Fail, Pause, call, done, reasoning, text
-from engine.testing.scripted import ScriptedProvider
-from engine.turn import Turn
+from engine.testing.scripted_provider import ScriptedProvider
 from tests.support.histories import INFO, Written, answers, exchange, saying, says, summary, view, words
 from tests.support.world import Seen, World, said, world
 

@@ -9,14 +9,14 @@ from contextlib import aclosing
 import attrs
 import trio
 
-from engine.errors import ProviderError
-from engine.ids import MessageId, PartId
-from engine.messages import Citation, TextPart, Transcript, Usage, UserMessage
-from engine.model import Finished, ModelRequest, Ping, StreamEvent, UsageReported
+from engine.core.errors import ProviderError
+from engine.core.ids import MessageId, PartId
+from engine.core.llm_types import Finished, ModelRequest, Ping, StreamEvent, UsageReported
+from engine.core.messages import Citation, TextPart, Transcript, Usage, UserMessage
 from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
-from engine.providers.http import HttpModel
+from engine.providers.http.model import HttpModel
 from engine.testing.cassette import Exchange
-from engine.testing.ports import CountingIds
+from engine.testing.fakes import CountingIds
 from engine.testing.replay import ReplayServer
 
 # HTTP chunks of one byte are slow to read: only short bodies are cut so fine.

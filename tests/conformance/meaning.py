@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from engine.errors import (
+from engine.core.errors import (
     AuthFailed,
     ContentFiltered,
     ContextOverflow,
@@ -19,7 +19,7 @@ from engine.errors import (
     RateLimited,
     SignatureRejected,
 )
-from engine.messages import FinishReason, Usage
+from engine.core.messages import FinishReason, Usage
 from tests.conformance.cases import Case
 
 # An error's meaning, and the classes that may stand for it: of a request that is too large in its media, or holds

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import attrs
 
-from engine.model import ModelInfo
-from engine.providers.auth import NoAuth
-from engine.providers.endpoint import Endpoint
-from engine.providers.families import quirks_of
-from engine.providers.host_table import BY_NAME, HOSTS
-from engine.providers.hosts import Host, WireName
-from engine.providers.http import HttpModel
+from engine.core.llm_types import ModelInfo
+from engine.providers.auth.auth import NoAuth
+from engine.providers.hosts.host import Host, WireName
+from engine.providers.hosts.table import BY_NAME, HOSTS
+from engine.providers.http.endpoint import Endpoint
+from engine.providers.http.model import HttpModel
+from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.registry import wire_format
 
 # What our table calls a protocol, its own form first.

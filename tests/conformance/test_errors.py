@@ -11,7 +11,7 @@ from zlib import crc32
 
 import pytest
 
-from engine.providers.hosts import Host
+from engine.providers.hosts.host import Host
 from engine.testing.cassette import Exchange
 from tests.conformance.answers import play
 from tests.conformance.cases import error_rows

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import pytest
 
-from engine.errors import ContextOverflow, InvalidRequest, Overloaded, RateLimited
-from engine.messages import Usage
+from engine.core.errors import ContextOverflow, InvalidRequest, Overloaded, RateLimited
+from engine.core.messages import Usage
 from engine.testing.cassette import Exchange
 from tests.conformance.answers import Answer, Part, play
 from tests.conformance.cases import Case

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import pytest
 
-from engine.errors import ProviderError
+from engine.core.errors import ProviderError
 from tests.conformance.answers import Answer, Part, play
 from tests.conformance.cases import Case, parameters
 from tests.conformance.glued import answers_in, as_one

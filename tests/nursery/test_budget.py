@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.messages import Usage
+from engine.core.messages import Usage
+from engine.core.settings import Limits
 from engine.nursery.budget import Budget, Exhausted
-from engine.settings import Limits
 
 
 @attrs.define(eq=False)

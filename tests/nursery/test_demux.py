@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.events import PartKind
-from engine.ids import CallId, PartId
-from engine.messages import Usage
-from engine.model import (
+from engine.core.events import PartKind
+from engine.core.ids import CallId, PartId
+from engine.core.llm_types import (
     STREAM_EVENT_TYPES,
     Finished,
     Ping,
@@ -33,8 +32,9 @@ from engine.model import (
     ToolCallStarted,
     UsageReported,
 )
+from engine.core.messages import Usage
 from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
-from engine.testing.ports import CountingIds
+from engine.testing.fakes import CountingIds
 from tests.support.values import values
 
 

@@ -14,8 +14,8 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.errors import AuthFailed, ContextOverflow, Overloaded
-from engine.events import (
+from engine.core.errors import AuthFailed, ContextOverflow, Overloaded
+from engine.core.events import (
     HistoryReplaced,
     LoopContinued,
     Notice,
@@ -28,7 +28,7 @@ from engine.events import (
     SessionCreated,
     TurnEnded,
 )
-from engine.hooks import (
+from engine.core.hooks import (
     Compacted,
     Compacting,
     CompactionDecision,
@@ -46,15 +46,15 @@ from engine.hooks import (
     StopDecision,
     Stopping,
 )
-from engine.messages import Message, UserMessage
+from engine.core.messages import Message, UserMessage
+from engine.core.protocols import ContextView
+from engine.core.settings import Limits, RetryPolicy, Settings
+from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
-from engine.permission.simple import AllowAll
-from engine.ports import ContextView
-from engine.settings import Limits, RetryPolicy, Settings
-from engine.testing.ports import CountingIds, ScriptedKeeper, SlowStore, TrioClock
+from engine.session.turn import Turn
+from engine.testing.fakes import CountingIds, ScriptedKeeper, SlowStore, TrioClock
 from engine.testing.script import Answer, Fail, Pause, call, done, text
-from engine.testing.scripted import ScriptedProvider
-from engine.turn import Turn
+from engine.testing.scripted_provider import ScriptedProvider
 from tests.support.bench import Bench
 from tests.support.world import Played, Seen, about, said, world
 

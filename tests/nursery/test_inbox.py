@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from engine.errors import ConfigError, InputConflict, TurnOver
-from engine.events import (
+from engine.core.errors import ConfigError, InputConflict, TurnOver
+from engine.core.events import (
     CallHeartbeat,
     CallSettled,
     CallStarted,
@@ -25,13 +25,13 @@ from engine.events import (
     TurnEnded,
     TurnStarted,
 )
-from engine.messages import Message, UserMessage
-from engine.model import TextChunk, TextDone, TextStarted
-from engine.session import Session
-from engine.settings import RetryPolicy, Settings
-from engine.testing.ports import SlowStore
+from engine.core.llm_types import TextChunk, TextDone, TextStarted
+from engine.core.messages import Message, UserMessage
+from engine.core.settings import RetryPolicy, Settings
+from engine.session.session import Session
+from engine.session.turn import Turn
+from engine.testing.fakes import SlowStore
 from engine.testing.script import Answer, Break, Pause, ScriptItem, call, done, reasoning, text
-from engine.turn import Turn
 from tests.support.bench import Bench
 from tests.support.world import Seen, about, said, world
 

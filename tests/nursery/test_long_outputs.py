@@ -13,21 +13,21 @@ import pytest
 import trio
 
 import engine
-from engine.errors import ToolError
-from engine.events import Durable, Verdict
-from engine.hooks import Hooks, ToolDecision, ToolUse
-from engine.ids import SessionId
-from engine.messages import ImagePart, Settlement
-from engine.permission.simple import AllowAll
-from engine.ports import Allowance, Approver, Judgement, PermissionQuery
-from engine.settings import Settings
+from engine.core.errors import ToolError
+from engine.core.events import Durable, Verdict
+from engine.core.hooks import Hooks, ToolDecision, ToolUse
+from engine.core.ids import SessionId
+from engine.core.messages import ImagePart, Settlement
+from engine.core.protocols import Allowance, Approver, Judgement, PermissionQuery
+from engine.core.settings import Settings
+from engine.permission.allow_all import AllowAll
 from engine.store.memory import MemoryStore
 from engine.testing import ScriptedProvider, call, cancel_everywhere, done, text, tool_scenario
 from engine.testing.script import Answer
-from engine.testing.scripted import ScriptedAnswer
+from engine.testing.scripted_provider import ScriptedAnswer
 from engine.tools.builtin.read import READ
-from engine.tools.spec import Direction, Tool, ToolOutput
-from engine.tools.truncate import Rest, cut, fits
+from engine.tools.output.truncate import Rest, cut, fits
+from engine.tools.tool import Direction, Tool, ToolOutput
 
 pytestmark = pytest.mark.os
 

@@ -6,12 +6,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from engine.events import CallSettled, CallStarted, StopReason
-from engine.messages import ResultsMessage, Usage, UserMessage
-from engine.model import ModelInfo, TextChunk, TextStarted, UsageReported
+from engine.core.events import CallSettled, CallStarted, StopReason
+from engine.core.llm_types import ModelInfo, TextChunk, TextStarted, UsageReported
+from engine.core.messages import ResultsMessage, Usage, UserMessage
+from engine.core.settings import Limits, RetryPolicy, Settings, Timeouts
 from engine.permission.policy import Policy
-from engine.settings import Limits, RetryPolicy, Settings, Timeouts
-from engine.testing.ports import SlowStore
+from engine.testing.fakes import SlowStore
 from engine.testing.script import Answer, Break, Pause, call, done, text
 from tests.support.bench import Bench
 from tests.support.world import World, about, said, world

@@ -9,7 +9,7 @@ import trio.testing
 from trio.testing import MockClock
 
 import engine
-from engine.events import (
+from engine.core.events import (
     CallSettled,
     CallStarted,
     EventBase,
@@ -23,13 +23,13 @@ from engine.events import (
     TurnResult,
     TurnStarted,
 )
-from engine.messages import AssistantMessage, TextPart
-from engine.model import TextChunk, TextStarted
+from engine.core.llm_types import TextChunk, TextStarted
+from engine.core.messages import AssistantMessage, TextPart
+from engine.core.state import Idle
 from engine.permission.policy import Policy
-from engine.state import Idle
-from engine.testing.ports import SlowStore
+from engine.testing.fakes import SlowStore
 from engine.testing.script import Answer, Break, Pause, call, done, reasoning, text
-from engine.tools.spec import Tool
+from engine.tools.tool import Tool
 from tests.support.bench import Bench, Nothing
 from tests.support.world import World, about, said, world
 

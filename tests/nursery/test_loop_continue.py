@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from engine.errors import (
+from engine.core.errors import (
     AuthFailed,
     ConnectionBroken,
     ContentFiltered,
@@ -22,7 +22,7 @@ from engine.errors import (
     RateLimited,
     SignatureRejected,
 )
-from engine.events import (
+from engine.core.events import (
     CONTINUE_REASONS,
     STOP_REASONS,
     ContinueReason,
@@ -35,16 +35,16 @@ from engine.events import (
     TextDelta,
     TurnEnded,
 )
-from engine.hooks import Hooks, StopDecision, Stopping
-from engine.messages import Message, Usage, UserMessage
-from engine.model import ModelInfo, ModelRequest, TextChunk, TextStarted, ToolCallChunk, ToolCallStarted
-from engine.ports import ContextView
-from engine.settings import Limits, RetryPolicy, Settings, Timeouts
-from engine.state import Retry
-from engine.testing.ports import ScriptedKeeper
+from engine.core.hooks import Hooks, StopDecision, Stopping
+from engine.core.llm_types import ModelInfo, ModelRequest, TextChunk, TextStarted, ToolCallChunk, ToolCallStarted
+from engine.core.messages import Message, Usage, UserMessage
+from engine.core.protocols import ContextView
+from engine.core.settings import Limits, RetryPolicy, Settings, Timeouts
+from engine.core.state import Retry
+from engine.session.turn import Turn
+from engine.testing.fakes import ScriptedKeeper
 from engine.testing.script import Answer, Break, Fail, HttpFailure, Pause, call, done, reasoning, text
-from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
-from engine.turn import Turn
+from engine.testing.scripted_provider import ScriptedAnswer, ScriptedProvider
 from tests.support.bench import Bench
 from tests.support.world import Played, Seen, about, said, world
 

@@ -7,11 +7,11 @@ from typing import get_args
 import pytest
 from trio.testing import MockClock
 
-from engine.errors import SessionBusy
-from engine.events import StepEnded, TurnEnded, TurnStarted
-from engine.messages import FinishReason, ResultsMessage, Usage
-from engine.model import ProviderItem
-from engine.settings import Limits, Settings
+from engine.core.errors import SessionBusy
+from engine.core.events import StepEnded, TurnEnded, TurnStarted
+from engine.core.llm_types import ProviderItem
+from engine.core.messages import FinishReason, ResultsMessage, Usage
+from engine.core.settings import Limits, Settings
 from engine.testing.script import call, done, reasoning, text
 from tests.support.bench import Bench
 from tests.support.world import said, world

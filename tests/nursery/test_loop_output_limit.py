@@ -8,12 +8,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from engine.events import PartDiscarded, StepStarted, TextDelta, TurnEnded
-from engine.messages import AssistantMessage, Message, TextPart, Usage, UserMessage
-from engine.model import ModelInfo, TextChunk, TextStarted, ToolCallChunk, ToolCallStarted
-from engine.ports import ContextView
-from engine.settings import Limits, Settings
-from engine.testing.ports import ScriptedKeeper
+from engine.core.events import PartDiscarded, StepStarted, TextDelta, TurnEnded
+from engine.core.llm_types import ModelInfo, TextChunk, TextStarted, ToolCallChunk, ToolCallStarted
+from engine.core.messages import AssistantMessage, Message, TextPart, Usage, UserMessage
+from engine.core.protocols import ContextView
+from engine.core.settings import Limits, Settings
+from engine.testing.fakes import ScriptedKeeper
 from engine.testing.script import Answer, Break, Pause, call, done, reasoning, text
 from tests.support.bench import Bench
 from tests.support.world import Played, World, said, world

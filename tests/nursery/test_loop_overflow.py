@@ -8,11 +8,11 @@ import attrs
 import pytest
 from trio.testing import MockClock
 
-from engine.messages import Message, Usage
-from engine.model import Finished, ModelInfo, ProviderItem, UsageReported
-from engine.ports import ContextView
-from engine.settings import Settings
-from engine.testing.ports import ScriptedKeeper
+from engine.core.llm_types import Finished, ModelInfo, ProviderItem, UsageReported
+from engine.core.messages import Message, Usage
+from engine.core.protocols import ContextView
+from engine.core.settings import Settings
+from engine.testing.fakes import ScriptedKeeper
 from engine.testing.script import Answer, call, done, text
 from tests.support.bench import Bench
 from tests.support.world import world

@@ -8,11 +8,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from engine.events import RetryScheduled, StopReason, TurnEnded
-from engine.model import ModelInfo
+from engine.core.events import RetryScheduled, StopReason, TurnEnded
+from engine.core.llm_types import ModelInfo
+from engine.session.turn import Turn
 from engine.testing import ScriptedProvider, done, text
 from engine.testing.script import Answer, HttpFailure
-from engine.turn import Turn
 from tests.support.world import Seen, about, world
 
 DONE: Answer = [*text("Done."), *done()]

@@ -8,14 +8,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from engine.errors import AuthFailed, Overloaded
-from engine.events import CallStarted, Notice
-from engine.hooks import Hooks, StopDecision, StopHook, Stopping, ToolDecision
-from engine.messages import FinishReason, UserMessage
-from engine.model import TextChunk, TextDone, TextStarted
-from engine.settings import Limits, RetryPolicy, Settings
+from engine.core.errors import AuthFailed, Overloaded
+from engine.core.events import CallStarted, Notice
+from engine.core.hooks import Hooks, StopDecision, StopHook, Stopping, ToolDecision
+from engine.core.llm_types import TextChunk, TextDone, TextStarted
+from engine.core.messages import FinishReason, UserMessage
+from engine.core.settings import Limits, RetryPolicy, Settings
+from engine.session.turn import Turn
 from engine.testing.script import Answer, Break, Fail, Pause, ScriptItem, call, done, text
-from engine.turn import Turn
 from tests.support.bench import Bench
 from tests.support.world import Seen, about, said, world
 

@@ -10,21 +10,21 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.errors import AuthFailed, ContentFiltered, ContextOverflow, Overloaded, RateLimited
-from engine.events import STOP_REASONS, PermissionAsked, StopReason, TurnEnded
-from engine.fold import fold
-from engine.hooks import Hooks, StopDecision, Stopping
-from engine.messages import Message, Usage
-from engine.model import ModelInfo
+from engine.core.errors import AuthFailed, ContentFiltered, ContextOverflow, Overloaded, RateLimited
+from engine.core.events import STOP_REASONS, PermissionAsked, StopReason, TurnEnded
+from engine.core.fold import fold
+from engine.core.hooks import Hooks, StopDecision, Stopping
+from engine.core.llm_types import ModelInfo
+from engine.core.messages import Message, Usage
+from engine.core.protocols import Approver, ContextView
+from engine.core.settings import Limits, RetryPolicy, Settings
+from engine.core.state import Idle
+from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
-from engine.permission.simple import AllowAll
-from engine.ports import Approver, ContextView
-from engine.settings import Limits, RetryPolicy, Settings
-from engine.state import Idle
-from engine.testing.ports import ScriptedKeeper
+from engine.session.turn import Turn
+from engine.testing.fakes import ScriptedKeeper
 from engine.testing.script import Answer, Fail, Pause, call, done, text
-from engine.testing.scripted import ScriptedAnswer
-from engine.turn import Turn
+from engine.testing.scripted_provider import ScriptedAnswer
 from tests.support.bench import Bench
 from tests.support.world import Seen, about, world
 

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 import engine
-from engine.errors import (
+from engine.core.errors import (
     CallNotFound,
     ConfigError,
     NothingParked,
@@ -20,7 +20,7 @@ from engine.errors import (
     TurnNotEnded,
     TurnParked,
 )
-from engine.events import (
+from engine.core.events import (
     CallDelivered,
     CallQueued,
     CallSettled,
@@ -37,12 +37,12 @@ from engine.events import (
     TurnResumed,
     TurnStarted,
 )
-from engine.fold import fold
-from engine.ids import SessionId
-from engine.messages import ResultsMessage, Settlement, Usage
-from engine.nursery.recover import LEFT
-from engine.settings import Limits, Settings
-from engine.state import Idle, Waiting
+from engine.core.fold import fold
+from engine.core.ids import SessionId
+from engine.core.messages import ResultsMessage, Settlement, Usage
+from engine.core.settings import Limits, Settings
+from engine.core.state import Idle, Waiting
+from engine.journal.closing_events import LEFT
 from engine.testing.invariants import Evidence, Seen, check
 from engine.testing.script import done, text
 from tests.support.parked import FINE, Approve, Home, asks, do, look, office, question, seen
@@ -445,7 +445,7 @@ async def test_a_turn_in_a_block_is_ended() -> None:
 
 async def test_without_a_store_that_stays_a_turn_is_ended() -> None:
     home = Home([])
-    from engine.testing.scripted import ScriptedProvider
+    from engine.testing.scripted_provider import ScriptedProvider
 
     async with engine.open_engine(
         model=ScriptedProvider([asks(*do("a"))]), tools=home.tools(), approver=home.approver

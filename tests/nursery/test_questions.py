@@ -9,17 +9,17 @@ import trio.testing
 from trio.testing import MockClock
 
 import engine
-from engine.answers import Answer as Reply
-from engine.errors import RequestNotFound
-from engine.events import CallSettled, CallStarted, PermissionAnswered, PermissionAsked, TurnEnded
+from engine.core.errors import RequestNotFound
+from engine.core.events import CallSettled, CallStarted, PermissionAnswered, PermissionAsked, TurnEnded
+from engine.core.protocols import Judgement, PermissionQuery
+from engine.core.settings import Settings
+from engine.core.state import Busy, Waiting
+from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
-from engine.permission.simple import AllowAll
-from engine.ports import Judgement, PermissionQuery
-from engine.settings import Settings
-from engine.state import Busy, Waiting
+from engine.session.answers import Answer as Reply
+from engine.session.turn import Turn
 from engine.testing.script import Answer, Pause, ScriptItem, call, done, text
-from engine.tools.spec import Need, Tool
-from engine.turn import Turn
+from engine.tools.tool import Need, Tool
 from tests.support.world import Played, React, Seen, about, said, world
 
 DONE: Answer = [*text("Done."), *done()]

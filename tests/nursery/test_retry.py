@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import (
+from engine.core.errors import (
     AuthFailed,
     ConnectionBroken,
     ContentFiltered,
@@ -24,8 +24,8 @@ from engine.errors import (
     SignatureRejected,
     StreamTimeout,
 )
+from engine.core.settings import RetryPolicy
 from engine.nursery.retry import Failure, FailureKind, RetryBudget, failure_of, next_delay, timed
-from engine.settings import RetryPolicy
 
 POLICY = RetryPolicy(attempts=5, base=2.0, longest=60.0, total=300.0)
 

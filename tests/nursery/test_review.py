@@ -8,8 +8,8 @@ import trio
 import trio.testing
 
 import engine
-from engine.errors import ConfigError, SessionBusy, StoreError
-from engine.events import (
+from engine.core.errors import ConfigError, SessionBusy, StoreError
+from engine.core.events import (
     CallDelivered,
     CallSettled,
     Durable,
@@ -19,9 +19,9 @@ from engine.events import (
     SharedContext,
     TurnEnded,
 )
-from engine.fold import fold
-from engine.ids import SessionId
-from engine.model import (
+from engine.core.fold import fold
+from engine.core.ids import SessionId
+from engine.core.llm_types import (
     ModelInfo,
     ModelRequest,
     StreamEvent,
@@ -29,16 +29,16 @@ from engine.model import (
     ToolCallDone,
     ToolCallStarted,
 )
+from engine.core.protocols import Approver, Model, ModelStream
+from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
-from engine.permission.simple import AllowAll
-from engine.ports import Approver, Model, ModelStream
-from engine.session import Session
-from engine.testing.ports import SlowStore
+from engine.session.session import Session
+from engine.testing.fake_tools import FakeTools
+from engine.testing.fakes import SlowStore
 from engine.testing.script import Pause, call, done, text
-from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
-from engine.testing.tools import FakeTools
+from engine.testing.scripted_provider import ScriptedAnswer, ScriptedProvider
 from engine.tools.context import ToolContext
-from engine.tools.spec import Need, Tool, ToolOutput, tool
+from engine.tools.tool import Need, Tool, ToolOutput, tool
 
 LAST: ScriptedAnswer = [*text("That is all."), *done()]
 

@@ -18,9 +18,9 @@ import trio
 import trio.testing
 
 import engine
-from engine.deferred import Deferred
-from engine.errors import CursorInUse, SessionBusy, TurnNotEnded
-from engine.events import (
+from engine.core.deferred import Deferred
+from engine.core.errors import CursorInUse, SessionBusy, TurnNotEnded
+from engine.core.events import (
     CallHeartbeat,
     CallSettled,
     LoopContinued,
@@ -29,23 +29,23 @@ from engine.events import (
     TextDelta,
     TurnEnded,
 )
-from engine.fold import fold
-from engine.journal import RING, Position
-from engine.messages import TextPart
-from engine.model import StreamEvent
-from engine.session import Session
-from engine.settings import Limits, Settings
-from engine.state import Resync
+from engine.core.fold import fold
+from engine.core.llm_types import StreamEvent
+from engine.core.messages import TextPart
+from engine.core.settings import Limits, Settings
+from engine.core.state import Resync
+from engine.journal.journal import RING, Position
+from engine.session.session import Session
+from engine.session.turn import Turn
 from engine.testing.cancel import cancel_everywhere
+from engine.testing.cancel_points import Injection
+from engine.testing.fake_tools import STUBBORN, FakeTools
+from engine.testing.fakes import SlowStore
+from engine.testing.harness import Scenario, play, seed_scheduler
 from engine.testing.invariants import check_transcript
-from engine.testing.points import Injection
-from engine.testing.ports import SlowStore
 from engine.testing.script import Break, Pause, call, done, text
-from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
-from engine.testing.tools import STUBBORN, FakeTools
-from engine.testing.world import Scenario, play, seed_scheduler
-from engine.tools.spec import Tool
-from engine.turn import Turn
+from engine.testing.scripted_provider import ScriptedAnswer, ScriptedProvider
+from engine.tools.tool import Tool
 
 STUBBORN_CALL = call("look", {"manner": "stubborn"}, id="s")
 
@@ -61,7 +61,7 @@ def opened(
     store: SlowStore | None = None,
 ) -> engine.Engine:
     """Return an engine over a script, with the fake tools, in which everything is allowed."""
-    from engine.permission.simple import AllowAll
+    from engine.permission.allow_all import AllowAll
 
     last: ScriptedAnswer = [*text("That is all."), *done()]
     return engine.open_engine(

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.events import CallAnnounced, CallStarted, Notice, SnapshotTaken, TurnEnded
-from engine.testing.points import Injection, Way
-from engine.testing.ports import ScriptedSnapshots
+from engine.core.events import CallAnnounced, CallStarted, Notice, SnapshotTaken, TurnEnded
+from engine.testing.cancel_points import Injection, Way
+from engine.testing.fakes import ScriptedSnapshots
+from engine.testing.harness import Run, Scenario, play
 from engine.testing.script import Answer, call, done
-from engine.testing.world import Run, Scenario, play
 
 LOOK = call("look", {"key": "look", "seconds": 0.1}, id="1")
 WORK = call("work", {"key": "work", "seconds": 0.1}, id="2")

@@ -10,13 +10,13 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.errors import ConfigError, EngineClosed
-from engine.events import CallJudged, CallQueued, CallSettled, CallStarted, PermissionAsked
-from engine.hooks import Hooks, ToolUse
+from engine.core.errors import ConfigError, EngineClosed
+from engine.core.events import CallJudged, CallQueued, CallSettled, CallStarted, PermissionAsked
+from engine.core.hooks import Hooks, ToolUse
 from engine.permission.policy import Policy
+from engine.session.turn import Turn
 from engine.testing.script import Answer, Pause, call, done, text
-from engine.tools.spec import Tool
-from engine.turn import Turn
+from engine.tools.tool import Tool
 from tests.support.world import Seen, world
 
 DONE: Answer = [*text("Done."), *done()]

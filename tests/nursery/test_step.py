@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 import engine
-from engine.compaction.keeper import NoKeeper
-from engine.errors import ToolError
-from engine.events import (
+from engine.compaction.manager import NoKeeper
+from engine.core.errors import ToolError
+from engine.core.events import (
     CallAnnounced,
     CallDelivered,
     CallHeartbeat,
@@ -27,13 +27,13 @@ from engine.events import (
     StepEnded,
     TurnEnded,
 )
-from engine.messages import ResultsMessage
-from engine.model import TextChunk, TextDone, TextStarted, ToolCallChunk, ToolCallStarted
-from engine.settings import Settings
-from engine.state import Busy, Idle
+from engine.core.llm_types import TextChunk, TextDone, TextStarted, ToolCallChunk, ToolCallStarted
+from engine.core.messages import ResultsMessage
+from engine.core.settings import Settings
+from engine.core.state import Busy, Idle
+from engine.session.turn import Turn
 from engine.testing.script import Answer, Pause, ScriptItem, call, done, spread, text
-from engine.tools.spec import Tool
-from engine.turn import Turn
+from engine.tools.tool import Tool
 from tests.support.bench import Bench, Job
 from tests.support.world import Played, Seen, about, world
 

@@ -4,8 +4,8 @@ import sys
 
 import trio
 
-from engine.tools.proc import Stray
-from engine.tools.process import run_tree
+from engine.process.process import run_tree
+from engine.process.procfs import Stray
 from tests.os import trees
 
 SCRIPTS = {

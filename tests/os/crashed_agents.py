@@ -5,12 +5,12 @@ import sys
 import trio
 
 import engine
-from engine.events import CallProgress
-from engine.permission.simple import AllowAll
-from engine.settings import Settings
-from engine.testing.scripted import ScriptedProvider
+from engine.core.events import CallProgress
+from engine.core.settings import Settings
+from engine.permission.allow_all import AllowAll
+from engine.testing.scripted_provider import ScriptedProvider
 from tests.os.test_sub_agents import TOOLS, busy, script
-from tests.test_subagents import by_prompt
+from tests.session.test_sub_agents import by_prompt
 
 
 async def main(cwd: str, store: str) -> None:

@@ -5,10 +5,10 @@ import sys
 import trio
 
 import engine
-from engine.events import CallProgress
-from engine.permission.simple import AllowAll
+from engine.core.events import CallProgress
+from engine.permission.allow_all import AllowAll
 from engine.testing.script import call, done
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.all import builtin_tools
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import trio
 
 import engine
-from engine.permission.simple import AllowAll
+from engine.permission.allow_all import AllowAll
 from engine.snapshots.project import ProjectSnapshots
 from engine.testing.script import call, done
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.bash import BASH
 
 

@@ -10,7 +10,7 @@ import time
 
 import trio
 
-from engine.tools.process import Finished, run_tree
+from engine.process.process import Finished, run_tree
 from tests.os import trees
 
 

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 import engine
-from engine.events import (
+from engine.core.events import (
     CallQueued,
     CallSettled,
     CallStarted,
@@ -19,16 +19,16 @@ from engine.events import (
     PartEnded,
     StepEnded,
 )
-from engine.fold import fold
-from engine.ids import SessionId
-from engine.messages import TextPart
-from engine.nursery.parked import only_waits
-from engine.state import SessionState
-from engine.store.ports import SessionQuery
-from engine.store.sqlite import SqliteStore, open_store
+from engine.core.fold import fold
+from engine.core.ids import SessionId
+from engine.core.messages import TextPart
+from engine.core.state import SessionState
+from engine.nursery.parkable import only_waits
+from engine.process.orphans import find_marked
+from engine.store.protocols import SessionQuery
+from engine.store.sqlite.store import SqliteStore, open_store
 from engine.testing.invariants import Seen, check_events, check_transcript
-from engine.tools.shell import marker
-from engine.tools.strays import find_marked
+from engine.tools.shell_environment import marker
 from tests.os.killing_engine import Place, answer
 from tests.os.killing_host import NEXT, WELL
 

@@ -23,17 +23,17 @@ import attrs
 import trio
 
 import engine
-from engine.errors import SessionNotFound
-from engine.events import Durable, PermissionAsked, QuestionAsked, StepStarted
-from engine.ids import SessionId
-from engine.ports import Allowance, Judgement, Model, PermissionQuery, Store
+from engine.core.errors import SessionNotFound
+from engine.core.events import Durable, PermissionAsked, QuestionAsked, StepStarted
+from engine.core.ids import SessionId
+from engine.core.protocols import Allowance, Judgement, Model, PermissionQuery, Store
 from engine.providers.registry import resolve
-from engine.store.sqlite import SqliteStore, open_store
+from engine.store.sqlite.store import SqliteStore, open_store
 from engine.testing.invariants import Seen
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.task import Agent, task_tool
 from engine.tools.external import external_tool
-from engine.tools.spec import Tool
+from engine.tools.tool import Tool
 
 # Who is asked takes so long: a turn that is killed meanwhile only waits.
 THOUGHT = 0.08

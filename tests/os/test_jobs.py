@@ -15,17 +15,17 @@ import pytest
 import trio
 
 import engine
-from engine.events import CallSettled, CallStarted, Notice
-from engine.messages import Settlement
-from engine.permission.simple import AllowAll
-from engine.session import Session
-from engine.settings import Settings
+from engine.core.events import CallSettled, CallStarted, Notice
+from engine.core.messages import Settlement
+from engine.core.settings import Settings
+from engine.permission.allow_all import AllowAll
+from engine.process.orphans import find_marked, reap
+from engine.session.session import Session
 from engine.store.memory import MemoryStore
 from engine.testing.script import Answer, call, done, text
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.all import builtin_tools
-from engine.tools.shell import marker
-from engine.tools.strays import find_marked, reap
+from engine.tools.shell_environment import marker
 from tests.conftest import CountRuns, Soak
 from tests.os import trees
 
@@ -238,12 +238,12 @@ async def test_a_cancel_at_any_moment_leaves_nothing(tmp_path: Path, soak: Soak,
 _FLOOD = """
 import resource, sys, trio
 from pathlib import Path
-from engine.events import SharedContext
-from engine.locks import Locks
+from engine.core.events import SharedContext
+from engine.core.named_locks import Locks
 from engine.tools.builtin.bash import Bash, bash
 from engine.tools.context import ToolContext
 
-from engine.tools.spill import SpillStore
+from engine.tools.output.spill import SpillStore
 
 class Host:
     locks = Locks()

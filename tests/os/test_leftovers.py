@@ -14,11 +14,11 @@ import attrs
 import pytest
 import trio
 
-from engine.tools import proc as proc_module
-from engine.tools.leftovers import find_dead_owners, look_once, owned, owner
-from engine.tools.proc import ENVIRONMENT_MARKER, is_alive
-from engine.tools.shell import marker
-from engine.tools.strays import find_marked, reap
+from engine.process import procfs as proc_module
+from engine.process.crash_cleanup import find_dead_owners, look_once, owned, owner
+from engine.process.orphans import find_marked, reap
+from engine.process.procfs import ENVIRONMENT_MARKER, is_alive
+from engine.tools.shell_environment import marker
 from tests.os import trees
 from tests.os.test_strays import Proc
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 # It looks when it is opened, and leaves as soon as there is nothing more to be done.
 START = """
 import trio, engine, sys
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
 async def main():
     async with engine.open_engine(model=ScriptedProvider([])):
         print("open", flush=True)
@@ -38,9 +38,9 @@ trio.run(main)
 
 REOPEN = """
 import trio, engine, sys
-from engine.testing.scripted import ScriptedProvider
-from engine.tools.shell import marker
-from engine.tools.strays import find_marked
+from engine.testing.scripted_provider import ScriptedProvider
+from engine.tools.shell_environment import marker
+from engine.process.orphans import find_marked
 async def main():
     async with engine.open_engine(model=ScriptedProvider([]), store=sys.argv[1]) as eng:
         session = await eng.open_session(sys.argv[2])

@@ -14,12 +14,12 @@ import pytest
 import trio
 
 import engine
-from engine.errors import ConfigError, EngineClosed
-from engine.messages import Transcript
-from engine.model import ModelRequest
-from engine.providers.local import LocalModel
+from engine.core.errors import ConfigError, EngineClosed
+from engine.core.llm_types import ModelRequest
+from engine.core.messages import Transcript
+from engine.core.settings import RetryPolicy, Settings, Timeouts
+from engine.providers.local.model import LocalModel
 from engine.providers.registry import resolve
-from engine.settings import RetryPolicy, Settings, Timeouts
 
 pytestmark = pytest.mark.os
 

@@ -17,10 +17,11 @@ import pytest
 import trio
 import trio.testing
 
-from engine.tools import proc, strays
-from engine.tools.proc import Stray, identify, is_alive
-from engine.tools.process import Finished, run_tree
-from engine.tools.strays import end_strays, find_marked, reap
+from engine.process import orphans as strays
+from engine.process import procfs as proc
+from engine.process.orphans import end_strays, find_marked, reap
+from engine.process.process import Finished, run_tree
+from engine.process.procfs import Stray, identify, is_alive
 from tests.conftest import CountRuns, Soak
 from tests.os import crashed, trees
 from tests.os.trees import STUBBORN, bash
@@ -857,7 +858,7 @@ async def test_after_a_crash_what_was_left_is_found_and_ended(kind: str) -> None
 async def test_strays_are_never_ourselves_nor_our_parents() -> None:
     """An engine that runs inside a call of another one carries that one's marker itself."""
     name = trees.marker()
-    script = f"from engine.tools.strays import find_marked; print(len(find_marked({name!r}.__eq__)))"
+    script = f"from engine.process.orphans import find_marked; print(len(find_marked({name!r}.__eq__)))"
     output = Output()
     await run_tree(
         ["bash", "-c", f'{sys.executable} -c "$0"; true', script],

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.events import CallStarted
-from engine.permission.simple import AllowAll
+from engine.core.events import CallStarted
+from engine.permission.allow_all import AllowAll
 from engine.testing.script import call, done, text
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.bash import BASH
-from engine.tools.builtin.bash_need import only_reads
-from tests.permission.test_reads_only import ALLOWED, SAFE
+from engine.tools.builtin.bash_permissions import only_reads
+from tests.permission.shell.test_reads_only import ALLOWED, SAFE
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")]
 

@@ -17,15 +17,15 @@ import pytest
 import trio
 
 import engine
-from engine.errors import ToolError
-from engine.events import CallSettled, PermissionAsked
-from engine.sandbox.box import Sandbox
-from engine.sandbox.jail import Jail
-from engine.session import Session
+from engine.config.sandbox_config import Sandbox
+from engine.core.errors import ToolError
+from engine.core.events import CallSettled, PermissionAsked
+from engine.process.process import Finished, run_tree
+from engine.sandbox.sandbox import Jail
+from engine.session.session import Session
 from engine.testing.script import Answer, call, done, text
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.all import builtin_tools
-from engine.tools.process import Finished, run_tree
 from tests.conftest import CountRuns, Soak
 from tests.os import trees
 

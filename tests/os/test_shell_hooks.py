@@ -13,14 +13,14 @@ import pytest
 import trio
 
 import engine
-from engine.events import CallSettled, Notice, NudgeAdded
-from engine.hooks import Hooks
+from engine.core.events import CallSettled, Notice, NudgeAdded
+from engine.core.hooks import Hooks
+from engine.core.settings import Settings
 from engine.permission.policy import Policy
-from engine.settings import Settings
 from engine.testing.script import Answer, call, done, text
 from engine.tools.builtin.all import builtin_tools
-from engine.tools.shell import marker
-from engine.tools.shell_hooks import load_hooks
+from engine.tools.claude_hooks.load import load_hooks
+from engine.tools.shell_environment import marker
 from tests.os import trees
 from tests.os.trees import STUBBORN
 from tests.support.world import Played, World, said, world

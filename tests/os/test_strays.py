@@ -10,11 +10,11 @@ import attrs
 import pytest
 import trio
 
-from engine.tools import proc as proc_module
-from engine.tools import strays
-from engine.tools.kin import Descendants
-from engine.tools.proc import Stray, boot_id, identify, is_alive
-from engine.tools.strays import Hunt, end_strays, find_marked, reap
+from engine.process import orphans as strays
+from engine.process import procfs as proc_module
+from engine.process.orphans import Hunt, end_strays, find_marked, reap
+from engine.process.process_tree import Descendants
+from engine.process.procfs import Stray, boot_id, identify, is_alive
 
 pytestmark = pytest.mark.os
 

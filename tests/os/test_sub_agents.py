@@ -14,19 +14,19 @@ import pytest
 import trio
 
 import engine
-from engine.events import CallSettled, CallStarted, TurnEnded
-from engine.messages import ResultsMessage
-from engine.permission.simple import AllowAll
-from engine.session import Session
-from engine.settings import Settings
+from engine.core.events import CallSettled, CallStarted, TurnEnded
+from engine.core.messages import ResultsMessage
+from engine.core.settings import Settings
+from engine.permission.allow_all import AllowAll
+from engine.process.orphans import find_marked
+from engine.session.session import Session
 from engine.testing.script import Answer, call, done, text
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.bash import BASH
 from engine.tools.builtin.task import Agent
 from engine.tools.builtin.task_jobs import task_tools
-from engine.tools.strays import find_marked
+from tests.session.test_sub_agents import by_prompt
 from tests.support.world import said
-from tests.test_subagents import by_prompt
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 import trio
 
-from engine.threads import LIMIT, current_limiter, in_background, to_thread
+from engine.core.threads import LIMIT, current_limiter, in_background, to_thread
 
 pytestmark = pytest.mark.os
 

@@ -13,9 +13,9 @@ import attrs
 import pytest
 import trio
 
-from engine.errors import StoreError
-from engine.store.writer import WriteFailed, Writer, WriterUnusable
-from engine.threads import LIMIT, to_thread
+from engine.core.errors import StoreError
+from engine.core.threads import LIMIT, to_thread
+from engine.store.writer_thread import WriteFailed, Writer, WriterUnusable
 from tests.conftest import CountRuns, Soak
 
 pytestmark = pytest.mark.os
@@ -247,7 +247,7 @@ async def test_rule_05_a_cancel_of_aclose_leaves_the_thread_to_end_by_itself(dis
 
 _HANGS = """
 import threading, trio
-from engine.store.writer import Writer
+from engine.store.writer_thread import Writer
 class Disk:
     def write(self, batch): threading.Event().wait()
     def close(self): pass

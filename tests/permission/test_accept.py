@@ -25,9 +25,8 @@ import pytest
 import trio
 
 import engine
-from engine.answers import Answer as Reply
-from engine.errors import ConfigError, RequestNotFound
-from engine.events import (
+from engine.core.errors import ConfigError, RequestNotFound
+from engine.core.events import (
     CallJudged,
     CallStarted,
     GrantScope,
@@ -37,18 +36,19 @@ from engine.events import (
     Right,
     Verdict,
 )
-from engine.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolUse
-from engine.permission.grant_file import GrantFile
+from engine.core.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolUse
+from engine.core.protocols import Allowance, Judgement, Opinion, PermissionQuery
+from engine.core.settings import Headless, Settings
+from engine.permission.grants.grant_file import GrantFile
 from engine.permission.policy import Policy
-from engine.permission.rule_file import parse_rule
-from engine.permission.rules import Rule
-from engine.ports import Allowance, Judgement, Opinion, PermissionQuery
-from engine.session import Session
-from engine.settings import Headless, Settings
+from engine.permission.rules.rule_file import parse_rule
+from engine.permission.rules.rules import Rule
+from engine.session.answers import Answer as Reply
+from engine.session.session import Session
+from engine.session.turn import Turn
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, call, done, text
 from engine.tools.builtin.all import builtin_tools
-from engine.turn import Turn
 from tests.support.world import Played, React, Seen, World, said, world
 
 pytestmark = pytest.mark.os

@@ -15,18 +15,18 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import ConfigError, EngineError
-from engine.events import GrantScope, Offer, Right
-from engine.ids import CallId, SessionId, TurnId
-from engine.permission import path_pattern, wildcard
-from engine.permission.grant_file import GrantFile
-from engine.permission.path_pattern import PathPattern
+from engine.core.errors import ConfigError, EngineError
+from engine.core.events import GrantScope, Offer, Right
+from engine.core.ids import CallId, SessionId, TurnId
+from engine.core.protocols import Allowance, Hiding, Judgement, Link, Needed, PermissionQuery, Standing
+from engine.permission.grants.grant_file import GrantFile
 from engine.permission.policy import Policy
-from engine.permission.profiles import PROFILES
-from engine.permission.rule_file import parse_rule
-from engine.permission.rules import ACTIONS, PATH_PERMISSIONS, Rule
-from engine.permission.wildcard import UNKNOWN, Wildcard
-from engine.ports import Allowance, Hiding, Judgement, Link, Needed, PermissionQuery, Standing
+from engine.permission.rules import path_pattern, wildcard
+from engine.permission.rules.path_pattern import PathPattern
+from engine.permission.rules.profiles import PROFILES
+from engine.permission.rules.rule_file import parse_rule
+from engine.permission.rules.rules import ACTIONS, PATH_PERMISSIONS, Rule
+from engine.permission.rules.wildcard import UNKNOWN, Wildcard
 
 # No such folder is there, so it is a project of its own.
 PROJECT, HOME = "/nowhere/app", "/nowhere/home"
@@ -472,7 +472,7 @@ def test_without_a_project_all_is_outside_and_nothing_is_kept_for_it() -> None:
 
 def test_a_file_named_star_is_one_file() -> None:
     """What a model may write for a click: the grant must not be for all files."""
-    from engine.tools.spec import Need
+    from engine.tools.tool import Need
 
     need = Need(permission="edit", patterns=("*",))
     assert need.offered == (offer("edit ./\\*"),)
@@ -484,7 +484,7 @@ def test_a_file_named_star_is_one_file() -> None:
 
 
 def test_files_that_nobody_names_may_be_any() -> None:
-    from engine.tools.spec import Need
+    from engine.tools.tool import Need
 
     need = Need(permission="edit")
     assert need.offered == ()

@@ -12,13 +12,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from engine.errors import ConfigError
-from engine.prompt import patterns
+from engine.config.instruction_config import Instructions
+from engine.core.errors import ConfigError
+from engine.core.prompt_section import PromptSection
+from engine.prompt import instruction_globs as patterns
+from engine.prompt.instruction_globs import MAX_FILES
+from engine.prompt.instruction_urls import PinnedTexts
 from engine.prompt.layers import PromptLayers, Reading, Wanted
-from engine.prompt.patterns import MAX_FILES
-from engine.prompt.pinned import PinnedTexts
-from engine.prompt.section import PromptSection
-from engine.prompt.wanted import Instructions
 from tests.support.pages import Pages
 
 Read = Callable[..., Reading]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.events import SharedContext
+from engine.core.events import SharedContext
+from engine.core.prompt_section import PromptSection
 from engine.prompt.reminders import Changes, changes, mode_section, reminder
-from engine.prompt.section import PromptSection
 
 CWD = SharedContext(cwd="/x")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from engine.errors import JournalCorrupt
-from engine.events import HistoryReplaced, NudgeAdded, PromptSet, PromptUpdated, TurnRedone, TurnUndone
-from engine.fold import fold
-from engine.ids import MessageId, PartId, TurnId
-from engine.messages import TextPart, Transcript, UserMessage
-from engine.prompt.section import PromptSection
-from engine.state import SessionState
+from engine.core.errors import JournalCorrupt
+from engine.core.events import HistoryReplaced, NudgeAdded, PromptSet, PromptUpdated, TurnRedone, TurnUndone
+from engine.core.fold import fold
+from engine.core.ids import MessageId, PartId, TurnId
+from engine.core.messages import TextPart, Transcript, UserMessage
+from engine.core.prompt_section import PromptSection
+from engine.core.state import SessionState
 
 USER = UserMessage(id=MessageId("said"), parts=(TextPart(id=PartId("p"), text="go"),))
 

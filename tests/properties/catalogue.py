@@ -5,10 +5,9 @@ from functools import partial
 
 import trio
 
-from engine.answers import Always, Recovery, Reject
-from engine.errors import ContextOverflow, Overloaded, ProviderError, SignatureRejected
-from engine.events import RecoveryAsked
-from engine.hooks import (
+from engine.core.errors import ContextOverflow, Overloaded, ProviderError, SignatureRejected
+from engine.core.events import RecoveryAsked
+from engine.core.hooks import (
     Compacted,
     Compacting,
     Context,
@@ -26,15 +25,16 @@ from engine.hooks import (
     ToolDecision,
     ToolUse,
 )
-from engine.messages import Message, ResultsMessage
-from engine.model import ModelInfo, ModelRequest
-from engine.nursery.traffic import LONG_PREFIX
-from engine.ports import ContextView
-from engine.settings import Limits, RetryPolicy, Settings
-from engine.testing.ports import ScriptedKeeper, ScriptedSnapshots
+from engine.core.llm_types import ModelInfo, ModelRequest
+from engine.core.messages import Message, ResultsMessage
+from engine.core.protocols import ContextView
+from engine.core.settings import Limits, RetryPolicy, Settings
+from engine.nursery.rate_limiter import LONG_PREFIX
+from engine.session.answers import Always, Recovery, Reject
+from engine.testing.fake_tools import MANNERS
+from engine.testing.fakes import ScriptedKeeper, ScriptedSnapshots
+from engine.testing.harness import Scenario
 from engine.testing.script import Answer, Break, Fail, Pause, call, done, reasoning, text
-from engine.testing.tools import MANNERS
-from engine.testing.world import Scenario
 
 
 def _manner(manner: str) -> Scenario:

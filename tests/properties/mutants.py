@@ -24,11 +24,11 @@ class Mutant:
 
 MUTANTS: dict[str, Mutant] = {
     "an await between the journal and the settlement": Mutant(
-        file="nursery/worker.py",
+        file="nursery/tool_task.py",
         old="    else:\n        call.settle(outcome)\n",
         new=(
             "    else:\n"
-            "        from engine.events import CallSettled\n"
+            "        from engine.core.events import CallSettled\n"
             "        step.run.journal.append(CallSettled(call_id=entry.call_id, settlement=outcome.settlement))\n"
             "        await trio.lowlevel.checkpoint()\n"
             "        entry.outcome.settle(outcome.settlement)\n"
@@ -36,13 +36,13 @@ MUTANTS: dict[str, Mutant] = {
         scenarios=("parallel calls",),
     ),
     "an await before the settlement": Mutant(
-        file="nursery/worker.py",
+        file="nursery/tool_task.py",
         old="    else:\n        call.settle(outcome)\n",
         new="    else:\n        await trio.lowlevel.checkpoint()\n        call.settle(outcome)\n",
         scenarios=("parallel calls",),
     ),
     "an unshielded await before the abort marks": Mutant(
-        file="nursery/cleanup.py",
+        file="nursery/concluder.py",
         old="with trio.CancelScope(shield=True, deadline=_deadline(run, entry.grace)):",
         new="with trio.CancelScope(deadline=_deadline(run, entry.grace)):",
         scenarios=("manner cleans_up",),
@@ -56,44 +56,44 @@ MUTANTS: dict[str, Mutant] = {
         scenarios=("manner plain",),
     ),
     "a swallowed Cancelled at the public border": Mutant(
-        file="turn.py",
+        file="session/turn.py",
         old="        # The body's own exception goes on as it is.\n        return False",
         new="        # The body's own exception goes on as it is.\n        return True",
         scenarios=("manner plain",),
     ),
     "a late settlement that wins": Mutant(
-        file="deferred.py",
+        file="core/deferred.py",
         old="            self.dropped += 1\n            return False\n",
         new="            self.dropped += 1\n",
         scenarios=("question rejected",),
     ),
     "TurnEnded before the flush": Mutant(
-        file="journal.py",
+        file="journal/journal.py",
         old="return self.journal.append(last, turn_id=self.turn_id, held=True)",
         new="return self.journal.append(last, turn_id=self.turn_id)",
         scenarios=("slow store",),
     ),
     "a queued call started after the cancel": Mutant(
-        file="nursery/worker.py",
+        file="nursery/tool_task.py",
         old="        # checkpoint, and that one may be inside the tool.\n"
         "        await trio.lowlevel.checkpoint_if_cancelled()\n",
         new="        # checkpoint, and that one may be inside the tool.\n",
         scenarios=("question answered", "manner plain"),
     ),
     "a request sent again after a call of it has run": Mutant(
-        file="nursery/moves.py",
+        file="nursery/transition.py",
         old="    if outcome.started:\n",
         new="    if outcome.started and not outcome.started:\n",
         scenarios=("runs before a break",),
     ),
     "results delivered as they come": Mutant(
-        file="nursery/ledger.py",
+        file="nursery/call_ledger.py",
         old='        self.trace.point("ledger.settled")\n',
         new="        self.deliver(entry)\n",
         scenarios=("parallel calls",),
     ),
     "a clean-up that forgets what was received": Mutant(
-        file="nursery/cleanup.py",
+        file="nursery/concluder.py",
         old="    step.close(keep=True)\n",
         new="    step.close(keep=False)\n",
         scenarios=("slow stream",),

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.testing.cancel import cancel_everywhere
-from engine.testing.points import WAYS, Way
+from engine.testing.cancel_points import WAYS, Way
 from tests.conftest import CountRuns, Soak
 from tests.properties.catalogue import CATALOGUE
 

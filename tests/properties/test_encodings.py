@@ -12,22 +12,30 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from engine.errors import ConfigError
-from engine.ids import MessageId, PartId
-from engine.messages import AssistantMessage, CallPart, ProviderPart, ReasoningPart, TextPart, Transcript, UserMessage
-from engine.model import Effort, ModelOptions, ModelRequest, ToolChoice, ToolSchema
-from engine.providers.families import quirks_of
-from engine.providers.host_table import HOSTS
-from engine.providers.hosts import Host, WireName
-from engine.providers.items import safe_tool
-from engine.providers.quirks import Quirks
+from engine.core.errors import ConfigError
+from engine.core.ids import MessageId, PartId
+from engine.core.llm_types import Effort, ModelOptions, ModelRequest, ToolChoice, ToolSchema
+from engine.core.messages import (
+    AssistantMessage,
+    CallPart,
+    ProviderPart,
+    ReasoningPart,
+    TextPart,
+    Transcript,
+    UserMessage,
+)
+from engine.providers.hosts.host import Host, WireName
+from engine.providers.hosts.table import HOSTS
+from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.registry import wire_format
-from engine.providers.wire import WireEncoder
-from engine.testing.transcripts import Items, asks, hosted_work, item_of, signature_of, transcripts
+from engine.providers.wire.normalize_transcript import safe_tool
+from engine.providers.wire.quirks import Quirks
+from engine.providers.wire.wire_format import WireEncoder
+from engine.testing.transcript_strategies import Items, asks, hosted_work, item_of, signature_of, transcripts
 from tests.properties.bodies import MARKS, Turn, messages_of, turns_of
 
 WIRES: tuple[WireName, ...] = get_args(WireName)
-SPOKEN = [wire for wire in WIRES if find_spec(f"engine.providers.{wire}") is not None]
+SPOKEN = [wire for wire in WIRES if find_spec(f"engine.providers.{wire}.wire") is not None]
 READ = ToolSchema(
     name="read",
     description="Read a file.",

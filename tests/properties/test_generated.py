@@ -6,9 +6,9 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from engine.testing.points import WAYS, Injection
+from engine.testing.cancel_points import WAYS, Injection
+from engine.testing.harness import Scenario, play
 from engine.testing.strategies import scenarios
-from engine.testing.world import Scenario, play
 from tests.conftest import CountRuns
 
 CANCELS = 30

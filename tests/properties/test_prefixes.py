@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from engine.events import (
+from engine.core.events import (
     DURABLE_TYPES,
     Durable,
     HistoryReplaced,
@@ -20,15 +20,15 @@ from engine.events import (
     StepEnded,
     TurnStarted,
 )
-from engine.fold import apply, fold
-from engine.ids import InputId, MessageId, PartId, TurnId
-from engine.journal import TurnJournal
-from engine.messages import CallPart, TextPart, Transcript, UserMessage
-from engine.model import ModelRequest
-from engine.nursery.parked import only_waits
-from engine.nursery.recover import recovery
-from engine.providers.families import quirks_of
-from engine.state import SessionState
+from engine.core.fold import apply, fold
+from engine.core.ids import InputId, MessageId, PartId, TurnId
+from engine.core.llm_types import ModelRequest
+from engine.core.messages import CallPart, TextPart, Transcript, UserMessage
+from engine.core.state import SessionState
+from engine.journal.closing_events import recovery
+from engine.journal.journal import TurnJournal
+from engine.nursery.parkable import only_waits
+from engine.providers.models.quirks_lookup import quirks_of
 from tests.conftest import CountRuns
 from tests.properties.test_encodings import READ, SPOKEN, check, encode, hosts_of, model_of
 from tests.support.scribe import Scribe, Wall, new_journal

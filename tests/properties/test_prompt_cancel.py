@@ -15,15 +15,15 @@ import pytest
 import trio
 
 import engine
-from engine.events import Durable, NudgeAdded, PromptSet, PromptUpdated
-from engine.hooks import Hooks, Prompted
+from engine.core.events import Durable, NudgeAdded, PromptSet, PromptUpdated
+from engine.core.hooks import Hooks, Prompted
 from engine.prompt.layers import PromptLayers, Reading, Wanted
 from engine.testing.cancel import cancel_everywhere
-from engine.testing.points import Way
-from engine.testing.ports import ScriptedKeeper
+from engine.testing.cancel_points import Way
+from engine.testing.fakes import ScriptedKeeper
+from engine.testing.harness import NEXT_PROMPT, Scenario, play
 from engine.testing.script import Answer, call, done, text
-from engine.testing.world import NEXT_PROMPT, Scenario, play
-from engine.tools.spec import Need, Tool
+from engine.tools.tool import Need, Tool
 
 WAYS: tuple[Way, ...] = ("user", "host", "leave")
 

@@ -15,13 +15,13 @@ import trio
 from hypothesis import strategies as st
 
 import engine
-from engine.events import PromptSet, PromptUpdated
-from engine.model import ModelInfo, ModelRequest
+from engine.core.events import PromptSet, PromptUpdated
+from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.prompt.layers import PromptLayers
-from engine.providers.families import quirks_of
+from engine.providers.models.quirks_lookup import quirks_of
 from engine.testing.script import Answer, call, done, text
 from engine.tools.builtin.skill import skill_tool
-from engine.tools.spec import Need, Tool
+from engine.tools.tool import Need, Tool
 from tests.properties.bodies import messages_of
 from tests.properties.test_encodings import SPOKEN, encoder_of, hosts_of, model_of
 from tests.support.world import world

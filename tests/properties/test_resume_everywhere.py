@@ -8,11 +8,11 @@ import trio
 import trio.testing
 
 import engine
-from engine.events import CallStarted, Durable, PermissionAsked, QuestionAsked, TurnEnded
-from engine.ids import SessionId
+from engine.core.events import CallStarted, Durable, PermissionAsked, QuestionAsked, TurnEnded
+from engine.core.ids import SessionId
+from engine.testing.cancel_points import WAYS, Injection, Points, Way
+from engine.testing.harness import seed_scheduler
 from engine.testing.invariants import Evidence, Seen, check
-from engine.testing.points import WAYS, Injection, Points, Way
-from engine.testing.world import seed_scheduler
 from tests.conftest import CountRuns, Soak
 from tests.support.parked import FINE, Home, asks, do, look, office, question
 

@@ -19,12 +19,12 @@ import trio
 from hypothesis import strategies as st
 
 import engine
-from engine.errors import NothingToUndo, UndoConflict
-from engine.permission.simple import AllowAll
-from engine.session import Session
+from engine.core.errors import NothingToUndo, UndoConflict
+from engine.permission.allow_all import AllowAll
+from engine.session.session import Session
 from engine.snapshots.project import ProjectSnapshots
 from engine.testing.script import Answer, call, done, text
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.context import ToolContext
 from tests.conftest import Soak
 

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from engine.config import Config, HostConfig, ModelConfig, Prices
-from engine.errors import ConfigError, UnknownModel
-from engine.model import ModelOptions
-from engine.providers.auth import KeyAuth, NoAuth, WithHeaders
-from engine.providers.endpoint import Endpoint
-from engine.providers.host_table import BY_NAME
+from engine.config.config import Config, HostConfig, ModelConfig, Prices
+from engine.core.errors import ConfigError, UnknownModel
+from engine.core.llm_types import ModelOptions
+from engine.providers.auth.auth import KeyAuth, NoAuth, WithHeaders
+from engine.providers.hosts.table import BY_NAME
+from engine.providers.http.endpoint import Endpoint
 from engine.providers.registry import resolve, split_name, why_not
 
 CANARY = "sk-ant-canary-3141592653589793"
@@ -192,16 +192,16 @@ WIRES = {"anthropic", "openai_chat", "openai_responses", "gemini", "bedrock", "c
 
 
 def wires_of(modules: set[str]) -> set[str]:
-    return {name for name in WIRES if f"engine.providers.{name}" in modules}
+    return {name for name in WIRES if f"engine.providers.{name}.wire" in modules}
 
 
 def test_httpx_and_the_wire_formats_are_imported_on_use() -> None:
     asked = loaded_after(
         "from engine.providers.registry import why_not\n"
-        "from engine.providers.host_table import HOSTS\n"
+        "from engine.providers.hosts.table import HOSTS\n"
         "[why_not(host, {}) for host in HOSTS if host.auth != 'google']"
     )
-    assert not asked & {"httpx", "engine.providers.http", "tomllib", "platformdirs"}
+    assert not asked & {"httpx", "engine.providers.http.model", "tomllib", "platformdirs"}
     assert wires_of(asked) == set()
 
 

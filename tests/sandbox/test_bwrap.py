@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.errors import ConfigError
-from engine.sandbox.box import SECRETS, Layout, Sandbox
+from engine.config.sandbox_config import SECRETS, Layout, Sandbox
+from engine.core.errors import ConfigError
 from engine.sandbox.bwrap import argv
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import attrs
 import pytest
 
+from engine.core.snapshot_types import Change, Put
 from engine.snapshots.project import ProjectSnapshots
-from engine.snapshots.trees import Change, Put
 
 State = dict[str, tuple[str, bytes]]
 

@@ -15,9 +15,8 @@ import pytest
 import trio
 
 import engine
-from engine.archive.document import document, journals_in
-from engine.errors import ConfigError, NothingToUndo, SessionBusy, SnapshotError, UndoConflict
-from engine.events import (
+from engine.core.errors import ConfigError, NothingToUndo, SessionBusy, SnapshotError, UndoConflict
+from engine.core.events import (
     ContextChanged,
     Durable,
     InputAdmitted,
@@ -32,15 +31,16 @@ from engine.events import (
     TurnStarted,
     TurnUndone,
 )
-from engine.ids import InputId, MessageId, PartId, SessionId, TurnId
-from engine.messages import TextPart, UserMessage
-from engine.nursery.recover import CRASHED
-from engine.permission.simple import AllowAll
-from engine.session import Session
+from engine.core.ids import InputId, MessageId, PartId, SessionId, TurnId
+from engine.core.messages import TextPart, UserMessage
+from engine.export.json_document import document, journals_in
+from engine.journal.closing_events import CRASHED
+from engine.permission.allow_all import AllowAll
+from engine.session.session import Session
 from engine.snapshots.project import ProjectSnapshots
-from engine.store.sqlite import open_store
+from engine.store.sqlite.store import open_store
 from engine.testing.script import Answer, call, done, text
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.bash import BASH
 from engine.tools.builtin.edit import EDIT
 from engine.tools.builtin.read import READ

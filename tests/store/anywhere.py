@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.store import sqlite
-from engine.store.ports import FullStore
+from engine.store.protocols import FullStore
+from engine.store.sqlite import store as sqlite
 
 
 async def open_at(place: str) -> FullStore:
     if "://" not in place:
         return await sqlite.open_store(place)
-    from engine.store import postgres
+    from engine.store.postgres import open as postgres
 
     return await postgres.open_store(place)
 

@@ -13,9 +13,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.drafts import Drafting
-from engine.errors import SessionElsewhere, StoreError
-from engine.events import (
+from engine.core.errors import SessionElsewhere, StoreError
+from engine.core.events import (
     Durable,
     HistoryReplaced,
     InputAdmitted,
@@ -30,12 +29,13 @@ from engine.events import (
     TurnEnded,
     TurnStarted,
 )
-from engine.fold import fold
-from engine.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
-from engine.messages import TextPart, Usage, UserMessage
+from engine.core.fold import fold
+from engine.core.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
+from engine.core.messages import TextPart, Usage, UserMessage
+from engine.journal.partial_output import Drafting
+from engine.store.commands import Delete
 from engine.store.database import DatabaseStore
-from engine.store.orders import Delete
-from engine.store.ports import FullStore, SessionQuery, SessionRow, Spending, SpendingKind, SpendingQuery
+from engine.store.protocols import FullStore, SessionQuery, SessionRow, Spending, SpendingKind, SpendingQuery
 from tests.store.journals import BEGIN, MODEL, STEP_USAGE, A, B, created, noted, notes, numbered, session, turn
 from tests.store.suite import StoreSuite
 

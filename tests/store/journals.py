@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 from hypothesis import strategies as st
 
-from engine.events import (
+from engine.core.events import (
     DURABLE_TYPES,
     CallAnnounced,
     CallDelivered,
@@ -30,8 +30,8 @@ from engine.events import (
     TurnResult,
     TurnStarted,
 )
-from engine.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
-from engine.messages import CallPart, Settlement, TextPart, Usage, UserMessage
+from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
+from engine.core.messages import CallPart, Settlement, TextPart, Usage, UserMessage
 from tests.support.values import values
 
 A, B = SessionId("ses_a"), SessionId("ses_b")

@@ -15,8 +15,8 @@ import traceback
 
 import trio
 
-from engine.ids import SessionId
-from engine.store.ports import SessionQuery
+from engine.core.ids import SessionId
+from engine.store.protocols import SessionQuery
 from tests.store.anywhere import empty, open_at
 from tests.store.journals import noted
 

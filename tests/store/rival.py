@@ -5,8 +5,8 @@ import time
 
 import trio
 
-from engine.errors import SessionElsewhere
-from engine.ids import SessionId
+from engine.core.errors import SessionElsewhere
+from engine.core.ids import SessionId
 from tests.store.anywhere import open_at
 from tests.store.journals import noted
 

@@ -23,8 +23,8 @@ import psycopg
 import pytest
 from psycopg.rows import TupleRow
 
-from engine.store.postgres import open_store
-from engine.store.postgres_store import PostgresStore
+from engine.store.postgres.open import open_store
+from engine.store.postgres.store import PostgresStore
 
 MISSING = (
     "no PostgreSQL is installed: neither initdb on PATH nor /usr/lib/postgresql/*/bin (apt-get install postgresql)"

@@ -11,12 +11,12 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.events import Durable
-from engine.ids import SessionId
-from engine.journal import Journal
-from engine.machine import SystemClock
-from engine.ports import Store
-from engine.trace import NoTrace
+from engine.core.events import Durable
+from engine.core.ids import SessionId
+from engine.core.null_trace import NoTrace
+from engine.core.protocols import Store
+from engine.core.system_clock import SystemClock
+from engine.journal.journal import Journal
 from tests.store.journals import A, B, any_journals, created, noted, notes, session
 
 

@@ -10,17 +10,17 @@ from urllib.parse import quote, urlsplit
 import trio
 
 import engine
-from engine.errors import ProviderError
-from engine.permission.simple import AllowAll
+from engine.core.errors import ProviderError
+from engine.core.settings import RetryPolicy, Settings
+from engine.permission.allow_all import AllowAll
 from engine.providers.registry import resolve
-from engine.settings import RetryPolicy, Settings
-from engine.store.sqlite import open_store
+from engine.store.sqlite.store import open_store
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import Answer, Fail, call, done, text
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
+from tests.providers.test_secrets import FORMS, KEY, NAME, PASSWORD, echoed, error, refusal
 from tests.support.bench import Bench
-from tests.test_secrets import FORMS, KEY, NAME, PASSWORD, echoed, error, refusal
 
 
 def model() -> ScriptedProvider:

@@ -11,10 +11,10 @@ import attrs
 import pytest
 import trio
 
-from engine.errors import SessionElsewhere, StoreError
+from engine.core.errors import SessionElsewhere, StoreError
+from engine.process.procfs import Stray
 from engine.store.leases import Lease, Owner
-from engine.store.sqlite import open_store
-from engine.tools.proc import Stray
+from engine.store.sqlite.store import open_store
 from tests.store.journals import A, noted, notes
 
 pytestmark = pytest.mark.os

@@ -6,7 +6,7 @@ import attrs
 import trio
 
 import engine
-from engine.tools.spec import Tool
+from engine.tools.tool import Tool
 
 
 @attrs.frozen(kw_only=True)

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 import attrs
 import trio
 
-from engine.compaction.summary import SECTIONS
-from engine.events import SharedContext
-from engine.ids import CallId, MessageId, PartId
-from engine.keeping import Reply
-from engine.messages import (
+from engine.compaction.summary_prompt import SECTIONS
+from engine.core.compaction_types import Reply
+from engine.core.events import SharedContext
+from engine.core.ids import CallId, MessageId, PartId
+from engine.core.llm_types import ModelInfo
+from engine.core.messages import (
     AssistantMessage,
     CallPart,
     CallResult,
@@ -29,8 +30,7 @@ from engine.messages import (
     Usage,
     UserMessage,
 )
-from engine.model import ModelInfo
-from engine.ports import ContextView
+from engine.core.protocols import ContextView
 from engine.testing.script import Answer, done, text
 
 INFO = ModelInfo(name="scripted/model", context=20_000, output=2_000)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import cast
 
 from engine.tools.context import ToolContext
-from engine.tools.spec import Need, Tool, ToolOutput
+from engine.tools.tool import Need, Tool, ToolOutput
 
 
 def need_of(tool: Tool, arguments: object) -> Need:

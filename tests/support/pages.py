@@ -12,7 +12,7 @@ from typing import Literal
 import attrs
 import trio
 
-from engine.exceptions import public
+from engine.core.exception_groups import public
 
 PageMaker = Callable[[trio.SocketStream], Awaitable[None]]
 Entry = (

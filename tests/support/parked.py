@@ -11,20 +11,20 @@ import trio
 import trio.testing
 
 import engine
-from engine.events import Durable, Live
-from engine.ids import SessionId
+from engine.core.events import Durable, Live
+from engine.core.ids import SessionId
+from engine.core.null_trace import NoTrace
+from engine.core.protocols import Allowance, Approver, Judgement, PermissionQuery, Trace
+from engine.core.settings import Settings
+from engine.core.state import Resync
 from engine.permission.policy import Policy
-from engine.ports import Allowance, Approver, Judgement, PermissionQuery, Trace
-from engine.settings import Settings
-from engine.state import Resync
 from engine.store.memory import MemoryStore
-from engine.testing.ports import CountingIds, TrioClock
+from engine.testing.fakes import CountingIds, TrioClock
 from engine.testing.script import Answer, ScriptItem, call, done, text
-from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
+from engine.testing.scripted_provider import ScriptedAnswer, ScriptedProvider
 from engine.tools.builtin.question import QUESTION
 from engine.tools.external import external_tool
-from engine.tools.spec import Tool
-from engine.trace import NoTrace
+from engine.tools.tool import Tool
 
 
 @attrs.frozen

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import attrs
 
+from engine.files.read_state import digest, note_read
 from engine.tools.context import ToolContext
-from engine.tools.file_state import digest, note_read
 
 
 def having_read(ctx: ToolContext, *names: str | Path) -> ToolContext:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import attrs
 
-from engine.events import (
+from engine.core.events import (
     BackgroundEnded,
     BackgroundStarted,
     CallAnnounced,
@@ -65,9 +65,8 @@ from engine.events import (
     TurnStarted,
     TurnUndone,
 )
-from engine.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
-from engine.journal import Journal, TurnJournal
-from engine.messages import (
+from engine.core.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
+from engine.core.messages import (
     AssistantPart,
     CallPart,
     ImagePart,
@@ -80,9 +79,10 @@ from engine.messages import (
     Usage,
     UserMessage,
 )
-from engine.prompt.section import PromptSection
+from engine.core.null_trace import NoTrace
+from engine.core.prompt_section import PromptSection
+from engine.journal.journal import Journal, TurnJournal
 from engine.store.memory import MemoryStore
-from engine.trace import NoTrace
 
 # Asks for one of so many: `draw(3)` is 0, 1 or 2. Hypothesis draws it, or a seeded random.
 Draw = Callable[[int], int]

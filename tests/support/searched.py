@@ -15,13 +15,13 @@ import attrs
 import pytest
 from hypothesis import strategies as st
 
-from engine.tools.hits import ErrorReader, Hit, HitReader
-from engine.tools.piles import Heap, in_order
-from engine.tools.pure_search import Job
-from engine.tools.pure_search import Searcher as Pure
-from engine.tools.ripgrep import Searcher
-from engine.tools.rust_reader import PatternError
-from engine.tools.walk import is_in_repository
+from engine.tools.search.python_search import Job
+from engine.tools.search.python_search import Searcher as Pure
+from engine.tools.search.result_buffers import Heap, in_order
+from engine.tools.search.results import ErrorReader, Hit, HitReader
+from engine.tools.search.ripgrep import Searcher
+from engine.tools.search.rust_reader import PatternError
+from engine.tools.search.walk import is_in_repository
 
 RIPGREP = shutil.which("rg", path=os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]))
 needs_ripgrep = pytest.mark.skipif(RIPGREP is None, reason="ripgrep is not installed (the extra `search` brings it)")

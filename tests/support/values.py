@@ -10,7 +10,7 @@ from typing import Literal, NewType, TypeVar, get_args, get_origin
 import attrs
 from hypothesis import strategies as st
 
-from engine.messages import Message, Transcript
+from engine.core.messages import Message, Transcript
 
 T = TypeVar("T")
 

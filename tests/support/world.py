@@ -15,7 +15,7 @@ import pytest
 import trio
 
 import engine
-from engine.events import (
+from engine.core.events import (
     CallDelivered,
     CallSettled,
     ContinueReason,
@@ -27,23 +27,23 @@ from engine.events import (
     TurnEnded,
     TurnResult,
 )
-from engine.fold import fold
-from engine.hooks import Hooks
-from engine.ids import SessionId
-from engine.messages import AssistantMessage, Message, ResultsMessage, Settlement, TextPart, UserMessage
-from engine.model import ModelInfo, ModelRequest
-from engine.permission.simple import AllowAll
-from engine.ports import Approver, ContextKeeper, Model, Opinion, WallClock
+from engine.core.fold import fold
+from engine.core.hooks import Hooks
+from engine.core.ids import SessionId
+from engine.core.llm_types import ModelInfo, ModelRequest
+from engine.core.messages import AssistantMessage, Message, ResultsMessage, Settlement, TextPart, UserMessage
+from engine.core.protocols import Approver, ContextKeeper, Model, Opinion, WallClock
+from engine.core.settings import Settings
+from engine.core.state import Resync
+from engine.permission.allow_all import AllowAll
 from engine.prompt.layers import PromptLayers
-from engine.session import Session
-from engine.settings import Settings
-from engine.state import Resync
+from engine.session.session import Session
+from engine.session.turn import Turn
+from engine.testing.fakes import CountingIds, SlowStore, TrioClock
 from engine.testing.invariants import check_events, check_transcript
-from engine.testing.ports import CountingIds, SlowStore, TrioClock
 from engine.testing.script import Answer, done, text
-from engine.testing.scripted import ScriptedAnswer, ScriptedProvider
-from engine.tools.spec import Tool
-from engine.turn import Turn
+from engine.testing.scripted_provider import ScriptedAnswer, ScriptedProvider
+from engine.tools.tool import Tool
 
 Seen = Durable | Live | Resync
 React = Callable[[Turn, Seen], Awaitable[None]]

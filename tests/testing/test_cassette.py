@@ -16,26 +16,26 @@ import pytest
 import trio
 
 import engine
-from engine.errors import ConfigError, ConnectionBroken, ProviderError, RateLimited
-from engine.ids import MessageId, PartId
-from engine.messages import TextPart, Transcript, Usage, UserMessage
-from engine.model import ModelRequest, Ping, StreamEvent
-from engine.ports import Model
-from engine.providers.auth import Auth, KeyAuth
-from engine.providers.catalog import info_of
-from engine.providers.endpoint import Endpoint
-from engine.providers.host_table import BY_NAME
-from engine.providers.hosts import WireName
-from engine.providers.http import HttpModel
+from engine.core.errors import ConfigError, ConnectionBroken, ProviderError, RateLimited
+from engine.core.ids import MessageId, PartId
+from engine.core.llm_types import ModelRequest, Ping, StreamEvent
+from engine.core.messages import TextPart, Transcript, Usage, UserMessage
+from engine.core.protocols import Model
+from engine.providers.auth.auth import Auth, KeyAuth
+from engine.providers.hosts.host import WireName
+from engine.providers.hosts.table import BY_NAME
+from engine.providers.http.endpoint import Endpoint
+from engine.providers.http.model import HttpModel
+from engine.providers.models.catalog import info_of
 from engine.providers.registry import resolve, wire_format
 from engine.testing import ScriptedProvider, cassette
 from engine.testing.cassette import Exchange
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import LoopbackServer
 from engine.testing.record import PROTOCOLS, Recorder
+from engine.testing.redact import Scrubber
 from engine.testing.replay import ReplayServer
 from engine.testing.script import Answer, Break, HttpFailure, Pause, call, done, reasoning, text
-from engine.testing.scrubbing import Scrubber
 
 NAME = "anthropic/claude-haiku-4-5"
 CANARY = "sk-ant-canary/31415926+53=58"

@@ -1,4 +1,4 @@
-"""The pretended host, as any HTTP client sees it (the engine's own is tested in tests/providers/test_http.py)."""
+"""The pretended host, as any HTTP client sees it (the engine's own is tested in tests/providers/http/test_model.py)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import httpx
 import pytest
 import trio
 
-from engine.errors import ConfigError, StreamTimeout
-from engine.model import StreamEvent, TextChunk, ToolCallChunk, ToolCallDone, ToolCallStarted
-from engine.providers.anthropic_decode import AnthropicReader
-from engine.providers.decoding import StreamDecoder
-from engine.providers.sse import SseParser
+from engine.core.errors import ConfigError, StreamTimeout
+from engine.core.llm_types import StreamEvent, TextChunk, ToolCallChunk, ToolCallDone, ToolCallStarted
+from engine.providers.anthropic.decode import AnthropicReader
+from engine.providers.wire.decoding import StreamDecoder
+from engine.providers.wire.sse import SseParser
 from engine.testing.anthropic_writer import AnthropicWriter
 from engine.testing.http_server import Script, ScriptedServer
 from engine.testing.loopback import ReceivedRequest

@@ -7,8 +7,8 @@ import pytest
 import trio
 
 import engine
-from engine.errors import Overloaded
-from engine.events import CallSettled
+from engine.core.errors import Overloaded
+from engine.core.events import CallSettled
 from engine.testing import (
     Fail,
     HttpFailure,

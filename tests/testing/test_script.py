@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.messages import Usage
-from engine.model import (
+from engine.core.llm_types import (
     Finished,
     Ping,
     ReasoningChunk,
@@ -21,6 +20,7 @@ from engine.model import (
     ToolCallStarted,
     UsageReported,
 )
+from engine.core.messages import Usage
 from engine.testing.script import Pause, call, cut, done, reasoning, spread, text
 
 

@@ -8,10 +8,10 @@ import attrs
 import pytest
 
 import engine
-from engine.errors import ConfigError
-from engine.messages import Settlement
+from engine.core.errors import ConfigError
+from engine.core.messages import Settlement
 from engine.tools.registry import Prepared, Registry
-from engine.tools.spec import Tool, tool
+from engine.tools.tool import Tool, tool
 
 
 @attrs.frozen

@@ -58,27 +58,27 @@ def _subcommand(name: str) -> Callable[[list[str]], int] | None:
     # Imported when it is asked for: most need little, and some need much.
     match name:
         case "list":
-            from engine.cli.sessions.listing import list_main as main_of
+            from engine.cli.sessions.list import list_main as main_of
         case "search":
-            from engine.cli.sessions.listing import search_main as main_of
+            from engine.cli.sessions.list import search_main as main_of
         case "show":
-            from engine.cli.sessions.showing import main as main_of
+            from engine.cli.sessions.show import main as main_of
         case "rename":
-            from engine.cli.sessions.keeping import rename_main as main_of
+            from engine.cli.sessions.manage import rename_main as main_of
         case "fork":
-            from engine.cli.sessions.keeping import fork_main as main_of
+            from engine.cli.sessions.manage import fork_main as main_of
         case "delete":
-            from engine.cli.sessions.keeping import delete_main as main_of
+            from engine.cli.sessions.manage import delete_main as main_of
         case "prune":
-            from engine.cli.sessions.keeping import prune_main as main_of
+            from engine.cli.sessions.manage import prune_main as main_of
         case "export":
-            from engine.cli.sessions.moving import export_main as main_of
+            from engine.cli.sessions.transfer import export_main as main_of
         case "import":
-            from engine.cli.sessions.moving import import_main as main_of
+            from engine.cli.sessions.transfer import import_main as main_of
         case "share":
-            from engine.cli.sessions.moving import share_main as main_of
+            from engine.cli.sessions.transfer import share_main as main_of
         case "repair":
-            from engine.cli.sessions.repairing import main as main_of
+            from engine.cli.sessions.repair import main as main_of
         case _:
             return _of_the_past(name) or _of_the_window(name)
     return main_of
@@ -88,7 +88,7 @@ def _of_the_window(name: str) -> Callable[[list[str]], int] | None:
     """Return what looks into a model's window, and makes room in it, if it is that."""
     if name not in {"context", "compact", "uncompact"}:
         return None
-    from engine.cli.sessions.window import MAINS
+    from engine.cli.sessions.context import MAINS
 
     return MAINS[name]
 
@@ -97,7 +97,7 @@ def _of_the_past(name: str) -> Callable[[list[str]], int] | None:
     """Return what takes turns back, and lets them count again, if it is that."""
     if name not in {"diff", "undo", "redo", "restore"}:
         return None
-    from engine.cli.sessions.undoing import MAINS
+    from engine.cli.sessions.undo import MAINS
 
     return MAINS[name]
 

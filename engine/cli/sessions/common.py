@@ -17,12 +17,19 @@ import trio
 from engine.cli import say, store_flags
 from engine.cli.output import complain
 from engine.cli.store_flags import PREFIX, add_store_flag, open_place, place_of
-from engine.cli.text import one_line
-from engine.errors import ConfigError, JournalCorrupt, MessageNotFound, SessionElsewhere, SessionNotFound, StoreError
-from engine.ids import SessionId
-from engine.store.opened import DATABASES
-from engine.store.place import MEMORY
-from engine.store.ports import FullStore
+from engine.cli.terminal_text import one_line
+from engine.core.errors import (
+    ConfigError,
+    JournalCorrupt,
+    MessageNotFound,
+    SessionElsewhere,
+    SessionNotFound,
+    StoreError,
+)
+from engine.core.ids import SessionId
+from engine.session.open_store import DATABASES
+from engine.store.protocols import FullStore
+from engine.store.sqlite.location import MEMORY
 
 T = TypeVar("T")
 

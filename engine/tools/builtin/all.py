@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from engine.tools.spec import Tool
+from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from engine.permission.program_knowledge import Knowledge
-    from engine.sandbox.box import Sandbox
+    from engine.config.sandbox_config import Sandbox
+    from engine.permission.programs.registry import Knowledge
 
 
 def builtin_tools(
@@ -31,7 +31,7 @@ def builtin_tools(
     search = configured_web_search(environment)
     tools = {tool.name: tool for tool in (*_fixed(), *(() if search is None else (search,)))}
     if sandbox is not None:
-        from engine.tools.builtin.bash_boxed import boxed_bash_tool
+        from engine.tools.builtin.bash_sandboxed import boxed_bash_tool
 
         tools["bash"] = boxed_bash_tool(sandbox, programs)
     elif programs is not None:

@@ -7,22 +7,22 @@ from typing import Annotated
 
 import attrs
 
-from engine.errors import ToolError
+from engine.core.errors import ToolError
+from engine.core.schema import doc
+from engine.files.text_files import resolve
 from engine.tools.builtin.edit import EXACTLY, LOOSELY
-from engine.tools.builtin.files import resolve
-from engine.tools.builtin.models import writes_patches
-from engine.tools.builtin.replace import compared, named
-from engine.tools.builtin.revision import Basis, Plan, Revision, Seen, look, need, revise
-from engine.tools.builtin.texts import counted, description
+from engine.tools.builtin.tools_by_model import writes_patches
 from engine.tools.builtin.write import fitting
 from engine.tools.context import ToolContext
-from engine.tools.edit_match import Ambiguous, Missing
-from engine.tools.edit_text import Source
-from engine.tools.formatters import Around
-from engine.tools.patch_format import AddFile, DeleteFile, Operation, UpdateFile, parse_patch
-from engine.tools.patch_match import Placed, Unplaced, place_chunks
-from engine.tools.schema import doc
-from engine.tools.spec import Need, Tool, ToolOutput, tool
+from engine.tools.edit.edit_session import Basis, Plan, Revision, Seen, look, need, revise
+from engine.tools.edit.formatters import Around
+from engine.tools.edit.match import Ambiguous, Missing
+from engine.tools.edit.patch_format import AddFile, DeleteFile, Operation, UpdateFile, parse_patch
+from engine.tools.edit.patch_match import Placed, Unplaced, place_chunks
+from engine.tools.edit.replace import compared, named
+from engine.tools.edit.source_text import Source
+from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool_text import counted, description
 
 
 @attrs.frozen

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Annotated, Final
 import attrs
 import trio
 
-from engine.errors import ToolError
+from engine.core.errors import ToolError
+from engine.core.schema import doc
+from engine.process.process import Finished, run_tree
+from engine.process.redact import Mask, secrets_in
+from engine.tools.background_jobs import MAX_RUNNING
 from engine.tools.builtin.bash_output import Shown, tell
-from engine.tools.builtin.output import LiveOutput
-from engine.tools.builtin.texts import counted, description, metadata
 from engine.tools.context import ToolContext
-from engine.tools.jobs import MAX_RUNNING
-from engine.tools.masking import Mask, secrets_in
-from engine.tools.process import Finished, run_tree
-from engine.tools.schema import doc
-from engine.tools.shell import argv, ending_of, environment, marker, survivors_of
-from engine.tools.spec import GRACE, Need, Tool, ToolOutput, tool
-from engine.tools.spill_writer import Captured, SpillWriter
-from engine.tools.truncate import LIMITS, Limits
+from engine.tools.output.live_output import LiveOutput
+from engine.tools.output.spill_writer import Captured, SpillWriter
+from engine.tools.output.truncate import LIMITS, Limits
+from engine.tools.shell_environment import argv, ending_of, environment, marker, survivors_of
+from engine.tools.tool import GRACE, Need, Tool, ToolOutput, tool
+from engine.tools.tool_text import counted, description, metadata
 
 if TYPE_CHECKING:
-    from engine.permission.program_knowledge import Knowledge
+    from engine.permission.programs.registry import Knowledge
 
 DEFAULT_TIMEOUT: Final = 120.0
 MAX_TIMEOUT: Final = 600.0
@@ -151,14 +151,14 @@ def _not_started(error: OSError | ValueError) -> ToolError:
 def is_safe(args: Bash, programs: Knowledge | None = None) -> bool:
     """Tell whether it may run beside other calls that only read, as far as *programs* are known."""
     # Imported here: a parser costs time, and a session may never run a command.
-    from engine.tools.builtin.bash_need import only_reads
+    from engine.tools.builtin.bash_permissions import only_reads
 
     return not args.background and only_reads(args.command, programs)
 
 
 async def need_of(args: Bash, ctx: ToolContext, programs: Knowledge | None = None) -> Need:
     """Return the rights that it needs, as far as *programs* are known. A checkpoint; if cancelled, nothing is left."""
-    from engine.tools.builtin import bash_need
+    from engine.tools.builtin import bash_permissions as bash_need
 
     return await ctx.to_thread(bash_need.need_of, args.command, ctx.cwd, None, programs)
 

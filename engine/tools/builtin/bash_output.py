@@ -12,17 +12,17 @@ from typing import Annotated, Final, Literal
 import attrs
 import trio
 
-from engine.errors import ToolError
-from engine.events import SharedContext
-from engine.tools.builtin.output import without_half
-from engine.tools.builtin.texts import counted, description, metadata
+from engine.core.errors import ToolError
+from engine.core.events import SharedContext
+from engine.core.schema import doc
+from engine.tools.background_jobs import RECENT_BYTES, Job
 from engine.tools.context import ToolContext
-from engine.tools.jobs import RECENT_BYTES, Job
-from engine.tools.schema import doc
-from engine.tools.shell import survivors_of
-from engine.tools.spec import Need, ToolOutput, tool
-from engine.tools.spill import PREFIX
-from engine.tools.truncate import LIMITS, first_part, last_part
+from engine.tools.output.live_output import without_half
+from engine.tools.output.spill import PREFIX
+from engine.tools.output.truncate import LIMITS, first_part, last_part
+from engine.tools.shell_environment import survivors_of
+from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool_text import counted, description, metadata
 
 MAX_WAIT: Final = 600.0
 DEFAULT_LIMIT: Final = 300

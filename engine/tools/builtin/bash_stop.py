@@ -7,11 +7,11 @@ from typing import Annotated
 import attrs
 import trio
 
+from engine.core.schema import doc
 from engine.tools.builtin.bash_output import Shown, find, shown_to, tell
-from engine.tools.builtin.texts import description, metadata
 from engine.tools.context import ToolContext
-from engine.tools.schema import doc
-from engine.tools.spec import Need, ToolOutput, tool
+from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool_text import description, metadata
 
 
 @attrs.frozen

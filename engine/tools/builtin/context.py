@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from engine.tools.builtin.texts import description, metadata
 from engine.tools.context import ToolContext
-from engine.tools.spec import ToolOutput, tool
+from engine.tools.tool import ToolOutput, tool
+from engine.tools.tool_text import description, metadata
 
 
 @attrs.frozen

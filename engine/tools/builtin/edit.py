@@ -6,15 +6,15 @@ from typing import Annotated, Final
 
 import attrs
 
-from engine.tools.builtin.changes import replacement
-from engine.tools.builtin.models import makes_edits
-from engine.tools.builtin.replace import replace
-from engine.tools.builtin.revision import Basis, Plan, Revision, look, need, revise
-from engine.tools.builtin.texts import counted, description
+from engine.core.schema import doc
+from engine.files.diff import replacement
+from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.context import ToolContext
-from engine.tools.formatters import Around
-from engine.tools.schema import doc
-from engine.tools.spec import Need, Tool, ToolOutput, tool
+from engine.tools.edit.edit_session import Basis, Plan, Revision, look, need, revise
+from engine.tools.edit.formatters import Around
+from engine.tools.edit.replace import replace
+from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool_text import counted, description
 
 LOOSELY: Final = (
     "What is not there exactly may be found all the same, if one place only differs from it in blanks, escapes or a few "

@@ -12,10 +12,16 @@ from typing import Annotated, Final, Literal
 import attrs
 from attrs.validators import ge, le, max_len, min_len
 
-from engine.errors import ToolError
-from engine.tools.builtin.files import resolve
-from engine.tools.builtin.halting import to_halting_thread
-from engine.tools.builtin.places import (
+from engine.core.errors import ToolError
+from engine.core.schema import doc
+from engine.files.cancellable_thread import to_halting_thread
+from engine.files.globs import is_magic
+from engine.files.text_files import resolve
+from engine.tools.context import ToolContext
+from engine.tools.search.python_search import Job
+from engine.tools.search.ripgrep import Searcher, find_searcher
+from engine.tools.search.search import Found, Scope, search
+from engine.tools.search.search_paths import (
     MAX_PATTERN_CHARS,
     Place,
     Wanted,
@@ -26,15 +32,9 @@ from engine.tools.builtin.places import (
     read_need,
     start_of,
 )
-from engine.tools.builtin.texts import counted, description, metadata
-from engine.tools.context import ToolContext
-from engine.tools.globs import is_magic
-from engine.tools.pure_search import Job
-from engine.tools.ripgrep import Searcher, find_searcher
-from engine.tools.schema import doc
-from engine.tools.searching import Found, Scope, search
-from engine.tools.shell import marker
-from engine.tools.spec import Need, ToolOutput, tool
+from engine.tools.shell_environment import marker
+from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool_text import counted, description, metadata
 
 LIMIT: Final = 100
 MAX_LIMIT: Final = 1_000

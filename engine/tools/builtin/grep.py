@@ -8,12 +8,18 @@ from typing import Annotated, Final
 import attrs
 from attrs.validators import ge, le, max_len, min_len
 
-from engine.errors import ToolError
-from engine.tools.builtin.files import resolve
+from engine.core.errors import ToolError
+from engine.core.schema import doc
+from engine.files.text_files import resolve
+from engine.tools.builtin.grep_permissions import Readable, readable
 from engine.tools.builtin.grep_report import MAX_BYTES, Report, Shows
-from engine.tools.builtin.grep_rights import Readable, readable
 from engine.tools.builtin.long_lines import MAX_LINE_CHARS
-from engine.tools.builtin.places import (
+from engine.tools.context import ToolContext
+from engine.tools.search.filetypes import TYPES, names_of
+from engine.tools.search.python_search import Job
+from engine.tools.search.ripgrep import MAX_COLUMNS, Searcher, find_searcher
+from engine.tools.search.search import MAX_HELD_BYTES, Scope, search
+from engine.tools.search.search_paths import (
     MAX_PATTERN_CHARS,
     Place,
     Wanted,
@@ -25,15 +31,9 @@ from engine.tools.builtin.places import (
     start_of,
     wanted_names,
 )
-from engine.tools.builtin.texts import description
-from engine.tools.context import ToolContext
-from engine.tools.filetypes import TYPES, names_of
-from engine.tools.pure_search import Job
-from engine.tools.ripgrep import MAX_COLUMNS, Searcher, find_searcher
-from engine.tools.schema import doc
-from engine.tools.searching import MAX_HELD_BYTES, Scope, search
-from engine.tools.shell import marker
-from engine.tools.spec import Need, ToolOutput, tool
+from engine.tools.shell_environment import marker
+from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool_text import description
 
 LIMIT: Final = 100
 MAX_LIMIT: Final = 1_000

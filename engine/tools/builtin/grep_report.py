@@ -7,13 +7,13 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.errors import ToolError
+from engine.core.errors import ToolError
 from engine.tools.builtin.long_lines import line_text
-from engine.tools.builtin.places import Place
-from engine.tools.builtin.texts import counted, metadata
-from engine.tools.pure_search import Job
-from engine.tools.searching import Found
-from engine.tools.spec import ToolOutput
+from engine.tools.search.python_search import Job
+from engine.tools.search.search import Found
+from engine.tools.search.search_paths import Place
+from engine.tools.tool import ToolOutput
+from engine.tools.tool_text import counted, metadata
 
 MAX_BYTES: Final = 40_960
 MAX_LINES: Final = 1_900

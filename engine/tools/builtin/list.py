@@ -11,15 +11,15 @@ from typing import Annotated, Final
 import attrs
 from attrs.validators import ge, le
 
-from engine.errors import ToolError
-from engine.tools.builtin.files import renamed_errors, resolve, visible_name
-from engine.tools.builtin.halting import to_halting_thread
-from engine.tools.builtin.places import Place, folder_at, judged_place, read_need
-from engine.tools.builtin.texts import counted, description, metadata
+from engine.core.errors import ToolError
+from engine.core.schema import doc
+from engine.files.cancellable_thread import to_halting_thread
+from engine.files.text_files import renamed_errors, resolve, visible_name
 from engine.tools.context import ToolContext
-from engine.tools.schema import doc
-from engine.tools.spec import Need, ToolOutput, tool
-from engine.tools.walk import Entry, Folder, Listing, start
+from engine.tools.search.search_paths import Place, folder_at, judged_place, read_need
+from engine.tools.search.walk import Entry, Folder, Listing, start
+from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool_text import counted, description, metadata
 
 DEPTH: Final = 3
 MAX_DEPTH: Final = 20

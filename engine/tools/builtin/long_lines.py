@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Final
 
-from engine.tools.hits import Hit
-from engine.tools.ripgrep import MAX_COLUMNS
-from engine.tools.walk import without_waiting
+from engine.tools.search.results import Hit
+from engine.tools.search.ripgrep import MAX_COLUMNS
+from engine.tools.search.walk import without_waiting
 
 MAX_LINE_CHARS: Final = 500
 

@@ -6,17 +6,17 @@ from typing import Annotated
 
 import attrs
 
-from engine.errors import ToolError
-from engine.tools.builtin.changes import replacement
+from engine.core.errors import ToolError
+from engine.core.schema import doc
+from engine.files.diff import replacement
 from engine.tools.builtin.edit import EXACTLY, LOOSELY
-from engine.tools.builtin.models import makes_edits
-from engine.tools.builtin.replace import Replaced, replace
-from engine.tools.builtin.revision import Basis, Plan, Revision, look, need, revise
-from engine.tools.builtin.texts import counted, description
+from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.context import ToolContext
-from engine.tools.formatters import Around
-from engine.tools.schema import doc
-from engine.tools.spec import Need, Tool, ToolOutput, tool
+from engine.tools.edit.edit_session import Basis, Plan, Revision, look, need, revise
+from engine.tools.edit.formatters import Around
+from engine.tools.edit.replace import Replaced, replace
+from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool_text import counted, description
 
 
 @attrs.frozen

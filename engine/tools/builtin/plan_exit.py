@@ -7,11 +7,11 @@ from typing import Annotated, Final, Literal
 
 import attrs
 
-from engine.events import APPROVAL, Choice, QuestionOutcome
-from engine.tools.builtin.texts import description, metadata
+from engine.core.events import APPROVAL, Choice, QuestionOutcome
+from engine.core.schema import doc
 from engine.tools.context import ToolContext
-from engine.tools.schema import doc
-from engine.tools.spec import Need, ToolOutput, tool
+from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool_text import description, metadata
 
 # The name of what is kept in the shared context, as a JSON text: what the session is at.
 VALUE: Final = APPROVAL

@@ -7,11 +7,11 @@ from typing import Annotated, Final
 
 import attrs
 
-from engine.events import Choice, QuestionOutcome
-from engine.tools.builtin.texts import counted, description, metadata
+from engine.core.events import Choice, QuestionOutcome
+from engine.core.schema import doc
 from engine.tools.context import ToolContext
-from engine.tools.schema import doc
-from engine.tools.spec import Need, ToolOutput, tool
+from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool_text import counted, description, metadata
 
 MAX_QUESTIONS: Final = 4
 MAX_CHOICES: Final = 8

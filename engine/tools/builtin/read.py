@@ -9,21 +9,21 @@ from typing import Annotated, Final
 
 import attrs
 
-from engine.errors import ToolError
-from engine.tools.builtin.files import BOM, MAX_TEXT_BYTES, is_utf16, looks_binary, real_file, renamed_errors, resolve
-from engine.tools.builtin.places import read_need
-from engine.tools.builtin.read_folder import folder_output
-from engine.tools.builtin.read_image import MAX_SOURCE_BYTES, Image, image_output, picture_of
-from engine.tools.builtin.read_notebook import notebook_of
-from engine.tools.builtin.read_pdf import MAX_ATTACHED_BYTES, Pdf, pdf_output
-from engine.tools.builtin.read_source import Source, opened
-from engine.tools.builtin.read_window import MAX_BYTES, MAX_LINE_CHARS, MAX_LINES, Part, window
-from engine.tools.builtin.texts import description, metadata
+from engine.core.errors import ToolError
+from engine.core.schema import doc
+from engine.files.read_state import note_read
+from engine.files.text_files import BOM, MAX_TEXT_BYTES, is_utf16, looks_binary, real_file, renamed_errors, resolve
 from engine.tools.context import ToolContext
-from engine.tools.file_state import note_read
-from engine.tools.schema import doc
-from engine.tools.spec import Need, ToolOutput, tool
-from engine.tools.spill import PREFIX, READER, Spills
+from engine.tools.output.spill import PREFIX, READER, Spills
+from engine.tools.read.folder import folder_output
+from engine.tools.read.image import MAX_SOURCE_BYTES, Image, image_output, picture_of
+from engine.tools.read.line_window import MAX_BYTES, MAX_LINE_CHARS, MAX_LINES, Part, window
+from engine.tools.read.notebook import notebook_of
+from engine.tools.read.open_file import Source, opened
+from engine.tools.read.pdf import MAX_ATTACHED_BYTES, Pdf, pdf_output
+from engine.tools.search.search_paths import read_need
+from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool_text import description, metadata
 
 PERMISSION: Final = "read"
 

@@ -9,12 +9,12 @@ from typing import Annotated, Final
 
 import attrs
 
-from engine.errors import ToolError
-from engine.tools.builtin.texts import description, metadata
+from engine.core.errors import ToolError
+from engine.core.schema import doc
+from engine.prompt.skills import MAX_FILES, SkillError, Skills, files_of, find_skills, listed, read_skill
 from engine.tools.context import ToolContext
-from engine.tools.schema import doc
-from engine.tools.skills import MAX_FILES, SkillError, Skills, files_of, find_skills, listed, read_skill
-from engine.tools.spec import Need, NeedFunction, Tool, ToolOutput, tool
+from engine.tools.tool import Need, NeedFunction, Tool, ToolOutput, tool
+from engine.tools.tool_text import description, metadata
 
 PERMISSION: Final = "skill"
 # The list is a part of every request.

@@ -10,15 +10,15 @@ from typing import Annotated, Final
 
 import attrs
 
-from engine.agents.agent import AgentConfig
-from engine.agents.builtin import OF_THE_FIRST
-from engine.agents.result import AgentResult
-from engine.agents.telling import facts_of, told
-from engine.errors import ConfigError, EngineError, ToolError
-from engine.tools.builtin.texts import description, metadata
+from engine.agents.reports import facts_of, told
+from engine.config.agent_config import AgentConfig
+from engine.config.builtin_agents import OF_THE_FIRST
+from engine.core.agent_result import AgentResult
+from engine.core.errors import ConfigError, EngineError, ToolError
+from engine.core.schema import doc
 from engine.tools.context import ToolContext
-from engine.tools.schema import doc
-from engine.tools.spec import Need, Tool, ToolOutput, tool
+from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool_text import description, metadata
 
 PERMISSION: Final = "task"
 MAX_PROMPT_CHARS: Final = 50_000

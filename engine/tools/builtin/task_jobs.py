@@ -7,13 +7,13 @@ from typing import Annotated, Final
 import attrs
 import trio
 
-from engine.agents.jobs import AgentJob
-from engine.agents.telling import told
+from engine.agents.background import AgentJob
+from engine.agents.reports import told
+from engine.core.schema import doc
 from engine.tools.builtin.task import Agent, Agents, task_tool
-from engine.tools.builtin.texts import counted, description, metadata
 from engine.tools.context import ToolContext
-from engine.tools.schema import doc
-from engine.tools.spec import Need, Tool, ToolOutput, tool
+from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool_text import counted, description, metadata
 
 MAX_WAIT: Final = 600.0
 

@@ -8,12 +8,12 @@ from typing import Annotated, Final, Literal, cast
 
 import attrs
 
-from engine.errors import ToolError
-from engine.events import SharedContext
-from engine.tools.builtin.texts import counted, description, metadata
+from engine.core.errors import ToolError
+from engine.core.events import SharedContext
+from engine.core.schema import doc
 from engine.tools.context import ToolContext
-from engine.tools.schema import doc
-from engine.tools.spec import Need, ToolOutput, tool
+from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool_text import counted, description, metadata
 
 # The name of the list in the shared context: `{"last": 7, "todos": [{"id": "7", "content": "…", "status": "pending"}]}`.
 VALUE: Final = "todos"

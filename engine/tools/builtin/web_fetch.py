@@ -10,17 +10,17 @@ from typing import Annotated, Final
 import attrs
 import trio
 
-from engine.errors import ToolError
-from engine.threads import to_thread
-from engine.tools.builtin.texts import description, metadata
+from engine.core.errors import ToolError
+from engine.core.schema import doc
+from engine.core.threads import to_thread
 from engine.tools.builtin.web_fetch_media import media_output
 from engine.tools.context import ToolContext
-from engine.tools.html_markdown import OutOfTime, markdown_of
-from engine.tools.schema import doc
-from engine.tools.spec import Need, Tool, ToolOutput, tool
-from engine.tools.web import MAX_REDIRECTS, Reply, fetch
-from engine.tools.web_addresses import Guard, parse_url
-from engine.tools.web_content import Kind, decoded, kind_of
+from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool_text import description, metadata
+from engine.web.address_guard import Guard, parse_url
+from engine.web.content import Kind, decoded, kind_of
+from engine.web.fetch import MAX_REDIRECTS, Reply, fetch
+from engine.web.html_markdown import OutOfTime, markdown_of
 
 PERMISSION: Final = "web"
 DEFAULT_TIMEOUT: Final = 30.0

@@ -14,16 +14,16 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 
-from engine.errors import ToolError
-from engine.messages import FilePart
-from engine.providers.jsonvalue import number
-from engine.threads import to_thread
-from engine.tools.builtin.read_child import has_library, pdf_text
-from engine.tools.builtin.read_image import Image, image_output
-from engine.tools.builtin.read_pdf import MAX_ATTACHED_PAGES
-from engine.tools.builtin.texts import counted, metadata
+from engine.core.errors import ToolError
+from engine.core.messages import FilePart
+from engine.core.threads import to_thread
+from engine.providers.wire.untrusted_json import number
 from engine.tools.context import ToolContext
-from engine.tools.spec import ToolOutput
+from engine.tools.read.image import Image, image_output
+from engine.tools.read.media_process import has_library, pdf_text
+from engine.tools.read.pdf import MAX_ATTACHED_PAGES
+from engine.tools.tool import ToolOutput
+from engine.tools.tool_text import counted, metadata
 
 _MAX_PAGES: Final = 500
 _MAX_TEXT_BYTES: Final = 4_000_000

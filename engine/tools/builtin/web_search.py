@@ -9,12 +9,12 @@ from typing import Annotated, Final
 import attrs
 import trio
 
-from engine.errors import ToolError
-from engine.tools.builtin.texts import counted, description, metadata
+from engine.core.errors import ToolError
+from engine.core.schema import doc
 from engine.tools.builtin.web_search_hosts import SearchProvider, SearchResult, provider_from
 from engine.tools.context import ToolContext
-from engine.tools.schema import doc
-from engine.tools.spec import Need, Tool, ToolOutput, tool
+from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool_text import counted, description, metadata
 
 PERMISSION: Final = "web"
 # What the services take.

@@ -8,10 +8,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import attrs
 
-from engine.errors import ConfigError, ToolError
-from engine.providers.jsonvalue import Json, as_list, as_object, dumps, loads, text
-from engine.tools.html_tokens import Text, tokens
-from engine.tools.web import Reply, ask
+from engine.core.errors import ConfigError, ToolError
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, loads, text
+from engine.web.fetch import Reply, ask
+from engine.web.html_tokens import Text, tokens
 
 MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
 MAX_TITLE_CHARS: Final = 200

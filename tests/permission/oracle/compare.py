@@ -9,8 +9,8 @@ from typing import Final
 
 import attrs
 
-from engine.permission.program import Begun
-from engine.permission.scanned import Command, PathUse, Scan, Word
+from engine.permission.effects.program_effects import Begun
+from engine.permission.effects.scan_result import Command, PathUse, Scan, Word
 from tests.permission.oracle.run import Done, Started
 from tests.permission.oracle.stubs import PROJECT
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from engine.permission.scanned import Scan
+from engine.permission.effects.scan_result import Scan
 from tests.permission.oracle.compare import Verdict, compare
 from tests.permission.oracle.run import Done, Sandbox
 from tests.permission.oracle.shrink import shrink

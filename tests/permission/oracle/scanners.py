@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.permission.scanned import Scan
-from engine.permission.shell_scan import scan
+from engine.permission.effects.scan_result import Scan
+from engine.permission.shell.scan import scan
 from tests.permission.oracle.stubs import HOME, PROJECT
 
 

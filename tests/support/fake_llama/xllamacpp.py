@@ -1,4 +1,4 @@
-"""What `engine.providers.llama_server` needs of the binding, in the standard library: a "model" that says what is in its file.
+"""What `engine.providers.local.llama_server` needs of the binding, in the standard library: a "model" that says what is in its file.
 
 A file that holds "broken" can't be loaded; one that holds "slow" takes a minute; "crash" ends the process at a request.
 """

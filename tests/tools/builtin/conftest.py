@@ -7,17 +7,17 @@ import attrs
 import pytest
 import trio
 
-from engine.agents.jobs import AgentJob, AgentJobs
-from engine.agents.result import AgentResult
+from engine.agents.background import AgentJob, AgentJobs
 from engine.compaction.report import ContextReport
-from engine.events import AnswerKind, Choice, SharedContext
-from engine.ids import CallId, SessionId, TurnId
-from engine.locks import Locks
+from engine.core.agent_result import AgentResult
+from engine.core.events import AnswerKind, Choice, SharedContext
+from engine.core.ids import CallId, SessionId, TurnId
+from engine.core.named_locks import Locks
+from engine.tools.background_jobs import Jobs, TaskFunction
 from engine.tools.context import Errand, ToolContext, Words
-from engine.tools.formatters import Around
-from engine.tools.jobs import Jobs, TaskFunction
-from engine.tools.spec import Need, ToolOutput
-from engine.tools.spill import Spills, SpillStore
+from engine.tools.edit.formatters import Around
+from engine.tools.output.spill import Spills, SpillStore
+from engine.tools.tool import Need, ToolOutput
 
 
 async def _no_nursery(task: TaskFunction, *, name: str) -> None:

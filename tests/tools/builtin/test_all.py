@@ -6,26 +6,17 @@ from importlib.resources import files
 
 import pytest
 
-from engine.tools import jobs, web
-from engine.tools.builtin import (
-    bash,
-    bash_output,
-    grep,
-    grep_report,
-    long_lines,
-    question,
-    read_window,
-    todo,
-    web_fetch,
-    web_search,
-)
+from engine.tools import background_jobs as jobs
+from engine.tools.builtin import bash, bash_output, grep, grep_report, long_lines, question, todo, web_fetch, web_search
 from engine.tools.builtin import list as list_module
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.skill import skill_tool
 from engine.tools.builtin.task_jobs import task_tools
-from engine.tools.builtin.texts import counted, description, metadata
+from engine.tools.read import line_window as read_window
 from engine.tools.registry import Registry
-from engine.tools.spec import GRACE
+from engine.tools.tool import GRACE
+from engine.tools.tool_text import counted, description, metadata
+from engine.web import fetch as web
 
 SEARCH = {"BRAVE_API_KEY": "any"}
 CONFIGURED = (*builtin_tools(SEARCH), skill_tool([]), *task_tools(()))

@@ -13,21 +13,21 @@ import attrs
 import pytest
 
 import engine
-from engine.errors import ToolError
-from engine.permission.simple import AllowAll
-from engine.ports import Needed
+from engine.config.formatter_config import FileProgram
+from engine.core.errors import ToolError
+from engine.core.protocols import Needed
+from engine.files.read_state import known
+from engine.permission.allow_all import AllowAll
 from engine.testing.script import call, done, text
-from engine.testing.scripted import ScriptedProvider
+from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.apply_patch import APPLY_PATCH, ApplyPatch, apply_patch_tool
 from engine.tools.builtin.edit import EDIT
 from engine.tools.builtin.multi_edit import MULTI_EDIT
 from engine.tools.builtin.write import WRITE, Write
 from engine.tools.context import ToolContext
-from engine.tools.file_programs import FileProgram
-from engine.tools.file_state import known
-from engine.tools.formatters import Around
-from engine.tools.spec import Need
+from engine.tools.edit.formatters import Around
+from engine.tools.tool import Need
 from tests.support.needs import need_in, output_of
 from tests.support.reading import having_read
 

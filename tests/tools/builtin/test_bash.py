@@ -14,18 +14,18 @@ import attrs
 import pytest
 import trio
 
-from engine.errors import InvalidArguments, ToolError
-from engine.tools.arguments import parse
+from engine.core.arguments import parse
+from engine.core.errors import InvalidArguments, ToolError
+from engine.process.orphans import find_marked
+from engine.process.process import Finished
+from engine.process.procfs import Stray
 from engine.tools.builtin.bash import BASH, SHOWN, Bash, bash, report
 from engine.tools.context import ToolContext
-from engine.tools.proc import Stray
-from engine.tools.process import Finished
-from engine.tools.shell import marker
-from engine.tools.spec import GRACE, ToolOutput
-from engine.tools.spill import SpillStore
-from engine.tools.spill_writer import Captured
-from engine.tools.strays import find_marked
-from engine.tools.truncate import fits
+from engine.tools.output.spill import SpillStore
+from engine.tools.output.spill_writer import Captured
+from engine.tools.output.truncate import fits
+from engine.tools.shell_environment import marker
+from engine.tools.tool import GRACE, ToolOutput
 from tests.tools.builtin.conftest import Listener
 
 pytestmark = pytest.mark.os

@@ -6,8 +6,8 @@ import json
 
 from trio.testing import MockClock
 
-from engine.events import PermissionAsked
-from engine.settings import Settings
+from engine.core.events import PermissionAsked
+from engine.core.settings import Settings
 from engine.testing.script import Answer, call, done, text
 from engine.tools.builtin.context import CONTEXT
 from tests.support.world import said, world

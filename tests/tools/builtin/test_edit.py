@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import ToolError
-from engine.ports import Needed
+from engine.core.errors import ToolError
+from engine.core.protocols import Needed
+from engine.files.read_state import note_read
+from engine.files.text_files import MAX_TEXT_BYTES
 from engine.tools.builtin.edit import EDIT, Edit, edit_tool
-from engine.tools.builtin.files import MAX_TEXT_BYTES
-from engine.tools.builtin.replace import Replaced, named, replace
 from engine.tools.context import ToolContext
-from engine.tools.file_state import note_read
-from engine.tools.spec import Need
+from engine.tools.edit.replace import Replaced, named, replace
+from engine.tools.tool import Need
 from tests.support.needs import need_in, output_of
 from tests.support.reading import having_read
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from engine.errors import InvalidArguments, ToolError
-from engine.tools.arguments import parse
-from engine.tools.builtin.halting import to_halting_thread
+from engine.core.arguments import parse
+from engine.core.errors import InvalidArguments, ToolError
+from engine.files.cancellable_thread import to_halting_thread
 from engine.tools.builtin.list import LIST, MAX_ENTRIES, MAX_SEEN_IN_ONE, List, list_folder, size
 from engine.tools.context import ToolContext
-from engine.tools.spec import Need
+from engine.tools.tool import Need
 from tests.support.searched import Link, make
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import InvalidArguments, ToolError
-from engine.ports import Needed
-from engine.tools.arguments import parse
+from engine.core.arguments import parse
+from engine.core.errors import InvalidArguments, ToolError
+from engine.core.protocols import Needed
 from engine.tools.builtin.multi_edit import MULTI_EDIT, MultiEdit, Replacement, multi_edit_tool
 from engine.tools.context import ToolContext
-from engine.tools.spec import Need
+from engine.tools.tool import Need
 from tests.support.needs import need_in, output_of
 from tests.support.reading import having_read
 

@@ -9,13 +9,14 @@ import attrs
 import pytest
 from trio.testing import MockClock
 
-from engine.errors import InvalidArguments
-from engine.events import Choice, QuestionAnswered, QuestionAsked
-from engine.settings import Settings
+from engine.core.arguments import parse
+from engine.core.errors import InvalidArguments
+from engine.core.events import Choice, QuestionAnswered, QuestionAsked
+from engine.core.settings import Settings
+from engine.session.turn import Turn
 from engine.testing.cancel import cancel_everywhere
+from engine.testing.harness import Scenario, play
 from engine.testing.script import call, done, text
-from engine.testing.world import Scenario, play
-from engine.tools.arguments import parse
 from engine.tools.builtin.plan_exit import MAX_CHARS, PLAN_EXIT, PlanExit, plan_exit
 from engine.tools.builtin.question import MAX_CHARS as MAX_QUESTION_CHARS
 from engine.tools.builtin.question import (
@@ -29,8 +30,7 @@ from engine.tools.builtin.question import (
     question,
 )
 from engine.tools.context import ToolContext, Words
-from engine.tools.spec import Need, Tool
-from engine.turn import Turn
+from engine.tools.tool import Need, Tool
 from tests.support.needs import need_of
 from tests.support.world import Played, Seen, world
 from tests.tools.builtin.conftest import Listener

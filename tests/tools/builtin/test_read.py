@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import trio
 
-from engine.errors import InvalidArguments, ToolError
-from engine.ports import Needed
-from engine.tools.arguments import parse
+from engine.core.arguments import parse
+from engine.core.errors import InvalidArguments, ToolError
+from engine.core.protocols import Needed
+from engine.files.read_state import digest, known
 from engine.tools.builtin.read import READ, Read, read
-from engine.tools.builtin.read_source import HASHED_BYTES
-from engine.tools.builtin.read_window import MAX_BYTES, MAX_LINE_CHARS, MAX_LINES
 from engine.tools.context import ToolContext
-from engine.tools.file_state import digest, known
-from engine.tools.spec import Need, ToolOutput
+from engine.tools.read.line_window import MAX_BYTES, MAX_LINE_CHARS, MAX_LINES
+from engine.tools.read.open_file import HASHED_BYTES
+from engine.tools.tool import Need, ToolOutput
 from tests.tools.builtin.conftest import Listener
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import InvalidArguments, ToolError
-from engine.tools.arguments import parse
+from engine.core.arguments import parse
+from engine.core.errors import InvalidArguments, ToolError
+from engine.prompt.skills import MAX_BYTES, MAX_FILES, MAX_SKILLS, Shelf, Skill, Skills, find_skills
 from engine.tools.builtin.skill import MAX_LISTED_CHARS, LoadSkill, skill_tool
 from engine.tools.context import ToolContext
-from engine.tools.skills import MAX_BYTES, MAX_FILES, MAX_SKILLS, Shelf, Skill, Skills, find_skills
-from engine.tools.spec import Need, Tool, ToolOutput
+from engine.tools.tool import Need, Tool, ToolOutput
 from tests.support.needs import need_of
 
 BODY = "Do it so."

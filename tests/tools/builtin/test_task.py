@@ -11,23 +11,23 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.agents.agent import AgentConfig
-from engine.agents.result import AgentResult
-from engine.config import Config
-from engine.errors import ConfigError, InvalidArguments, Overloaded, ToolError, UnknownModel
-from engine.events import CallSettled, EventBase, PermissionAsked, SessionCreated, TurnEnded
-from engine.ids import SessionId
-from engine.messages import Usage
+from engine.config.agent_config import AgentConfig
+from engine.config.config import Config
+from engine.core.agent_result import AgentResult
+from engine.core.arguments import parse
+from engine.core.errors import ConfigError, InvalidArguments, Overloaded, ToolError, UnknownModel
+from engine.core.events import CallSettled, EventBase, PermissionAsked, SessionCreated, TurnEnded
+from engine.core.ids import SessionId
+from engine.core.messages import Usage
+from engine.core.settings import RetryPolicy, Settings
 from engine.permission.policy import Policy
-from engine.settings import RetryPolicy, Settings
+from engine.session.turn import Turn
 from engine.testing.cancel import cancel_everywhere
+from engine.testing.harness import Scenario
 from engine.testing.script import Answer, Fail, Pause, call, done, text
-from engine.testing.world import Scenario
-from engine.tools.arguments import parse
 from engine.tools.builtin.task import MAX_PROMPT_CHARS, Agent, Agents, Task, task_tool
 from engine.tools.context import Errand, ToolContext
-from engine.tools.spec import Need, Tool, ToolOutput
-from engine.turn import Turn
+from engine.tools.tool import Need, Tool, ToolOutput
 from tests.support.needs import need_of
 from tests.support.world import Seen, about, world
 from tests.tools.builtin.conftest import Listener

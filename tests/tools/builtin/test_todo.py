@@ -9,10 +9,10 @@ import attrs
 import pytest
 from trio.testing import MockClock
 
-from engine.errors import InvalidArguments, ToolError
-from engine.events import SharedContext
+from engine.core.arguments import parse
+from engine.core.errors import InvalidArguments, ToolError
+from engine.core.events import SharedContext
 from engine.testing.script import call, done, text
-from engine.tools.arguments import parse
 from engine.tools.builtin.todo import (
     MAX_CHARS,
     MAX_TODOS,
@@ -27,7 +27,7 @@ from engine.tools.builtin.todo import (
 )
 from engine.tools.context import ToolContext
 from engine.tools.registry import Registry
-from engine.tools.spec import Need
+from engine.tools.tool import Need
 from tests.support.needs import need_of
 from tests.support.world import world
 

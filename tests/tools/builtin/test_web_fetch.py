@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from engine.errors import ConfigError, InvalidArguments, ToolError
-from engine.messages import FilePart
-from engine.tools.arguments import parse
+from engine.core.arguments import parse
+from engine.core.errors import ConfigError, InvalidArguments, ToolError
+from engine.core.messages import FilePart
 from engine.tools.builtin.web_fetch import MAX_BYTES, WebFetch, web_fetch_tool
 from engine.tools.builtin.web_fetch_media import media_output
 from engine.tools.context import ToolContext
-from engine.tools.spec import Need, ToolOutput
-from engine.tools.web import MAX_REDIRECTS
+from engine.tools.tool import Need, ToolOutput
+from engine.web.fetch import MAX_REDIRECTS
 from tests.support.needs import need_of
 from tests.support.network import OPENSSL, Certificates, make_certificates, proxy_to, tls_before
 from tests.support.pages import CLOSED, OPEN, Pages, hang, names, page, redirect, web

@@ -11,8 +11,8 @@ import attrs
 import pytest
 import trio
 
-from engine.errors import ConfigError, InvalidArguments, ToolError
-from engine.tools.arguments import parse
+from engine.core.arguments import parse
+from engine.core.errors import ConfigError, InvalidArguments, ToolError
 from engine.tools.builtin.web_search import (
     MAX_COUNT,
     MAX_QUERY_CHARS,
@@ -31,7 +31,7 @@ from engine.tools.builtin.web_search_hosts import (
     tavily,
 )
 from engine.tools.context import ToolContext
-from engine.tools.spec import Need, ToolOutput
+from engine.tools.tool import Need, ToolOutput
 from tests.support.needs import need_of
 from tests.support.pages import Pages, hang, page, web
 

@@ -12,13 +12,13 @@ import attrs
 import pytest
 import trio
 
-from engine.errors import ToolError
-from engine.ports import Needed
-from engine.tools.builtin import files
-from engine.tools.builtin.commit import FileChange, commit
+from engine.core.errors import ToolError
+from engine.core.protocols import Needed
+from engine.files import text_files as files
 from engine.tools.builtin.write import WRITE, Write
 from engine.tools.context import ToolContext
-from engine.tools.spec import Need
+from engine.tools.edit.atomic_write import FileChange, commit
+from engine.tools.tool import Need
 from tests.support.needs import need_in, output_of
 from tests.support.reading import having_read
 

@@ -1,0 +1,124 @@
+"""Sub-agents that work in the background: what a tool, and a host, can see of them and do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import trio
+
+from engine.core.agent_result import AgentResult
+from engine.core.errors import ToolError
+from engine.core.ids import SessionId
+
+# Of those that have ended, so many can still be asked for.
+MAX_ENDED = 16
+MAX_RUNNING = 16
+
+
+@attrs.define(eq=False, kw_only=True)
+class AgentJob:
+    """A sub-agent in the background.
+
+    Attributes:
+        session_id: its session, and its name.
+        agent: the name of the agent.
+        result: how it ended; None: it has not, or it never began.
+        trouble: why it never began, or what the engine could not do.
+        over: set once it has ended, and the session was told.
+    """
+
+    session_id: SessionId
+    agent: str
+    _stop: Callable[[], None] = attrs.field(alias="stop")
+    _peek: Callable[[], str] = attrs.field(alias="peek")
+    result: AgentResult | None = attrs.field(default=None, init=False)
+    trouble: str = attrs.field(default="", init=False)
+    is_stopped: bool = attrs.field(default=False, init=False)
+    over: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _began_at: float = attrs.field(factory=trio.current_time, init=False)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return not self.over.is_set()
+
+    @property
+    def said(self) -> str:
+        """What it has said last, as far as it got."""
+        return self._peek() if self.result is None else self.result.text
+
+    @property
+    def state(self) -> str:
+        """How it is, in a few words."""
+        if self.is_running:
+            return f"running for {trio.current_time() - self._began_at:.1f} s"
+        if self.result is None:
+            return self.trouble
+        return self.result.error or "completed"
+
+    def end(self) -> None:
+        """It is over: nothing of its session is held any longer than that is. Not a checkpoint."""
+        self._stop, self._peek = _nothing, _nothing_said
+        self.over.set()
+
+    def stop(self) -> None:
+        """End it. Not a checkpoint; `over` tells when it is settled and saved."""
+        self.is_stopped = True
+        self._stop()
+
+
+def _nothing() -> None:
+    """There is nothing to end any more."""
+
+
+def _nothing_said() -> str:
+    return ""
+
+
+@attrs.define(eq=False)
+class AgentJobs:
+    """The sub-agents in the background of one session."""
+
+    _jobs: dict[str, AgentJob] = attrs.field(factory=dict[str, AgentJob], init=False)
+    is_closed: bool = attrs.field(default=False, init=False)
+
+    def all(self) -> tuple[AgentJob, ...]:
+        """Return them, the oldest first; of those that have ended only the last few."""
+        return tuple(self._jobs.values())
+
+    @property
+    def running(self) -> tuple[AgentJob, ...]:
+        """Those that have not ended."""
+        return tuple(job for job in self._jobs.values() if job.is_running)
+
+    def get(self, session_id: str) -> AgentJob:
+        """Return the one of that name. Raises `ToolError`, which names the others."""
+        if session_id not in self._jobs:
+            known = ", ".join(f"{job.session_id} ({job.agent}, {job.state})" for job in self.all()) or "none"
+            raise ToolError(
+                f"There is no sub-agent {session_id[:80]!r} in the background. There are: {known}. One that ended with "
+                "the engine that ran it can be gone on with: call task with its task_id."
+            )
+        return self._jobs[session_id]
+
+    def add(self, job: AgentJob) -> None:
+        """One more begins. Not a checkpoint."""
+        self._jobs.pop(job.session_id, None)
+        self._jobs[job.session_id] = job
+        ended = [job.session_id for job in self._jobs.values() if not job.is_running]
+        for session_id in ended[: max(0, len(ended) - MAX_ENDED)]:
+            del self._jobs[session_id]
+
+    def close(self) -> None:
+        """End them all, for good. Not a checkpoint; their turns are settled and saved a moment later."""
+        self.is_closed = True
+        for job in self.running:
+            job.stop()
+
+    async def aclose(self) -> None:
+        """End them all, for good, and wait until they have ended. Always a checkpoint; if cancelled, they end all the same."""
+        self.close()
+        for job in self.all():
+            await job.over.wait()
+        await trio.lowlevel.checkpoint()

@@ -1,0 +1,141 @@
+"""What the fields of other programs' agents mean here: names of tools, of models, of permissions.
+
+What has no meaning here is told, and never taken for more than it said: an agent has
+rather less than what its author wanted than more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from engine.agents.yaml_subset import Value
+from engine.core.errors import ConfigError
+from engine.permission.rules.rules import Action, Rule
+
+Warnings = list[str]
+
+# By their names in small letters, without `_` and `-`. Empty: there is no such thing here.
+_TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
+    "read": ("read",),
+    "notebookread": ("read",),
+    "write": ("write",),
+    "edit": ("edit", "multi_edit", "apply_patch"),
+    "multiedit": ("multi_edit",),
+    "patch": ("apply_patch",),
+    "applypatch": ("apply_patch",),
+    "bash": ("bash", "bash_output", "bash_stop"),
+    "bashoutput": ("bash_output",),
+    "killshell": ("bash_stop",),
+    "killbash": ("bash_stop",),
+    "bashstop": ("bash_stop",),
+    "grep": ("grep",),
+    "glob": ("glob",),
+    "ls": ("list",),
+    "list": ("list",),
+    "webfetch": ("web_fetch",),
+    "websearch": ("web_search",),
+    "todowrite": ("todo_write",),
+    "todoread": ("todo_read",),
+    "task": ("task", "task_output", "task_stop"),
+    "agent": ("task", "task_output", "task_stop"),
+    "taskoutput": ("task_output",),
+    "taskstop": ("task_stop",),
+    "skill": ("skill",),
+    "question": ("question",),
+    "askuserquestion": ("question",),
+    "exitplanmode": ("plan_exit",),
+    "planexit": ("plan_exit",),
+}
+# A right here, by what others call it.
+_RIGHTS: Final[Mapping[str, str]] = {
+    "*": "*",
+    "edit": "edit",
+    "write": "edit",
+    "patch": "edit",
+    "read": "read",
+    "glob": "read",
+    "grep": "read",
+    "list": "read",
+    "bash": "bash",
+    "task": "task",
+    "webfetch": "web",
+    "websearch": "web",
+    "external_directory": "outside",
+    "skill": "skill",
+    "question": "question",
+    "todowrite": "todo",
+    "todoread": "todo",
+}
+_ACTIONS: Final[Mapping[str, Action]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
+# Names of models that one program alone knows.
+_ALIASES: Final = frozenset({"sonnet", "opus", "haiku", "sonnet[1m]", "opusplan", "best", "default"})
+
+
+def tools_named(names: Iterable[str], warnings: Warnings) -> tuple[str, ...]:
+    """Return the tools that these names mean here; those of no built-in tool may be of a host's own."""
+    found: list[str] = []
+    for name in (each.strip() for each in names):
+        plain = name.lower().replace("_", "").replace("-", "")
+        if plain in _TOOLS:
+            found += _TOOLS[plain]
+        elif "(" in name:
+            warnings.append(f"the tool {name[:60]!r} is not given: one for some calls alone is a matter of `rules`")
+        elif name:
+            found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+def is_every(names: Iterable[str]) -> bool:
+    """Tell whether a list of tools means all of them."""
+    return any(name.strip() == "*" for name in names)
+
+
+def model_named(name: str, warnings: Warnings) -> str | None:
+    """Return the model that a name means here; None: that of who calls."""
+    name = name.strip()
+    if name in {"", "inherit"}:
+        return None
+    if name.lower() in _ALIASES:
+        warnings.append(f"the model {name!r} is a name of another program's: it works with the model of who calls it")
+        return None
+    if "/" not in name.strip("/") and not name.startswith("local:"):
+        warnings.append(f"the model {name[:60]!r} is not written host/model: it works with the model of who calls it")
+        return None
+    return name
+
+
+def rules_of(permission: Value, origin: str, warnings: Warnings) -> tuple[Rule, ...]:
+    """Return the rules that another program's map of permissions is."""
+    if isinstance(permission, str):
+        return tuple(_rules("*", permission, origin, warnings))
+    if not isinstance(permission, Mapping):
+        warnings.append("`permission` is a map of rights, so it was not heeded: nothing is allowed by it")
+        return ()
+    return tuple(
+        rule for name, said in permission.items() for rule in _rules_of_right(str(name), said, origin, warnings)
+    )
+
+
+def _rules_of_right(name: str, said: Value, origin: str, warnings: Warnings) -> Iterable[Rule]:
+    right = _RIGHTS.get(name)
+    if right is None:
+        warnings.append(f"the permission {name[:60]!r} is not known here")
+        return
+    if isinstance(said, Mapping):
+        for pattern, action in said.items():
+            yield from _rules(right, action, origin, warnings, str(pattern))
+    else:
+        yield from _rules(right, said, origin, warnings)
+
+
+def _rules(right: str, action: Value, origin: str, warnings: Warnings, pattern: str = "*") -> Iterable[Rule]:
+    said = action.lower() if isinstance(action, str) else ""
+    known = _ACTIONS.get(said)
+    chosen: Action = known or "deny"
+    if known is None:
+        warnings.append(f"the permission {right!r} is allow, ask or deny, not {str(action)[:60]!r}: it counts as deny")
+    try:
+        yield Rule(action=chosen, permission=right, pattern=pattern, origin=origin)
+    except ConfigError as error:
+        warnings.append(f"the permission {right!r}: {error}")

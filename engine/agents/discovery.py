@@ -1,0 +1,226 @@
+"""Agents in files: looked for in folders, each file read by itself, so that a broken one breaks no other.
+
+All of it blocks, so it runs where a program is put together, or in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from engine.agents.markdown_file import AgentFile, AgentFileError, parse_agent
+from engine.config.agent_config import AgentConfig
+from engine.config.builtin_agents import BUILT_IN
+from engine.config.config import Config
+from engine.core.errors import ConfigError
+
+PROJECT_FOLDERS: Final = (".engine/agents", ".claude/agents", ".opencode/agents", ".opencode/agent")
+MAX_AGENTS: Final = 200
+MAX_BYTES: Final = 200_000
+_MAX_ENTRIES: Final = 2_000
+_MAX_DEPTH: Final = 3
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """A folder that may hold agents.
+
+    Attributes:
+        folder: where it is.
+        within: the folder that it must not lead out of, by a link; None: it may be anywhere.
+    """
+
+    folder: Path
+    within: Path | None = None
+
+
+@attrs.frozen(kw_only=True)
+class FoundAgent:
+    """An agent in a file.
+
+    Attributes:
+        name: what it is called.
+        config: how it works.
+        path: the file.
+        warnings: what of it has no meaning here.
+    """
+
+    name: str
+    config: AgentConfig
+    path: Path
+    warnings: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class FoundAgents:
+    """What was found.
+
+    Attributes:
+        found: the agents, sorted by name.
+        problems: why others can't be used, by the path of their file.
+        not_trusted: folders of a project that nobody trusts: nothing of them was read.
+    """
+
+    found: tuple[FoundAgent, ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
+    not_trusted: tuple[str, ...] = ()
+
+    def added_to(self, config: Config) -> Config:
+        """Return a configuration with these; what it says itself of an agent goes before what a file says."""
+        both = {agent.name: agent.config for agent in self.found}
+        for name, own in config.agents.items():
+            both[name] = own.over(both[name]) if name in both else own
+        return attrs.evolve(config, agents=both)
+
+    @property
+    def complaints(self) -> Iterator[tuple[str, str]]:
+        """All that is to be told of files, by path: of those that can't be used, and of those that can in part."""
+        yield from self.problems
+        for agent in self.found:
+            for warning in agent.warnings:
+                yield str(agent.path), warning
+
+
+def places_of(
+    user: Iterable[Path], project: str, is_trusted: Callable[[str], bool]
+) -> tuple[tuple[Place, ...], tuple[str, ...]]:
+    """Return where agents are looked for, and the folders that hold some perhaps and are not trusted. It blocks.
+
+    Args:
+        user: the user's own folders, the one that counts most first.
+        project: the project's folder, real; empty: there is none.
+        is_trusted: tells whether that is trusted.
+    """
+    places = tuple(Place(folder=folder) for folder in user)
+    root = Path(project)
+    there = [root / name for name in PROJECT_FOLDERS if project and (root / name).is_dir()]
+    if not there:
+        return places, ()
+    if not is_trusted(project):
+        return places, tuple(map(str, there))
+    return (*places, *(Place(folder=folder, within=root) for folder in there)), ()
+
+
+def find_agents(
+    places: Iterable[Place], *, tools: Sequence[str] = (), not_trusted: tuple[str, ...] = ()
+) -> FoundAgents:
+    """Return the agents in these folders; of two of one name, the first. It blocks, and never fails.
+
+    With *tools*, the names of those that there are, an agent that wants others is told of.
+    """
+    found: dict[str, FoundAgent] = {}
+    disabled: set[str] = set()
+    problems: list[tuple[str, str]] = []
+    for place in places:
+        for path in _files(place, problems):
+            try:
+                one = _read(path, place)
+                if one.is_disabled and one.name in BUILT_IN:
+                    raise AgentFileError(
+                        f"{one.name} is built in, so it stays: a rule `deny task {one.name}` keeps others from it"
+                    )
+                if one.is_disabled or one.name in disabled:
+                    # Of two of one name the first counts, also with this.
+                    disabled.add(one.name)
+                    continue
+                if one.name in found:
+                    raise AgentFileError(f"{found[one.name].path} has that name already")
+                if len(found) == MAX_AGENTS:
+                    raise AgentFileError(f"there are {MAX_AGENTS} agents already")
+            except (AgentFileError, OSError) as error:
+                problems.append((str(path), _words(error)))
+                continue
+            config, lifted = (one.config, ()) if place.within is None else _bounded(one)
+            warnings = (*one.warnings, *lifted, *_unknown_tools(config, tools))
+            found[one.name] = FoundAgent(name=one.name, config=config, path=path, warnings=warnings)
+    return FoundAgents(
+        found=tuple(sorted(found.values(), key=lambda agent: agent.name)),
+        problems=tuple(problems),
+        not_trusted=not_trusted,
+    )
+
+
+def with_known_models(found: FoundAgents, check: Callable[[str], object]) -> FoundAgents:
+    """Return the agents with models of hosts that are known: *check* raises `ConfigError` for any other. Not a checkpoint."""
+    agents: list[FoundAgent] = []
+    for agent in found.found:
+        model = agent.config.model
+        try:
+            if model is not None:
+                check(model)
+            agents.append(agent)
+        except ConfigError as error:
+            warning = f"the model {model!r}: {error}: it works with the model of who calls it"
+            config = attrs.evolve(agent.config, model=None)
+            agents.append(attrs.evolve(agent, config=config, warnings=(*agent.warnings, warning)))
+    return attrs.evolve(found, found=tuple(agents))
+
+
+def sources(config: Config, found: FoundAgents) -> dict[str, str]:
+    """Return where each agent comes from, by name: the *config* before what was found was added to it, a file, or nowhere."""
+    files = {agent.name: str(agent.path) for agent in found.found}
+    said = dict.fromkeys(config.agents, config.source or "the configuration")
+    return {**dict.fromkeys(BUILT_IN, "built in"), **files, **said}
+
+
+def _bounded(one: AgentFile) -> tuple[AgentConfig, tuple[str, ...]]:
+    """Return an agent of a project without what would lift the bounds of one that is built in, and what is told of that."""
+    if one.name not in BUILT_IN or not BUILT_IN[one.name].bounds:
+        return one.config, ()
+    kept = tuple(rule for rule in one.config.bounds if rule.action == "deny")
+    lifted = (
+        f"the bound '{rule}' is not heeded: it came with a project" for rule in one.config.bounds if rule not in kept
+    )
+    return attrs.evolve(one.config, bounds=kept), tuple(lifted)
+
+
+def _unknown_tools(config: AgentConfig, tools: Sequence[str]) -> Iterator[str]:
+    unknown = [name for name in config.tools or () if name not in tools] if tools else []
+    if unknown:
+        yield f"there is no tool {', '.join(unknown)} here: it works without"
+
+
+def _files(place: Place, problems: list[tuple[str, str]]) -> list[Path]:
+    """Return the files of a folder and those below it, sorted."""
+    found: list[Path] = []
+    try:
+        real = Path(os.path.realpath(place.folder))
+        if place.within is not None and not real.is_relative_to(os.path.realpath(place.within)):
+            raise AgentFileError("it leads out of the project by a link")
+        for folder, names, files in os.walk(real):
+            depth = len(Path(folder).relative_to(real).parts)
+            names[:] = sorted(n for n in names if not n.startswith(".") and depth + 1 < _MAX_DEPTH)
+            found += [Path(folder, name) for name in sorted(files) if name.endswith(".md") and not name.startswith(".")]
+            if len(found) > _MAX_ENTRIES:
+                raise AgentFileError(f"it holds more than {_MAX_ENTRIES:,} files")
+    except (AgentFileError, OSError, ValueError) as error:
+        problems.append((str(place.folder), _words(error)))
+        return []
+    return found
+
+
+def _read(path: Path, place: Place) -> AgentFile:
+    if path.is_symlink():
+        raise AgentFileError("it is a link: name the folder that it really is in, or copy it")
+    # Not blocking: a pipe of that name may have nobody at its other end.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise AgentFileError("it is no regular file")
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise AgentFileError(f"it is larger than {MAX_BYTES:,} bytes")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise AgentFileError(f"it is not UTF-8 (byte {error.start:,})") from error
+    return parse_agent(text, path.stem, str(path), is_project=place.within is not None)
+
+
+def _words(error: BaseException) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

@@ -1,0 +1,243 @@
+"""An agent in a Markdown file: front matter says how it works, the text below is its system prompt.
+
+The fields are those of `[agents.NAME]` in a configuration file, and those that other
+programs have in files of that kind (`disallowedTools`, `permission`, `maxTurns` …).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar, cast
+
+import attrs
+
+from engine.agents.compat import Warnings, is_every, model_named, rules_of, tools_named
+from engine.agents.yaml_subset import Value, nested
+from engine.config.agent_config import AgentConfig, Mode
+from engine.config.builtin_agents import PLANNING
+from engine.core.errors import ConfigError
+from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
+from engine.files.front_matter import FrontMatterError, parse_document
+from engine.permission.rules.rule_file import parse_rule
+from engine.permission.rules.rules import Rule
+
+T = TypeVar("T")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+MAX_DESCRIPTION_CHARS: Final = 4_000
+# Names with commas between them; those in brackets belong to the name before them.
+_NAMES: Final = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
+# They say how a program shows it, and nothing of how it works.
+_IGNORED: Final = frozenset({"color", "colour", "version", "author", "license", "tags", "title", "icon"})
+_YES_NO: Final[Mapping[str, bool]] = {"true": True, "yes": True, "false": False, "no": False}
+
+
+class AgentFileError(Exception):
+    """A file holds no agent that can be used; the text says why."""
+
+
+@attrs.frozen
+class AgentFile:
+    """What a file says.
+
+    Attributes:
+        name: what the agent is called.
+        config: how it works.
+        warnings: what of it has no meaning here.
+        is_disabled: it is there, and is not to be used.
+    """
+
+    name: str
+    config: AgentConfig
+    warnings: tuple[str, ...] = ()
+    is_disabled: bool = False
+
+
+def parse_agent(text: str, stem: str, origin: str, *, is_project: bool = False) -> AgentFile:
+    """Return what a file says.
+
+    Args:
+        text: what it holds.
+        stem: its name, which is the agent's unless it says another.
+        origin: where it is, for people: rules tell it.
+        is_project: it came with a repository: it lifts nobody's deny.
+
+    Raises:
+        AgentFileError: for what is no agent.
+    """
+    try:
+        document = parse_document(text)
+    except FrontMatterError as error:
+        raise AgentFileError(str(error)) from error
+    reader = _Reader({**document.fields, **document.others}, origin, is_project)
+    try:
+        name = reader.name(stem)
+        config = reader.config(document.body)
+        is_disabled = any([reader.yes("disable"), reader.yes("disabled")])
+    except (ConfigError, FrontMatterError) as error:
+        raise AgentFileError(str(error)) from error
+    reader.tell_rest()
+    return AgentFile(name, config, tuple(reader.warnings), is_disabled)
+
+
+@attrs.define(eq=False)
+class _Reader:
+    """Takes fields one after the other, and tells of what is left: it matters not what that holds."""
+
+    fields: dict[str, str | tuple[str, tuple[str, ...]]]
+    origin: str
+    is_project: bool
+    warnings: Warnings = attrs.field(factory=list[str], init=False)
+    denied: list[Rule] = attrs.field(factory=list[Rule], init=False)
+
+    def name(self, stem: str) -> str:
+        """Return what it is called: by its field, or by its file, whose name is *stem*."""
+        name = self.text("name") or stem
+        if not _NAME.fullmatch(name):
+            if not _NAME.fullmatch(stem):
+                raise ConfigError(f"an agent's name is up to 64 letters, digits, - and _, not {name[:80]!r}")
+            self.warnings.append(f"the name {name[:80]!r} is more than letters, digits, - and _: it is called {stem}")
+            return stem
+        return name
+
+    def config(self, body: str) -> AgentConfig:
+        """Return how the agent works. Raises `ConfigError`."""
+        tools, without = self._tools()
+        rules, bounds = self._rules()
+        return AgentConfig(
+            description=" ".join(self.text("description").split())[:MAX_DESCRIPTION_CHARS],
+            mode=self._mode(),
+            hidden=self.yes("hidden"),
+            model=model_named(self.text("model"), self.warnings),
+            options=self._options(),
+            system=body or self.text("prompt") or None,
+            rules=rules,
+            bounds=bounds,
+            tools=tools,
+            without=without,
+            steps=self._number("steps", "maxSteps", "maxTurns", "max_turns", as_a=int),
+            seconds=self._number("seconds", "timeout", as_a=float),
+            cost=self._number("cost", as_a=float),
+        )
+
+    def text(self, name: str) -> str:
+        """Return a field that is a text; empty if there is none."""
+        value = self._take(name, "")
+        if isinstance(value, str):
+            return value
+        raise ConfigError(f"{name} must be a text")
+
+    def yes(self, name: str) -> bool:
+        """Return a field that is true or false; one that is not there is false."""
+        said = self.text(name).lower()
+        if said and said not in _YES_NO:
+            raise ConfigError(f"{name} must be true or false, not {said[:40]!r}")
+        return _YES_NO.get(said, False)
+
+    def _take(self, name: str, otherwise: T) -> Value | T:
+        """Return what a field holds, read now. Raises `FrontMatterError`."""
+        value = self.fields.pop(name, None)
+        if value is None:
+            return otherwise
+        return value if isinstance(value, str) else nested(*value)
+
+    def tell_rest(self) -> None:
+        """Warn of the fields that nobody has taken."""
+        rest = sorted(name for name in self.fields if name not in _IGNORED)
+        if rest:
+            self.warnings.append(f"not known here, and not heeded: {', '.join(rest)}")
+
+    def _mode(self) -> Mode:
+        mode = self.text("mode") or "all"
+        return cast("Mode", mode)  # `AgentConfig` knows the words
+
+    def _options(self) -> ModelOptions:
+        effort, cache = self.text("effort") or self.text("reasoningEffort"), self.text("cache")
+        return ModelOptions(
+            effort=cast("Effort | None", effort or None),
+            temperature=self._number("temperature", as_a=float),
+            output_cap=self._number("output_cap", as_a=int),
+            cache=cast("CacheLifetime | None", cache or None),
+        )
+
+    def _number(self, *names: str, as_a: Callable[[str], int | float]) -> int | None:
+        found: int | float | None = None
+        for name in names:
+            said = self.text(name)
+            if said:
+                try:
+                    found = as_a(said)
+                except ValueError as error:
+                    raise ConfigError(f"{name} must be a number, not {said[:40]!r}") from error
+        return cast("int | None", found)
+
+    def _tools(self) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+        """Return the tools that it has, None: all, and those that it has not."""
+        without = [*self._names("without"), *self._names("disallowedTools"), *self._names("disallowed-tools")]
+        given = self._take("tools", None)
+        if given is None:
+            return None, tools_named(without, self.warnings)
+        if isinstance(given, Mapping):
+            return self._chosen(given, without)
+        names = self._split(given, "tools")
+        tools = None if is_every(names) else tools_named(names, self.warnings)
+        return tools, tools_named(without, self.warnings)
+
+    def _chosen(
+        self, given: Mapping[str, Value], without: Iterable[str]
+    ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+        """Return the same, of tools that are switched on and off."""
+        switched_on = tools_named(
+            (name for name, said in given.items() if _is_yes(said) and name != "*"), self.warnings
+        )
+        switched_off = [name for name, said in given.items() if not _is_yes(said)]
+        # A tool's right is mostly its name, so patterns of names are patterns of rights.
+        self.denied += [
+            Rule(action="deny", permission=name, pattern="*", origin=self.origin)
+            for name in switched_off
+            if "*" in name and name != "*"
+        ]
+        refused = tools_named([*without, *(name for name in switched_off if "*" not in name)], self.warnings)
+        return switched_on if "*" in switched_off else None, refused
+
+    def _names(self, field: str) -> Iterable[str]:
+        return self._split(self._take(field, ""), field)
+
+    def _split(self, value: Value, field: str) -> tuple[str, ...]:
+        if isinstance(value, str):
+            return tuple(name.strip() for name in _NAMES.findall(value) if name.strip())
+        if isinstance(value, tuple) and all(isinstance(name, str) for name in value):
+            return cast("tuple[str, ...]", value)
+        raise ConfigError(f"{field} must be names of tools")
+
+    def _rules(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+        """Return its rules, and its bounds."""
+        rules = (
+            [*rules_of(self._take("permission", ""), self.origin, self.warnings)] if "permission" in self.fields else []
+        )
+        bounds: list[Rule] = []
+        for field, into in (("rules", rules), ("bounds", bounds)):
+            value = self._take(field, ())
+            if not isinstance(value, tuple) or not all(isinstance(rule, str) for rule in value):
+                raise ConfigError(f"{field} must be a list of rules, each a text")
+            into += [self._own(parse_rule(cast("str", rule), self.origin)) for rule in value]
+        match self.text("permissionMode"):
+            case "" | "default":
+                pass
+            case "plan":
+                bounds += PLANNING
+            case mode:
+                self.warnings.append(
+                    f"permissionMode {mode[:40]!r} is not heeded: what it may do is a matter of `rules`"
+                )
+        return (*rules, *self.denied), tuple(bounds)
+
+    def _own(self, rule: Rule) -> Rule:
+        if rule.override and self.is_project:
+            self.warnings.append(f"the rule '{rule}' lifts no deny: it came with a project")
+            return attrs.evolve(rule, override=False)
+        return rule
+
+
+def _is_yes(said: Value) -> bool:
+    return isinstance(said, str) and _YES_NO.get(said.lower(), False)

@@ -1,0 +1,120 @@
+"""What a model is told of how a sub-agent ended."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from engine.core.agent_result import AgentResult
+from engine.core.state import BackgroundWork
+from engine.files.escaping import inert, shown_path
+
+MAX_CHARS: Final = 20_000
+_MAX_FILES: Final = 50
+
+REPORT: Final = """\
+<sub-agent-report task_id="{task_id}" agent="{agent}" status="{status}">
+{text}
+</sub-agent-report>
+This comes from a sub-agent that you started in the background, not from the user. Use it as far as it helps what you are \
+doing; if nothing is left to do, tell the user in short what came of it."""
+
+
+LOST: Final = """\
+It was interrupted: the engine's process ended while it worked, and what it did last is not known. To go on with it, call \
+task with its task_id."""
+JOB: Final = """\
+<background-job-report name="{name}">
+The background job {name} ended with the engine's process that ran it; how far it got is not known, and its output is gone. \
+Its command was:
+{command}
+</background-job-report>
+This comes from the engine, not from the user. Start the command again only if it is still needed."""
+_MAX_COMMAND: Final = 2_000
+
+
+def lost(work: BackgroundWork) -> tuple[str, str]:
+    """Return what a model is told of what worked in the background when the engine went away, and what people are."""
+    if work.kind == "agent":
+        said = report(work.name, work.work_id, "interrupted", LOST)
+        return said, f"The sub-agent {work.name} ({work.work_id}) was interrupted: the engine that ran it ended"
+    command = work.detail if len(work.detail) <= _MAX_COMMAND else f"{work.detail[:_MAX_COMMAND]}…"
+    return JOB.format(
+        name=shown_path(work.name), command=inert(command)
+    ), f"The background job {work.name} ended with the engine that ran it"
+
+
+def told(agent: str, result: AgentResult) -> str:
+    """Return what came of a sub-agent's work, and how to go on with it."""
+    said = result.text.strip()
+    if result.status == "completed":
+        head = said or "(The sub-agent ended without a word.)"
+    else:
+        rest = f"What it had said:\n{said}" if said else "It had said nothing."
+        head = f"The sub-agent {agent} did not complete its task ({result.error}, after {_steps(result)}). {rest}"
+    return f"{head}\n\n{_note(agent, result)}"
+
+
+def cut_off(agent: str, result: AgentResult) -> str:
+    """Return what came of a sub-agent whose call was cancelled, and, if *agent* has a name, how to go on with it."""
+    said = _shortened(result.text)
+    is_over = result.status == "completed"
+    head = f"Cancelled {'just as' if is_over else 'before'} it had finished."
+    if said:
+        head += f" {'It said' if is_over else 'The sub-agent had said'}:\n{said}"
+    return f"{head}\n\n{_note(agent, result)}" if agent else head
+
+
+def interrupted(agent: str, session_id: str) -> str:
+    """Return how to go on with a sub-agent that worked when the engine's process ended."""
+    return (
+        f"[{agent}, task_id {session_id}: interrupted. It knows what it did until then: go on with it by its task_id.]"
+    )
+
+
+def facts_of(agent: str, result: AgentResult) -> str:
+    """Return how a sub-agent ended, for clients."""
+    facts = {
+        "summary": f"{agent}: {result.status}, {_steps(result)}",
+        "agent": agent,
+        "task_id": result.session_id,
+        "status": result.status,
+        "stop_reason": result.stop_reason,
+        "error": result.error,
+        "steps": result.steps,
+        "tokens": result.usage.total,
+        "cost": result.cost,
+        "changed": list(result.changed),
+        "changes_known": result.changes_known,
+    }
+    return json.dumps(facts)
+
+
+def report(agent: str, session_id: str, status: str, text: str) -> str:
+    """Return what a model is told of a sub-agent that has ended in the background."""
+    # What it says must not end the frame that tells whose words these are.
+    framed = inert(_shortened(text))
+    return REPORT.format(task_id=shown_path(session_id), agent=shown_path(agent), status=status, text=framed)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}\n[cut here: ask it for the rest, by its task_id]"
+
+
+def _note(agent: str, result: AgentResult) -> str:
+    return f"[{agent}, task_id {result.session_id}: {result.status} after {_steps(result)}. {_changed(result)}]"
+
+
+def _steps(result: AgentResult) -> str:
+    return f"{result.steps:,} {'step' if result.steps == 1 else 'steps'}"
+
+
+def _changed(result: AgentResult) -> str:
+    files = ", ".join(result.changed[:_MAX_FILES])
+    more = len(result.changed) - _MAX_FILES
+    named = f"{files} and {more:,} more" if more > 0 else files
+    if result.changes_known:
+        return f"It changed {named}." if named else "It changed no files."
+    if named:
+        return f"It changed {named}, and ran what may have changed others."
+    return "It ran what may have changed files."

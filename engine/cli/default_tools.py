@@ -1,0 +1,57 @@
+"""What `engine run` offers to a model, and `engine tools` lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from engine.cli.output import complain
+from engine.cli.terminal_text import visible
+from engine.config.agent_config import AgentConfig
+from engine.config.builtin_agents import BUILT_IN
+from engine.config.sandbox_config import Sandbox
+from engine.prompt.skills import find_skills
+from engine.settings_file.config_file import usual_path
+from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.skill import skill_tool
+from engine.tools.builtin.task import Agents, task_tool
+from engine.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine.permission.programs.registry import Knowledge
+    from engine.prompt.layers import PromptLayers
+
+
+def offered_tools(
+    sandbox: Sandbox | None = None,
+    programs: Knowledge | None = None,
+    layers: PromptLayers | None = None,
+    cwd: Path | None = None,
+    agents: Mapping[str, AgentConfig] = BUILT_IN,
+) -> tuple[Tool, ...]:
+    """Return the built-in tools, `task` with those of *agents* that may be sub-agents, and `skill` if there are skills. It blocks.
+
+    With prompt *layers*, skills are those that they find in *cwd*, and the prompt lists them. Without, they are looked
+    for in the folder `skills` beside the user's configuration, and nowhere else: those of a project came with
+    somebody's repository. One that can't be used is told of. Raises `ConfigError` as `builtin_tools` does.
+    With a *sandbox*, commands run in it; *programs* is what the configuration says of them.
+    """
+    tools = builtin_tools(sandbox=sandbox, programs=programs)
+    if layers is not None and cwd is not None:
+        if layers.may_have_skills(str(cwd)):
+            tools = (*tools, skill_tool(layers.skills_at))
+        return _with_task(tools, agents)
+    skills = find_skills([usual_path().parent / "skills"])
+    for path, why in skills.problems:
+        complain(f"the skill {visible(path)} can't be used: {visible(why)}")
+    if skills.found:
+        tools = (*tools, skill_tool(skills))
+    return _with_task(tools, agents)
+
+
+def _with_task(tools: tuple[Tool, ...], agents: Mapping[str, AgentConfig]) -> tuple[Tool, ...]:
+    # Nobody is there to hear of what ends in the background once the command is over.
+    task = task_tool(Agents.of_config(agents))
+    return tuple(sorted((*tools, task), key=lambda tool: tool.name))

@@ -1,0 +1,184 @@
+"""What the demo is about: a small repository with a bug in it, and a model that is a script.
+
+The script's answers are made from the requests they answer: it quotes what the
+tools really returned, and refuses to go on if that is not what it must be.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from engine.core.messages import Usage
+from engine.testing.loopback import ReceivedRequest
+from engine.testing.script import Answer, HttpFailure, Pause, ScriptItem, call, done, spread, text
+
+WORKERS: Final = "pids"
+
+PROMPTS: Final = (
+    "The tests of this little shop fail. Find out why, fix it, and show that they pass.",
+    "Now run the load test.",
+    "Forget the load test. Is the fix still there? Say in a sentence what was wrong.",
+)
+
+_FILES: Final[Mapping[str, str]] = {
+    "README.md": """\
+# A little shop
+
+Prices, and discounts in percent. `sh check` runs the tests, `sh load-test` a test that takes minutes.
+""",
+    "prices.py": '''\
+"""Prices of a little shop."""
+
+
+def discounted(price, percent):
+    """Return *price* less *percent* percent of it."""
+    return price - price * percent
+
+
+def total(prices, percent=0):
+    """Return what *prices* come to, less the discount."""
+    return sum(discounted(price, percent) for price in prices)
+''',
+    "test_prices.py": """\
+import unittest
+
+from prices import discounted, total
+
+
+class Prices(unittest.TestCase):
+    def test_without_a_discount(self):
+        self.assertEqual(total([20, 30]), 50)
+
+    def test_ten_percent_off(self):
+        self.assertEqual(discounted(200, 10), 180)
+
+
+if __name__ == "__main__":
+    unittest.main()
+""",
+    "load-test": f"""\
+# Workers of three kinds: one that goes when it is asked to, one that ignores being asked, and one that has left
+# the process group. Each would run for five minutes.
+sleep 300 & echo $! >>{WORKERS}
+(trap '' TERM; exec sleep 300) & echo $! >>{WORKERS}
+if command -v setsid >/dev/null; then setsid sleep 300 & echo $! >>{WORKERS}; fi
+echo "load test: the workers are running"
+wait
+""",
+}
+
+
+def write_repository(folder: Path) -> None:
+    """Write the repository into an empty folder."""
+    for name, content in _FILES.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    # -E: nothing that the environment says of Python may decide whether a test passes.
+    tests = f"exec {shlex.quote(sys.executable)} -E -B -m unittest\n"
+    (folder / "check").write_text(tests, encoding="utf-8")
+
+
+def usage_of(step: int) -> Usage:
+    """Return what the server says that its answer number *step*, from 0, has used."""
+    return Usage(input=900 + 350 * step, output=60 + 10 * step)
+
+
+def answer(step: int, request: ReceivedRequest) -> Answer:
+    """Return the answer number *step*, from 0, made for *request*."""
+    make, expected = _STEPS[step] if step < len(_STEPS) else (None, "")
+    if make is None or expected not in _everything(request):
+        # A host's refusal, of the kind that is not sent again.
+        return [HttpFailure(400, f"the demo's script expected {expected!r} in request number {step + 1}")]
+    return [*make(request), *done("calls" if step not in _LAST_OF_TURN else "stop", usage=usage_of(step))]
+
+
+def _everything(request: ReceivedRequest) -> str:
+    return request.body.decode()
+
+
+def _say(words: str) -> tuple[ScriptItem, ...]:
+    return spread(text(words, pieces=max(1, len(words) // 12)), 0.02)
+
+
+def _look(_: ReceivedRequest) -> Answer:
+    return [
+        *_say("I'll look at everything at once: these five calls only read, so they may run side by side."),
+        *call("list", {"path": "."}, id="look_1"),
+        *call("grep", {"pattern": "percent", "glob": "*.py"}, id="look_2"),
+        *call("read", {"path": "README.md"}, id="look_3"),
+        *call("read", {"path": "prices.py"}, id="look_4"),
+        *call("read", {"path": "test_prices.py"}, id="look_5"),
+    ]
+
+
+def _run_the_tests(_: ReceivedRequest) -> Answer:
+    return [
+        *_say("A discount is in percent, but `price * percent` takes all of it. Let me see what the tests say."),
+        *call("bash", {"command": "sh check"}, id="tests_1"),
+    ]
+
+
+def _fix(request: ReceivedRequest) -> Answer:
+    failure = re.search(r"AssertionError: (.*)", request.results[-1])
+    return [
+        *_say(
+            f"It failed with `{failure[1] if failure else '?'}`.\n"
+            "I'll divide by 100 and run the tests again: two calls that may not run side by side, one after the other."
+        ),
+        *call(
+            "edit",
+            {
+                "path": "prices.py",
+                "old_string": "return price - price * percent",
+                "new_string": "return price - price * percent / 100",
+            },
+            id="fix_1",
+        ),
+        *call("bash", {"command": "sh check"}, id="fix_2"),
+    ]
+
+
+def _report(request: ReceivedRequest) -> Answer:
+    count = re.search(r"Ran \d+ tests?", request.results[-1])
+    return [
+        *_say(f"Fixed. {count[0] if count else '?'}: all of them pass. A percentage was used as if it were a fraction.")
+    ]
+
+
+def _run_the_load_test(_: ReceivedRequest) -> Answer:
+    return [
+        *_say("It takes minutes. A second call waits for it to be over."),
+        *call("bash", {"command": "sh load-test", "timeout": 300}, id="load_1"),
+        *call("bash", {"command": "echo the load test is over"}, id="load_2"),
+    ]
+
+
+def _look_again(_: ReceivedRequest) -> Answer:
+    return [
+        *_say("The load test was cancelled, as its result says. I'll look at the file."),
+        *call("read", {"path": "prices.py"}, id="again_1"),
+    ]
+
+
+def _finish(_: ReceivedRequest) -> Answer:
+    return [
+        *_say("The fix is there. The discount was multiplied by 10 where it should have been 10 percent."),
+        Pause(0.05),
+    ]
+
+
+# Each answer, and what must stand in the request for it: what the tools really did.
+_STEPS: Final[tuple[tuple[Callable[[ReceivedRequest], Answer], str], ...]] = (
+    (_look, PROMPTS[0]),
+    (_run_the_tests, "return price - price * percent"),
+    (_fix, "AssertionError: -1800 != 180"),
+    (_report, "OK\\n[exit code 0"),
+    (_run_the_load_test, PROMPTS[1]),
+    (_look_again, "load test: the workers are running"),
+    (_finish, "price * percent / 100"),
+)
+_LAST_OF_TURN: Final = frozenset({3, 6})

@@ -1,0 +1,144 @@
+"""How a turn ended, for a person and for a shell: a sentence and an exit code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from engine.cli.terminal_text import duration, visible
+from engine.core.events import CallAnnounced, CallSettled, Durable, Live, StopReason, TurnResult, TurnStarted
+from engine.core.ids import CallId, SessionId
+from engine.core.messages import Settlement, Usage
+from engine.core.state import Resync
+from engine.tools.shell_environment import is_of_hook, marker
+from engine.tools.tool_text import counted
+
+COMPLETED: Final = 0
+STOPPED: Final = 1
+BROKEN_PIPE: Final = 141
+
+# What to do about each reason to stop; what happened is said by the result itself.
+ADVICE: Final[Mapping[StopReason, str]] = {
+    "completed": "",
+    "aborted": "",
+    "step_limit": "Run it again with a higher --max-steps.",
+    "token_budget": "Give it a smaller task, or a larger budget.",
+    "diminishing": "It made no more progress; say more precisely what is wanted.",
+    "cost_limit": "Give it a smaller task, or a larger budget.",
+    "deadline": "Run it again with a higher --max-seconds.",
+    "hook_stopped": "A hook of yours stopped it.",
+    "stop_hook_limit": "A stop hook of yours sent it back too often.",
+    "blocking_limit": "Start a new session, or give it a smaller task.",
+    "prompt_too_long": "Give it a smaller task, or a model with a larger window.",
+    "compaction_ineffective": "Give it a smaller task, or a model with a larger window.",
+    "output_limit": "Ask for less in one answer.",
+    "incomplete": "Run it again.",
+    "refusal": "Put the task into other words.",
+    "content_filter": "Put the task into other words.",
+    "rate_limited": "Wait, then run it again.",
+    "auth_failed": "Check the key of the model's provider.",
+    "provider_error": "Run it again later, or with another --model.",
+    "doom_loop": "Say more precisely what is wanted.",
+    "permission_rejected": "",
+    "internal_error": "This is a fault of the engine; please report it.",
+}
+_STATES: Final = ("completed", "failed", "error", "denied", "aborted", "not executed", "would not stop")
+
+
+@attrs.define(eq=False)
+class Tally:
+    """Counts the calls of a turn, those of its sub-agents among them, by what became of them."""
+
+    settled: dict[CallId, Settlement] = attrs.field(factory=dict[CallId, Settlement], init=False)
+    unsettled: set[CallId] = attrs.field(factory=set[CallId], init=False)
+    _sessions: set[SessionId] = attrs.field(factory=set[SessionId], init=False)
+    _open_at_cancel: frozenset[CallId] = attrs.field(default=frozenset(), init=False)
+
+    def feed(self, event: Durable | Live | Resync) -> None:
+        """Take note of what *event* says of a call."""
+        if isinstance(event, TurnStarted):
+            self._sessions.add(event.session_id)
+        elif isinstance(event, CallAnnounced):
+            self._sessions.add(event.session_id)
+            self.unsettled.add(event.call_id)
+        elif isinstance(event, CallSettled):
+            self.unsettled.discard(event.call_id)
+            self.settled[event.call_id] = event.settlement
+
+    def mark_cancel(self) -> None:
+        """Somebody cancels now: what is not settled yet is what `cancelled` tells of."""
+        self._open_at_cancel = frozenset(self.unsettled)
+
+    def is_ours(self, mark: str) -> bool:
+        """Tell whether a process so marked belongs to a call, or a hook, of one of these sessions."""
+        return any(mark.startswith(marker(session)) for session in self._sessions)
+
+    def is_of_call(self, mark: str) -> bool:
+        """Tell whether it belongs to a call: a hook may still be at work when the turn is over, and ends with us."""
+        return self.is_ours(mark) and not is_of_hook(mark)
+
+    @property
+    def states(self) -> str:
+        """What became of all the calls: `3 completed, 1 failed`."""
+        return _states(self.settled.values())
+
+    @property
+    def cancelled(self) -> str:
+        """What became of the calls that were open when somebody cancelled."""
+        settled = [settlement for call_id, settlement in self.settled.items() if call_id in self._open_at_cancel]
+        if not settled:
+            return "no call was open"
+        return f"{counted(len(settled), 'call')} settled ({_states(settled)})"
+
+
+def _states(settlements: Iterable[Settlement]) -> str:
+    counts = Counter(state_of(settlement) for settlement in settlements)
+    return ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state])
+
+
+def state_of(settlement: Settlement) -> str:
+    """Return the state of a settled call in a word or two."""
+    if settlement.status == "completed":
+        return "failed" if settlement.failed else "completed"
+    if settlement.status == "aborted" and settlement.reason == "not_executed":
+        return "not executed"
+    if settlement.status == "aborted" and settlement.outcome_unknown:
+        return "would not stop"
+    return settlement.status
+
+
+def closing(result: TurnResult, tally: Tally, seconds: float) -> str:
+    """Return the last line about a turn that nobody cancelled."""
+    used = [
+        counted(result.steps, "step"),
+        counted(len(tally.settled), "call"),
+        counted(result.usage.total, "token") + _from_cache(result.usage),
+        *([f"${result.cost:.4f}"] if result.cost else []),
+    ]
+    if result.stop_reason == "completed":
+        return f"completed in {duration(seconds)}: {', '.join(used)}"
+    reason = result.stop_reason.replace("_", " ")
+    # A host's words may hold anything, commands for a terminal as well.
+    detail = visible(result.detail).rstrip(". ")
+    happened = f"{reason}: {detail}." if detail else f"{reason}."
+    told = f"stopped after {duration(seconds)} ({', '.join(used)}): {happened}"
+    return f"{told} {ADVICE[result.stop_reason]}".rstrip()
+
+
+def _from_cache(usage: Usage) -> str:
+    """Say how much of the prompts came from a cache, if a host told."""
+    if not usage.cache_read and not usage.cache_write:
+        return ""
+    return f" ({usage.cache_share:.0%} of the prompts from the cache)"
+
+
+def exit_code(result: TurnResult, interrupted_by: int | None) -> int:
+    """Return 0 if the turn completed, 128 and the signal's number if that cancelled it, else 1."""
+    if result.stop_reason == "completed":
+        return COMPLETED
+    if result.stop_reason == "aborted" and interrupted_by is not None:
+        return 128 + interrupted_by
+    return STOPPED

@@ -1,0 +1,222 @@
+"""`engine sessions list` and `search`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from engine.cli.arg_types import whole
+from engine.cli.sessions.common import (
+    Column,
+    NoStoreYet,
+    command,
+    here,
+    parser_for,
+    short_ids,
+    table,
+    tell,
+    when,
+    width,
+    with_store,
+)
+from engine.cli.terminal_text import one_line, visible
+from engine.core.ids import SessionId
+from engine.export.format_cost import money
+from engine.store.protocols import FullStore, Hit, SessionQuery, SessionRow, Spending, SpendingQuery
+from engine.store.sqlite.full_text import FOUND
+
+_LISTED: Final = 20
+_ALL: Final = (1 << 31) - 2
+# So many sessions are asked about in one statement.
+_AT_ONCE: Final = 500
+_STATUSES: Final = {"busy": "busy", "waiting": "waits for you", "interrupted": "interrupted"}
+
+
+@attrs.frozen(kw_only=True)
+class _Page:
+    """Rows to be shown, or hits, and how their ids are shortened."""
+
+    rows: Sequence[SessionRow] = ()
+    hits: Sequence[Hit] = ()
+    short: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str])
+    has_others: bool = False
+
+
+def list_main(arguments: list[str]) -> int:
+    """Run `list`; return the exit code."""
+    parser = parser_for("list", "List the sessions of this folder, the newest first.", has_json=True)
+    _add_flags(parser)
+    return command("sessions list", parser, arguments, _list)
+
+
+def search_main(arguments: list[str]) -> int:
+    """Run `search`; return the exit code."""
+    parser = parser_for("search", "Find sessions by what was said in them, or by their titles.", has_json=True)
+    parser.add_argument(
+        "words", nargs="+", metavar="WORD", help="one text must have all; the last may be the beginning of a word"
+    )
+    _add_flags(parser)
+    return command("sessions search", parser, arguments, _search)
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="those of all folders")
+    parser.add_argument(
+        "--limit", type=whole(0), metavar="N", help=f"at most; 0: no limit; default: {_LISTED}, and none with --json"
+    )
+
+
+def _most(given: argparse.Namespace) -> int:
+    limit: int | None = given.limit
+    if limit is None:
+        return _ALL if given.json else _LISTED
+    return min(limit, _ALL) or _ALL
+
+
+def _list(given: argparse.Namespace) -> int:
+    cwd = None if given.all else here()
+    most = _most(given)
+
+    async def work(store: FullStore) -> _Page:
+        rows = await store.list_sessions(SessionQuery(limit=most + 1, cwd=cwd))
+        has_others = not rows and bool(await store.list_sessions(SessionQuery(limit=1)))
+        short = {} if given.json else short_ids(await store.ids())
+        return _Page(rows=await with_agents(store, rows), short=short, has_others=has_others)
+
+    try:
+        page = with_store(given, work)
+    except NoStoreYet:
+        page = _Page()
+    rows = page.rows[:most]
+    if given.json:
+        return tell(json.dumps([document(row) for row in rows], indent=2) + "\n")
+    if not rows:
+        others = "; --all lists those of other folders" if page.has_others else ""
+        return tell(f"no sessions {'yet' if given.all else 'in this folder yet'}{others}\n")
+    more = f"there are more: --limit {2 * most}\n" if len(page.rows) > most else ""
+    return tell(_listed(rows, page.short, has_folders=cwd is None) + more)
+
+
+async def with_agents(store: FullStore, rows: Sequence[SessionRow]) -> list[SessionRow]:
+    """Return *rows* with what their sub-agents have spent counted as well, as `engine stats` counts. A checkpoint."""
+    spent: dict[str, Spending] = {}
+    for first in range(0, len(rows), _AT_ONCE):
+        some = tuple(row.id for row in rows[first : first + _AT_ONCE])
+        spent |= {each.key: each for each in await store.spending(SpendingQuery(by="session", of=some))}
+    return [
+        attrs.evolve(row, usage=spent[row.id].usage, cost=spent[row.id].cost) if row.id in spent else row
+        for row in rows
+    ]
+
+
+def _listed(rows: Sequence[SessionRow], short: dict[SessionId, str], *, has_folders: bool) -> str:
+    now = time.time()
+    columns = [
+        Column(heading="id", texts=[visible(short.get(row.id, row.id)) for row in rows]),
+        Column(heading="when", texts=[when(row.updated, now) for row in rows], is_right=True),
+        Column(heading="title", texts=[_title(row) for row in rows], grows=True),
+        Column(heading="folder", texts=[folder(row.cwd) if has_folders else "" for row in rows]),
+        Column(heading="messages", texts=[str(row.messages) for row in rows], is_right=True),
+        Column(heading="cost", texts=[money(row.cost) for row in rows], is_right=True),
+        Column(heading="status", texts=[_status(row) for row in rows]),
+    ]
+    return table(columns, width())
+
+
+def _title(row: SessionRow) -> str:
+    return one_line(row.title, 200) or "(nothing was said)"
+
+
+def _status(row: SessionRow) -> str:
+    if row.status != "idle":
+        return _STATUSES[row.status]
+    return "open" if row.holder == "elsewhere" else ""
+
+
+def folder(path: str) -> str:
+    """Return a folder as people write it, the middle of a long one left out."""
+    home = str(Path("~").expanduser())
+    told = f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path
+    parts = told.split("/")
+    return told if len(told) <= 32 or len(parts) < 4 else "/".join((parts[0], "…", *parts[-2:]))
+
+
+def document(row: SessionRow) -> dict[str, object]:
+    """Return a row as JSON has it."""
+    return {
+        "id": row.id,
+        "title": row.title,
+        "titled_by": row.titled_by or None,
+        "folder": row.cwd,
+        "model": row.model,
+        "agent": row.agent or None,
+        "created": row.created,
+        "updated": row.updated,
+        "messages": row.messages,
+        "turns": row.turns,
+        "status": row.status,
+        "stop_reason": row.stop_reason,
+        "open": row.holder,
+        "parent": row.parent_id,
+        "root": row.root_id,
+        "forked_from": row.forked_from,
+        "usage": attrs.asdict(row.usage),
+        "cost": row.cost,
+    }
+
+
+# -- search ----------------------------------------------------------------------------------
+
+
+def _search(given: argparse.Namespace) -> int:
+    cwd = None if given.all else here()
+    words, most = " ".join(given.words), _most(given)
+
+    async def work(store: FullStore) -> _Page:
+        hits = await store.search(words, limit=most, cwd=cwd)
+        has_others = not hits and cwd is not None and bool(await store.search(words, limit=1))
+        counted = await with_agents(store, [hit.session for hit in hits] if given.json else [])
+        if counted:
+            hits = [attrs.evolve(hit, session=row) for hit, row in zip(hits, counted, strict=True)]
+        return _Page(hits=hits, short={} if given.json else short_ids(await store.ids()), has_others=has_others)
+
+    try:
+        page = with_store(given, work)
+    except NoStoreYet:
+        page = _Page()
+    if given.json:
+        return tell(json.dumps([_hit_document(hit) for hit in page.hits], indent=2) + "\n")
+    if not page.hits:
+        others = " in this folder; --all finds it elsewhere" if page.has_others else ""
+        return tell(f"nothing was found{others}\n")
+    return tell("".join(_hit(hit, page.short, has_folder=cwd is None) for hit in page.hits))
+
+
+def _hit(hit: Hit, short: dict[SessionId, str], *, has_folder: bool) -> str:
+    row = hit.session
+    where = f"  {folder(row.cwd)}" if has_folder else ""
+    head = f"{visible(short.get(row.id, row.id))}  {when(hit.time, time.time())}{visible(where)}  "
+    title = one_line(row.title, max(20, width() - len(head)))
+    who = {"user": "you: ", "assistant": "", "title": "title: "}[hit.role]
+    begin, end = ("\x1b[1m", "\x1b[0m") if _has_bold() else ("", "")
+    # The marks are put in behind the text is made harmless, so that only ours are obeyed.
+    snippet = one_line(hit.snippet, 400).replace(FOUND[0], begin).replace(FOUND[1], end)
+    return f"{head}{title}\n    {who}{snippet}\n"
+
+
+def _has_bold() -> bool:
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return is_terminal and os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("NO_COLOR")
+
+
+def _hit_document(hit: Hit) -> dict[str, object]:
+    snippet = hit.snippet.replace(FOUND[0], "").replace(FOUND[1], "")
+    return {"session": document(hit.session), "event": hit.seq, "role": hit.role, "time": hit.time, "snippet": snippet}

@@ -1,0 +1,162 @@
+"""The gauge: how full the window is, as exactly as anybody can know.
+
+What the host has counted of the last request is exact; what came since is estimated,
+and the estimate is corrected by how wrong it was before, for each model. A message is
+looked at once: what a step costs does not grow with the history.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import attrs
+
+from engine.compaction.token_estimate import message_tokens, text_tokens, tool_tokens
+from engine.core.llm_types import ModelInfo, ToolSchema
+from engine.core.messages import AssistantMessage, ProviderPart, Transcript
+from engine.core.protocols import ContextView
+
+# A count outside of this is no count of the request: gateways report what they like.
+LEAST: Final = 0.2
+MOST: Final = 5.0
+# A request that begins with the one before it is no shorter, but for the thinking that a host may leave out.
+SHRUNK: Final = 0.5
+# Where the host has counted nearly all of a refused request, the estimate of the rest is not off by more.
+DOUBT: Final = 2.0
+# No window is smaller: a host that refuses so little refuses it for another reason.
+SMALLEST: Final = 2_000
+
+
+@attrs.define(eq=False)
+class Sizes:
+    """Estimates for the messages of one lineage: `sums[n]` is of the first n."""
+
+    model: str
+    sums: list[int] = attrs.field(factory=lambda: [0])
+
+    def extend(self, transcript: Transcript) -> None:
+        """Look at what is new."""
+        total = self.sums[-1]
+        for position in range(len(self.sums) - 1, len(transcript)):
+            total += message_tokens(transcript[position], self.model)
+            self.sums.append(total)
+
+    def each(self, length: int) -> list[int]:
+        """Return the estimates of the first messages, one by one."""
+        sums = self.sums
+        return [sums[n + 1] - sums[n] for n in range(length)]
+
+
+@attrs.define(eq=False)
+class Gauge:
+    """Measures requests, and learns from what hosts count."""
+
+    _sizes: WeakKeyDictionary[object, Sizes] = attrs.field(factory=WeakKeyDictionary[object, Sizes], init=False)
+    _ratios: dict[str, float] = attrs.field(factory=dict[str, float], init=False)
+    _seen: WeakKeyDictionary[object, tuple[int, int]] = attrs.field(
+        factory=WeakKeyDictionary[object, tuple[int, int]], init=False
+    )
+    _refused: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
+    _opening: tuple[str, tuple[ToolSchema, ...], int] = attrs.field(default=("", (), 0), init=False)
+
+    def ratio(self, model: str) -> float:
+        """Return by what estimates for *model* are multiplied."""
+        return self._ratios.get(model, 1.0)
+
+    def sizes(self, transcript: Transcript, model: str) -> Sizes:
+        """Return the estimates for the messages of *transcript*."""
+        sizes = self._sizes.get(transcript.lineage)
+        if sizes is None or sizes.model != model:
+            sizes = Sizes(model)
+            self._sizes[transcript.lineage] = sizes
+        sizes.extend(transcript)
+        return sizes
+
+    def opening(self, system: str, tools: tuple[ToolSchema, ...]) -> int:
+        """Return the estimate for what requests begin with."""
+        known_system, known_tools, size = self._opening
+        if known_tools is not tools or known_system != system:
+            size = text_tokens(system) + sum(tool_tokens(tool) for tool in tools)
+            self._opening = (system, tools, size)
+        return size
+
+    def tokens(self, view: ContextView) -> int:
+        """Return what the next request takes of the window."""
+        self._learn(view)
+        model, transcript = view.model.name, view.transcript
+        sums = self.sizes(transcript, model).sums
+        ratio, whole = self.ratio(model), sums[len(transcript)]
+        counted = self._counted(view)
+        if counted is None:
+            return round((self.opening(view.system, view.tools) + whole) * ratio)
+        # The first message after it is the answer, which the host has counted as well.
+        exact, length = view.last_usage.prompt, len(counted)
+        answer = sums[min(length + 1, len(transcript))] - sums[length]
+        rest = whole - sums[length] - answer
+        return exact + max(view.last_usage.output if answer else 0, round(answer * ratio)) + round(rest * ratio)
+
+    def is_exact(self, view: ContextView) -> bool:
+        """Tell whether a host's count is behind what `tokens` says."""
+        return self._counted(view) is not None
+
+    def window(self, info: ModelInfo) -> ModelInfo:
+        """Return a model's limits, its window no larger than the requests that its host has refused."""
+        most = self._refused.get(info.name, info.context)
+        return info if most >= info.context else attrs.evolve(info, context=most)
+
+    def reject(self, view: ContextView) -> None:
+        """Learn that the request was too large: it has more tokens than it seems to, or else the window is smaller."""
+        tokens, name, context = self.tokens(view), view.model.name, view.model.context
+        exact = 0 if self._counted(view) is None else view.last_usage.prompt
+        ratio = self.ratio(name)
+        # What the estimate would have to be multiplied by, for the window to be as large as it is said to be.
+        needed = (context - exact) / max(1.0, (tokens - exact) / ratio)
+        if needed <= (DOUBT * ratio if exact else MOST):
+            self._ratios[name] = max(ratio, needed)
+        elif tokens >= SMALLEST and not _has_media(view):
+            # With pictures, it may have been their bytes.
+            self._refused[name] = min(tokens, self._refused.get(name, context))
+
+    def _counted(self, view: ContextView) -> Transcript | None:
+        """Return the transcript whose size the host has told, if it is a beginning of this one."""
+        counted = view.counted
+        if counted is None or counted.lineage is not view.transcript.lineage or len(counted) > len(view.transcript):
+            return None
+        return counted if self._plausible(view, counted) is not None else None
+
+    def _plausible(self, view: ContextView, counted: Transcript) -> float | None:
+        """Return how wrong the estimate was for a request that its host has counted; None: that is no count of it."""
+        exact = view.last_usage.prompt
+        raw = self.opening(view.system, view.tools) + self.sizes(counted, view.model.name).sums[len(counted)]
+        if exact <= 0 or not LEAST <= exact / max(1, raw) <= MOST:
+            return None
+        length, before = self._seen.get(counted.lineage, (0, 0))
+        if length < len(counted) and exact < SHRUNK * before:
+            # A part of it, then: what was not in the host's cache, say.
+            return None
+        answer = view.transcript[len(counted)] if len(view.transcript) > len(counted) else None
+        if isinstance(answer, AssistantMessage) and any(isinstance(part, ProviderPart) for part in answer.parts):
+            # What hosted tools read is counted each time it is read.
+            return None
+        return exact / max(1, raw)
+
+    def _learn(self, view: ContextView) -> None:
+        counted = self._counted(view)
+        if counted is None or self._seen.get(counted.lineage, (0, 0))[0] == len(counted):
+            return
+        found = self._plausible(view, counted)
+        exact, name = view.last_usage.prompt, view.model.name
+        self._seen[counted.lineage] = len(counted), exact
+        if found is not None:
+            self._ratios[name] = found if name not in self._ratios else (self._ratios[name] + found) / 2
+        if exact > self._refused.get(name, exact):
+            # It takes more than it did then.
+            del self._refused[name]
+
+
+def _has_media(view: ContextView) -> bool:
+    # Imported here: each engine has a gauge, and hardly any request is refused.
+    from engine.compaction.prune import without_media
+
+    return without_media(view.transcript) is not None

@@ -1,0 +1,383 @@
+"""Arguments of a call: JSON text to an attrs instance, strictly, or a text which asks to rewrite them.
+
+cattrs does it, with hooks that accept what the schema of the class says
+(`tools/schema.py`), and no more: its own would turn 5 into "5", and a text into the list
+of its letters. All that is wrong is told at once, each with its place: the model then
+needs one more attempt and not five. What can be mended cheaply and without doubt is
+mended by `parse_kindly` (`tools/coerce.py`), and it says what.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import json
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Annotated, Final, Literal, NoReturn, TypeVar, Union
+
+import attrs
+from cattrs import Converter
+from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
+from cattrs.gen import make_dict_structure_fn
+
+from engine.core.coerce import coerce
+from engine.core.errors import InvalidArguments
+
+MAX_ISSUES = 5
+MAX_ISSUE_CHARS = 100
+SHOWN_CHARS = 200
+# Of an array of which so many items are wrong, the rest is not looked at: each takes time.
+_MOST_WRONG: Final = 100
+
+A = TypeVar("A", bound=attrs.AttrsInstance)
+Hook = Callable[[object, object], object]
+
+
+@attrs.frozen
+class Parsed(typing.Generic[A]):
+    """Arguments that fit, and what was mended so that they do; *text* is their JSON, mended."""
+
+    arguments: A
+    text: str
+    mended: tuple[str, ...] = ()
+
+
+def parse(cls: type[A], arguments: str) -> A:
+    """Return *arguments* as an instance of *cls*. Raises `InvalidArguments`, whose text is for the model."""
+    return structure(cls, _loaded(arguments))
+
+
+def parse_kindly(cls: type[A], arguments: str) -> Parsed[A]:
+    """Return the same, having mended what could be meant in one way only. Raises `InvalidArguments`."""
+    value = _loaded(arguments)
+    try:
+        return Parsed(_converter.structure(value, cls), arguments)
+    except Exception as error:  # noqa: BLE001  # validators and converters are the tool author's
+        wrong = error
+    mended, notes = coerce(cls, value)
+    if notes:
+        with suppress(Exception):
+            return Parsed(_converter.structure(mended, cls), json.dumps(mended, ensure_ascii=False), notes)
+    # Of what the model itself wrote, all that is wrong: it has not seen the rest.
+    raise _invalid(wrong)
+
+
+def structure(cls: type[A], value: dict[str, object]) -> A:
+    """Return a JSON object as an instance of *cls*. Raises `InvalidArguments`."""
+    try:
+        return _converter.structure(value, cls)
+    except Exception as error:  # noqa: BLE001  # validators and converters are the tool author's
+        wrong = error
+    raise _invalid(wrong)
+
+
+def _invalid(error: Exception) -> InvalidArguments:
+    """Return what says all that is wrong, caused by the first exception that is the class's own."""
+    issues = list(_issues(error, ""))
+    told = [f"{issue.text}{issue.hint()}"[:MAX_ISSUE_CHARS] for issue in issues[:MAX_ISSUES]]
+    more = f"\n(and {len(issues) - MAX_ISSUES} more)" if len(issues) > MAX_ISSUES else ""
+    invalid = InvalidArguments("\n".join(told) + more)
+    invalid.__cause__ = next((issue.cause for issue in issues if issue.cause is not None), None)
+    return invalid
+
+
+def _loaded(arguments: str) -> dict[str, object]:
+    try:
+        # A call without arguments streams nothing at all at some hosts.
+        value: object = json.loads(arguments or "{}", parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        shown = arguments[:SHOWN_CHARS]
+        raise InvalidArguments(f"the arguments are not valid JSON ({error}). They begin with: {shown}") from error
+    if not isinstance(value, dict):
+        raise InvalidArguments(f"the arguments must be a JSON object, not {_name_of(value)}")
+    return typing.cast("dict[str, object]", value)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+# -- what is wrong -------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Issue:
+    """Something that is wrong: a text for the model, and the exception of the class, if it was that.
+
+    A *hint* takes time, and thousands of things may be wrong: it is made for those that are told.
+    """
+
+    text: str
+    cause: BaseException | None = None
+    hint: Callable[[], str] = str
+
+
+class _Mismatch(Exception):  # it never leaves this module
+    """A value is of another kind than wanted."""
+
+
+class _Several(Exception):  # the same
+    """Items of an array or an object are wrong, each with its place."""
+
+    def __init__(self, found: list[tuple[str, Exception]]) -> None:
+        super().__init__(found)
+        self.found = found
+
+
+def _issues(error: BaseException, path: str) -> Iterator[_Issue]:
+    """Yield all that *error* says is wrong, each with its place."""
+    match error:
+        case BaseValidationError():
+            for inner in error.exceptions:
+                name = _field_of(inner)
+                yield from _issues(inner, path if name is None else _joined(path, name))
+        case _Several():
+            for place, inner in error.found:
+                yield from _issues(inner, path + place)
+        case ForbiddenExtraKeysError():
+            fields = [field.alias or field.name for field in attrs.fields(error.cl) if field.init]
+            for name in sorted(error.extra_fields, key=str):
+                text = f"{_joined(path, str(name)[:MAX_ISSUE_CHARS])}: no such field; "
+                yield _Issue(text, hint=partial(_hint, str(name)[:MAX_ISSUE_CHARS], fields))
+        case _Mismatch():
+            yield _Issue(f"{path}: {error}")
+        case KeyError() if _field_of(error) is not None:
+            yield _Issue(f"{path}: is required")
+        case _:
+            yield _Issue(f"{path}: {_said(error)}" if path else _said(error), error)
+
+
+def _field_of(error: BaseException) -> str | None:
+    """Return the field that cattrs notes on an error of one."""
+    for note in getattr(error, "__notes__", ()):
+        name = getattr(note, "name", None)
+        if isinstance(name, str):
+            return name
+    return None
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _hint(name: str, fields: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, fields, n=2, cutoff=0.6)
+    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(fields) or 'none'}"
+
+
+def _said(error: BaseException) -> str:
+    """Return what a validator said; attrs' own carry the field and the value besides."""
+    if error.args and isinstance(error.args[0], str):
+        return error.args[0]
+    return f"{type(error).__name__}: {error}"
+
+
+# -- hooks -----------------------------------------------------------------------------------
+
+
+def _make_converter() -> Converter:
+    made = Converter(forbid_extra_keys=True, detailed_validation=True)
+    for kind, hook in ((str, _exactly(str)), (bool, _exactly(bool)), (int, _whole), (float, _fraction)):
+        made.register_structure_hook(kind, _for(kind, hook))
+    made.register_structure_hook_func(lambda hint: hint in {None, types.NoneType}, _exactly(types.NoneType))
+    # Later ones are asked first.
+    for is_meant, make in (
+        (attrs.has, _object_hook),
+        (_of({dict, Mapping}), _mapping_hook),
+        (_of({list, Sequence, tuple}), _array_hook),
+        (_is_enum, _enum_hook),
+        (_of({Literal}), _literal_hook),
+        (_of({Union, types.UnionType}), _union_hook),
+        (_of({Annotated}), _annotated_hook),
+    ):
+        made.register_structure_hook_factory(is_meant, make)
+    return made
+
+
+def _for(kind: type, hook: Hook) -> Hook:
+    """Return *hook* for *kind* itself: cattrs asks it for an enumeration of texts or numbers as well."""
+
+    def chosen(value: object, hint: object) -> object:
+        return hook(value, hint) if hint is kind else _enum_hook(hint)(value, hint)
+
+    return chosen
+
+
+def _of(origins: set[object]) -> Callable[[object], bool]:
+    return lambda hint: typing.get_origin(hint) in origins
+
+
+def _hook_of(hint: object) -> Hook:
+    return typing.cast("Hook", _converter.get_structure_hook(typing.cast("type", hint)))
+
+
+def _is_enum(hint: object) -> bool:
+    return isinstance(hint, type) and issubclass(hint, enum.Enum)
+
+
+def _exactly(kind: type) -> Hook:
+    def hook(value: object, _: object) -> object:
+        return value if type(value) is kind else _mismatch(_wanted(kind), value)
+
+    return hook
+
+
+def _whole(value: object, _: object) -> object:
+    if type(value) is float and value.is_integer():
+        return int(value)  # JSON knows one kind of number: 5.0 is an integer to a schema
+    return value if type(value) is int else _mismatch("integer", value)
+
+
+def _fraction(value: object, _: object) -> object:
+    if type(value) is int and abs(value) <= sys.float_info.max:
+        return float(value)
+    return value if type(value) is float else _mismatch("number", value)
+
+
+def _annotated_hook(hint: object) -> Hook:
+    inner = typing.get_args(hint)[0]
+    hook = _hook_of(inner)
+    return lambda value, _: hook(value, inner)
+
+
+def _object_hook(cls: object) -> Hook:
+    made = make_dict_structure_fn(typing.cast("type[object]", cls), _converter, _cattrs_use_alias=True)
+    read = typing.cast("Hook", made)
+
+    def hook(value: object, _: object) -> object:
+        if not isinstance(value, dict):
+            _mismatch("object", value)
+        return read(typing.cast("dict[str, object]", value), cls)
+
+    return hook
+
+
+def _array_hook(hint: object) -> Hook:
+    is_list = typing.get_origin(hint) is list
+    inner = typing.get_args(hint)[0]
+    read = _hook_of(inner)
+
+    def hook(value: object, _: object) -> object:
+        if not isinstance(value, list):
+            _mismatch("array", value)
+        items = enumerate(typing.cast("list[object]", value))
+        found = _read_all(((f"[{number}]", item) for number, item in items), read, inner)
+        return found if is_list else tuple(found)
+
+    return hook
+
+
+def _mapping_hook(hint: object) -> Hook:
+    inner = typing.get_args(hint)[1]
+    read = _hook_of(inner)
+
+    def hook(value: object, _: object) -> object:
+        if not isinstance(value, dict):
+            _mismatch("object", value)
+        given = typing.cast("dict[str, object]", value)
+        items = _read_all(((f".{name}", item) for name, item in given.items()), read, inner)
+        return dict(zip(given, items, strict=True))
+
+    return hook
+
+
+def _read_all(items: Iterable[tuple[str, object]], hook: Hook, hint: object) -> list[object]:
+    """Read items with their places; raise what is wrong with any of them."""
+    found: list[object] = []
+    wrong: list[tuple[str, Exception]] = []
+    for place, item in items:
+        try:
+            found.append(hook(item, hint))
+        except Exception as error:  # noqa: BLE001  # validators are the tool author's; each is told with its place
+            wrong.append((place, error))
+            if len(wrong) == _MOST_WRONG:
+                break
+    if wrong:
+        raise _Several(wrong)
+    return found
+
+
+def _enum_hook(hint: object) -> Hook:
+    members = typing.cast("type[enum.Enum]", hint)
+    return _choice_hook({member.value: member for member in members})
+
+
+def _literal_hook(hint: object) -> Hook:
+    return _choice_hook({choice: choice for choice in typing.get_args(hint)})
+
+
+def _choice_hook(choices: Mapping[object, object]) -> Hook:
+    shown = " or ".join(json.dumps(choice) for choice in choices)
+
+    def hook(value: object, _: object) -> object:
+        for choice, meant in choices.items():
+            if type(choice) is type(value) and choice == value:
+                return meant
+        return _mismatch(shown, value, got=json.dumps(value))
+
+    return hook
+
+
+def _union_hook(hint: object) -> Hook:
+    members = [(member, _hook_of(member)) for member in typing.get_args(hint)]
+    wanted = " or ".join(dict.fromkeys(_wanted(member) for member, _ in members))
+
+    def hook(value: object, _: object) -> object:
+        nearest: Exception | None = None
+        for member, read in members:
+            try:
+                return read(value, member)
+            except Exception as error:  # noqa: BLE001  # another member may fit
+                if nearest is None and _wanted(member) == _name_of(value):
+                    nearest = error  # the right kind of value: say what is wrong inside it
+        if nearest is None:
+            return _mismatch(wanted, value)
+        raise nearest
+
+    return hook
+
+
+def _mismatch(wanted: str, value: object, *, got: str | None = None) -> NoReturn:
+    raise _Mismatch(f"expected {wanted}, got {got or _name_of(value)}")
+
+
+# -- the words of a schema -----------------------------------------------------------------
+
+_NAMES: dict[object, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    list: "array",
+    dict: "object",
+    types.NoneType: "null",
+    None: "null",
+}
+
+
+def _name_of(value: object) -> str:
+    return _NAMES.get(type(value), type(value).__name__)
+
+
+def _wanted(hint: object) -> str:
+    """Return the kind of JSON value that *hint* asks for, in a word."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return _wanted(args[0])
+    if hint in _NAMES:
+        return _NAMES[hint]
+    if origin is Literal:
+        return " or ".join(json.dumps(choice) for choice in args)
+    if origin in {list, Sequence, tuple}:
+        return "array"
+    if _is_enum(hint):
+        return " or ".join(json.dumps(member.value) for member in typing.cast("type[enum.Enum]", hint))
+    return "object"
+
+
+_converter: Final = _make_converter()

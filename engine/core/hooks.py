@@ -1,0 +1,342 @@
+"""Hooks: a host's own functions at fixed points, in one frozen record.
+
+A hook is an async callable. It gets one small value, its subject, and returns a
+decision, or None: nothing to say. It runs in the call's, or the turn's, own cancel
+scope and has a deadline: its own attribute `timeout` if it has one, in seconds, else
+`Settings.hook_timeout`. Its `name`, or the name of the function, stands in the record
+beside what it decides. One that raises or hangs is reported in a `Notice`; then
+`before_tool` and `permission_request` deny the call, all others let it be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Literal, cast
+
+import attrs
+
+from engine.core.errors import ConfigError
+from engine.core.events import CompactionTrigger, TurnResult
+from engine.core.ids import CallId, RequestId, SessionId
+from engine.core.llm_types import ModelRequest
+from engine.core.messages import Message, Settlement, Transcript, UserMessage
+from engine.core.value_base import Value
+
+# -- what hooks look at ----------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Subject(Value):
+    """What every hook is told: where it is.
+
+    Attributes:
+        session_id: the session.
+        cwd: its working directory.
+    """
+
+    session_id: SessionId
+    cwd: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ToolUse(Subject):
+    """What a tool hook looks at; `settlement` is there after the tool only."""
+
+    call_id: CallId
+    tool: str
+    arguments: str
+    settlement: Settlement | None = None
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PermissionWanted(Subject):
+    """What a permission hook looks at: somebody is about to be asked.
+
+    Attributes:
+        call_id: the call.
+        tool: its name.
+        arguments: as JSON text.
+        permission: what kind of right is asked for.
+        patterns: on what.
+        offers: what "always" would allow, narrowest first.
+        detail: for a person.
+        is_ruled: a rule or another hook wants the question: no hook's "allow" answers it.
+    """
+
+    call_id: CallId
+    tool: str
+    arguments: str
+    permission: str
+    patterns: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
+    detail: str = ""
+    is_ruled: bool = False
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Prompted(Subject):
+    """What a prompt hook looks at: the user's words, before the model sees them.
+
+    Attributes:
+        text: what the user wrote.
+        message: the same as the model would read it, with its attachments; its `origin` says how it came.
+    """
+
+    text: str
+    message: UserMessage
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SessionStarting(Subject):
+    """What a start hook looks at: a session is new, or comes from the store."""
+
+    source: Literal["new", "resumed"]
+    model: str
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SessionEnding(Subject):
+    """What an end hook looks at: the engine is being closed."""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Stopping(Subject):
+    """What a stop hook looks at: the model came to an end.
+
+    Attributes:
+        text: what it said.
+        already_blocked: how often a hook has sent it back in this turn.
+        agent: the name of the agent, if it has one.
+    """
+
+    text: str
+    already_blocked: int
+    agent: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Compacting(Subject):
+    """What a hook before a compaction looks at.
+
+    Attributes:
+        trigger: the window is full, a request was too large, or somebody asks for it.
+        messages: how many there are.
+        instructions: what somebody who asks for it wants the summary to heed.
+        transcript: the history as it is.
+    """
+
+    trigger: CompactionTrigger
+    messages: int
+    instructions: str = ""
+    transcript: Transcript = attrs.field(factory=Transcript, eq=False, repr=False)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Compacted(Subject):
+    """What a hook after a compaction looks at: the history from now on."""
+
+    trigger: CompactionTrigger
+    messages: tuple[Message, ...]
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Idling(Subject):
+    """What an idle hook looks at: no turn runs, no input waits; `result` is of the last turn."""
+
+    result: TurnResult
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Notified(Subject):
+    """What a notification hook looks at: a person is wanted.
+
+    Attributes:
+        kind: a permission is asked for, a tool asks something, or the model can't be reached.
+        text: what it is about.
+        request_id: of the question.
+    """
+
+    kind: Literal["permission", "question", "recovery"]
+    text: str
+    request_id: RequestId
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Requesting(Subject):
+    """What a request hook looks at: the request as it would go out now.
+
+    Attributes:
+        request: all of it.
+        step: its number in the turn.
+        attempt: its number in the step: above 1, one before it failed.
+    """
+
+    request: ModelRequest
+    step: int
+    attempt: int
+
+
+# -- what hooks decide -----------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Remark(Value):
+    """What any hook may say: `message` is for whoever watches, as a `Notice`."""
+
+    message: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Context(Remark):
+    """What many hooks may say besides: `context` is for the model, as a message of the engine, and is kept."""
+
+    context: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ToolDecision(Context):
+    """What a tool hook wants.
+
+    Attributes:
+        verdict: before the tool: `"deny"` is final; `"ask"` makes it a question; `"allow"`
+            answers the question that nobody but the default would ask, and overrules no rule.
+        reason: for the model, if denied; for the user, if it is asked or the turn is to stop.
+        arguments: before the tool: other arguments, as JSON text; they are checked like the first.
+        text: after the tool: what the model reads instead of the result.
+        stop: let the calls settle, then end the turn (C11).
+        stop_reason: for the user alone, instead of `reason`.
+    """
+
+    verdict: Literal["none", "allow", "ask", "deny"] = "none"
+    reason: str = ""
+    arguments: str | None = None
+    text: str | None = None
+    stop: bool = False
+    stop_reason: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PermissionDecision(Remark):
+    """What a permission hook wants.
+
+    Attributes:
+        verdict: `"deny"` is final; `"allow"` answers the question unless a rule wants it.
+        reason: for the model, if denied.
+        arguments: with "allow", other arguments, as JSON text; they are checked like the first.
+        stop: let the calls settle, then end the turn (C11).
+        stop_reason: for the user.
+    """
+
+    verdict: Literal["none", "allow", "deny"] = "none"
+    reason: str = ""
+    arguments: str | None = None
+    stop: bool = False
+    stop_reason: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PromptDecision(Context):
+    """What a prompt hook wants: `"block"` takes the words back and ends the turn, with `reason` for the user."""
+
+    verdict: Literal["pass", "block"] = "pass"
+    reason: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RequestDecision(Context):
+    """What a request hook wants: `stop` ends the turn instead of sending it, with `reason` for the user."""
+
+    stop: bool = False
+    reason: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class StopDecision(Remark):
+    """What a stop hook wants: nothing, one more round with `reason`, or an end with it."""
+
+    verdict: Literal["pass", "block", "prevent"] = "pass"
+    reason: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CompactionDecision(Remark):
+    """What a hook before a compaction wants.
+
+    Attributes:
+        verdict: `"block"` leaves the history as it is.
+        reason: for the user, if it is blocked.
+        instructions: what the summary has to heed besides; those of several hooks are put together.
+        prompt: said to the summariser instead of the usual words; the conversation stands behind it.
+        summary: the summary itself: no model is asked for one.
+        continues: False: the turn ends after it, where the model was in the middle of its work.
+    """
+
+    verdict: Literal["pass", "block"] = "pass"
+    reason: str = ""
+    instructions: str = ""
+    prompt: str = ""
+    summary: str = ""
+    continues: bool = True
+
+
+ToolHook = Callable[[ToolUse], Awaitable[ToolDecision | None]]
+PermissionHook = Callable[[PermissionWanted], Awaitable[PermissionDecision | None]]
+PromptHook = Callable[[Prompted], Awaitable[PromptDecision | None]]
+RequestHook = Callable[[Requesting], Awaitable[RequestDecision | None]]
+StopHook = Callable[[Stopping], Awaitable[StopDecision | None]]
+SessionStartHook = Callable[[SessionStarting], Awaitable[Context | None]]
+SessionEndHook = Callable[[SessionEnding], Awaitable[Remark | None]]
+CompactingHook = Callable[[Compacting], Awaitable[CompactionDecision | None]]
+CompactedHook = Callable[[Compacted], Awaitable[Context | None]]
+IdleHook = Callable[[Idling], Awaitable[Remark | None]]
+NotificationHook = Callable[[Notified], Awaitable[Remark | None]]
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Hooks(Value):
+    """All hooks, each an ordered tuple.
+
+    Attributes:
+        session_start: a session is new, or comes from the store.
+        user_prompt: the user's words have come, the model has not seen them.
+        request: a request is about to go out.
+        before_tool: a call's arguments are valid, nobody has been asked yet.
+        permission_request: somebody is about to be asked.
+        after_tool: a tool's body is over, with whatever result.
+        tool_failed: it is over, and it failed; asked after `after_tool`.
+        stop: the model came to its end.
+        sub_agent_stop: the same of a sub-agent, for which `stop` is not asked.
+        task_completed: the turn is about to end as `completed`, all else having agreed.
+        before_compaction: the history is about to be summarised.
+        after_compaction: it was.
+        notification: a person is wanted.
+        idle: no turn runs, and no input waits.
+        session_end: the engine is being closed.
+    """
+
+    session_start: tuple[SessionStartHook, ...] = ()
+    user_prompt: tuple[PromptHook, ...] = ()
+    request: tuple[RequestHook, ...] = ()
+    before_tool: tuple[ToolHook, ...] = ()
+    permission_request: tuple[PermissionHook, ...] = ()
+    after_tool: tuple[ToolHook, ...] = ()
+    tool_failed: tuple[ToolHook, ...] = ()
+    stop: tuple[StopHook, ...] = ()
+    sub_agent_stop: tuple[StopHook, ...] = ()
+    task_completed: tuple[StopHook, ...] = ()
+    before_compaction: tuple[CompactingHook, ...] = ()
+    after_compaction: tuple[CompactedHook, ...] = ()
+    notification: tuple[NotificationHook, ...] = ()
+    idle: tuple[IdleHook, ...] = ()
+    session_end: tuple[SessionEndHook, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        for field in attrs.fields(Hooks):
+            value = cast("object", getattr(self, field.name))
+            if not isinstance(value, tuple):
+                raise ConfigError(f"hooks stand in a tuple: {field.name}=(hook,), not {value!r}")
+
+    def then(self, other: Hooks) -> Hooks:
+        """Return these hooks and, at each point after them, those of *other*."""
+        mine, theirs = attrs.asdict(self, recurse=False), attrs.asdict(other, recurse=False)
+        return Hooks(**{point: (*hooks, *theirs[point]) for point, hooks in mine.items()})

@@ -1,0 +1,296 @@
+"""What goes to a model and what streams back, in no provider's words.
+
+A provider turns a `ModelRequest` into its wire format and its wire format into
+`StreamEvent`s. Stream ids are the provider's: they need to be unique only
+within one answer.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import attrs
+
+from engine.core.errors import ConfigError
+from engine.core.messages import Citation, FinishReason, Transcript, Usage
+from engine.core.value_base import Value
+
+ToolChoice = Literal["auto", "none", "required"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+CacheLifetime = Literal["off", "5m", "1h"]
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelOptions(Value):
+    """How a model is to work; None: as its host has it by default.
+
+    What a host, or a model, does not take is left out of the request.
+
+    Attributes:
+        effort: how much it thinks.
+        temperature: how much chance there is in its words.
+        cache: how long the host keeps the request's beginning, where that can be chosen.
+        output_cap: tokens that one answer may have.
+    """
+
+    effort: Effort | None = None
+    temperature: float | None = None
+    cache: CacheLifetime | None = None
+    output_cap: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        for name, allowed in (("effort", get_args(Effort)), ("cache", get_args(CacheLifetime))):
+            if getattr(self, name) is not None and getattr(self, name) not in allowed:
+                raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
+        if self.temperature is not None and not _is_number(self.temperature, 0.0, 2.0):
+            raise ConfigError(f"temperature must be a number from 0 to 2, not {self.temperature!r}")
+        if self.output_cap is not None and (
+            not _is_number(self.output_cap, 1) or self.output_cap != int(self.output_cap)
+        ):
+            raise ConfigError(f"output_cap must be a whole number above 0, not {self.output_cap!r}")
+
+    def over(self, base: ModelOptions) -> ModelOptions:
+        """Return these options, and those of *base* where these say nothing."""
+        chosen = {f.name: getattr(self, f.name) for f in attrs.fields(ModelOptions)}
+        return attrs.evolve(base, **{name: value for name, value in chosen.items() if value is not None})
+
+
+def _is_number(value: object, least: float, most: float = float("inf")) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LongPrices(Value):
+    """What all tokens of a request cost whose prompt is longer than `above` tokens; per million."""
+
+    above: int
+    price_input: float = 0.0
+    price_output: float = 0.0
+    price_cache_read: float = 0.0
+    price_cache_write: float = 0.0
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelInfo(Value):
+    """A model's limits and prices; prices are per million tokens.
+
+    Attributes:
+        name: as a user writes it, `host/model`.
+        context: tokens of the window.
+        output: tokens of the longest answer.
+        is_known: whether the limits were told by somebody, not assumed.
+        family: whose models it is one of, where prompts differ by that: `claude`, `gpt`, `gemini`; empty: another's.
+        host: what requests at once are counted by; empty: this model alone.
+        parallel: requests at once that its host is sent at most, by this engine; None: no limit.
+        options: what holds for this model unless a turn says otherwise.
+        long_prices: other prices for long prompts, the shortest first.
+    """
+
+    name: str
+    context: int = 200_000
+    output: int = 64_000
+    is_known: bool = True
+    family: str = ""
+    host: str = ""
+    parallel: int | None = None
+    options: ModelOptions = ModelOptions()
+    price_input: float = 0.0
+    price_output: float = 0.0
+    price_cache_read: float = 0.0
+    price_cache_write: float = 0.0
+    long_prices: tuple[LongPrices, ...] = ()
+
+    def cost(self, usage: Usage) -> float:
+        """Return what *usage*, that of one request, costs."""
+        prompt = usage.input + usage.cache_read + usage.cache_write
+        prices = next((prices for prices in reversed(self.long_prices) if prompt > prices.above), self)
+        return (
+            usage.input * prices.price_input
+            + usage.output * prices.price_output
+            + usage.cache_read * prices.price_cache_read
+            + usage.cache_write * prices.price_cache_write
+        ) / 1_000_000
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ToolSchema(Value):
+    """A tool as the model sees it; `schema` is JSON text."""
+
+    name: str
+    description: str
+    schema: str
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelRequest(Value):
+    """One request, complete.
+
+    Attributes:
+        session_id: whose it is: hosts keep the requests of one conversation near to each other.
+        output_schema: a JSON schema that the answer's text must fit.
+        reasoning_from: messages before this one are sent without their thinking: the host no longer accepts it.
+    """
+
+    model: str
+    system: str
+    transcript: Transcript
+    tools: tuple[ToolSchema, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    max_output: int = 8_192
+    output_schema: str | None = None
+    reasoning_from: int = 0
+    session_id: str = ""
+    options: ModelOptions = ModelOptions()
+
+
+# -- what streams back ---------------------------------------------------------
+
+
+@attrs.frozen(eq=False, repr=False)
+class Ping(Value):
+    """The host is alive and has nothing to say. Renews the idle watchdog."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class TextStarted(Value):
+    """A block of visible text opens."""
+
+    id: str
+
+
+@attrs.frozen(eq=False, repr=False)
+class TextChunk(Value):
+    """More visible text."""
+
+    id: str
+    text: str
+
+
+@attrs.frozen(eq=False, repr=False)
+class TextDone(Value):
+    """The block is whole; `text`, if given, replaces what was streamed."""
+
+    id: str
+    text: str | None = None
+
+
+@attrs.frozen(eq=False, repr=False)
+class Cited(Value):
+    """What the block of text says has this source."""
+
+    id: str
+    citation: Citation
+
+
+@attrs.frozen(eq=False, repr=False)
+class ReasoningStarted(Value):
+    """A block of thinking opens."""
+
+    id: str
+
+
+@attrs.frozen(eq=False, repr=False)
+class ReasoningChunk(Value):
+    """More thinking."""
+
+    id: str
+    text: str
+
+
+@attrs.frozen(eq=False, repr=False)
+class ReasoningDone(Value):
+    """The thinking is whole; the host wants its signature back."""
+
+    id: str
+    signature: str | None = None
+    redacted: str | None = None
+
+
+@attrs.frozen(eq=False, repr=False)
+class ToolCallStarted(Value):
+    """The model begins to ask for a call."""
+
+    id: str
+    tool: str
+
+
+@attrs.frozen(eq=False, repr=False)
+class ToolCallChunk(Value):
+    """More of the call's arguments, as JSON text."""
+
+    id: str
+    text: str
+
+
+@attrs.frozen(eq=False, repr=False)
+class ToolCallDone(Value):
+    """The call is whole; `arguments`, if given, replaces what was streamed."""
+
+    id: str
+    arguments: str | None = None
+    tool: str | None = None
+
+
+@attrs.frozen(eq=False, repr=False)
+class ProviderItem(Value):
+    """Something the provider did or said itself, to be sent back unchanged."""
+
+    id: str
+    kind: str
+    data: str
+
+
+@attrs.frozen(eq=False, repr=False)
+class PrefixBroken(Value):
+    """The request does not begin with the bytes of the one before it, so no cache could help.
+
+    Attributes:
+        at: the first piece which differs: `"system"`, `"tool read"`, `"message 3"`.
+    """
+
+    at: str
+
+
+@attrs.frozen(eq=False, repr=False)
+class Unread(Value):
+    """What the host sent besides, and nobody understood: a kind of event, and how often."""
+
+    kind: str
+    count: int = 1
+
+
+@attrs.frozen(eq=False, repr=False)
+class UsageReported(Value):
+    """Cumulative usage of this answer; the last one counts."""
+
+    usage: Usage
+
+
+@attrs.frozen(eq=False, repr=False)
+class Finished(Value):
+    """The model has stopped, for that reason."""
+
+    reason: FinishReason
+    raw: str | None = None
+    detail: str = ""
+
+
+StreamEvent = (
+    Ping
+    | TextStarted
+    | TextChunk
+    | TextDone
+    | Cited
+    | ReasoningStarted
+    | ReasoningChunk
+    | ReasoningDone
+    | ToolCallStarted
+    | ToolCallChunk
+    | ToolCallDone
+    | ProviderItem
+    | PrefixBroken
+    | Unread
+    | UsageReported
+    | Finished
+)
+STREAM_EVENT_TYPES: tuple[type[StreamEvent], ...] = get_args(StreamEvent)

@@ -1,0 +1,322 @@
+"""The neutral transcript: what was said, in no provider's words.
+
+All values are immutable. JSON that belongs to somebody else (arguments of a
+call, an opaque item of a provider) is kept as the text it came in, so that it
+goes back byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, overload
+
+import attrs
+
+from engine.core.ids import CallId, MessageId, PartId
+
+CallStatus = Literal["completed", "error", "denied", "aborted"]
+AbortReason = Literal["cancelled", "timeout", "not_executed", "interrupted_by_crash"]
+# "engine": it tells the model something. "summary": it stands for what was said before it. "continue": it says to go on after
+# the history was summarised; no user has said so.
+Origin = Literal["user", "steer", "queue", "engine", "summary", "continue"]
+FinishReason = Literal[
+    "stop", "calls", "length", "pause", "refusal", "content_filter", "overflow", "malformed", "unknown"
+]
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    """Tokens as counted by the host.
+
+    Attributes:
+        input: prompt tokens that came from no cache.
+        output: all generated tokens, reasoning among them.
+        cache_read: prompt tokens read from a cache.
+        cache_write: prompt tokens written to a cache.
+        reasoning: the part of `output` that was reasoning.
+    """
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        """Everything that passed through the model."""
+        return self.input + self.output + self.cache_read + self.cache_write
+
+    @property
+    def prompt(self) -> int:
+        """The tokens of the request, whether they came from a cache or not."""
+        return self.input + self.cache_read + self.cache_write
+
+    @property
+    def cache_share(self) -> float:
+        """How much of the prompt was read from a cache, from 0 to 1."""
+        return self.cache_read / self.prompt if self.prompt else 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write=self.cache_write + other.cache_write,
+            reasoning=self.reasoning + other.reasoning,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Citation:
+    """A source that the model names for what it says.
+
+    Attributes:
+        url: where it is; empty for a document of the request.
+        title: what it is called.
+        quote: the words that are cited, where the host tells.
+        raw: the host's own record of it, as JSON text.
+    """
+
+    url: str = ""
+    title: str = ""
+    quote: str = ""
+    raw: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class TextPart:
+    """Visible text, and the sources it names."""
+
+    id: PartId
+    text: str
+    citations: tuple[Citation, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ReasoningPart:
+    """Thinking, with what the host needs to accept it again."""
+
+    id: PartId
+    text: str
+    signature: str | None = None
+    redacted: str | None = None
+    model: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class CallPart:
+    """A tool invocation that the model asked for.
+
+    Attributes:
+        arguments: the JSON text as received; broken if not `complete`.
+        provider_id: the host's own id, which need not be unique.
+        complete: whether the arguments had arrived to their end.
+    """
+
+    id: PartId
+    call_id: CallId
+    tool: str
+    arguments: str
+    provider_id: str = ""
+    complete: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class ProviderPart:
+    """An item that only its provider understands (a hosted tool's work, say)."""
+
+    id: PartId
+    kind: str
+    data: str
+    model: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ImagePart:
+    """An image, as base64."""
+
+    media_type: str
+    data: str
+
+
+@attrs.frozen(kw_only=True)
+class FilePart:
+    """A file other than an image (a PDF, a recording), as base64."""
+
+    media_type: str
+    data: str
+    name: str = ""
+
+
+AssistantPart = TextPart | ReasoningPart | CallPart | ProviderPart
+MediaPart = ImagePart | FilePart
+UserPart = TextPart | ImagePart | FilePart
+
+
+@attrs.frozen(kw_only=True)
+class Settlement:
+    """How a call ended; what the model reads of it is `text`.
+
+    Attributes:
+        status: the terminal state.
+        text: the result, the error, or why there is none.
+        reason: why it was aborted.
+        outcome_unknown: it would not stop: its side effects may still come.
+        images: shown to the model beside the text.
+        files: the same, other than images.
+        failed: it completed, but what it ran reports failure (a non-zero exit).
+        metadata: JSON for clients, never sent to the model.
+    """
+
+    status: CallStatus
+    text: str
+    reason: AbortReason | None = None
+    outcome_unknown: bool = False
+    images: tuple[ImagePart, ...] = ()
+    files: tuple[FilePart, ...] = ()
+    failed: bool = False
+    metadata: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class CallResult:
+    """A settled call, as it stands in the transcript."""
+
+    call_id: CallId
+    tool: str
+    settlement: Settlement
+
+
+@attrs.frozen(kw_only=True)
+class UserMessage:
+    """Input: the user's, or the engine's own when `origin` says so.
+
+    Attributes:
+        parts: what the model reads.
+        display: what a client shows instead, where the two differ.
+    """
+
+    id: MessageId
+    parts: tuple[UserPart, ...]
+    origin: Origin = "user"
+    display: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text a person would recognise."""
+        if self.display is not None:
+            return self.display
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+
+@attrs.frozen(kw_only=True)
+class AssistantMessage:
+    """What the model said in one step."""
+
+    id: MessageId
+    parts: tuple[AssistantPart, ...]
+    model: str
+    finish: FinishReason | None = None
+
+    @property
+    def text(self) -> str:
+        """The visible text."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def calls(self) -> tuple[CallPart, ...]:
+        """The calls, in the order in which they were announced."""
+        return tuple(part for part in self.parts if isinstance(part, CallPart))
+
+
+@attrs.frozen(kw_only=True)
+class ResultsMessage:
+    """The results of the assistant message before it, in call order."""
+
+    id: MessageId
+    results: tuple[CallResult, ...]
+
+
+Message = UserMessage | AssistantMessage | ResultsMessage
+
+
+class _Items(list[Message]):
+    """A list that can be referred to weakly, and is the same only as itself."""
+
+    __slots__ = ("__weakref__",)
+
+    def __hash__(self) -> int:  # type: ignore[override]  # a list has none; this one is looked up by what it is
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class Transcript(Sequence[Message]):
+    """An immutable sequence of messages to which appending costs nothing.
+
+    `append` returns a new transcript. Successive versions share one list and
+    differ in length, so a session of any size grows at the same price; a second
+    branch from the same point copies. (A tuple would be copied whole each step.)
+    """
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self._items: _Items = _Items(messages)
+        self._length = len(self._items)
+
+    @property
+    def lineage(self) -> object:
+        """What all versions of this transcript have in common, and no other transcript has.
+
+        Two transcripts of one lineage agree as far as the shorter one goes. It can
+        be referred to weakly.
+        """
+        return self._items
+
+    def first(self, count: int) -> Transcript:
+        """Return what it was when it had so many messages, of the same lineage."""
+        shorter = Transcript.__new__(Transcript)
+        shorter._items = self._items
+        shorter._length = min(count, self._length)
+        return shorter
+
+    def append(self, *messages: Message) -> Transcript:
+        """Return this transcript followed by *messages*."""
+        items = self._items if len(self._items) == self._length else _Items(self._items[: self._length])
+        items.extend(messages)
+        longer = Transcript.__new__(Transcript)
+        longer._items = items
+        longer._length = len(items)
+        return longer
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice[int | None, int | None, int | None]) -> tuple[Message, ...]: ...
+    def __getitem__(self, index: int | slice[int | None, int | None, int | None]) -> Message | tuple[Message, ...]:
+        if isinstance(index, slice):
+            return tuple(self._items[i] for i in range(*index.indices(self._length)))
+        position = index + self._length if index < 0 else index
+        if not 0 <= position < self._length:
+            raise IndexError(index)
+        return self._items[position]
+
+    def __iter__(self) -> Iterator[Message]:
+        return (self._items[i] for i in range(self._length))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Transcript):
+            return NotImplemented
+        return self[:] == other[:]
+
+    def __hash__(self) -> int:
+        return hash(self[:])
+
+    def __repr__(self) -> str:
+        return f"Transcript({list(self)!r})"

@@ -1,0 +1,172 @@
+"""Settings: one immutable record; a turn takes a snapshot and keeps it."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import attrs
+
+from engine.core.errors import ConfigError
+from engine.core.llm_types import ModelOptions
+
+Headless = Literal["wait", "deny", "rules"]
+OnExhausted = Literal["stop", "ask"]
+
+
+def _number(name: str, value: object, minimum: float, *, whole: bool = False, optional: bool = False) -> None:
+    """Raise `ConfigError` unless *value* is a number, and large enough; NaN is not."""
+    if value is None and optional:
+        return
+    kind = int if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kind) or not value >= minimum:
+        what = "a whole number" if whole else "a number"
+        none = ", or None" if optional else ""
+        raise ConfigError(f"{name} must be {what} of at least {minimum:g}{none}, not {value!r}")
+
+
+def _instance(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise ConfigError(f"{name} must be of type {kind.__name__}, not {value!r}")
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """What one turn, with all its sub-agents, may use up. None: no limit.
+
+    Attributes:
+        steps: provider requests.
+        tokens: input and output together.
+        cost: money, in the unit of the model's prices.
+        seconds: time from the start of the turn to its end.
+    """
+
+    steps: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _number("limits.steps", self.steps, 1, whole=True, optional=True)
+        _number("limits.tokens", self.tokens, 1, whole=True, optional=True)
+        _number("limits.cost", self.cost, 0, optional=True)
+        _number("limits.seconds", self.seconds, 0, optional=True)
+
+
+@attrs.frozen(kw_only=True)
+class Timeouts:
+    """How long a model's host may be silent, in seconds."""
+
+    headers: float = 120.0
+    idle: float = 120.0
+    total: float = 3600.0
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("headers", "idle", "total"):
+            _number(f"timeouts.{name}", getattr(self, name), 0.001)
+
+
+@attrs.frozen(kw_only=True)
+class RetryPolicy:
+    """When a failed request is sent again.
+
+    Attributes:
+        attempts: retries of one step at most.
+        base: the first wait; it doubles with each retry.
+        longest: the longest single wait; a host that asks for more ends the turn.
+        total: all waits of one turn together.
+    """
+
+    attempts: int = 5
+    base: float = 2.0
+    longest: float = 60.0
+    total: float = 300.0
+
+    def __attrs_post_init__(self) -> None:
+        _number("retry.attempts", self.attempts, 0, whole=True)
+        for name in ("base", "longest", "total"):
+            _number(f"retry.{name}", getattr(self, name), 0)
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """All that shapes a turn, apart from its model and tools.
+
+    Attributes:
+        limits: budgets, shared with sub-agents.
+        timeouts: of the model's host.
+        retry: of failed requests.
+        wrap_up: spend the last step of a step limit on an answer without tools.
+        parallel: calls that may run at once, if all of them are safe together.
+        chain: a failed call of a chained tool stops the ones queued after it.
+        options: how the model is to work; they go before those of the model itself.
+        output_cap: tokens one answer may have, where no option says; raised once to `output_cap_raised`, if that is more.
+        output_cap_raised: see there.
+        output_recoveries: how often a cut answer is continued.
+        token_target: keep the model at work until so many output tokens (C9).
+        stop_hook_limit: how often a stop hook may send the model back.
+        hook_timeout: seconds that one hook may take, unless it has a `timeout` of its own.
+        headless: what becomes of what would be asked: it waits for an answer ("wait"), or is denied because nobody is
+            there to answer ("deny"); with "rules", so is all that no rule allows by name.
+        on_exhausted: what becomes of a turn whose model can't be reached, all retries and fallbacks spent: it stops,
+            or asks whoever watches (`RecoveryAsked`).
+        question_timeout: seconds after which an open question counts as rejected.
+        auto_compact: let the context keeper make room when the window is full.
+        auto_continue: how often a turn may go on by itself after its history was summarised in the middle of its work.
+        agent_depth: how many levels of sub-agents there may be below the session that the user talks to; 0: none.
+        agents_at_once: sub-agents that work at the same time, at most, on each level below one session; others wait.
+        wake_on_report: a sub-agent that ends in the background begins a turn in which the model hears of it; else its
+            report waits for the next turn.
+        park: a turn in the engine's own nursery that only waits for an answer is kept open when the engine closes, so
+            that a later one can go on with it.
+        durable_within: seconds that the store has before a turn ends without it.
+        system: the system prompt.
+    """
+
+    limits: Limits = attrs.field(factory=Limits)
+    timeouts: Timeouts = attrs.field(factory=Timeouts)
+    retry: RetryPolicy = attrs.field(factory=RetryPolicy)
+    wrap_up: bool = True
+    parallel: int = 10
+    chain: bool = False
+    options: ModelOptions = ModelOptions()
+    output_cap: int = 8_192
+    output_cap_raised: int = 65_536
+    output_recoveries: int = 3
+    token_target: int | None = None
+    stop_hook_limit: int = 3
+    hook_timeout: float = 30.0
+    headless: Headless = "wait"
+    on_exhausted: OnExhausted = "stop"
+    question_timeout: float | None = None
+    auto_compact: bool = True
+    auto_continue: int = 25
+    agent_depth: int = 1
+    agents_at_once: int = 4
+    wake_on_report: bool = True
+    park: bool = True
+    durable_within: float = 5.0
+    system: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        for name, kind in (
+            ("limits", Limits),
+            ("timeouts", Timeouts),
+            ("retry", RetryPolicy),
+            ("options", ModelOptions),
+            ("system", str),
+        ):
+            _instance(name, getattr(self, name), kind)
+        for name in ("wrap_up", "chain", "auto_compact", "wake_on_report", "park"):
+            _instance(name, getattr(self, name), bool)
+        for name in ("parallel", "output_cap", "output_cap_raised", "stop_hook_limit", "agents_at_once"):
+            _number(name, getattr(self, name), 1, whole=True)
+        for name in ("output_recoveries", "auto_continue", "agent_depth"):
+            _number(name, getattr(self, name), 0, whole=True)
+        _number("token_target", self.token_target, 1, whole=True, optional=True)
+        for name in ("hook_timeout", "durable_within"):
+            _number(name, getattr(self, name), 0.001)
+        _number("question_timeout", self.question_timeout, 0.001, optional=True)
+        if self.headless not in get_args(Headless):
+            raise ConfigError(f"headless must be 'wait', 'deny' or 'rules', not {self.headless!r}")
+        if self.on_exhausted not in get_args(OnExhausted):
+            raise ConfigError(f"on_exhausted must be 'stop' or 'ask', not {self.on_exhausted!r}")

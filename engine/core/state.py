@@ -1,0 +1,281 @@
+"""The state of a session, as folded from its events."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+from engine.core.events import BackgroundKind, InputMode, PartKind, SharedContext, TurnResult
+from engine.core.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
+from engine.core.messages import AssistantPart, FinishReason, Message, Settlement, Transcript, Usage, UserMessage
+from engine.core.prompt_section import PromptSection
+from engine.core.value_base import Value
+
+CallState = Literal["receiving", "queued", "running", "settled", "delivered"]
+
+
+@attrs.frozen(eq=False, repr=False)
+class Idle(Value):
+    """No turn is running."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class Busy(Value):
+    """A turn is at work in that step."""
+
+    step: int
+
+
+@attrs.frozen(eq=False, repr=False)
+class Retry(Value):
+    """A failed request waits to be sent again."""
+
+    attempt: int
+    message: str
+    next_at: float
+
+
+@attrs.frozen(eq=False, repr=False)
+class Waiting(Value):
+    """Somebody must answer."""
+
+    request_ids: tuple[RequestId, ...]
+
+
+Status = Idle | Busy | Retry | Waiting
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PendingInput(Value):
+    """Input that was admitted and has no place in the transcript yet."""
+
+    input_id: InputId
+    mode: InputMode
+    message: UserMessage
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OpenPart(Value):
+    """A part of the open message; `part` once it has ended."""
+
+    part_id: PartId
+    kind: PartKind
+    text: str = ""
+    part: AssistantPart | None = None
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OpenCall(Value):
+    """A call of the open step."""
+
+    call_id: CallId
+    part_id: PartId
+    tool: str
+    state: CallState
+    arguments: str = ""
+    settlement: Settlement | None = None
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Received(Value):
+    """What is known of an answer that is whole, while its step waits for somebody. See `StepReceived`."""
+
+    finish: FinishReason | None
+    detail: str
+    usage: Usage
+    cost: float
+    prefix_broken_at: str
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OpenStep(Value):
+    """The step under way: its message is not in the transcript yet.
+
+    Attributes:
+        received: its answer is whole; None: it is not, or nobody is waited for.
+    """
+
+    step: int
+    attempt: int
+    message_id: MessageId
+    model: str
+    parts: tuple[OpenPart, ...] = ()
+    calls: tuple[OpenCall, ...] = ()
+    received: Received | None = None
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OpenTurn(Value):
+    """The turn under way.
+
+    Attributes:
+        requests: permissions that are asked for.
+        questions: what tools ask the user.
+        recovery: the question how to go on after a failed request, while it is open.
+    """
+
+    turn_id: TurnId
+    step: OpenStep | None = None
+    requests: tuple[RequestId, ...] = ()
+    questions: tuple[RequestId, ...] = ()
+    recovery: RequestId | None = None
+    retry: Retry | None = None
+    steps: int = 0
+
+    @property
+    def waiting(self) -> tuple[RequestId, ...]:
+        """All that somebody is asked."""
+        return (*self.requests, *self.questions, *(() if self.recovery is None else (self.recovery,)))
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class UndoneTurn(Value):
+    """A turn that was undone and can be redone.
+
+    Attributes:
+        turn_id: the turn.
+        keep: so many of the first messages of the transcript were there before and after.
+        messages: those of the turn, which followed them.
+    """
+
+    turn_id: TurnId
+    keep: int
+    messages: tuple[Message, ...]
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PromptUpdate(Value):
+    """A change of the prompt that the model was told of in a message.
+
+    Attributes:
+        message_id: the message.
+        sections: what it says, as sections.
+        removed: what holds no longer, by name.
+        is_held: the message is in the transcript; one that is not, tells nobody anything.
+    """
+
+    message_id: MessageId
+    sections: tuple[PromptSection, ...] = ()
+    removed: tuple[str, ...] = ()
+    is_held: bool = True
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PromptState(Value):
+    """What requests begin with, and what the model was told of it since.
+
+    Attributes:
+        sections: the baseline.
+        cwd: the folder that it was made for.
+        project: the project whose own files may be read for it.
+        updates: what was told since, the oldest first.
+        is_outdated: the history was compacted since: the next request has a new baseline.
+    """
+
+    sections: tuple[PromptSection, ...]
+    cwd: str
+    project: str = ""
+    updates: tuple[PromptUpdate, ...] = ()
+    is_outdated: bool = False
+
+    @property
+    def text(self) -> str:
+        """What requests begin with."""
+        return "\n\n".join(section.text for section in self.sections)
+
+    @property
+    def told(self) -> dict[str, PromptSection]:
+        """All sections as the model knows them, by name."""
+        known = {section.name: section for section in self.sections}
+        for update in self.updates:
+            if update.is_held:
+                known = {name: section for name, section in known.items() if name not in update.removed}
+                known |= {section.name: section for section in update.sections}
+        return known
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class BackgroundWork(Value):
+    """What works in the background. See `BackgroundStarted`."""
+
+    work_id: str
+    kind: BackgroundKind
+    name: str
+    detail: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CountedRequest(Value):
+    """What the newest request took, as its host counted.
+
+    Attributes:
+        messages: so many of the transcript, its first ones, were in it.
+    """
+
+    usage: Usage
+    messages: int
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SessionState(Value):
+    """A session as it stands after its last event.
+
+    Attributes:
+        title: what the user or a model has called it; empty: nobody has.
+        titled_by: who that was.
+        agent: the way of working that was chosen for it; empty: the usual one.
+        forked_from: the session whose history it began with.
+        prompt: what requests begin with; None: what the settings say.
+        reasoning_from: messages before this one are sent without their thinking, which the host has rejected.
+        undone: the turns that can be redone, the one to be redone first at the end.
+        counted: the newest request that a host has counted; None: it had another history.
+        background: what works in the background, or did when the engine that ran it went away.
+    """
+
+    session_id: SessionId = SessionId("")
+    seq: int = 0
+    title: str = ""
+    titled_by: Literal["", "user", "model"] = ""
+    model: str = ""
+    agent: str = ""
+    parent_id: SessionId | None = None
+    forked_from: SessionId | None = None
+    context: SharedContext = SharedContext(cwd="")
+    prompt: PromptState | None = None
+    transcript: Transcript = attrs.field(factory=Transcript)
+    reasoning_from: int = 0
+    inbox: tuple[PendingInput, ...] = ()
+    turn: OpenTurn | None = None
+    last_result: TurnResult | None = None
+    turns: int = 0
+    undone: tuple[UndoneTurn, ...] = ()
+    background: tuple[BackgroundWork, ...] = ()
+    usage: Usage = attrs.field(factory=Usage)
+    cost: float = 0.0
+    counted: CountedRequest | None = None
+
+    @property
+    def status(self) -> Status:
+        """What the session is doing, as a tagged union."""
+        if self.turn is None:
+            return Idle()
+        if waiting := self.turn.waiting:
+            return Waiting(waiting)
+        if self.turn.retry is not None:
+            return self.turn.retry
+        return Busy(self.turn.steps)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Resync(Value):
+    """What a cursor gives when it can't go on from where it was: the state now.
+
+    The client forgets what it had and goes on from `state`, whose open parts
+    hold the text received so far.
+    """
+
+    session_id: SessionId
+    epoch: str
+    seq: int
+    state: SessionState

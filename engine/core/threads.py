@@ -1,0 +1,87 @@
+"""Threads: the library's only door to them, apart from the store's writer, which owns one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TypeVar, TypeVarTuple, Unpack
+
+import trio
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+# Trio's own figure. Abandoned threads count until they end, so it is no small one.
+LIMIT: Final = 40
+
+# One limiter for each `trio.run`, and never trio's: that one is the host's, and
+# `open_process` starts through it too. Tools that hang must not use it up.
+_limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("engine.core.threads")
+
+
+async def to_thread(
+    function: Callable[[Unpack[Ts]], T],
+    *args: *Ts,
+    abandon_on_cancel: bool = True,
+    limiter: trio.CapacityLimiter | None = None,
+) -> T:
+    """Run blocking work in a thread, and return what it returns. Always a checkpoint.
+
+    If cancelled while it waits for a thread, the work never begins. If cancelled
+    later, the thread is abandoned: it runs on, what it returns or raises is
+    dropped, and its place is free again only when it has ended. That is the
+    default because the promise is a prompt cancel, which a hung disk must not
+    break (`test_rule_05_abandoned_threads_do_not_delay_a_flush`).
+
+    Args:
+        function: the work; it must not touch trio objects.
+        args: its arguments.
+        abandon_on_cancel: False, with a comment why, for work that must not be
+            left half seen and is known to be short; a cancel then waits for it.
+        limiter: how many at once; by default `LIMIT`, shared by a `trio.run`.
+    """
+    return await trio.to_thread.run_sync(
+        function, *args, abandon_on_cancel=abandon_on_cancel, limiter=limiter or current_limiter()
+    )
+
+
+async def to_thread_within(seconds: float, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
+    """Run blocking work in a thread, and return what it returns, unless it takes longer. Always a checkpoint.
+
+    Raises `trio.TooSlowError` after so many seconds; the thread is abandoned then, as by a cancel. They are seconds of the
+    world, whatever clock the loop goes by: a thread that works is none of the tasks that a clock for tests waits for.
+    """
+    token = trio.lowlevel.current_trio_token()
+    with trio.CancelScope() as scope:
+
+        def give_up() -> None:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(scope.cancel)
+
+        timer = threading.Timer(seconds, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            return await to_thread(function, *args)
+        finally:
+            timer.cancel()
+    raise trio.TooSlowError
+
+
+def current_limiter() -> trio.CapacityLimiter:
+    """Return the limiter that `to_thread` uses in this `trio.run`. Its `borrowed_tokens` counts running threads."""
+    try:
+        return _limiter.get()
+    except LookupError:
+        limiter = trio.CapacityLimiter(LIMIT)
+        _limiter.set(limiter)
+        return limiter
+
+
+def in_background(function: Callable[[], object]) -> None:
+    """Run short blocking work in a thread that nobody waits for: clean-up after a cancel. Not a checkpoint.
+
+    What it returns or raises is dropped.
+    """
+    trio.lowlevel.start_thread_soon(function, lambda _: None, name="engine clean-up")

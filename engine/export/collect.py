@@ -1,0 +1,45 @@
+"""`gathered`: a session out of its store, with those below it, as they are exported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.core.errors import SessionNotFound
+from engine.core.events import Durable
+from engine.core.ids import SessionId
+from engine.core.protocols import Store
+from engine.store.protocols import Catalogue, SessionQuery, SessionRow
+
+_PAGE = 500
+
+
+async def gathered(store: Store, session_id: SessionId) -> Sequence[Sequence[Durable]]:
+    """Return the events of a session, then those of each session below it, parents first. A checkpoint.
+
+    Of a store that has no lists, the session alone. If cancelled, nothing is lost.
+    Raises `SessionNotFound`, `JournalCorrupt`, `StoreError`.
+    """
+    first = await store.load(session_id)
+    if not first:
+        raise SessionNotFound(f"the store has no session {session_id!r}")
+    found: dict[SessionId, Sequence[Durable]] = {session_id: first}
+    if not isinstance(store, Catalogue):
+        return list(found.values())
+    waiting = [session_id]
+    while waiting:
+        for child in await _children(store, waiting.pop(0)):
+            if child.id not in found:  # rows of a damaged file may name each other
+                found[child.id] = await store.load(child.id)
+                waiting.append(child.id)
+    return [journal for journal in found.values() if journal]
+
+
+async def _children(store: Catalogue, parent: SessionId) -> Sequence[SessionRow]:
+    """Return the rows of a session's children, the oldest first."""
+    found: list[SessionRow] = []
+    while True:
+        last = found[-1] if found else None
+        page = await store.list_sessions(SessionQuery(parent_id=parent, limit=_PAGE, before=last))
+        found += page
+        if len(page) < _PAGE:
+            return found[::-1]

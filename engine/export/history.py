@@ -1,0 +1,104 @@
+"""`told`: all that was said in a session, in order, as a person wants to read it. Pure.
+
+Not the transcript: a compaction takes messages out of that which were said all the same.
+What a user took back is left out: turns that were undone, and words that a hook did not
+let pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from engine.core.events import (
+    Durable,
+    PromptBlocked,
+    SessionCreated,
+    StepEnded,
+    TurnEnded,
+    TurnRedone,
+    TurnResult,
+    TurnUndone,
+)
+from engine.core.fold import apply
+from engine.core.ids import CallId, MessageId, TurnId
+from engine.core.messages import Message, Transcript
+from engine.core.state import SessionState
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """A message, and when it came into the transcript, in seconds since the epoch."""
+
+    message: Message
+    time: float
+    turn_id: TurnId | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Told:
+    """A session as it is told.
+
+    Attributes:
+        state: as it stands.
+        entries: what was said.
+        created: when it began.
+        parent_call_id: the call of its parent that has made it.
+        turns: how each turn has ended, and what it took.
+        steps: what each request took, by the message that came of it.
+    """
+
+    state: SessionState
+    entries: tuple[Entry, ...]
+    created: float = 0.0
+    parent_call_id: CallId | None = None
+    turns: Mapping[TurnId, TurnResult] = attrs.field(factory=dict[TurnId, TurnResult])
+    steps: Mapping[MessageId, StepEnded] = attrs.field(factory=dict[MessageId, StepEnded])
+
+
+def told(events: Iterable[Durable]) -> Told:
+    """Return what was said in the session of *events*. Raises `JournalCorrupt` for an event that can't follow."""
+    state = SessionState()
+    entries: dict[MessageId, Entry] = {}
+    undone: dict[TurnId, list[Entry]] = {}
+    turns: dict[TurnId, TurnResult] = {}
+    steps: dict[MessageId, StepEnded] = {}
+    first: Durable | None = None
+    for event in events:
+        first = first or event
+        before = state.transcript
+        state = apply(state, event)
+        match event:
+            case TurnUndone():
+                # The whole turn, also what a compaction inside it had replaced; and what that put there.
+                left = {message.id for message in before} - {message.id for message in state.transcript}
+                gone = [e for e in entries.values() if e.turn_id == event.undone or e.message.id in left]
+                undone[event.undone] = gone
+                for entry in gone:
+                    del entries[entry.message.id]
+            case TurnRedone():
+                entries.update({entry.message.id: entry for entry in undone.pop(event.redone, [])})
+            case PromptBlocked():
+                entries.pop(event.message_id, None)
+            case TurnEnded() if event.turn_id is not None:
+                turns[event.turn_id] = event.result
+            case _:
+                if isinstance(event, StepEnded):
+                    steps[event.message_id] = event
+                for message in _new(before, state.transcript):
+                    entries.setdefault(message.id, Entry(message=message, time=event.time, turn_id=event.turn_id))
+    return Told(
+        state=state,
+        entries=tuple(entries.values()),
+        created=0.0 if first is None else first.time,
+        parent_call_id=first.parent_call_id if isinstance(first, SessionCreated) else None,
+        turns=turns,
+        steps=steps,
+    )
+
+
+def _new(before: Transcript, now: Transcript) -> Iterable[Message]:
+    if now is before:
+        return ()
+    return now[len(before) :] if now.lineage is before.lineage else now

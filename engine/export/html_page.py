@@ -1,0 +1,242 @@
+"""A session as one HTML file that needs nothing else: no script, no address, no other file. Pure.
+
+Whatever a model, a tool or a page that was read has said is shown as text. Besides
+escaping it, the page forbids itself by its own policy to run or to load anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import attrs
+
+from engine.core.ids import CallId, SessionId
+from engine.core.messages import (
+    AssistantMessage,
+    CallPart,
+    CallResult,
+    FilePart,
+    ImagePart,
+    MediaPart,
+    ProviderPart,
+    ReasoningPart,
+    ResultsMessage,
+    TextPart,
+    UserMessage,
+)
+from engine.export.format_cost import money
+from engine.export.history import Entry, Told
+from engine.export.html_style import STYLE, policy
+from engine.export.html_text import escaped, prose
+from engine.export.sanitize import in_one_line
+
+# What a browser shows as a picture and as nothing else; a drawing (SVG) is a document, in which anything may stand.
+IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
+_TITLE_CHARS: Final = 200
+_BRIEF_CHARS: Final = 120
+_DEEPEST: Final = 20
+_HEADINGS: Final[Mapping[str, str]] = {
+    "user": "User",
+    "steer": "User, meanwhile",
+    "queue": "User",
+    "engine": "Engine",
+    "summary": "Summary of what was said before",
+    "continue": "Engine",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Filling:
+    """What fills the window of a session's model.
+
+    Attributes:
+        tokens: that the next request takes, about.
+        usable: that it may take.
+        kinds: what they are, and how many of them.
+    """
+
+    tokens: int
+    usable: int
+    kinds: Sequence[tuple[str, int]]
+
+
+def page(stories: Sequence[Told], title: str, *, engine: str, window: Filling | None = None) -> str:
+    """Return the page of a session.
+
+    Args:
+        stories: what was said in it, then in the sessions of its sub-agents.
+        title: what it is called.
+        engine: the version of the engine.
+        window: what fills the window of its model.
+    """
+    root = stories[0]
+    below: dict[tuple[SessionId, CallId | None], list[Told]] = {}
+    for story in stories[1:]:
+        if story.state.parent_id is not None:
+            below.setdefault((story.state.parent_id, story.parent_call_id), []).append(story)
+    body = "\n".join(_Writer(below).story(root))
+    heading = escaped(in_one_line(title, _TITLE_CHARS) or "Untitled session")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy()}">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{heading}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<header><h1>{heading}</h1>\n<p>{escaped(_facts(stories))}</p>{_window(window)}</header>\n"
+        f"<main>\n{body}\n</main>\n<footer><p>Written by engine {escaped(engine)}.</p></footer>\n</body>\n</html>\n"
+    )
+
+
+def _facts(stories: Sequence[Told]) -> str:
+    """Return when it began, with which model, and what was spent, by its sub-agents as well."""
+    spent, taken = sum(story.state.cost for story in stories), sum(story.state.usage.total for story in stories)
+    tokens = f"{taken:,} tokens" if taken else ""
+    facts = (_time(stories[0].created), stories[0].state.model, tokens, money(spent))
+    return " · ".join(fact for fact in facts if fact)
+
+
+def _window(filling: Filling | None) -> str:
+    """Return the table of what fills the model's window, folded up."""
+    if filling is None or not filling.kinds:
+        return ""
+    rows = "\n".join(
+        f'<tr><th scope="row">{escaped(in_one_line(kind, 100))}</th><td>{tokens:,}</td>'
+        f'<td><meter min="0" max="{filling.tokens}" value="{tokens}"></meter></td></tr>'
+        for kind, tokens in filling.kinds
+    )
+    return (
+        f"\n<details><summary>The next request takes about {filling.tokens:,} of {filling.usable:,} tokens</summary>\n"
+        f"<table>\n{rows}\n</table>\n</details>\n"
+    )
+
+
+def _time(moment: float) -> str:
+    try:
+        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+@attrs.define(eq=False)
+class _Writer:
+    """Writes the sessions, each below the call that has made it."""
+
+    _below: Mapping[tuple[SessionId, CallId | None], Sequence[Told]]
+    _count: int = attrs.field(default=0, init=False)
+
+    def story(self, story: Told, depth: int = 0) -> Iterator[str]:
+        """Yield the elements of one session."""
+        results = {
+            result.call_id: result
+            for entry in story.entries
+            if isinstance(entry.message, ResultsMessage)
+            for result in entry.message.results
+        }
+        for entry in story.entries:
+            if not isinstance(entry.message, ResultsMessage):
+                yield from self._entry(story, entry, results, depth)
+        yield from self._children(story, None, depth)
+
+    def _entry(self, story: Told, entry: Entry, results: Mapping[CallId, CallResult], depth: int) -> Iterator[str]:
+        message = entry.message
+        if isinstance(message, UserMessage):
+            parts = [
+                f"<div>{prose(message.text)}</div>",
+                *(_media(p) for p in message.parts if not isinstance(p, TextPart)),
+            ]
+            kind = "user" if message.origin in {"user", "steer", "queue"} else "engine"
+            yield self._article(kind, _HEADINGS[message.origin], entry, parts)
+        elif isinstance(message, AssistantMessage):
+            parts = [part for item in message.parts for part in self._part(story, item, results, depth)]
+            yield self._article("assistant", message.model or "Assistant", entry, parts)
+
+    def _article(self, kind: str, heading: str, entry: Entry, parts: Sequence[str]) -> str:
+        self._count += 1
+        at = f"m{self._count}"
+        when = escaped(_time(entry.time))
+        return (
+            f'<article class="{kind}" id="{at}"><h2><a href="#{at}" title="{when}">{escaped(heading)}</a></h2>\n'
+            + "\n".join(parts)
+            + "\n</article>"
+        )
+
+    def _part(self, story: Told, part: object, results: Mapping[CallId, CallResult], depth: int) -> Iterator[str]:
+        match part:
+            case TextPart():
+                yield prose(part.text)
+                sources = [in_one_line(c.title or c.url, 200) for c in part.citations if c.title or c.url]
+                if sources:
+                    yield f'<p class="when">Sources: {escaped("; ".join(sources))}</p>'
+            case ReasoningPart() if part.text.strip():
+                yield f"<details><summary>Thinking</summary>{prose(part.text)}</details>"
+            case CallPart():
+                yield self._call(story, part, results.get(part.call_id), depth)
+            case ProviderPart():
+                yield f'<p class="when">{escaped(in_one_line(part.kind, 100))}: done by the model\'s host</p>'
+            case _:
+                return
+
+    def _call(self, story: Told, call: CallPart, result: CallResult | None, depth: int) -> str:
+        state, mark = _state(result)
+        brief = escaped(in_one_line(_brief(call.arguments), _BRIEF_CHARS))
+        inside = [f"<pre>{escaped(_readable(call.arguments))}</pre>"]
+        if result is not None:
+            inside.append(f"<pre>{escaped(result.settlement.text)}</pre>")
+            inside += [*map(_media, result.settlement.images), *map(_media, result.settlement.files)]
+        inside += self._children(story, call.call_id, depth)
+        return (
+            f'<details><summary><span class="{mark}">{escaped(state)}</span> <b>{escaped(in_one_line(call.tool, 100))}</b>'
+            f" {brief}</summary>\n" + "\n".join(inside) + "\n</details>"
+        )
+
+    def _children(self, story: Told, call_id: CallId | None, depth: int) -> list[str]:
+        children = self._below.get((story.state.session_id, call_id), ()) if depth < _DEEPEST else ()
+        return [
+            f"<details><summary>{escaped(in_one_line(child.state.agent or 'Sub-agent', 100))}</summary>\n"
+            + "\n".join(self.story(child, depth + 1))
+            + "\n</details>"
+            for child in children
+        ]
+
+
+def _state(result: CallResult | None) -> tuple[str, str]:
+    """Return what became of a call in a word, and whether that is good."""
+    if result is None:
+        return "no result", "bad"
+    settlement = result.settlement
+    if settlement.status == "completed" and not settlement.failed:
+        return "done", "good"
+    return ("failed" if settlement.failed else settlement.status), "bad"
+
+
+def _brief(arguments: str) -> str:
+    """Return what tells calls of one tool apart: the first short text among the arguments."""
+    try:
+        found: object = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    if isinstance(found, dict):
+        texts = [value for value in found.values() if isinstance(value, str) and value.strip()]  # pyright: ignore[reportUnknownVariableType]
+        return str(texts[0]) if texts else ""
+    return arguments
+
+
+def _readable(arguments: str) -> str:
+    try:
+        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _media(part: MediaPart) -> str:
+    if isinstance(part, ImagePart) and part.media_type in IMAGES and _BASE64.match(part.data):
+        return f'<p><img alt="" src="data:{part.media_type};base64,{part.data}"></p>'
+    name = f"{part.name}, " if isinstance(part, FilePart) and part.name else ""
+    told = in_one_line(f"{name}{part.media_type}, {len(part.data) * 3 // 4:,} bytes: not shown", 200)
+    return f'<p class="when">{escaped(told)}</p>'

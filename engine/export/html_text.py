@@ -1,0 +1,76 @@
+"""Text of models as HTML: escaped whole, with the little Markdown that makes it readable. Pure.
+
+Code, headings and what is bold. No links and no images: nothing that somebody else wrote
+may lead anywhere, or load anything.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from engine.export.sanitize import harmless
+
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[^`]*\Z")
+_HEADING: Final = re.compile(r"#{1,6} +(\S.*)\Z")
+# Each looks as far as the next such sign and no further, so that no text takes longer than its length.
+_INLINE: Final = re.compile(r"`([^`\n]+)`|\*\*([^*\n]+)\*\*")
+
+
+def escaped(text: str) -> str:
+    """Return *text* as HTML that shows it, and does nothing else."""
+    return html.escape(harmless(text), quote=True)
+
+
+def prose(text: str) -> str:
+    """Return what a model or a person wrote as paragraphs, headings and blocks of code."""
+    return "\n".join(_blocks(harmless(text)))
+
+
+def _blocks(text: str) -> Iterator[str]:
+    lines: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        if fence:
+            if found is not None and found[1].startswith(fence) and line.strip() == found[1]:
+                yield f"<pre>{html.escape(chr(10).join(lines))}</pre>"
+                lines, fence = [], ""
+            else:
+                lines.append(line)
+        elif found is not None:
+            yield from _paragraphs(lines)
+            lines, fence = [], found[1]
+        else:
+            lines.append(line)
+    if fence:  # it was cut off
+        yield f"<pre>{html.escape(chr(10).join(lines))}</pre>"
+    else:
+        yield from _paragraphs(lines)
+
+
+def _paragraphs(lines: list[str]) -> Iterator[str]:
+    open_lines: list[str] = []
+    for line in [*lines, ""]:
+        heading = _HEADING.match(line)
+        if line.strip() and heading is None:
+            open_lines.append(line)
+            continue
+        if open_lines:
+            yield f'<p dir="auto">{_inline(chr(10).join(open_lines))}</p>'
+            open_lines = []
+        if heading is not None:
+            yield f'<p dir="auto" class="heading">{_inline(heading[1].rstrip("#").rstrip())}</p>'
+
+
+def _inline(text: str) -> str:
+    told: list[str] = []
+    at = 0
+    for found in _INLINE.finditer(text):
+        told.append(html.escape(text[at : found.start()]))
+        is_code = found[1] is not None
+        told.append(f"<code>{html.escape(found[1])}</code>" if is_code else f"<b>{html.escape(found[2])}</b>")
+        at = found.end()
+    return "".join([*told, html.escape(text[at:])])

@@ -1,0 +1,193 @@
+"""A session as a JSON document, whole: its events and those of its sub-agents, so that it can be taken in again. Pure.
+
+    {"format":"engine-session","version":1,"engine":"0.1.0","exported":1.7e9,"sessions":[
+    {"id":"ses_a","events":[
+    {"type":"session_created","v":1,…},
+    …]},
+    {"id":"ses_b","events":[…]}]}
+
+The first session is the one that was exported, the others are below it, each after the
+one that made it. An event is as the store and the wire have it, and of whichever version
+it was: reading lifts it. Reading is as strict as the codec, and does all or nothing.
+
+What is read is somebody's word. Rights are none of it: that a plan was approved here, that a
+project's own files may be read, and what requests begin with has to be settled anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NoReturn, TypeAlias, cast
+
+import attrs
+
+from engine.core.codec import decode_event, encode_event
+from engine.core.errors import JournalCorrupt
+from engine.core.events import APPROVAL, DURABLE_TYPES, ContextChanged, Durable, PromptSet, SessionCreated
+from engine.core.fold import apply
+from engine.core.ids import SessionId
+from engine.core.state import SessionState
+
+FORMAT: Final = "engine-session"
+VERSION: Final = 1
+MOST_SESSIONS: Final = 10_000
+
+_ID: Final = re.compile(r"[\w.:@+=-]{1,200}\Z", re.ASCII)
+_Object: TypeAlias = "dict[str, object]"
+
+Journals: TypeAlias = Sequence[Sequence[Durable]]
+
+
+def document(journals: Journals, *, engine: str, at: float) -> str:
+    """Return the document of *journals*, the exported session's first, then its descendants'.
+
+    Args:
+        journals: the events of each session, from the first on.
+        engine: the version of the engine that exports.
+        at: when, in seconds since the epoch.
+    """
+    head = json.dumps({"format": FORMAT, "version": VERSION, "engine": engine, "exported": at}, separators=(",", ":"))
+    sessions = ",\n".join(
+        f'{{"id":{json.dumps(journal[0].session_id)},"events":[\n'
+        + ",\n".join(encode_event(event) for event in journal)
+        + "\n]}"
+        for journal in journals
+    )
+    return f'{head[:-1]},"sessions":[\n{sessions}\n]}}\n'
+
+
+def journals_in(text: str | bytes) -> tuple[tuple[Durable, ...], ...]:
+    """Return the journals that a document holds, checked to the last event. Raises `JournalCorrupt`, with what is wrong.
+
+    The first session has no parent any more: what it belonged to is not there. And no session has a right any more that
+    only the user of this machine can give.
+    """
+    found: dict[SessionId, tuple[Durable, ...]] = {}
+    paths: dict[SessionId, tuple[SessionId, ...]] = {}
+    for number, item in enumerate(_sessions_in(text)):
+        session_id, documents = _session(item, number)
+        if session_id in found:
+            raise JournalCorrupt(f"session {session_id} stands there twice")
+        events = [_without_rights(_event(entry, session_id, seq)) for seq, entry in enumerate(documents, 1)]
+        first = events[0]
+        if not isinstance(first, SessionCreated):
+            raise JournalCorrupt(f"session {session_id} does not begin with session_created")
+        if number == 0:
+            events[0] = first = attrs.evolve(first, parent_id=None, parent_call_id=None)
+        elif first.parent_id not in paths:
+            raise JournalCorrupt(f"session {session_id} is below {first.parent_id}, which does not stand before it")
+        paths[session_id] = (*(paths[first.parent_id] if first.parent_id is not None else ()), session_id)
+        found[session_id] = _folded(events, session_id, paths[session_id])
+    return tuple(found.values())
+
+
+def with_fresh_ids(journals: Journals, fresh: Callable[[], str]) -> tuple[tuple[Durable, ...], ...]:
+    """Return the same sessions under other ids."""
+    ids = {journal[0].session_id: SessionId(fresh()) for journal in journals}
+    return tuple(tuple(_renamed(event, ids) for event in journal) for journal in journals)
+
+
+def in_folder(journals: Journals, cwd: str) -> tuple[tuple[Durable, ...], ...]:
+    """Return the same sessions, as if they had worked in the folder *cwd* all the time."""
+    return tuple(tuple(_moved(event, cwd) for event in journal) for journal in journals)
+
+
+def _moved(event: Durable, cwd: str) -> Durable:
+    match event:
+        case SessionCreated():
+            return attrs.evolve(event, context=attrs.evolve(event.context, cwd=cwd))
+        case ContextChanged():
+            # Each says where work goes on, though it is for another reason that it was written.
+            return attrs.evolve(event, cwd=cwd)
+        case _:
+            return event
+
+
+def _without_rights(event: Durable) -> Durable:
+    match event:
+        case SessionCreated():
+            return attrs.evolve(event, context=event.context.without(APPROVAL))
+        case ContextChanged():
+            return attrs.evolve(event, values=tuple(value for value in event.values if value[0] != APPROVAL))
+        case PromptSet():
+            # As if it had been made for another folder: then it is made anew, and the project is asked about.
+            return attrs.evolve(event, cwd="", project="")
+        case _:
+            return event
+
+
+def _renamed(event: Durable, ids: Mapping[SessionId, SessionId]) -> Durable:
+    event = attrs.evolve(
+        event, session_id=ids[event.session_id], path=tuple(ids.get(name, name) for name in event.path)
+    )
+    if isinstance(event, SessionCreated):
+        parent, origin = event.parent_id, event.forked_from
+        event = attrs.evolve(
+            event,
+            parent_id=None if parent is None else ids.get(parent, parent),
+            forked_from=None if origin is None else ids.get(origin, origin),
+        )
+    return event
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def _sessions_in(text: str | bytes) -> Sequence[object]:
+    try:
+        found: object = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise JournalCorrupt(f"this is no whole JSON document: {error}") from error
+    if not isinstance(found, dict) or cast("_Object", found).get("format") != FORMAT:
+        raise JournalCorrupt(f'this is no exported session: it does not say "format": "{FORMAT}"')
+    whole = cast("_Object", found)
+    version = whole.get("version")
+    if type(version) is not int or version != VERSION:
+        raise JournalCorrupt(f"this is version {version!r} of an exported session; this engine knows {VERSION}")
+    sessions = whole.get("sessions")
+    if not isinstance(sessions, list) or not sessions:
+        raise JournalCorrupt("there are no sessions in it")
+    if len(cast("list[object]", sessions)) > MOST_SESSIONS:
+        raise JournalCorrupt(f"there are more than {MOST_SESSIONS:,} sessions in it")
+    return cast("list[object]", sessions)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _session(item: object, number: int) -> tuple[SessionId, Sequence[object]]:
+    entry = cast("_Object", item) if isinstance(item, dict) else {}
+    session_id, documents = entry.get("id"), entry.get("events")
+    if not isinstance(session_id, str) or not isinstance(documents, list) or not documents or len(entry) != 2:
+        raise JournalCorrupt(f"session {number + 1} of it is no object with an id and events alone")
+    if not _ID.match(session_id):
+        raise JournalCorrupt(f"{session_id[:80]!r} is no id of a session")
+    return SessionId(session_id), cast("list[object]", documents)
+
+
+def _event(entry: object, session_id: SessionId, seq: int) -> Durable:
+    try:
+        event = decode_event(json.dumps(entry))
+    except JournalCorrupt as error:
+        raise JournalCorrupt(f"event {seq} of session {session_id} can't be read: {error}") from error
+    if not isinstance(event, DURABLE_TYPES):
+        raise JournalCorrupt(f"event {seq} of session {session_id} is none that is kept")
+    if event.seq != seq or event.session_id != session_id:
+        raise JournalCorrupt(
+            f"event {seq} of session {session_id} says that it is event {event.seq} of {event.session_id[:80]}"
+        )
+    return event
+
+
+def _folded(events: Sequence[Durable], session_id: SessionId, path: tuple[SessionId, ...]) -> tuple[Durable, ...]:
+    """Return *events* once all of them are known to follow one another."""
+    state = SessionState()
+    for event in events:
+        try:
+            state = apply(state, event)
+        except JournalCorrupt as error:
+            raise JournalCorrupt(f"event {event.seq} of session {session_id} can't follow: {error}") from error
+    return tuple(attrs.evolve(event, path=path) for event in events)

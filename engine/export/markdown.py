@@ -1,0 +1,232 @@
+"""A conversation as Markdown: to be read, to be pasted somewhere, and to be taken in again. Pure.
+
+    ---
+    format: engine-conversation/1
+    title: Fix the parser
+    folder: /home/dev/project
+    model: anthropic/claude-sonnet-4-5
+    ---
+
+    # Fix the parser
+
+    ## User
+
+    Why does it fail?
+
+    ## Assistant
+
+    I'll look.
+
+    ## Calls
+
+    …what the tools were asked, and what they answered: for reading
+
+A line that is `## User`, `## Assistant`, `## Calls` or `## Engine`, and nothing else, begins
+a section. Such a line inside a text has a backslash before it. Taken in again are the
+texts of the user and the assistant; what comes before the first section, calls and the
+engine's own messages are left out. So any Markdown of that shape will do, also one
+that was written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias, cast, get_args
+
+import attrs
+
+from engine.core.errors import JournalCorrupt
+from engine.core.ids import CallId, MessageId, PartId
+from engine.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, TextPart, UserMessage
+from engine.export.history import Entry, Told
+from engine.export.sanitize import harmless, in_one_line
+
+FORMAT: Final = "engine-conversation/1"
+
+_TITLE_CHARS: Final = 200
+Section: TypeAlias = Literal["User", "Assistant", "Calls", "Engine"]
+_HEADING: Final = re.compile(r"(\\*)## (User|Assistant|Calls|Engine)[ \t]*\Z")
+_ANY_HEADING: Final = re.compile(r"^(\\*## (?:User|Assistant|Calls|Engine)[ \t]*)$", re.MULTILINE)
+_FIELD: Final = re.compile(r"([a-z]+): (.*)\Z")
+
+
+@attrs.frozen(kw_only=True)
+class Conversation:
+    """What a Markdown text holds.
+
+    Attributes:
+        title: what it is called; empty: nobody says.
+        model: the model that has answered.
+        messages: the user's and the assistant's, in order.
+    """
+
+    title: str = ""
+    model: str = ""
+    messages: tuple[Message, ...] = ()
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def markdown(story: Told, title: str) -> str:
+    """Return the conversation as Markdown.
+
+    Args:
+        story: what was said.
+        title: what the session is called.
+    """
+    state = story.state
+    heading = in_one_line(title, _TITLE_CHARS) or "Untitled"
+    fields = {
+        "format": FORMAT,
+        "title": heading,
+        "session": state.session_id,
+        "folder": state.context.cwd,
+        "model": state.model,
+        "created": _time(story.created),
+    }
+    front = "".join(f"{name}: {in_one_line(value, 1_000)}\n" for name, value in fields.items() if value)
+    results = {
+        result.call_id: result
+        for entry in story.entries
+        if isinstance(entry.message, ResultsMessage)
+        for result in entry.message.results
+    }
+    sections = [
+        f"## {name}\n\n{body}\n" for entry in story.entries for name, body in _sections(entry, results) if body.strip()
+    ]
+    return "\n".join([f"---\n{front}---\n", f"# {heading}\n", *sections])
+
+
+def _time(moment: float) -> str:
+    try:
+        return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _sections(entry: Entry, results: dict[CallId, CallResult]) -> Iterator[tuple[Section, str]]:
+    message = entry.message
+    if isinstance(message, UserMessage):
+        is_users = message.origin in {"user", "steer", "queue"}
+        media = sum(not isinstance(part, TextPart) for part in message.parts)
+        note = f"\n\n*({media} attached, not shown)*" if media and not is_users else ""
+        yield ("User" if is_users else "Engine", _body(message.text) + note)
+        if media and is_users:
+            yield "Engine", f"*({media} attached to this message, not shown)*"
+    elif isinstance(message, AssistantMessage):
+        yield "Assistant", _body(message.text)
+        yield "Calls", "\n\n".join(_call(call, results.get(call.call_id)) for call in message.calls)
+
+
+def _call(call: CallPart, result: CallResult | None) -> str:
+    told = f"**{in_one_line(call.tool, 100)}**\n\n{_fenced(call.arguments, 'json')}"
+    if result is None:
+        return f"{told}\n\n*(no result)*"
+    settlement = result.settlement
+    state = "failed" if settlement.failed else settlement.status
+    return f"{told}\n\n{state}:\n\n{_fenced(settlement.text, 'text')}"
+
+
+def _fenced(text: str, language: str) -> str:
+    body = _body(text)
+    longest = max((len(run) for run in re.findall(r"~+", body)), default=0)
+    fence = "~" * max(3, longest + 1)
+    return f"{fence}{language}\n{body}\n{fence}"
+
+
+def _body(text: str) -> str:
+    """Return *text* so that no line of it is taken for the beginning of a section."""
+    return _ANY_HEADING.sub(r"\\\1", harmless(text).strip("\n"))
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def conversation_in(text: str, new_id: Callable[[str], str]) -> Conversation:
+    """Return the conversation that *text* holds. Raises `JournalCorrupt` if there is none in it.
+
+    Args:
+        text: the Markdown.
+        new_id: makes an id that begins with what it is given.
+    """
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    fields, start = _front_matter(lines)
+    said = fields.get("format", FORMAT)
+    if said != FORMAT:
+        raise JournalCorrupt(f"the Markdown says that its format is {said[:80]!r}; this engine knows {FORMAT}")
+    model = fields.get("model", "")
+    messages = tuple(_message(name, body, model, new_id) for name, body in _merged(_read(lines[start:])))
+    if not messages:
+        raise JournalCorrupt("there is no conversation in this Markdown: nothing stands below a line `## User`")
+    return Conversation(title=fields.get("title", "") or _first_heading(lines[start:]), model=model, messages=messages)
+
+
+def _front_matter(lines: Sequence[str]) -> tuple[dict[str, str], int]:
+    """Return the fields above the text, and where that begins."""
+    if lines[0].rstrip() != "---":
+        return {}, 0
+    fields: dict[str, str] = {}
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() == "---":
+            return fields, number + 1
+        found = _FIELD.match(line)
+        if found is not None:
+            fields[found[1]] = found[2].strip()
+    return {}, 0
+
+
+def _first_heading(lines: Sequence[str]) -> str:
+    """Return the title that stands above the first section."""
+    for line in lines:
+        if _HEADING.match(line):
+            return ""
+        if line.startswith("# "):
+            return in_one_line(line[2:], _TITLE_CHARS)
+    return ""
+
+
+def _read(lines: Sequence[str]) -> Iterator[tuple[Section, str]]:
+    name: Section | None = None
+    body: list[str] = []
+    for line in lines:
+        found = _HEADING.match(line)
+        if found is None:
+            body.append(line)
+        elif found[1]:
+            body.append(line[1:])
+        else:
+            if name is not None:
+                yield name, "\n".join(body)
+            name, body = _section(found[2]), []
+    if name is not None:
+        yield name, "\n".join(body)
+
+
+def _section(name: str) -> Section:
+    assert name in get_args(Section)
+    return cast("Section", name)
+
+
+def _merged(sections: Iterator[tuple[Section, str]]) -> list[tuple[Section, str]]:
+    """Return what was said, steps of one answer put together: no model's host takes an answer after an answer."""
+    found: list[tuple[Section, str]] = []
+    for name, body in sections:
+        text = body.strip("\n")
+        is_said = name == "User" or (name == "Assistant" and bool(found))
+        if not is_said or not text.strip():
+            continue
+        if name == "Assistant" and found and found[-1][0] == "Assistant":
+            found[-1] = (name, f"{found[-1][1]}\n\n{text}")
+        else:
+            found.append((name, text))
+    return found
+
+
+def _message(name: Section, text: str, model: str, new_id: Callable[[str], str]) -> Message:
+    message_id, part = MessageId(new_id("msg")), TextPart(id=PartId(new_id("part")), text=text)
+    if name == "User":
+        return UserMessage(id=message_id, parts=(part,))
+    return AssistantMessage(id=message_id, parts=(part,), model=model, finish="stop")

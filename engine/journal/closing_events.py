@@ -1,0 +1,150 @@
+"""What to append to a journal that stops in the middle of a turn: a pure function.
+
+After a crash the events up to some instant are there and no more. Before the first
+request, every open call is settled, the open message is closed, and the turn ends;
+nothing is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+import attrs
+
+from engine.agents.reports import interrupted
+from engine.core.events import (
+    CallDelivered,
+    CallSettled,
+    Durable,
+    PartDiscarded,
+    PartEnded,
+    PermissionAnswered,
+    QuestionAnswered,
+    RecoveryAnswered,
+    StepEnded,
+    TurnEnded,
+    TurnResult,
+)
+from engine.core.ids import CallId, MessageId, SessionId
+from engine.core.messages import CallPart, ReasoningPart, Settlement, TextPart, Usage
+from engine.core.state import OpenCall, OpenPart, OpenStep, SessionState
+
+CRASHED = "the engine's process ended while this turn was running"
+LEFT = "a new turn began while this one was parked"
+
+
+@attrs.frozen(kw_only=True)
+class AtWork:
+    """A sub-agent that worked for a call.
+
+    Attributes:
+        call_id: the call.
+        session_id: its session, which is in the store.
+        agent: what it is called; empty: it has no name.
+    """
+
+    call_id: CallId
+    session_id: SessionId
+    agent: str = ""
+
+
+def running_calls(state: SessionState) -> frozenset[CallId]:
+    """Return the calls that are inside their tools."""
+    step = None if state.turn is None else state.turn.step
+    return frozenset(() if step is None else (call.call_id for call in step.calls if call.state == "running"))
+
+
+def recovery(
+    state: SessionState, results_id: MessageId, *, parked: bool = False, agents: Iterable[AtWork] = ()
+) -> list[Durable]:
+    """Return the events that close the open turn of *state*; none if there is none.
+
+    With *parked*, it only waited, and nobody goes on with it. The model is told of the sub-agents among *agents* that
+    worked for its calls.
+    """
+    turn = state.turn
+    if turn is None:
+        return []
+    events: list[Durable] = [
+        PermissionAnswered(request_id=request_id, answer="withdrawn") for request_id in turn.requests
+    ]
+    events += [QuestionAnswered(request_id=request_id, outcome="withdrawn") for request_id in turn.questions]
+    if turn.recovery is not None:
+        events.append(RecoveryAnswered(request_id=turn.recovery, answer="withdrawn"))
+    if turn.step is not None:
+        by_call = {agent.call_id: agent for agent in agents}
+        ending = _unanswered if parked else partial(_interrupted, agents=by_call)
+        events += _close_step(turn.step, results_id, ending)
+    result = TurnResult(
+        stop_reason="aborted",
+        during="waiting" if turn.step is None or parked else "tools",
+        detail=LEFT if parked else CRASHED,
+        steps=turn.steps,
+    )
+    return [*events, TurnEnded(result=result)]
+
+
+def _close_step(step: OpenStep, results_id: MessageId, ending: Callable[[OpenCall], Settlement]) -> list[Durable]:
+    events: list[Durable] = []
+    calls = {call.part_id: call for call in step.calls}
+    events += [_close_part(step, part, calls.get(part.part_id)) for part in step.parts if part.part is None]
+    events += [
+        CallSettled(call_id=call.call_id, settlement=ending(call)) for call in step.calls if call.settlement is None
+    ]
+    events += [CallDelivered(call_id=call.call_id) for call in step.calls if call.state != "delivered"]
+    events.append(
+        StepEnded(
+            step=step.step,
+            message_id=step.message_id,
+            results_id=results_id,
+            finish=None if step.received is None else step.received.finish,
+            usage=Usage() if step.received is None else step.received.usage,
+            cost=0.0 if step.received is None else step.received.cost,
+        )
+    )
+    return events
+
+
+def _close_part(step: OpenStep, part: OpenPart, call: OpenCall | None) -> Durable:
+    if call is not None:
+        cut = CallPart(id=part.part_id, call_id=call.call_id, tool=call.tool, arguments=part.text, complete=False)
+        return PartEnded(message_id=step.message_id, part=cut)
+    if part.text and part.kind == "text":
+        return PartEnded(message_id=step.message_id, part=TextPart(id=part.part_id, text=part.text))
+    if part.text and part.kind == "reasoning":
+        thought = ReasoningPart(id=part.part_id, text=part.text, model=step.model)
+        return PartEnded(message_id=step.message_id, part=thought)
+    return PartDiscarded(message_id=step.message_id, part_id=part.part_id, reason="failed")
+
+
+def _interrupted(call: OpenCall, agents: Mapping[CallId, AtWork]) -> Settlement:
+    if call.state == "running":
+        agent = agents.get(call.call_id)
+        how_to_go_on = f"\n\n{interrupted(agent.agent, agent.session_id)}" if agent is not None and agent.agent else ""
+        return Settlement(
+            status="aborted",
+            reason="interrupted_by_crash",
+            outcome_unknown=True,
+            text="Interrupted: the engine's process ended while this ran. What it did is not known; check before "
+            f"running it again.{how_to_go_on}",
+        )
+    return Settlement(
+        status="aborted",
+        reason="not_executed",
+        text="Not executed: the engine's process ended before it could start. The tool itself is fine.",
+    )
+
+
+def _unanswered(call: OpenCall) -> Settlement:
+    if call.state == "running":
+        return Settlement(
+            status="aborted",
+            reason="cancelled",
+            text="Nobody answered: the user said something else while this waited for an answer.",
+        )
+    return Settlement(
+        status="aborted",
+        reason="not_executed",
+        text="Not executed: the user said something else before it was allowed. The tool itself is fine.",
+    )

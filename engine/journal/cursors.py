@@ -1,0 +1,243 @@
+"""Cursors over a journal: positions in it, from which whoever watches reads on.
+
+- A cursor has no task and no queue. One that is slower than the tail loses nothing: durable
+  events are read from the log, and the deltas which it missed come merged, one for each part.
+- A `Position` is where one is, as a value: another cursor may go on from there, later.
+"""
+
+# pyright: reportPrivateUsage=false
+# A journal and its cursors are friends: what they share is nobody else's business.
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.core.events import (
+    ArgumentsDelta,
+    CallHeartbeat,
+    CallProgress,
+    Delta,
+    Durable,
+    Live,
+    PartDiscarded,
+    PartEnded,
+    PartKind,
+    PartReplaced,
+    ReasoningDelta,
+    TextDelta,
+)
+from engine.core.ids import PartId, SessionId
+from engine.core.messages import AssistantPart, CallPart, ProviderPart, ReasoningPart, TextPart
+from engine.core.state import Resync
+from engine.journal.partial_output import DELTAS
+
+if TYPE_CHECKING:
+    from engine.journal.journal import Journal
+
+REFILL = 512
+
+Entry = Durable | Live
+
+_KINDS: dict[type[AssistantPart], PartKind] = {TextPart: "text", ReasoningPart: "reasoning", CallPart: "call"}
+
+
+@attrs.frozen(kw_only=True)
+class Position:
+    """Where a cursor is: enough to go on from there later, in another cursor.
+
+    Attributes:
+        epoch: the life of the store in which it holds.
+        seq: the last event of the session itself.
+        offsets: how much of each open part was seen.
+        children: the last event of each descendant, of those after `seq`.
+    """
+
+    epoch: str
+    seq: int
+    offsets: tuple[tuple[PartId, int], ...] = ()
+    children: tuple[tuple[SessionId, int], ...] = ()
+
+
+@attrs.define(eq=False)
+class Cursor:
+    """A position in a journal: `async for event in cursor`.
+
+    It has no task and no buffer; a slow one costs nothing and blocks nobody. It
+    takes synchronously, parks only when there is nothing, lets other tasks run once
+    every `REFILL` events, and moves on only when the event is certain to be handed
+    over, so a cancelled `__anext__` loses nothing.
+
+    It reads from the tail while it keeps up. Once it has fallen out of there it is
+    *behind*: it reads the log, tells again of each part what was missed, and returns
+    to the tail when it has caught up.
+    """
+
+    journal: Journal
+    _position: int = attrs.field(default=0, init=False)
+    _index: int = attrs.field(default=0, init=False)
+    _behind: bool = attrs.field(default=True, init=False)
+    _seq: int = attrs.field(default=0, init=False)
+    _child_seqs: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
+    _offsets: dict[PartId, int] = attrs.field(factory=dict[PartId, int], init=False)
+    _must_resync: bool = attrs.field(default=False, init=False)
+    _credit: int = attrs.field(default=REFILL, init=False)
+
+    def __aiter__(self) -> Cursor:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> Entry | Resync:
+        """Return the next event; the iteration ends when the engine has closed and nothing is left.
+
+        A cancellation point; it parks, or lets others run, only at times. If cancelled,
+        the event that was not returned is returned next time.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._credit -= 1
+        if self._credit <= 0:
+            await trio.lowlevel.checkpoint()
+            self._credit = REFILL
+        while True:
+            entry = self.take()
+            if entry is not None:
+                return entry
+            if self.journal.is_closed:
+                raise StopAsyncIteration
+            await self.journal._lot.park()
+            self._credit = REFILL
+
+    @enable_ki_protection
+    def take(self) -> Entry | Resync | None:
+        """Return the next event if there is one now. Not a checkpoint."""
+        journal = self.journal
+        if not self._behind and self._position >= journal._base:
+            if self._position >= journal._visible:
+                return None
+            entry = journal._tail[self._position - journal._base]
+            self._position += 1
+            self._note(entry)
+            return entry
+        if self._must_resync:
+            return self._resync()
+        self._behind = True
+        missed = self._next_missed()
+        if missed is not None:
+            self._note(missed)
+        return missed
+
+    @property
+    def position(self) -> Position:
+        """Where it is, to go on from in another cursor of the same session."""
+        return Position(
+            epoch=self.journal.store.epoch,
+            seq=self._seq,
+            offsets=tuple(self._offsets.items()),
+            children=tuple(self._child_seqs.items()),
+        )
+
+    def _begin(self, position: Position) -> None:
+        self._index = self.journal._index_after(position.seq)
+        self._seq = position.seq
+        self._offsets = dict(position.offsets)
+        self._child_seqs = dict(position.children)
+
+    def _go_to_end(self) -> None:
+        journal = self.journal
+        self._position, self._index, self._behind = journal._visible, journal._visible_events, False
+        self._seq = journal.snapshot().seq
+        self._offsets = {part_id: part.length for _, part_id, part in journal._open_texts()}
+        self._child_seqs = {}
+        for event in reversed(journal._log[journal._index_after(self._seq) : self._index]):
+            assert event.seq is not None
+            self._child_seqs.setdefault(event.session_id, event.seq)
+
+    def _resync(self) -> Resync:
+        self._must_resync = False
+        self._go_to_end()
+        journal = self.journal
+        return Resync(session_id=journal.session_id, epoch=journal.store.epoch, seq=self._seq, state=journal.snapshot())
+
+    # -- what was handed over ------------------------------------------------------------
+
+    def _note(self, entry: Entry) -> None:
+        if isinstance(entry, (TextDelta, ReasoningDelta, ArgumentsDelta)):
+            self._offsets[entry.part_id] = entry.offset + len(entry.text)
+        elif not isinstance(entry, (CallProgress, CallHeartbeat)):
+            self._note_durable(entry)
+
+    def _note_durable(self, event: Durable) -> None:
+        assert event.seq is not None
+        self._index += 1
+        if event.session_id == self.journal.session_id:
+            self._seq = event.seq
+            self._child_seqs.clear()
+        else:
+            self._child_seqs[event.session_id] = event.seq
+        if isinstance(event, PartEnded):
+            self._offsets.pop(event.part.id, None)
+        elif isinstance(event, (PartDiscarded, PartReplaced)):
+            self._offsets.pop(event.part_id, None)
+
+    # -- what was missed --------------------------------------------------------------------
+
+    def _next_missed(self) -> Entry | None:
+        """Return the next of what was missed; None when it has caught up.
+
+        Durable events come as they are. A delta that was missed is told again from
+        the part's text: before the end of a part that has ended, at the end for one
+        that is open. So deltas always concatenate to the text.
+        """
+        journal = self.journal
+        while self._index < journal._visible_events:
+            event = journal._log[self._index]
+            assert event.seq is not None
+            if event.seq > self._child_seqs.get(event.session_id, 0):
+                return self._rest_before(event) or event
+            self._index += 1  # seen by the cursor that this one goes on from
+        rest = self._rest_of_open()
+        if rest is None and not journal._holds():
+            # (While something is held, what it hides could not be told again from the tail.)
+            self._position, self._behind = journal._visible, False
+        return rest
+
+    def _rest_before(self, event: Durable) -> Delta | None:
+        if not isinstance(event, PartEnded) or isinstance(event.part, ProviderPart):
+            return None
+        part = event.part
+        text = part.arguments if isinstance(part, CallPart) else part.text
+        offset = self._offsets.get(part.id, 0)
+        if offset >= len(text):
+            return None
+        assert event.seq is not None
+        return DELTAS[_KINDS[type(part)]](
+            session_id=event.session_id,
+            turn_id=event.turn_id,
+            path=event.path,
+            time=event.time,
+            message_id=event.message_id,
+            part_id=part.id,
+            after=event.seq - 1,
+            offset=offset,
+            text=text[offset:],
+        )
+
+    def _rest_of_open(self) -> Delta | None:
+        for journal, part_id, part in self.journal._open_texts():
+            offset = self._offsets.get(part_id, 0)
+            if offset < part.length:
+                return DELTAS[part.kind](
+                    session_id=journal.session_id,
+                    turn_id=part.turn_id,
+                    path=journal.path,
+                    time=journal.clock.now(),
+                    message_id=part.message_id,
+                    part_id=part_id,
+                    after=journal.seq,
+                    offset=offset,
+                    text=part.text()[offset:],
+                )
+        return None

@@ -1,0 +1,396 @@
+"""The journal: one ordered log per session. Who reads it has a cursor (`engine/cursors.py`).
+
+`append` is synchronous and has no checkpoint, so a state change and its event are
+one indivisible thing between two checkpoints, and nothing here needs a lock.
+
+- Durable events get a `seq` and go to the store in that order. The folded state is
+  kept beside them.
+- Live events (deltas, heartbeats) have no `seq`. They stand in the *tail*, a bounded
+  window of the newest events of both kinds, at their place in the order.
+- What descendants append is shown in the logs of those above them too, in the one
+  order in which it happened; no clock is asked.
+- An event may be appended *held*: it, and all that follow it, stay invisible to
+  cursors until `release`. So `TurnEnded` is seen only after it is durable.
+"""
+
+# pyright: reportPrivateUsage=false
+# A journal and its cursors are friends: what they share is nobody else's business.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.core.events import (
+    Durable,
+    InputAdmitted,
+    Live,
+    PartDiscarded,
+    PartEnded,
+    PartKind,
+    PartReplaced,
+    PartStarted,
+)
+from engine.core.fold import apply, fold
+from engine.core.ids import InputId, MessageId, PartId, SessionId, TurnId
+from engine.core.state import OpenPart, SessionState
+from engine.journal.cursors import REFILL as REFILL  # noqa: PLC0414  # what a journal hands out belongs to it
+from engine.journal.cursors import Cursor as Cursor  # noqa: PLC0414
+from engine.journal.cursors import Entry
+from engine.journal.cursors import Position as Position  # noqa: PLC0414
+from engine.journal.partial_output import DELTAS, Drafts
+
+if TYPE_CHECKING:
+    from engine.core.protocols import Store, Trace, WallClock
+
+RING = 4_096
+# Kept once a turn is over, for who is nearly there: an idle session is to cost little.
+RESTING = 32
+
+E = TypeVar("E", bound=Durable)
+
+
+@attrs.define(eq=False)
+class _OpenText:
+    """The text of an open part, outside the folded state so that a delta costs no copy."""
+
+    message_id: MessageId
+    turn_id: TurnId | None
+    kind: PartKind
+    chunks: list[str] = attrs.field(factory=list[str])
+    length: int = 0
+
+    def text(self) -> str:
+        if len(self.chunks) > 1:
+            self.chunks = ["".join(self.chunks)]
+        return self.chunks[0] if self.chunks else ""
+
+
+@attrs.frozen
+class _Hold:
+    """Where the held event stands in the tail and in the log, and the state before it."""
+
+    position: int
+    index: int
+    state: SessionState
+
+
+@attrs.define(eq=False)
+class Journal:
+    """The ordered log of one session.
+
+    Attributes:
+        state: the fold of everything, what is held included.
+        refused: why the store would not take an event; from then on nothing of the session is durable.
+        drafts: what the store keeps of open parts; None: nothing.
+        ring: how many entries the tail keeps at least.
+    """
+
+    session_id: SessionId
+    path: tuple[SessionId, ...]
+    store: Store
+    clock: WallClock
+    trace: Trace
+    parent: Journal | None = None
+    ring: int = RING
+    drafts: Drafts | None = None
+    state: SessionState = attrs.field(factory=SessionState, init=False)
+    is_closed: bool = attrs.field(default=False, init=False)
+    refused: Exception | None = attrs.field(default=None, init=False)
+    _inputs: dict[InputId, str] = attrs.field(factory=dict[InputId, str], init=False)
+    _inputs_before: Callable[[], Iterable[InputAdmitted]] | None = attrs.field(default=None, init=False)
+    _durable: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
+    _log: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
+    _tail: list[Entry] = attrs.field(factory=list[Entry], init=False)
+    _base: int = attrs.field(default=0, init=False)
+    _visible: int = attrs.field(default=0, init=False)
+    _hold: _Hold | None = attrs.field(default=None, init=False)
+    _open: dict[PartId, _OpenText] = attrs.field(factory=dict[PartId, _OpenText], init=False)
+    _children: list[Journal] = attrs.field(factory=list["Journal"], init=False)
+    _lot: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.parent is not None:
+            self.parent._children.append(self)
+
+    def attach(self, parent: Journal) -> None:
+        """Show from now on in *parent*, and above it, what is appended here: for a child that was restored. Not a checkpoint."""
+        self.parent = parent
+        parent._children.append(self)
+
+    # -- writing ------------------------------------------------------------------
+
+    def restore(
+        self,
+        events: Sequence[Durable],
+        *,
+        state: SessionState | None = None,
+        inputs: Callable[[], Iterable[InputAdmitted]] | None = None,
+    ) -> None:
+        """Begin with *events* from the store. Raises `JournalCorrupt` if they don't follow.
+
+        Where the store knows their fold, the *state*, and what was admitted among them, the *inputs*, no event is
+        looked at before somebody wants to see it.
+        """
+        self.state = fold(events) if state is None else state
+        kept = events if isinstance(events, MutableSequence) else list(events)
+        self._durable, self._log = copy(kept), copy(kept)
+        self._inputs_before = inputs or (lambda: (event for event in events if isinstance(event, InputAdmitted)))
+
+    @enable_ki_protection
+    def append(self, event: E, *, turn_id: TurnId | None = None, held: bool = False) -> E:
+        """Put *event* into the log and return it as it stands there. Not a checkpoint."""
+        self.trace.point("journal.append")
+        stamped = attrs.evolve(
+            event,
+            session_id=self.session_id,
+            turn_id=turn_id,
+            path=self.path,
+            time=self.clock.now(),
+            seq=len(self._durable) + 1,
+        )
+        state = apply(self.state, stamped)
+        if held:
+            self._hold = _Hold(self._base + len(self._tail), len(self._log), self.state)
+        self.state = state
+        self._durable.append(stamped)
+        try:
+            self.store.put(stamped)
+        except Exception as error:  # noqa: BLE001  # a port's; half an append would leave a turn that can't end
+            self.refused = self.refused or error
+        if self.drafts is not None:
+            self.drafts.note(stamped)
+        self._track(stamped)
+        self._push(stamped)
+        self.trace.point("journal.appended")
+        return stamped
+
+    @enable_ki_protection
+    def append_live(self, event: Live, *, turn_id: TurnId | None) -> None:
+        """Show a live event to whoever watches now. Not a checkpoint."""
+        self._push(
+            attrs.evolve(event, session_id=self.session_id, turn_id=turn_id, path=self.path, time=self.clock.now())
+        )
+
+    @enable_ki_protection
+    def grow(self, part_id: PartId, text: str, time: float) -> None:
+        """Append a delta to an open part: the hot path, so it takes its parts and no event. Not a checkpoint."""
+        part = self._open[part_id]
+        delta = DELTAS[part.kind](
+            session_id=self.session_id,
+            turn_id=part.turn_id,
+            path=self.path,
+            time=time,
+            message_id=part.message_id,
+            part_id=part_id,
+            after=len(self._durable),
+            offset=part.length,
+            text=text,
+        )
+        part.chunks.append(text)
+        part.length += len(text)
+        self._push(delta)
+
+    @enable_ki_protection
+    def close(self) -> None:
+        """Nothing more will come: a cursor ends when it has seen all there is. Not a checkpoint."""
+        self.is_closed = True
+        if self.parent is not None and self in self.parent._children:
+            # What it has told stands in the parent's log; all else of it may go.
+            self.parent._children.remove(self)
+        # What a slow cursor still wants of it, it reads from the log.
+        self._base += len(self._tail)
+        self._tail.clear()
+        self._lot.unpark_all()
+
+    @enable_ki_protection
+    def release(self, replacement: Durable | None = None) -> None:
+        """Let cursors see the held event and all after it; *replacement* stands in its place."""
+        hold = self._hold
+        if hold is None:
+            return
+        if replacement is not None:
+            assert replacement.seq is not None
+            self._durable[replacement.seq - 1] = replacement
+            self._log[hold.index] = replacement
+            self._tail[hold.position - self._base] = replacement
+            self.state = fold(self._durable[replacement.seq - 1 :], hold.state)
+        waiting = self._tail[hold.position - self._base :]
+        self._hold = None
+        self._visible = self._base + len(self._tail)
+        # The turn is over: who is nearly there still gets single deltas, others get them
+        # merged. An idle session would else hold a hundred kilobytes or more of them, for nobody.
+        self._trim(keep=max(RESTING, len(waiting)))
+        self._lot.unpark_all()
+        if self.parent is not None:
+            for entry in waiting:
+                self.parent._push(entry)
+
+    def _push(self, entry: Entry) -> None:
+        tail = self._tail
+        tail.append(entry)
+        if entry.seq is not None:
+            self._log.append(entry)  # type: ignore[arg-type]  # an event with a seq is durable
+        if self._hold is None:
+            self._visible = self._base + len(tail)
+            if self._lot:
+                self._lot.unpark_all()
+            if len(tail) > 2 * self.ring:
+                self._trim(keep=self.ring)
+            if self.parent is not None:
+                self.parent._push(entry)
+
+    def _trim(self, *, keep: int) -> None:
+        old = len(self._tail) - keep
+        if old > 0:
+            del self._tail[:old]
+            self._base += old
+
+    def _track(self, event: Durable) -> None:
+        match event:
+            case InputAdmitted():
+                self._inputs[event.input_id] = event.message.text
+            case PartStarted():
+                self._open[event.part_id] = _OpenText(event.message_id, event.turn_id, event.kind)
+            case PartEnded():
+                self._open.pop(event.part.id, None)
+            case PartReplaced():
+                opened = self._open[event.part_id]
+                opened.chunks, opened.length = [], 0
+            case PartDiscarded():
+                self._open.pop(event.part_id, None)
+            case _:
+                pass
+
+    # -- reading ------------------------------------------------------------------
+
+    @property
+    def seq(self) -> int:
+        """The number of the last durable event."""
+        return len(self._durable)
+
+    def input_text(self, input_id: InputId) -> str | None:
+        """Return the words of an input that was admitted at some time; None: it was not."""
+        if self._inputs_before is not None:
+            self._inputs.update((event.input_id, event.message.text) for event in self._inputs_before())
+            self._inputs_before = None
+        return self._inputs.get(input_id)
+
+    def open_text(self, part_id: PartId) -> str:
+        """Return what an open part has received so far."""
+        return self._open[part_id].text()
+
+    def snapshot(self) -> SessionState:
+        """Return the state as cursors see it: up to a held event, and with the text of open parts filled in."""
+        if self._hold is not None:
+            return self._hold.state
+        state = self.state
+        if state.turn is None or state.turn.step is None or not self._open:
+            return state
+        step = state.turn.step
+        parts = tuple(self._filled(part) for part in step.parts)
+        return attrs.evolve(state, turn=attrs.evolve(state.turn, step=attrs.evolve(step, parts=parts)))
+
+    def _filled(self, part: OpenPart) -> OpenPart:
+        opened = self._open.get(part.part_id)
+        return part if opened is None else attrs.evolve(part, text=opened.text())
+
+    def follow(self, after: int | Position | None = None) -> Cursor:
+        """Return a cursor which begins after that sequence number, or after now. Not a checkpoint.
+
+        A `Position` of another epoch, or of a future, yields one `Resync` first.
+        """
+        cursor = Cursor(self)
+        if after is None:
+            cursor._go_to_end()
+        elif isinstance(after, Position) and after.epoch != self.store.epoch:
+            cursor._must_resync = True
+        else:
+            begin = after if isinstance(after, Position) else Position(epoch=self.store.epoch, seq=after)
+            cursor._must_resync = not 0 <= begin.seq <= self.seq
+            if not cursor._must_resync:
+                cursor._begin(begin)
+        return cursor
+
+    def newest(self) -> Iterator[Durable]:
+        """Yield the durable events, the last one first."""
+        return reversed(self._durable)
+
+    def events(self) -> tuple[Durable, ...]:
+        """Return all durable events."""
+        return tuple(self._durable)
+
+    def _index_after(self, seq: int) -> int:
+        """Return where, in the log, the events after the own one of that number begin."""
+        if seq == 0 or len(self._log) == len(self._durable):
+            return seq
+        wanted = self._durable[seq - 1]
+        return self._log.index(wanted, seq - 1) + 1
+
+    @property
+    def _visible_events(self) -> int:
+        """How much of the log cursors may see."""
+        return len(self._log) if self._hold is None else self._hold.index
+
+    def _open_texts(self) -> Iterator[tuple[Journal, PartId, _OpenText]]:
+        """Yield the open parts of it and its descendants, apart from what is behind a held event."""
+        if self._hold is not None:
+            return
+        for part_id, part in self._open.items():
+            yield self, part_id, part
+        for child in self._children:
+            yield from child._open_texts()
+
+    def _holds(self) -> bool:
+        """Tell whether an event of it or of a descendant is held."""
+        return self._hold is not None or any(child._holds() for child in self._children)
+
+
+@attrs.define(eq=False)
+class TurnJournal:
+    """A turn's way to the journal; once closed, it drops what comes late, and counts it."""
+
+    journal: Journal
+    turn_id: TurnId
+    is_closed: bool = attrs.field(default=False, init=False)
+    dropped: int = attrs.field(default=0, init=False)
+
+    @enable_ki_protection
+    def append(self, event: E) -> E | None:
+        """Append *event*, and return it as it stands there; None: the turn's record is closed. Not a checkpoint."""
+        if self.is_closed:
+            self.dropped += 1
+            return None
+        return self.journal.append(event, turn_id=self.turn_id)
+
+    @enable_ki_protection
+    def append_live(self, event: Live) -> None:
+        """Show a live event, unless the turn's record is closed. Not a checkpoint."""
+        if self.is_closed:
+            self.dropped += 1
+            return
+        self.journal.append_live(event, turn_id=self.turn_id)
+
+    @enable_ki_protection
+    def grow(self, part_id: PartId, text: str, time: float) -> None:
+        """Append a delta, unless the turn's record is closed. Not a checkpoint."""
+        if self.is_closed:
+            self.dropped += 1
+            return
+        self.journal.grow(part_id, text, time)
+
+    @enable_ki_protection
+    def shut(self) -> None:
+        """Take nothing more; the turn stays open in the record. Not a checkpoint."""
+        self.is_closed = True
+
+    @enable_ki_protection
+    def close(self, last: E) -> E:
+        """Append *last*, held, and take nothing more. Not a checkpoint."""
+        self.is_closed = True
+        return self.journal.append(last, turn_id=self.turn_id, held=True)

@@ -1,0 +1,141 @@
+"""Drafts: the text of open parts, kept by the store before it stands in any durable event.
+
+A delta is live only: what it told is told again when its part ends. So that a kill
+takes no more than the last tenth of a second of an answer, the text of open parts is
+handed to the store at times; once a part is over, the store forgets its drafts. They
+are no events: they have no place in the order, and nobody sees them who watches.
+"""
+
+# pyright: reportPrivateUsage=false
+# A journal and its drafts are friends: what an open part holds is nobody else's business.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import attrs
+
+from engine.core.events import (
+    ArgumentsDelta,
+    Delta,
+    Durable,
+    PartDiscarded,
+    PartEnded,
+    PartKind,
+    PartReplaced,
+    ReasoningDelta,
+    StepStarted,
+    TextDelta,
+)
+from engine.core.fold import apply
+from engine.core.ids import PartId, SessionId
+from engine.core.state import SessionState
+
+if TYPE_CHECKING:
+    from engine.journal.journal import Journal
+
+# Less than the tenth of a second that is promised: writing takes its time as well.
+SAVED_EVERY = 0.075
+DELTAS: dict[PartKind, type[Delta]] = {
+    "text": TextDelta,
+    "reasoning": ReasoningDelta,
+    "call": ArgumentsDelta,
+    "provider": TextDelta,
+}
+
+
+@runtime_checkable
+class Drafting(Protocol):
+    """A store that keeps drafts."""
+
+    def draft(self, delta: Delta) -> None:
+        """Keep *delta* until its part is over, in order with what is put. Never blocks, not a checkpoint."""
+        ...
+
+    def undraft(self, session_id: SessionId, part_id: PartId) -> None:
+        """Forget the drafts of a part. Never blocks, not a checkpoint."""
+        ...
+
+    async def drafts(self, session_id: SessionId) -> Sequence[Delta]:
+        """Return the drafts of a session, those of a part in their order. A checkpoint. Raises `StoreError`."""
+        ...
+
+
+@attrs.define(eq=False)
+class Drafts:
+    """What the store has of the open parts of one journal."""
+
+    _store: Drafting
+    _saved: dict[PartId, int] = attrs.field(factory=dict[PartId, int], init=False)
+    _has_failed: bool = attrs.field(default=False, init=False)
+
+    def save(self, journal: Journal) -> None:
+        """Hand over by how much the open parts have grown. Not a checkpoint."""
+        for part_id, part in journal._open.items():
+            saved = self._saved.get(part_id, 0)
+            if part.length > saved:
+                self._saved[part_id] = part.length
+                grown = DELTAS[part.kind](
+                    session_id=journal.session_id,
+                    turn_id=part.turn_id,
+                    path=journal.path,
+                    time=journal.clock.now(),
+                    message_id=part.message_id,
+                    part_id=part_id,
+                    after=journal.seq,
+                    offset=saved,
+                    text=part.text()[saved:],
+                )
+                self._give(partial(self._store.draft, grown))
+
+    def note(self, event: Durable) -> None:
+        """Forget the drafts of a part that is over, or begins anew. Not a checkpoint."""
+        match event:
+            case PartEnded():
+                self._forget(event.session_id, event.part.id)
+            case PartReplaced() | PartDiscarded():
+                self._forget(event.session_id, event.part_id)
+            case _:
+                pass
+
+    def _forget(self, session_id: SessionId, part_id: PartId) -> None:
+        if self._saved.pop(part_id, None) is not None:
+            self._give(partial(self._store.undraft, session_id, part_id))
+
+    def _give(self, order: Callable[[], None]) -> None:
+        if self._has_failed:
+            return
+        try:
+            order()
+        except Exception:  # noqa: BLE001  # a port's; whoever waits for an event to be durable is told
+            self._has_failed = True
+
+
+def with_drafts(state: SessionState, events: Sequence[Durable], drafts: Iterable[Delta]) -> SessionState:
+    """Return the fold of *events* with the text that open parts had when the engine was killed."""
+    turn = state.turn
+    if turn is None or turn.step is None:
+        return state
+    begun = _begun(events, {part.part_id for part in turn.step.parts if part.part is None})
+    length = dict.fromkeys(begun, 0)
+    for draft in drafts:
+        # A kill may come between the end of a part and the removal of its drafts.
+        is_of_it = draft.part_id in begun and draft.after >= begun[draft.part_id]
+        if is_of_it and draft.offset <= length[draft.part_id]:
+            state = apply(state, draft)
+            length[draft.part_id] = draft.offset + len(draft.text)
+    return state
+
+
+def _begun(events: Sequence[Durable], parts: set[PartId]) -> dict[PartId, int]:
+    """Return after which event the present text of each of *parts* begins."""
+    begun = dict.fromkeys(parts, 0)
+    for index in range(len(events) - 1, -1, -1):
+        event = events[index]
+        if isinstance(event, StepStarted):
+            break
+        if isinstance(event, PartReplaced) and begun.get(event.part_id) == 0:
+            begun[event.part_id] = event.seq or 0
+    return begun

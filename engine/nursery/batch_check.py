@@ -1,0 +1,94 @@
+"""What a provider may send, checked before anything of it is used: a wrong type must not get into the record.
+
+A provider is somebody else's code and may be untyped. A batch is good up to its first
+event that is not what `engine.core.llm_types` says; the good part is kept, the rest is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast, get_args
+
+from engine.core.errors import ProviderProtocolError
+from engine.core.llm_types import (
+    STREAM_EVENT_TYPES,
+    Finished,
+    ProviderItem,
+    ReasoningChunk,
+    ReasoningDone,
+    ReasoningStarted,
+    StreamEvent,
+    TextChunk,
+    TextDone,
+    TextStarted,
+    ToolCallChunk,
+    ToolCallDone,
+    ToolCallStarted,
+    UsageReported,
+)
+from engine.core.messages import FinishReason, Usage
+
+_FINISH_REASONS: tuple[str, ...] = get_args(FinishReason)
+_COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning")
+_TEXTS: dict[type, tuple[str, ...]] = {
+    TextStarted: ("id",),
+    TextChunk: ("id", "text"),
+    TextDone: ("id",),
+    ReasoningStarted: ("id",),
+    ReasoningChunk: ("id", "text"),
+    ReasoningDone: ("id",),
+    ToolCallStarted: ("id", "tool"),
+    ToolCallChunk: ("id", "text"),
+    ToolCallDone: ("id",),
+    ProviderItem: ("id", "kind", "data"),
+    Finished: ("detail",),
+}
+_OPTIONAL_TEXTS: dict[type, tuple[str, ...]] = {
+    TextDone: ("text",),
+    ReasoningDone: ("signature", "redacted"),
+    ToolCallDone: ("arguments", "tool"),
+    Finished: ("raw",),
+}
+
+
+def vet(batch: object) -> tuple[Sequence[StreamEvent], ProviderProtocolError | None]:
+    """Return the events of *batch* up to the first that is wrong, and what is wrong with it."""
+    if not isinstance(batch, Sequence) or isinstance(batch, (str, bytes)):
+        told = f"`receive` must return a sequence of stream events, not {type(batch).__name__}"
+        return (), ProviderProtocolError(f"the provider broke its protocol: {told}")
+    events = cast("Sequence[StreamEvent]", batch)
+    for index, event in enumerate(events):
+        # The hot path: deltas are nearly all there is.
+        if type(event) is TextChunk and type(event.text) is str and type(event.id) is str:
+            continue
+        wrong = _wrong(event)
+        if wrong is not None:
+            return events[:index], ProviderProtocolError(f"the provider broke its protocol: {wrong}")
+    return events, None
+
+
+def _wrong(event: object) -> str | None:
+    kind = next((known for known in STREAM_EVENT_TYPES if isinstance(event, known)), None)
+    if kind is None:
+        return f"a stream holds events of `engine.core.llm_types`, not {type(event).__name__}"
+    for name in _TEXTS.get(kind, ()):
+        value: object = getattr(event, name)
+        if not isinstance(value, str):
+            return f"{kind.__name__}.{name} must be a str, not {type(value).__name__}"
+    for name in _OPTIONAL_TEXTS.get(kind, ()):
+        value = getattr(event, name)
+        if value is not None and not isinstance(value, str):
+            return f"{kind.__name__}.{name} must be a str or None, not {type(value).__name__}"
+    if isinstance(event, Finished) and event.reason not in _FINISH_REASONS:
+        return f"Finished.reason must be one of {', '.join(_FINISH_REASONS)}, not {event.reason!r}"
+    return _wrong_usage(event.usage) if isinstance(event, UsageReported) else None
+
+
+def _wrong_usage(usage: object) -> str | None:
+    if not isinstance(usage, Usage):
+        return f"UsageReported.usage must be a Usage, not {type(usage).__name__}"
+    for name in _COUNTS:
+        count: object = getattr(usage, name)
+        if type(count) is not int or count < 0:
+            return f"Usage.{name} must be an int of at least 0, not {count!r}"
+    return None

@@ -1,0 +1,253 @@
+"""Room in the model's window: made before each request, and after one that was too large.
+
+The keeper says what the history should be; here it is put in place, in one stretch
+with its event, so that a cancel leaves either the old history or the new one. The
+request for a summary runs in the turn's loop like everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, assert_never, cast
+
+import attrs
+from trio.lowlevel import enable_ki_protection
+
+from engine.compaction.roles import is_at_work
+from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted
+from engine.core.errors import ConfigError
+from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced, StopReason
+from engine.core.llm_types import ModelInfo
+from engine.core.messages import AssistantMessage, Message, ResultsMessage, Transcript, Usage, UserMessage
+from engine.core.protocols import ContextView, Model
+from engine.core.state import SessionState
+from engine.nursery.hook_points import ask_about_compaction, tell_of_compaction
+from engine.nursery.inbox import steers
+from engine.nursery.retry import Failure
+from engine.nursery.transition import LoopState, Move, Stop, after_compaction
+from engine.tools.registry import Registry
+
+if TYPE_CHECKING:
+    from engine.nursery.running_turn import TurnRun
+
+Room = Literal["none", "collapsed", "compacted"]
+
+# A summary that failed so often in a turn is not asked for again before it ends.
+FAILURES = 2
+
+
+@attrs.frozen(kw_only=True)
+class Counted:
+    """What the last request of a session took, as its host counts, and the transcript that it had."""
+
+    usage: Usage
+    transcript: Transcript
+
+
+async def make_room(run: TurnRun, state: LoopState) -> Move | None:
+    """Prune, collapse, compact, check the blocking limit, in this order; None: go on to the request. A checkpoint."""
+    keeper = run.deps.keeper
+    _replace(run, "prune", await keeper.prune(view_of(run, state)))
+    _replace(run, "collapse", await keeper.collapse(view_of(run, state), forced=False))
+    if run.failed_compactions < FAILURES and keeper.wants_compaction(view_of(run, state)):
+        move = await _compact_before(run, state)
+        if move is not None:
+            return move
+    view = view_of(run, state)
+    if keeper.is_blocked(view):
+        return Stop(
+            reason="blocking_limit", detail=f"the next request can't fit into the model's window: {_told(view)}"
+        )
+    return None
+
+
+async def _compact_before(run: TurnRun, state: LoopState) -> Move | None:
+    was_at_work = _is_at_work(run)
+    may_go_on = state.continued < run.settings.auto_continue
+    wish = await ask_about_compaction(run, CompactionWish(trigger="full", continues=may_go_on))
+    if wish is None:
+        return None
+    made = await _compact(run, state, wish)
+    match made:
+        case Compaction():
+            if was_at_work and may_go_on and not wish.continues:
+                return Stop(reason="hook_stopped", detail="a hook ends the turn after the history was summarised")
+            # Where the user has said something meanwhile, that is what is gone on with.
+            is_over = was_at_work and not may_go_on and not steers(run)
+            return after_compaction(state, is_continued=made.is_continued, is_over=is_over)
+        case NotCompacted():
+            return _without(run, made)
+        case None:
+            return None
+        case _:
+            assert_never(made)
+
+
+def _without(run: TurnRun, made: NotCompacted) -> Stop | None:
+    """Say how to go on without a compaction. Not a checkpoint."""
+    if made.reason == "ineffective":
+        return Stop(reason="compaction_ineffective", detail=made.detail)
+    run.failed_compactions += 1
+    run.notice("warning", "compaction_failed", f"the history could not be summarised and is as it was: {made.detail}")
+    return None
+
+
+async def make_room_after(run: TurnRun, state: LoopState, failure: Failure) -> Room:
+    """Ask the context keeper about a request that was too large; say what it has done. A checkpoint.
+
+    It is asked before the move: if it can do nothing, the same request is not sent again to fail again.
+    """
+    if not run.settings.auto_compact:
+        return "none"
+    # The step stays open meanwhile: if a cancel strikes, what was received of it is kept.
+    kind: Literal["overflow", "media"] = "media" if failure.kind == "media" else "overflow"
+    keeper, view = run.deps.keeper, attrs.evolve(view_of(run, state), failure=kind)
+    if (
+        kind == "overflow"
+        and not state.collapsed
+        and _replace(run, "collapse", await keeper.collapse(view, forced=True))
+    ):
+        return "collapsed"
+    may_go_on = not _is_at_work(run) or state.continued < run.settings.auto_continue or bool(steers(run))
+    if state.reactive_compacted or not may_go_on:
+        return "none"
+    if not keeper.wants_compaction(attrs.evolve(view_of(run, state), failure=kind)):
+        return "none"
+    wish = await ask_about_compaction(run, CompactionWish(trigger="overflow"))
+    if wish is None:
+        return "none"
+    made = await _compact(run, state, wish, kind)
+    if isinstance(made, NotCompacted):
+        run.notice("warning", "compaction_failed", f"no room could be made: {made.detail}")
+    return "compacted" if isinstance(made, Compaction) else "none"
+
+
+async def compact_only(run: TurnRun, wish: CompactionWish) -> Stop:
+    """Summarise the history because somebody asks for it, and do nothing else. A checkpoint."""
+    state = LoopState(settings=run.settings, model_count=len(run.deps.models))
+    asked = await ask_about_compaction(run, wish)
+    made = None if asked is None else await _compact(run, state, asked)
+    match made:
+        case Compaction():
+            return Stop(reason="completed", detail=made.remark)
+        case NotCompacted():
+            reason: StopReason = "compaction_ineffective" if made.reason == "ineffective" else "provider_error"
+            return Stop(reason=reason, detail=made.detail)
+        case None:
+            return Stop(reason="hook_stopped", detail="a hook, or the context keeper, left the history as it is")
+        case _:
+            assert_never(made)
+
+
+async def _compact(
+    run: TurnRun, state: LoopState, wish: CompactionWish, failure: Literal["none", "overflow", "media"] = "none"
+) -> Compaction | NotCompacted | None:
+    """Let the keeper summarise. A checkpoint; if cancelled, the history is as it was."""
+    # Imported here: in most turns nothing is summarised.
+    from engine.nursery.side_request import Asker
+
+    models: tuple[Model, ...] = (run.deps.models[state.model_index],)
+    if run.deps.summariser is not None and run.deps.summariser is not models[0]:
+        models = (run.deps.summariser, *models)
+    asker = Asker(run=run, models=models)
+    run.journal.append(CompactionStarted(trigger=wish.trigger, messages=len(run.journal.journal.state.transcript)))
+    ended = CompactionEnded(outcome="cancelled")
+    try:
+        view = attrs.evolve(view_of(run, state), failure=failure)
+        made = await run.deps.keeper.compact(view, asker, wish)
+        ended = _put_in_place(run, made)
+    finally:
+        run.journal.append(attrs.evolve(ended, model=asker.asked, usage=asker.usage, cost=asker.cost))
+    if isinstance(made, Compaction):
+        await tell_of_compaction(run, wish.trigger)
+    return made
+
+
+@enable_ki_protection
+def _put_in_place(run: TurnRun, made: Compaction | NotCompacted | None) -> CompactionEnded:
+    """Put a shorter history in place of the old one; return how it ended. Not a checkpoint."""
+    messages = len(run.journal.journal.state.transcript)
+    if made is None:
+        return CompactionEnded(outcome="failed", detail="there was nothing to summarise", messages=messages)
+    if isinstance(made, NotCompacted):
+        return CompactionEnded(outcome="failed", detail=made.detail, messages=messages)
+    _replace(run, "compact", made.messages)
+    return CompactionEnded(
+        outcome="compacted",
+        detail=made.remark,
+        messages=len(made.messages),
+        before=made.before,
+        after=made.after,
+        source=made.source,
+        digest=made.digest,
+    )
+
+
+def view_of(run: TurnRun, state: LoopState) -> ContextView:
+    """Return what the keeper may look at: the next request as it would be now. Not a checkpoint."""
+    return view_from(
+        run.journal.journal.state,
+        run.deps.models[state.model_index].info,
+        run.registry,
+        loop=state,
+        hidden=run.hidden,
+        system=run.system,
+        counted=run.counted,
+    )
+
+
+def view_from(
+    session: SessionState,
+    info: ModelInfo,
+    registry: Registry,
+    *,
+    loop: LoopState,
+    hidden: frozenset[str],
+    system: str,
+    counted: Counted | None,
+) -> ContextView:
+    """Return what the keeper may look at in a session. Not a checkpoint."""
+    # An engine that has sent nothing yet knows of what was sent before it by the record alone.
+    counted = counted or _counted_in(session)
+    return ContextView(
+        transcript=session.transcript,
+        model=info,
+        last_usage=Usage() if counted is None else counted.usage,
+        counted=None if counted is None else counted.transcript,
+        system=system,
+        tools=registry.schemas_for(info.name, hidden),
+        max_output=min(loop.output_cap(loop.settings.options.over(info.options)), info.output),
+        shared=session.context,
+        protected=registry.protected,
+        read_only=registry.read_only,
+    )
+
+
+def _counted_in(session: SessionState) -> Counted | None:
+    found = session.counted
+    if found is None:
+        return None
+    return Counted(usage=found.usage, transcript=session.transcript.first(found.messages))
+
+
+def _is_at_work(run: TurnRun) -> bool:
+    """Tell whether the model is in the middle of its work, so that a summary interrupts it."""
+    return is_at_work(run.journal.journal.state.transcript[:])
+
+
+def _told(view: ContextView) -> str:
+    """Return what fills the window, for a person."""
+    # Imported here: hardly any turn ends so.
+    from engine.compaction.report import report_of
+
+    return report_of(view).brief
+
+
+def _replace(run: TurnRun, kind: Literal["prune", "collapse", "compact"], messages: Sequence[Message] | None) -> bool:
+    if messages is None:
+        return False
+    replacement = cast("Sequence[object]", messages)
+    if not all(isinstance(message, (UserMessage, AssistantMessage, ResultsMessage)) for message in replacement):
+        raise ConfigError(f"the context keeper's {kind} must return messages or None, not {messages!r}")
+    run.journal.append(HistoryReplaced(kind=kind, messages=tuple(messages)))
+    return True

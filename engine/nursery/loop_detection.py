@@ -1,0 +1,166 @@
+"""Going in circles: a pure detector over what happened since the last user input (T6).
+
+Looked at are calls across all steps, with their results: the same call with a
+changed result is progress. Found are blocks of one to four calls that repeat three
+times, streaks of errors, repeated monologue, and calls that are nearly equal, which
+are only ever nudged about. What is found escalates: nudge, then ask, then stop.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+
+import attrs
+
+from engine.core.events import DoomAction, DoomKind
+
+REPEATS = 3
+PERIODS = (1, 2, 3, 4)
+ERROR_STREAK = 5
+NEAR = 0.9
+NEAR_MAX_CHARS = 400
+WINDOW = REPEATS * max(PERIODS)
+
+
+@attrs.frozen(kw_only=True)
+class Signature:
+    """A call's identity: its tool, and its arguments with their keys sorted."""
+
+    tool: str
+    arguments: str
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """What was found, and what is to be done about it."""
+
+    kind: DoomKind
+    action: DoomAction
+    detail: str
+
+
+@attrs.define(eq=False)
+class Seen:
+    """One call of the window; its result once there is one."""
+
+    signature: Signature
+    result: str | None = None
+    is_error: bool = False
+
+
+def signature_of(tool: str, arguments: str) -> Signature:
+    """Return the identity of a call; arguments that are no JSON count as they are."""
+    try:
+        canonical = json.dumps(json.loads(arguments or "{}"), sort_keys=True, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        canonical = arguments
+    return Signature(tool=tool, arguments=canonical)
+
+
+def digest(text: str) -> str:
+    """Return a short stand-in for a result."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+@attrs.define(eq=False)
+class DoomWindow:
+    """What happened since the last user input. `reset` on new input."""
+
+    _calls: list[Seen] = attrs.field(factory=list[Seen], init=False)
+    _texts: list[str] = attrs.field(factory=list[str], init=False)
+    _level: int = attrs.field(default=0, init=False)
+    _near_nudged: set[str] = attrs.field(factory=set[str], init=False)
+    _allowed: set[Signature] = attrs.field(factory=set[Signature], init=False)
+
+    def reset(self) -> None:
+        """Forget everything: the user has spoken."""
+        self._calls.clear()
+        self._texts.clear()
+        self._near_nudged.clear()
+        self._allowed.clear()
+        self._level = 0
+
+    def allow(self, signature: Signature) -> None:
+        """Somebody said "always": that call is no longer looked at."""
+        self._allowed.add(signature)
+
+    def check(self, signature: Signature) -> tuple[Seen, Finding | None]:
+        """Look at a call *before* it starts; return its place in the window and what was found."""
+        finding = None if signature in self._allowed else self._find(signature)
+        seen = Seen(signature)
+        self._calls.append(seen)
+        del self._calls[:-WINDOW]
+        return seen, finding
+
+    def check_text(self, text: str) -> Finding | None:
+        """Look at what the model said in a step without calls."""
+        if not text.strip():
+            return None
+        self._texts.append(digest(text.strip()))
+        if len(self._texts) >= REPEATS and len(set(self._texts[-REPEATS:])) == 1:
+            return self._escalated("monologue", f"the same text {REPEATS} times")
+        return None
+
+    def _find(self, signature: Signature) -> Finding | None:
+        for period in PERIODS:
+            if self._repeats(signature, period):
+                what = "the same call" if period == 1 else f"the same {period} calls"
+                return self._escalated(
+                    "repeat", f"{what} for the {REPEATS}rd time, with the same results: {signature.tool}"
+                )
+        if self._is_error_streak(signature):
+            return self._escalated("errors", f"{ERROR_STREAK} errors of {signature.tool} in a row")
+        if self._is_near(signature) and signature.tool not in self._near_nudged:
+            self._near_nudged.add(signature.tool)
+            return Finding(kind="near_repeat", action="nudge", detail=f"nearly the same call of {signature.tool} again")
+        return None
+
+    def _escalated(self, kind: DoomKind, detail: str) -> Finding:
+        actions: tuple[DoomAction, ...] = ("nudge", "ask", "stop")
+        action = actions[min(self._level, 2)]
+        self._level += 1
+        return Finding(kind=kind, action=action, detail=detail)
+
+    def _repeats(self, signature: Signature, period: int) -> bool:
+        needed = REPEATS * period - 1
+        recent = self._calls[-needed:]
+        if len(recent) < needed:
+            return False
+        if any(seen.signature != recent[i % period].signature for i, seen in enumerate(recent)):
+            return False
+        if signature != recent[(len(recent)) % period].signature:
+            return False
+        # A result that is not there yet can't be progress.
+        return all(
+            earlier.result is None or later.result is None or earlier.result == later.result
+            for earlier, later in zip(recent, recent[period:], strict=False)
+        )
+
+    def _is_error_streak(self, signature: Signature) -> bool:
+        recent = self._calls[-ERROR_STREAK:]
+        return len(recent) == ERROR_STREAK and all(
+            seen.is_error and seen.signature.tool == signature.tool for seen in recent
+        )
+
+    def _is_near(self, signature: Signature) -> bool:
+        recent = self._calls[-(REPEATS - 1) :]
+        return len(recent) == REPEATS - 1 and all(
+            seen.signature.tool == signature.tool
+            # Three files of similar names, read side by side, are no circle: a result must be there to be the same.
+            and seen.result is not None
+            and seen.result == recent[0].result
+            and is_near(seen.signature.arguments, signature.arguments)
+            for seen in recent
+        )
+
+
+def is_near(one: str, other: str) -> bool:
+    """Tell whether two argument texts differ in little."""
+    if one == other:
+        return True
+    if max(len(one), len(other)) > NEAR_MAX_CHARS:
+        return False
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    return matcher.real_quick_ratio() >= NEAR and matcher.quick_ratio() >= NEAR and matcher.ratio() >= NEAR

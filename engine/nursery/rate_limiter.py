@@ -1,0 +1,150 @@
+"""Requests under way to each host: how many at once, and who goes first.
+
+A host may take only so many requests at once, over all sessions of an engine. And where
+several requests begin with the same long words (sub-agents of one turn, say), the first
+to go writes the host's cache and the others read it, if they wait until its answer has
+begun; all at once, each would pay for the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+import attrs
+import trio
+
+from engine.core.llm_types import ModelInfo, ModelRequest
+
+# Below this no host caches anything: 1,024 tokens at the least.
+LONG_PREFIX: Final = 4_096
+# Longer than a slow host needs to begin; then waiting costs more than the cache is worth.
+STAGGER: Final = 10.0
+# For so long hosts keep a cache, from its last use.
+WARM: Final = 300.0
+_REMEMBERED: Final = 1_000
+
+Notify = Callable[[str, str], None]
+
+
+@attrs.define(eq=False)
+class _Prefix:
+    """The requests that begin with the same words.
+
+    Attributes:
+        leader: the request that went first and is not answered yet.
+        warm_until: until then the host has them in its cache.
+        changed: set when the leader's answer has begun, or it is gone.
+    """
+
+    leader: Passage | None = None
+    warm_until: float = float("-inf")
+    changed: trio.Event = attrs.field(factory=trio.Event)
+
+
+@attrs.define(eq=False)
+class Traffic:
+    """All requests of one engine."""
+
+    _places: dict[str, trio.CapacityLimiter] = attrs.field(factory=dict[str, trio.CapacityLimiter], init=False)
+    _prefixes: dict[object, _Prefix] = attrs.field(factory=dict[object, _Prefix], init=False)
+
+    def passage(self, info: ModelInfo, request: ModelRequest, notify: Notify) -> Passage:
+        """Return what lets *request* pass, to be entered; *notify* is told a code and a text if it has to wait."""
+        return Passage(self, info, request, notify)
+
+    def places(self, info: ModelInfo) -> trio.CapacityLimiter | None:
+        """Return the places at the model's host; None if there is no limit."""
+        if info.parallel is None:
+            return None
+        places = self._places.setdefault(info.host or info.name, trio.CapacityLimiter(info.parallel))
+        places.total_tokens = info.parallel
+        return places
+
+    def prefix(self, request: ModelRequest) -> _Prefix | None:
+        """Return those who share the beginning of *request*; None if it is too short to be cached."""
+        size = len(request.system) + sum(len(tool.schema) + len(tool.description) for tool in request.tools)
+        if size < LONG_PREFIX or request.options.cache == "off":
+            return None
+        if len(self._prefixes) >= _REMEMBERED:
+            now = trio.current_time()
+            for key, prefix in list(self._prefixes.items()):
+                if prefix.leader is None and prefix.warm_until < now:
+                    del self._prefixes[key]
+        key = (request.model, request.system, request.tools, request.output_schema)
+        return self._prefixes.setdefault(key, _Prefix())
+
+
+@attrs.define(eq=False)
+class Passage:
+    """One request's way to its host: `async with traffic.passage(...) as passage`."""
+
+    _traffic: Traffic
+    _info: ModelInfo
+    _request: ModelRequest
+    _notify: Notify
+    _prefix: _Prefix | None = attrs.field(default=None, init=False)
+    _places: trio.CapacityLimiter | None = attrs.field(default=None, init=False)
+
+    async def __aenter__(self) -> Self:
+        """Wait until the request may go. A checkpoint if it has to wait; if cancelled, it leaves no trace."""
+        self._prefix = self._traffic.prefix(self._request)
+        try:
+            if self._prefix is not None:
+                await self._wait_for_leader(self._prefix)
+            await self._take_place(self._traffic.places(self._info))
+        except BaseException:  # a cancel above all: nobody calls `__aexit__` then, and a place would stay taken
+            self._leave()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Make room for others. Not a checkpoint."""
+        self._leave()
+
+    def begun(self) -> None:
+        """The answer has begun: its prompt is in the host's cache. Not a checkpoint."""
+        if self._prefix is not None:
+            self._prefix.warm_until = trio.current_time() + WARM
+            self._step_down(self._prefix)
+
+    async def _wait_for_leader(self, prefix: _Prefix) -> None:
+        until = trio.current_time() + STAGGER
+        is_told = False
+        while prefix.leader is not None and prefix.warm_until < trio.current_time() < until:
+            if not is_told:
+                is_told = True
+                self._notify("waiting_for_cache", "another request writes the cache that this one will read")
+            with trio.move_on_at(until):
+                await prefix.changed.wait()
+        if prefix.leader is None and prefix.warm_until < trio.current_time():
+            prefix.leader = self
+            prefix.changed = trio.Event()
+
+    async def _take_place(self, places: trio.CapacityLimiter | None) -> None:
+        if places is None:
+            return
+        try:
+            places.acquire_on_behalf_of_nowait(self)
+        except trio.WouldBlock:
+            host = self._info.host or self._info.name
+            self._notify(
+                "waiting_for_host", f"waiting for a place at {host}: {places.total_tokens:g} requests are under way"
+            )
+            await places.acquire_on_behalf_of(self)
+        self._places = places
+
+    def _leave(self) -> None:
+        if self._prefix is not None:
+            self._step_down(self._prefix)
+        if self._places is not None:
+            self._places.release_on_behalf_of(self)
+            self._places = None
+
+    def _step_down(self, prefix: _Prefix) -> None:
+        if prefix.leader is self:
+            prefix.leader = None
+            prefix.changed.set()

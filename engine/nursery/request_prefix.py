@@ -1,0 +1,230 @@
+"""What requests begin with: set once, kept byte for byte, and told in a message where it changes (T10, T27, T28).
+
+A baseline is read before the first request of a session. It is read anew when the
+history was compacted, and at the beginning of a turn that works in another folder or
+with another system prompt of the host's. In between, each round reads what there is now
+and puts what is different behind the history. Reading is done in threads; what comes of
+it is appended in one synchronous stretch, so a cancel leaves nothing half told.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final, Literal
+
+from trio.lowlevel import enable_ki_protection
+
+from engine.core.events import Choice, PromptSet, PromptUpdated, QuestionAsked
+from engine.core.ids import CallId, RequestId
+from engine.core.protocols import Link, Needed, PermissionQuery
+from engine.core.state import PromptState
+from engine.nursery.hook_points import while_notifying
+from engine.nursery.inbox import engine_message
+from engine.nursery.permission_scope import in_force
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.core.prompt_section import PromptSection
+    from engine.nursery.running_turn import TurnRun
+    from engine.prompt.layers import PromptLayers, Reading
+
+Reason = Literal["start", "compacted", "moved", "system"]
+TRUST: Final = Choice(label="Trust it", description="from now on; its rules, agents and commands count as well")
+ONCE: Final = Choice(label="This time", description="as long as this program runs")
+NO: Final = Choice(label="No", description="it is worked on without them")
+_YES: Final = frozenset({TRUST.label.casefold(), ONCE.label.casefold(), "yes", "y"})
+_TOUCHED_MOST: Final = 200
+
+
+async def prepare_prompt(run: TurnRun) -> None:
+    """Make sure that the next request begins as it must, and that the model knows what has changed.
+
+    A checkpoint if the engine has prompt layers. If cancelled, nothing is appended but the question whether a project's
+    files may be read, which is withdrawn.
+    """
+    layers = run.prompt
+    if layers is None:
+        return
+    reason = _renewal(run)
+    reading = await _read(run, layers, reason)
+    if reading.withheld and await _may_be_read(run, layers, reading):
+        reading = await _read(run, layers, reason)
+    _apply(run, reading, reason)
+
+
+def _renewal(run: TurnRun) -> Reason | None:
+    """Return why there is to be a new baseline; None: the old one stands. Not a checkpoint."""
+    prompt = run.journal.journal.state.prompt
+    if prompt is None:
+        return "start"
+    if prompt.is_outdated:
+        return "compacted"
+    if run.is_prompted:  # within a turn requests begin alike, whatever is done in it
+        return None
+    if prompt.cwd != run.cwd:
+        return "moved"
+    base = prompt.sections[0] if prompt.sections else None
+    has_host_s = base is not None and base.stability == "static" and base.source == _HOST
+    before = base.text if base is not None and has_host_s else ""
+    return "system" if before != run.settings.system else None
+
+
+_HOST: Final = "the settings"
+
+
+async def _read(run: TurnRun, layers: PromptLayers, reason: Reason | None) -> Reading:
+    # Imported here: most engines have no layers.
+    from engine.prompt.layers import Wanted
+
+    state = run.journal.journal.state
+    # The session's own: one that stands in for it for a turn is not worth a message.
+    info = run.deps.models[0].info
+    files = layers.instructions
+    wanted = Wanted(
+        cwd=run.cwd,
+        system=run.settings.system,
+        family=info.family,
+        model=info.name,
+        now=run.deps.clock.now(),
+        project="" if state.prompt is None else state.prompt.project,
+        told={} if state.prompt is None else state.prompt.told,
+        touched=_touched(run, reason)[:_TOUCHED_MOST],
+        with_instructions=not run.is_child or (files is not None and files.sub_agents),
+        is_new=reason is not None,
+        has_moved=reason == "moved",
+    )
+    return await layers.read(wanted)
+
+
+def _touched(run: TurnRun, reason: Reason | None) -> tuple[str, ...]:
+    """Return what was worked on. Not a checkpoint."""
+    if reason != "compacted":
+        return tuple(run.touched)
+    # Imported here: hardly any round follows a summary.
+    from engine.compaction.preserved import pins_of
+
+    # What was told of their folders went with the history, and has to be known before they are worked on again.
+    files = pins_of(run.journal.journal.state.transcript[:]).files
+    return tuple(dict.fromkeys([*run.touched, *(str(PurePath(run.cwd) / file.path) for file in reversed(files))]))
+
+
+# -- what a project brings along ------------------------------------------------------------------
+
+
+async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> bool:
+    """Ask whether a project's own files may be read, once; tell of it where nobody can be asked. A checkpoint if asked."""
+    project = reading.project
+    if run.is_child or not layers.is_first(project):
+        return False
+    if run.settings.headless != "wait":
+        text = f"{project} is not trusted, so this was not read: {reading.brings}. `engine permissions trust` says that it may be"
+        if _is_news(run, text):
+            run.notice("warning", "project_not_trusted", text)
+        return False
+    question = (
+        f"The project in {project} brings along instructions for the agent ({reading.brings}). Whoever wrote them would "
+        "speak to the model in your name. May they be read?"
+    )
+    choices = (TRUST, ONCE, NO) if layers.trust is not None else (ONCE, NO)
+    asked = QuestionAsked(
+        request_id=RequestId(run.deps.ids.new("ask")), call_id=CallId(""), question=question, choices=choices
+    )
+    ask = partial(run.questions.ask_words, asked, run.journal, timeout=run.settings.question_timeout)
+    outcome, answers = await while_notifying(run, "question", question, asked.request_id, ask)
+    layers.answered(project)
+    said = answers[0].strip().casefold() if len(answers) == 1 else ""
+    if outcome != "answered" or said not in _YES:
+        return False
+    layers.may_read(project)
+    if said == TRUST.label.casefold():
+        problem = await layers.remember(project)
+        if problem:
+            run.notice("warning", "trust_not_saved", f"{project} is trusted only as long as this runs: {problem}")
+    return True
+
+
+# -- what comes of it ------------------------------------------------------------------------------
+
+
+@enable_ki_protection
+def _apply(run: TurnRun, reading: Reading, reason: Reason | None) -> None:
+    """Put what was read into the record. Not a checkpoint."""
+    # Imported here: most engines have no layers.
+    from engine.prompt.reminders import changes, reminder
+
+    sections = _sections(run, reading)
+    _tell_of_problems(run, reading)
+    run.is_prompted = True
+    if not reading.is_old:
+        for path in list(run.touched)[:_TOUCHED_MOST]:
+            del run.touched[path]
+    if reason is not None:
+        project = reading.project if reading.is_own else ""
+        run.journal.append(PromptSet(sections=tuple(sections), cwd=run.cwd, project=project, reason=reason))
+    prompt = run.journal.journal.state.prompt
+    if not isinstance(prompt, PromptState):  # the record is closed: the turn has ended meanwhile
+        return
+    # The first section is the way of working: a model that takes over in the middle goes on with that of the first one.
+    changed = changes(prompt.told, sections, frozen=[section.name for section in prompt.sections[:1]])
+    if changed:
+        message = engine_message(run.deps.ids, reminder(changed, prompt.told))
+        run.journal.append(PromptUpdated(message=message, sections=changed.sections, removed=changed.removed))
+
+
+def _sections(run: TurnRun, reading: Reading) -> Sequence[PromptSection]:
+    # Imported here: most engines have no layers.
+    from engine.prompt.layers import in_order
+    from engine.prompt.reminders import mode_section
+    from engine.prompt.skill_section import TOOL, skill_section
+
+    state = run.journal.journal.state
+    chain = in_force(run.chain, state.context)
+    is_bound = any(link.is_bound and link.session_id == run.session_id for link in chain)
+    is_offered = run.registry.get(TOOL) is not None and TOOL not in run.hidden
+    skills = [skill for skill in reading.skills.found if not _is_denied(run, chain, skill.name)] if is_offered else []
+    mode = mode_section(state.agent, state.context, is_bound=is_bound)
+    return in_order(reading, skill_section(skills), mode)
+
+
+def _is_denied(run: TurnRun, chain: tuple[Link, ...], skill: str) -> bool:
+    """Tell whether the rules deny a skill: then nobody needs to know of it. Not a checkpoint."""
+    query = PermissionQuery(
+        chain=chain,
+        call_id=CallId(""),
+        cwd=run.cwd,
+        tool="skill",
+        read_only=True,
+        permission="skill",
+        rights=(Needed(permission="skill", pattern=skill, reads_only=True),),
+    )
+    return run.deps.approver.judge(query).verdict == "deny"
+
+
+def _tell_of_problems(run: TurnRun, reading: Reading) -> None:
+    for problem in reading.problems:
+        if problem.kind == "both":
+            if _is_news(run, problem.text):
+                run.notice("info", "instructions_twice", problem.text)
+        elif _is_news(run, problem.text):
+            run.notice("warning", "instructions_not_whole", problem.text)
+    for path, why in reading.skills.problems:
+        text = f"the skill {path} can't be used: {why}"
+        if _is_news(run, text):
+            run.notice("warning", "skill_unusable", text)
+
+
+def _is_news(run: TurnRun, text: str) -> bool:
+    """Tell whether the session was not told that yet, by this engine. Not a checkpoint."""
+    assert run.prompt is not None
+    return run.prompt.is_news(run.journal.journal.path[0], text)
+
+
+# -- what tools touch ------------------------------------------------------------------------------
+
+
+def touch(run: TurnRun, paths: Sequence[str]) -> None:
+    """Note the files and folders that a call works on: instructions may lie beside them. Not a checkpoint."""
+    if run.prompt is not None:
+        run.touched.update(dict.fromkeys(paths))

@@ -1,0 +1,189 @@
+"""A question to a model beside the steps of a turn: for a summary, say.
+
+It runs in the turn's loop, so whatever ends the turn ends it too. What it takes is
+charged to the turn's budget, whether an answer comes of it or not. No tool is
+offered, and none is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.core.compaction_types import Reply
+from engine.core.events import RetryScheduled
+from engine.core.ids import MessageId, PartId
+from engine.core.llm_types import (
+    Effort,
+    Finished,
+    ModelInfo,
+    ModelOptions,
+    ModelRequest,
+    StreamEvent,
+    TextChunk,
+    TextDone,
+    TextStarted,
+    ToolCallStarted,
+    UsageReported,
+)
+from engine.core.messages import FinishReason, TextPart, Transcript, Usage, UserMessage
+from engine.core.protocols import Model
+from engine.nursery.retry import Failure, RetryBudget, next_delay, silent_overflow
+from engine.nursery.running_turn import TurnRun
+from engine.nursery.stream_reader import read_stream
+
+
+@attrs.define(eq=False, kw_only=True)
+class Listener:
+    """Takes one answer in; see `engine.nursery.stream_reader.Receiver`."""
+
+    run: TurnRun
+    model: Model
+    request: ModelRequest
+    failure: Failure | None = attrs.field(default=None, init=False)
+    usage: Usage = attrs.field(factory=Usage, init=False)
+    finish: FinishReason | None = attrs.field(default=None, init=False)
+    finish_detail: str = attrs.field(default="", init=False)
+    calls: list[str] = attrs.field(factory=list[str], init=False)
+    _texts: dict[str, str] = attrs.field(factory=dict[str, str], init=False)
+
+    @property
+    def text(self) -> str:
+        """All that was said."""
+        return "".join(self._texts.values())
+
+    def feed(self, batch: Sequence[StreamEvent]) -> None:
+        """Take what was received. Not a checkpoint."""
+        for event in batch:
+            match event:
+                case TextStarted():
+                    self._texts.setdefault(event.id, "")
+                case TextChunk():
+                    self._texts[event.id] = self._texts.get(event.id, "") + event.text
+                case TextDone():
+                    if event.text is not None:
+                        self._texts[event.id] = event.text
+                case ToolCallStarted():
+                    self.calls.append(event.tool)
+                case UsageReported():
+                    self.usage = event.usage
+                case Finished():
+                    self.finish, self.finish_detail = event.reason, event.detail
+                case _:
+                    # Thinking, signs of life: nothing that anybody reads.
+                    pass
+
+    def stop_receiving(self) -> None:
+        """Do nothing: an answer that broke off says so by its failure. Not a checkpoint."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class Asker:
+    """Asks one model, or the turn's own where that one fails; see `engine.core.compaction_types.Summariser`.
+
+    Attributes:
+        models: the one that is asked, and those to go on with.
+        usage: what it has taken.
+        cost: of that.
+        asked: the name of the model that was asked last; empty: nobody was.
+    """
+
+    run: TurnRun
+    models: tuple[Model, ...]
+    usage: Usage = attrs.field(factory=Usage, init=False)
+    cost: float = attrs.field(default=0.0, init=False)
+    asked: str = attrs.field(default="", init=False)
+
+    @property
+    def info(self) -> ModelInfo:
+        """The limits of the model that is asked next."""
+        return self.models[0].info
+
+    def new_id(self, kind: str) -> str:
+        """Return a fresh identifier. Not a checkpoint."""
+        return self.run.deps.ids.new(kind)
+
+    async def ask(self, system: str, text: str, *, max_output: int) -> Reply:
+        """Ask, again where that may help, then the next model. Always a checkpoint; raises nothing ordinary.
+
+        If cancelled, what it took so far is counted.
+        """
+        while True:
+            listener = await self._until_answered(system, text, max_output)
+            failure = listener.failure or silent_overflow(
+                listener.model.info, listener.usage, listener.finish, listener.finish_detail
+            )
+            if failure is not None and failure.kind == "filtered" and len(self.models) == 1:
+                # It will say so each time: as a refusal, which something can stand in for.
+                return Reply(text=listener.text, finish="content_filter", calls=tuple(listener.calls))
+            if failure is None or failure.kind == "overflow" or len(self.models) == 1:
+                return Reply(
+                    text=listener.text,
+                    finish=listener.finish,
+                    calls=tuple(listener.calls),
+                    failure="" if failure is None else f"{listener.model.info.name}: {failure.message}",
+                    is_too_long=failure is not None and failure.kind == "overflow",
+                )
+            self.models = self.models[1:]
+
+    async def _until_answered(self, system: str, text: str, max_output: int) -> Listener:
+        """Ask the first of the models until it answers or its retries are used up. Always a checkpoint."""
+        run, budget = self.run, RetryBudget()
+        while True:
+            listener = await self._ask_once(system, text, max_output)
+            delay = None
+            if listener.failure is not None:
+                delay = next_delay(listener.failure, budget, run.settings.retry, run.jitter())
+            if listener.failure is None or delay is None:
+                return listener
+            budget = RetryBudget(budget.attempts_made + 1, budget.waited + delay)
+            run.skip_wait = trio.Event()
+            run.journal.append(
+                RetryScheduled(
+                    attempt=budget.attempts_made,
+                    message=listener.failure.message,
+                    next_at=run.deps.clock.now() + delay,
+                )
+            )
+            with trio.move_on_after(delay):
+                await run.skip_wait.wait()
+
+    async def _ask_once(self, system: str, text: str, max_output: int) -> Listener:
+        model = self.models[0]
+        self.asked = model.info.name
+        ids = self.run.deps.ids
+        part = TextPart(id=PartId(ids.new("part")), text=text)
+        question = UserMessage(id=MessageId(ids.new("msg")), parts=(part,), origin="engine")
+        options = ModelOptions(effort=_effort(self.run)).over(model.info.options)
+        request = ModelRequest(
+            model=model.info.name,
+            system=system,
+            transcript=Transcript((question,)),
+            tool_choice="none",
+            options=attrs.evolve(options, output_cap=None),
+            max_output=min(max_output, model.info.output),
+            # No session's: its next step is compared with its last one, not with this.
+        )
+        listener = Listener(run=self.run, model=model, request=request)
+        try:
+            await read_stream(listener)
+        finally:
+            self._charge(listener)
+        return listener
+
+    @enable_ki_protection
+    def _charge(self, listener: Listener) -> None:
+        """Count what a request took. Not a checkpoint."""
+        cost = listener.model.info.cost(listener.usage)
+        self.usage += listener.usage
+        self.cost += cost
+        self.run.budget.charge(listener.usage, cost)
+
+
+def _effort(run: TurnRun) -> Effort | None:
+    """Return how much thought a summary is worth: little, where the turn says anything about it."""
+    said = run.settings.options.effort
+    return said if said in {None, "none", "minimal"} else "low"

@@ -1,0 +1,126 @@
+"""The file of grants for projects, which outlive the engine. All of it blocks, so it runs in a thread that is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, cast
+
+import attrs
+
+from engine.core.errors import ConfigError
+from engine.core.ids import CallId, SessionId
+from engine.permission.grants.grants import Grant, Origin
+from engine.permission.grants.state_file import StateFile
+
+NAME: Final = "grants.json"
+_TEXTS: Final = ("id", "permission", "pattern", "project")
+_TEXTS_OF_ORIGIN: Final = ("session_id", "call_id", "tool", "by")
+
+
+@attrs.frozen
+class GrantFile:
+    """Keeps grants. Its methods raise `ConfigError` for a file that makes no sense, `StoreError` for one that can't be used."""
+
+    path: Path
+
+    def load(self) -> tuple[Grant, ...]:
+        """Return all grants that are kept."""
+        return tuple(self._grants(self._file.read()))
+
+    def add(self, grant: Grant, now: float) -> tuple[Grant, ...]:
+        """Keep one more, and return all; those whose time is up are dropped."""
+        return self.add_all([grant], now)
+
+    def add_all(self, grants: Sequence[Grant], now: float) -> tuple[Grant, ...]:
+        """Keep several more, all of them or none, and return all; those whose time is up are dropped."""
+        for grant in grants:
+            if grant.scope != "project":
+                raise ConfigError(f"a grant for a {grant.scope} is not kept")
+
+        def added(entries: Sequence[object]) -> Sequence[object]:
+            kept = {each.id: each for each in self._grants(entries) if not each.is_over(now)}
+            for grant in grants:
+                if grant.id in kept:
+                    raise ConfigError(f"there is a grant {grant.id} already")
+                kept[grant.id] = grant
+            return [_entry(each) for each in kept.values()]
+
+        return tuple(self._grants(self._file.update(added)))
+
+    def revoke(self, name: str) -> tuple[Grant, ...]:
+        """Forget the one of that id, and return the others."""
+
+        def without(entries: Sequence[object]) -> Sequence[object]:
+            grants = self._grants(entries)
+            kept = [_entry(grant) for grant in grants if grant.id != name]
+            if len(kept) == len(grants):
+                raise ConfigError(f"there is no grant {name!r} in {self.path}")
+            return kept
+
+        return tuple(self._grants(self._file.update(without)))
+
+    @property
+    def _file(self) -> StateFile:
+        return StateFile(self.path, "grants")
+
+    def _grants(self, entries: Sequence[object]) -> list[Grant]:
+        grants: dict[str, Grant] = {}
+        for number, entry in enumerate(entries, 1):
+            try:
+                grant = _grant(entry)
+            except ConfigError as error:
+                raise ConfigError(
+                    f"{self.path} can't be understood, so nothing of it counts: its grant {number}: {error}. Mend it, or "
+                    "move it away."
+                ) from error
+            if grant.id in grants:
+                raise ConfigError(f"{self.path}: there are two grants {grant.id}, so nothing of it counts")
+            grants[grant.id] = grant
+        return list(grants.values())
+
+
+def _entry(grant: Grant) -> dict[str, object]:
+    return {
+        **{name: getattr(grant, name) for name in (*_TEXTS, "until")},
+        "origin": attrs.asdict(grant.origin),
+    }
+
+
+def _grant(entry: object) -> Grant:
+    values = _object(entry, {*_TEXTS, "until", "origin"})
+    told = _object(values["origin"], {*_TEXTS_OF_ORIGIN, "granted"})
+    name, permission, pattern, project = (_text(values, name) for name in _TEXTS)
+    session, call, tool, by = (_text(told, name) for name in _TEXTS_OF_ORIGIN)
+    granted = _number(told, "granted")
+    return Grant(
+        id=name,
+        permission=permission,
+        pattern=pattern,
+        scope="project",
+        project=project,
+        until=None if values["until"] is None else _number(values, "until"),
+        origin=Origin(session_id=SessionId(session), call_id=CallId(call), tool=tool, granted=granted, by=by),
+    )
+
+
+def _object(value: object, names: set[str]) -> dict[str, object]:
+    """Return an object with just these members: one more may be a limit that this engine does not know."""
+    found = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    if found.keys() != names:
+        raise ConfigError(f"it must have {', '.join(sorted(names))}, and nothing else")
+    return found
+
+
+def _text(values: dict[str, object], name: str) -> str:
+    value = values[name]
+    if not isinstance(value, str):
+        raise ConfigError(f"{name} must be a text")
+    return value
+
+
+def _number(values: dict[str, object], name: str) -> float:
+    value = values[name]
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise ConfigError(f"{name} must be a number")
+    return value

@@ -1,0 +1,192 @@
+"""What to offer for "always": patterns that match a command, the narrowest first.
+
+The first is the command itself. The second, where there is one, is the words that say what it
+does (`git push`, `npm run build`) and then anything. There is none for a program that runs what it is
+given (`sudo`, `npx`, `python -c`, `xargs`), none for one that destroys, and none for one that nobody knows;
+where a wrapper's command is known, its words are part of the prefix: `sudo npm install *`.
+
+Patterns are matched against `line_of` the command, and every offer matches the command it came from.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+from engine.permission.effects.program_effects import Begun, Given, Started
+from engine.permission.effects.scan_result import Word
+from engine.permission.programs.analyze import meaning_of
+from engine.permission.programs.names import base_name, is_trusted_place
+from engine.permission.programs.option_spec import Reader
+from engine.permission.programs.program_spec import Program
+from engine.permission.programs.registry import KNOWN, Knowledge
+from engine.permission.programs.subcommand_depth import NEVER
+from engine.permission.rules.wildcard import UNKNOWN, exact
+
+_MAX_OFFER: Final = 10_000
+_MAX_DEPTH: Final = 8
+_NOTHING: Final = Program()
+# Options before a sub-command that change nothing of what it does: a rule need not name them.
+_IDLE: Final = {
+    "git": frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-advice"}),
+    "npm": frozenset({"--silent", "-s"}),
+    "yarn": frozenset({"--silent", "-s"}),
+    "pnpm": frozenset({"--silent", "-s"}),
+}
+
+
+def line_of(argv: Sequence[Word]) -> str:
+    """Return the text that a command's patterns are matched against.
+
+    It is the words, each quoted where a shell would need it, with a blank between; what nobody knows
+    is U+FFFC. Options before a sub-command that do nothing, as `git --no-pager`, are left out.
+    """
+    return " ".join(_quoted(word) for word in _without_idle(argv))
+
+
+def written_line_of(argv: Sequence[Word]) -> str:
+    """Return the same with all of its words."""
+    return " ".join(_quoted(word) for word in argv)
+
+
+def bare_line_of(argv: Sequence[Word], knowledge: Knowledge = KNOWN) -> str:
+    """Return the same without any options before its sub-command, and the program without its folder.
+
+    For what must not be evaded by writing a command differently: `git -C x push` is `git push` here, and
+    `/usr/bin/rm x` is `rm x`. Not for what is allowed.
+    """
+    if not argv or not _is_known(argv[0]):
+        return line_of(argv)
+    found = knowledge.find(base_name(argv[0] or ""))
+    name = base_name(argv[0] or "")
+    words: Sequence[Word] = argv[1:]
+    if found is not None and found[1].commands:
+        words = _reader(found[1]).read(words).operands
+    return " ".join([_quoted(name), *map(_quoted, words)])
+
+
+def prefix_of(argv: Sequence[Word], knowledge: Knowledge = KNOWN) -> tuple[str, ...] | None:
+    """Return the words that say what a command does, as far as anything may stand behind them; None: there are none."""
+    return _prefix(tuple(_without_idle(argv)), knowledge, _MAX_DEPTH)
+
+
+def offers_for(argv: Sequence[Word], knowledge: Knowledge = KNOWN) -> tuple[str, ...]:
+    """Return the patterns to offer for a command, the narrowest first; none if even that is not known."""
+    if not argv or not _is_known(argv[0]):
+        return ()
+    offers: list[str] = []
+    line = line_of(argv)
+    if UNKNOWN not in line:
+        offers.append(exact(line))
+    prefix = prefix_of(argv, knowledge)
+    if prefix is not None:
+        offers.append(exact(" ".join(map(_quoted, prefix))) + " *")
+    return tuple(offer for offer in offers if len(offer) <= _MAX_OFFER)
+
+
+def _is_known(word: Word) -> bool:
+    return word is not None and not isinstance(word, Begun) and UNKNOWN not in word
+
+
+def _quoted(word: Word) -> str:
+    if word is None:
+        return UNKNOWN
+    if isinstance(word, Begun):
+        return shlex.quote(str(word).rstrip("\0")) + UNKNOWN if word else UNKNOWN
+    return shlex.quote(word)
+
+
+def _without_idle(argv: Sequence[Word]) -> Sequence[Word]:
+    idle = _IDLE.get(argv[0] or "") if argv else None
+    at = 1
+    while idle and at < len(argv) and _is_known(argv[at]) and argv[at] in idle:
+        at += 1
+    return argv if at == 1 else (*argv[:1], *argv[at:])
+
+
+def _prefix(argv: tuple[Word, ...], knowledge: Knowledge, depth: int) -> tuple[str, ...] | None:
+    if not depth or not argv or not _is_known(argv[0]):
+        return None
+    place = argv[0] or ""
+    found = knowledge.find(base_name(place))
+    meaning = meaning_of(Given(argv=argv, cwd=None, home="/"), knowledge)
+    if found is None or meaning.opaque:
+        return None if found is not None else _counted(argv, base_name(place), _NOTHING, knowledge)
+    name, program = found
+    if len(meaning.starts) == 1 and isinstance(meaning.starts[0], Started):
+        return _wrapped(argv, meaning.starts[0].argv, knowledge, depth)
+    if meaning.starts:
+        return None
+    if program.manner in {"interpreter", "shell"}:
+        return _interpreted(argv, program, meaning.runs)
+    if name in NEVER or program.tail:
+        return None
+    if program.reading == "free" and not program.commands and is_trusted_place(place):
+        return (place,)
+    return _counted(argv, name, program, knowledge)
+
+
+def _wrapped(
+    argv: tuple[Word, ...], inner: tuple[Word, ...], knowledge: Knowledge, depth: int
+) -> tuple[str, ...] | None:
+    """Return the words of a wrapper, and the prefix of its command, if that stands at the end as it is."""
+    start = len(argv) - len(inner)
+    if start < 1 or argv[start:] != inner:
+        return None
+    before = [word for word in argv[:start] if word is not None and _is_known(word)]
+    behind = _prefix(inner, knowledge, depth - 1)
+    return None if behind is None or len(before) < start else (*before, *behind)
+
+
+def _interpreted(argv: tuple[Word, ...], program: Program, runs: tuple[Word, ...]) -> tuple[str, ...] | None:
+    """Return the words up to the file or the module that an interpreter runs."""
+    arguments = _reader(program).read(argv[1:])
+    end = len(argv) - len(arguments.operands)
+    has_module = any(used.option.role == "stops" for used in arguments.used)
+    if not has_module:
+        end += 1
+        if not runs:
+            return None
+    known = [word for word in argv[:end] if word is not None and _is_known(word)]
+    return tuple(known) if len(known) == end <= len(argv) else None
+
+
+def _counted(argv: tuple[Word, ...], name: str, program: Program, knowledge: Knowledge) -> tuple[str, ...] | None:
+    """Return as many words as say what a command does, and the options between them."""
+    path: list[str] = [name]
+    end = 1
+    row: Program | None = program
+    while len(path) < knowledge.arity_of(path):
+        table = row or _NOTHING
+        operands = _reader(table).read(argv[end:]).operands
+        if not operands or not _is_known(operands[0]):
+            return None
+        word = operands[0] or ""
+        end = len(argv) - len(operands) + 1
+        if word.startswith("-") or argv[end - 1] != word or not all(map(_is_known, argv[:end])):
+            return None
+        path.append(word)
+        row = row.commands.get(word) if row is not None else None
+        if row is not None and (row.tail or row.opaque or (row.manner and row.manner != "npx")):
+            return None
+    if not knowledge.arity_of(path) or _runs_anything(path, knowledge):
+        return None
+    return tuple(word for word in argv[:end] if word is not None)
+
+
+def _reader(program: Program) -> Reader:
+    return Reader(program.table, permutes=False, single=program.dashes == "single")
+
+
+def _runs_anything(path: Sequence[str], knowledge: Knowledge) -> bool:
+    """Tell whether the last word is a program that runs what it is given, as of `npx node`."""
+    if len(path) < 2:
+        return False
+    found = knowledge.find(base_name(path[-1]))
+    is_launcher = path[0] in {"npx", "bunx", "uvx", "pnpx"} or path[1] in {"exec", "x", "dlx"}
+    return (
+        is_launcher
+        and found is not None
+        and bool(found[1].tail or found[1].manner or found[1].opaque or found[0] in NEVER)
+    )

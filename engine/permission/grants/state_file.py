@@ -1,0 +1,167 @@
+"""A small file of what the user has decided: never half written, never overwritten unread, and nobody else's to change.
+
+A change is made under a lock, to what is in the file at that moment; the new file takes
+the place of the old one at once. A file that can't be understood is left as it is, and
+nothing of it counts. All of it blocks, so it runs in a thread that is waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Final, cast
+
+import attrs
+
+from engine.core.errors import ConfigError, StoreError
+
+VERSION: Final = 1
+MAX_BYTES: Final = 8_000_000
+_LOCK_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.01
+
+Entries = Sequence[object]
+
+
+@attrs.frozen
+class StateFile:
+    """A file with a list.
+
+    Attributes:
+        path: where it is.
+        what: the list's name.
+        lock_seconds: how long to wait for another process that changes it.
+    """
+
+    path: Path
+    what: str
+    lock_seconds: float = _LOCK_SECONDS
+
+    def read(self) -> Entries:
+        """Return the list; an empty one where there is no file.
+
+        Raises:
+            ConfigError: for a file that can't be understood, or that others can change.
+            StoreError: for one that can't be read.
+        """
+        with self._renamed("read"):
+            try:
+                descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            except FileNotFoundError:
+                return []
+            try:
+                self._check(os.fstat(descriptor), self.path.parent.stat())
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    data = file.read(MAX_BYTES + 1)
+            finally:
+                os.close(descriptor)
+        return self._entries(data)
+
+    def update(self, change: Callable[[Entries], Entries]) -> Entries:
+        """Put what *change* makes of the list in its place, and return it. Raises as `read` does, and what *change* raises.
+
+        If it raises, the file is as it was.
+        """
+        with self._renamed("write"):
+            # Where the file is really: a link to it stays one.
+            real = Path(os.path.realpath(self.path))
+            real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._locked(real):
+                entries = list(change(self.read()))
+                document = {"version": VERSION, self.what: entries}
+                _replace(real, json.dumps(document, indent=1).encode() + b"\n")
+        return entries
+
+    def _entries(self, data: bytes) -> Entries:
+        if len(data) > MAX_BYTES:
+            raise self._broken(f"it is larger than {MAX_BYTES:,} bytes")
+        try:
+            document: object = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise self._broken(f"it is no JSON text ({error})") from error
+        values = cast("dict[str, object]", document) if isinstance(document, dict) else {}
+        version = values.get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise ConfigError(
+                f"{self.path} was written by a newer engine (version {version}): nothing of it counts here"
+            )
+        entries = values.get(self.what)
+        if version != VERSION or not isinstance(entries, list):
+            raise self._broken(f"it holds no version {VERSION}, or no list {self.what!r}")
+        return cast("Entries", entries)
+
+    def _broken(self, why: str) -> ConfigError:
+        return ConfigError(
+            f"{self.path} can't be understood, so nothing of it counts: {why}. Mend it, or move it away."
+        )
+
+    def _check(self, state: os.stat_result, folder: os.stat_result) -> None:
+        if not stat.S_ISREG(state.st_mode):
+            raise ConfigError(f"{self.path} is no regular file, so nothing of it counts")
+        for what, found in ((str(self.path), state), (f"the folder of {self.path}", folder)):
+            is_shared = found.st_mode & 0o022 and not (found is folder and found.st_mode & stat.S_ISVTX)
+            if found.st_uid not in {0, os.geteuid()} or is_shared:
+                raise ConfigError(
+                    f"{what} can be changed by others, so nothing of it counts: it must be yours, and not be writable for "
+                    "anybody else"
+                )
+
+    @contextlib.contextmanager
+    def _locked(self, real: Path) -> Generator[None]:
+        lock = os.open(f"{real}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            deadline = time.monotonic() + self.lock_seconds
+            while not _try_lock(lock):
+                if time.monotonic() >= deadline:
+                    raise StoreError(f"can't change {self.path}: another process has been changing it for too long")
+                time.sleep(_POLL_SECONDS)  # in a thread: a lock of the kernel tells nobody when it is free
+            yield
+        finally:
+            os.close(lock)  # and with it goes the lock
+
+    @contextlib.contextmanager
+    def _renamed(self, verb: str) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(f"can't {verb} {self.path}: {error.strerror or error}") from error
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Put *data* in the place of a file, at once, for its owner alone."""
+    prefix = f".{path.name}."
+    for left in path.parent.glob(f"{prefix}*"):  # by a process that was killed: whoever holds the lock is alone
+        left.unlink(missing_ok=True)
+    beside = path.with_name(prefix + secrets.token_hex(8))
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:  # whatever it is goes on: no half of a file must stay
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+    # It has its name; that this outlives a loss of power is more than some file systems promise.
+    with contextlib.suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

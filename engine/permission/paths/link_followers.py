@@ -1,0 +1,85 @@
+"""Programs that go into folders and follow the links in them: where these lead, no path that they are given tells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from engine.files.real_path import Unclear, is_within, real_path
+from engine.permission.effects.program_effects import Begun
+from engine.permission.effects.scan_result import Command, Scan
+
+# The letters and the words that make them do so.
+_OPTIONS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "ag": ("f", ("--follow",)),
+    "chgrp": ("L", ()),
+    "chown": ("L", ()),
+    "cp": ("L", ("--dereference",)),
+    "diff": ("r", ("--recursive",)),
+    "du": ("L", ("--dereference",)),
+    "egrep": ("R", ("--dereference-recursive",)),
+    "fd": ("L", ("--follow",)),
+    "fdfind": ("L", ("--follow",)),
+    "fgrep": ("R", ("--dereference-recursive",)),
+    "find": ("L", ("-follow",)),
+    "grep": ("R", ("--dereference-recursive",)),
+    "ls": ("L", ("--dereference",)),
+    "rg": ("L", ("--follow",)),
+    "rsync": ("LkK", ("--copy-links", "--copy-dirlinks", "--copy-unsafe-links", "--keep-dirlinks")),
+    "scp": ("r", ()),
+    "tar": ("h", ("--dereference",)),
+    "tree": ("l", ()),
+    "zip": ("r", ("--recurse-paths",)),
+}
+MAX_SEEN: Final = 20_000
+
+
+def followers(scan: Scan) -> frozenset[str]:
+    """Return the programs of a script that follow links, by their names."""
+    return frozenset(
+        (command.argv[0] or "").rpartition("/")[2] for command in scan.commands if command.argv and _follows(command)
+    )
+
+
+def leads_out(path: str, project: str) -> bool:
+    """Tell whether a folder holds a link that leads out of the project, or too much to tell. It blocks."""
+    real = real_path(path)
+    if isinstance(real, Unclear) or not is_within(real.path, project):
+        return False  # it is judged itself
+    seen = 0
+    for folder, folders, files in os.walk(real.path):
+        seen += len(folders) + len(files)
+        if seen > MAX_SEEN or any(_is_out(os.path.join(folder, name), project) for name in (*folders, *files)):  # noqa: PTH118
+            return True
+    return False
+
+
+def _is_out(path: str, project: str) -> bool:
+    if not os.path.islink(path):  # noqa: PTH114
+        return False
+    real = real_path(path)
+    return isinstance(real, Unclear) or not is_within(real.path, project)
+
+
+def _follows(command: Command) -> bool:
+    options = _OPTIONS.get((command.argv[0] or "").rpartition("/")[2])
+    if options is None:
+        return False
+    letters, words = options
+    return any(_is_one(word, letters, words) for word in _words(command))
+
+
+def _words(command: Command) -> Iterator[str]:
+    for place, word in enumerate(command.argv[1:]):
+        if word is None or isinstance(word, Begun):
+            continue
+        # `tar chf x` is as good as `tar -chf x`.
+        yield f"-{word}" if place == 0 and command.argv[0] == "tar" and not word.startswith("-") else word
+
+
+def _is_one(word: str, letters: str, words: tuple[str, ...]) -> bool:
+    if word.startswith("--"):
+        # They may be shortened.
+        return len(word) > len("--x") and any(one.startswith(word) for one in words)
+    return word in words or (word.startswith("-") and any(letter in word for letter in letters))

@@ -1,0 +1,60 @@
+"""What a script makes or moves before it uses it: a path that is not there yet may be a link by then."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Final
+
+import attrs
+
+from engine.files.real_path import Real, Unclear, is_within, real_path
+from engine.permission.effects.scan_result import Scan
+
+_LINKERS: Final = frozenset({"ln", "link", "symlink"})
+_MOVERS: Final = frozenset({"mv", "cp", "rsync"})
+_MAX_SEEN: Final = 5_000
+
+
+@attrs.define(eq=False)
+class Moves:
+    """What the commands of a script make of its paths, as far as that can change where others lead."""
+
+    scan: Scan
+
+    def makes_folder(self, path: str) -> bool:
+        """Tell whether the script makes that folder, where nothing is yet."""
+        real = real_path(path)
+        return isinstance(real, Real) and bool(real.missing) and any(is_within(made, real.path) for made in self._made)
+
+    def may_make(self, real: Real, by: str) -> bool:
+        """Tell whether a path that is not there may be or pass a link when the program *by* uses it."""
+        if by in _LINKERS | _MOVERS and real.missing == real.path:
+            return False  # it is what they make
+        return self._links
+
+    @cached_property
+    def _made(self) -> tuple[str, ...]:
+        found = [real_path(use.path) for use in self.scan.paths if use.by == "mkdir"]
+        return tuple(real.path for real in found if isinstance(real, Real))
+
+    @cached_property
+    def _links(self) -> bool:
+        """Whether a command makes a link, or moves or copies one."""
+        names = {(command.argv[0] or "").rpartition("/")[2] for command in self.scan.commands}
+        return bool(names & _LINKERS) or any(_holds_link(use.path) for use in self.scan.paths if use.by in _MOVERS)
+
+
+def _holds_link(path: str) -> bool:
+    """Tell whether *path* is a link, or a folder with one in it; or has too much in it to tell."""
+    if os.path.islink(path.rstrip("/")):  # noqa: PTH114 - as written
+        return True
+    real = real_path(path)
+    if isinstance(real, Unclear):
+        return True
+    seen = 0
+    for folder, folders, files in os.walk(real.path):
+        seen += len(folders) + len(files)
+        if seen > _MAX_SEEN or any(os.path.islink(os.path.join(folder, name)) for name in (*folders, *files)):  # noqa: PTH114, PTH118
+            return True
+    return False

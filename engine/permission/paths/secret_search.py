@@ -1,0 +1,74 @@
+"""Programs that show what is in all files of a folder: among these may be such as hold secrets, which nobody has named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from engine.permission.effects.scan_result import Command, PathUse
+from engine.permission.rules.path_pattern import PathPattern
+from engine.permission.rules.profiles import NO_SECRETS, SECRETS
+
+_ALWAYS: Final = frozenset({"rg", "ag", "ack"})
+_IF_TOLD: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "diff"})
+_WORDS: Final = ("--recursive", "--dereference-recursive", "--directories=recurse")
+# With one of these `rg` and `ag` look at hidden files as well.
+_HIDDEN: Final = ("--hidden", "--unr", "--no-ignore", "--all-types", "--all-text")
+_MAX_SEEN: Final = 50_000
+
+
+def searched_folders(command: Command, uses: tuple[PathUse, ...]) -> Iterator[str]:
+    """Yield the folders whose files a command shows. It blocks."""
+    name = (command.argv[0] or "").rpartition("/")[2]
+    if command.remote or command.cwd is None or not _searches(name, command):
+        return
+    own = [use.path for use in uses if use.by.rpartition("/")[2] == name and not use.is_pattern]
+    folders = [path for path in own if os.path.isdir(path)] if own else [command.cwd]  # noqa: PTH112
+    yield from dict.fromkeys(folders)
+
+
+def secrets_below(folder: str, command: Command) -> Iterator[str | None]:
+    """Yield the files below a folder that look as if they held secrets; None: there is too much to tell. It blocks."""
+    name = (command.argv[0] or "").rpartition("/")[2]
+    has_hidden = name not in _ALWAYS or any(
+        word.startswith(_HIDDEN) or (word[:1] == "-" and word[:2] != "--" and any(letter in word for letter in ".uaU"))
+        for word in command.argv[1:]
+        if isinstance(word, str)
+    )
+    seen = 0
+    for above, folders, files in os.walk(folder):
+        seen += len(folders) + len(files)
+        if seen > _MAX_SEEN:
+            yield None
+            return
+        if not has_hidden:
+            folders[:] = [one for one in folders if not one.startswith(".")]
+        for one in files:
+            if (has_hidden or not one.startswith(".")) and _is_secret(one):
+                yield os.path.join(above, one)  # noqa: PTH118 - of texts
+
+
+def _searches(name: str, command: Command) -> bool:
+    words = [word for word in command.argv[1:] if isinstance(word, str)]
+    if name in _ALWAYS:
+        return "--files" not in words
+    return name in _IF_TOLD and any(
+        (word[:2] == "--" and len(word) > len("--x") and any(one.startswith(word) for one in _WORDS))
+        or (word[:1] == "-" and word[:2] != "--" and any(letter in word for letter in "rR"))
+        or word == "recurse"
+        for word in words
+    )
+
+
+@lru_cache(maxsize=10_000)
+def _is_secret(name: str) -> bool:
+    return any(one.matches(name) for one in _patterns(SECRETS)) and not any(
+        one.matches(name) for one in _patterns(NO_SECRETS)
+    )
+
+
+@lru_cache(maxsize=2)
+def _patterns(patterns: tuple[str, ...]) -> tuple[PathPattern, ...]:
+    return tuple(PathPattern(one, "/", "/") for one in patterns)

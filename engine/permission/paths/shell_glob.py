@@ -1,0 +1,118 @@
+"""Patterns as bash expands them, tried on the real file system, within bounds.
+
+What is found may be more than bash finds, never less: of `[...]` all that is heeded is that
+it is one character, and `.*` finds `..` as it did before bash 5.2.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from engine.files.real_path import Unclear
+
+MAX_FOUND: Final = 1_000
+MAX_SEEN: Final = 20_000
+_MAX_CHARS: Final = 4_096
+
+_PART: Final = re.compile(
+    r"\\(?P<quoted>.) | (?P<star>\*+) | (?P<any>\?) | (?P<set>\[[!^]?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]) | (?P<plain>.)",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def expanded(pattern: str) -> tuple[str, ...] | Unclear:
+    """Return the files that an absolute pattern fits; where there are none, the pattern itself. It blocks."""
+    if len(pattern) > _MAX_CHARS:
+        return Unclear("the pattern is too long to be tried")
+    search = _Search()
+    found = [""]
+    for name in pattern.split("/")[1:]:
+        found = search.below(found, name)
+        if search.is_too_much or len(found) > MAX_FOUND:
+            return Unclear("the pattern fits too many files to look at each of them")
+    existing = tuple(path for path in found if os.path.lexists(path or "/"))
+    return tuple(path or "/" for path in existing) or (_literal(pattern),)
+
+
+@attrs.define(eq=False)
+class _Search:
+    """A search by a pattern, one part of it after the other."""
+
+    seen: int = 0
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether so many names were looked at that the rest would take too long."""
+        return self.seen > MAX_SEEN
+
+    def below(self, folders: list[str], name: str) -> list[str]:
+        """Return what one part of a pattern fits in folders."""
+        if not _is_magic(name):
+            return [f"{folder}/{_literal(name)}" for folder in folders]
+        parts = list(_PART.finditer(name))
+        begins_with_dot = _literal(name).startswith(".")
+        return [
+            f"{folder}/{entry}"
+            for folder in folders
+            for entry in self._names(folder or "/")
+            if (begins_with_dot or not entry.startswith(".")) and _fits(parts, entry)
+        ]
+
+    def _names(self, folder: str) -> list[str]:
+        if self.is_too_much:
+            return []
+        names = [".", ".."]
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    names.append(entry.name)
+                    if len(names) + self.seen > MAX_SEEN:
+                        break
+        except OSError:  # no folder, or one that may not be read: nothing is found in it
+            return []
+        self.seen += len(names)
+        return names
+
+
+def _is_magic(name: str) -> bool:
+    return any(part.lastgroup in {"star", "any", "set"} for part in _PART.finditer(name))
+
+
+def _fits(parts: Sequence[re.Match[str]], name: str) -> bool:
+    """Tell whether a name fits: all places at which it may go on are kept at once, as bits, so that no name takes long.
+
+    (A regular expression with seven stars took minutes for some names, and a repository may bring such a name.)
+    """
+    whole = (2 << len(name)) - 1
+    at = 1
+    for part in parts:
+        match part.lastgroup:
+            case "star":
+                at = whole & -(at & -at)
+            case "any":
+                at = whole & at << 1
+            case "set":  # or no set at all, if bash reads it otherwise
+                at = whole & (at << 1 | _behind(at, part["set"], name))
+            case _:
+                at = _behind(at, part["quoted"] or part["plain"], name)
+        if not at:
+            return False
+    return bool(at >> len(name))
+
+
+def _behind(at: int, text: str, name: str) -> int:
+    """Return the places behind *text*, wherever it stands at one of the places *at*."""
+    found, start = 0, name.find(text)
+    while start >= 0:
+        found |= 1 << start
+        start = name.find(text, start + 1)
+    return (at & found) << len(text)
+
+
+def _literal(pattern: str) -> str:
+    return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)

@@ -1,0 +1,153 @@
+"""What `awk` does: its program is read far enough to tell whether it starts, or writes, anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from engine.permission.programs.analysis import Study, known
+from engine.permission.programs.program_spec import Program
+
+_SUSPICIOUS: Final = re.compile(r"(?<!\|)\|(?!\|)|>(?!=)|@|system|getline")
+# Whatever the rest is read as, these make it impossible to tell.
+_NEVER: Final = re.compile(r"(?<![A-Za-z_])system(?![A-Za-z0-9_])|@")
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<blank>(?:[ \t\r]|\\\r?\n)+|\#[^\n]*)
+    | (?P<text>"(?:[^"\\\n]|\\.)*")
+    | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|0[xX][0-9a-fA-F]+)
+    | (?P<name>[A-Za-z_]\w*)
+    | (?P<step>\+\+|--)
+    | (?P<sign>>>|\|&|\|\||&&|[=!<>+*%^-]=|\*\*=?|!~|[-+*%^!<>|?:~$=,;{}()\[\]\n&])
+    """,
+    re.VERBOSE | re.ASCII | re.DOTALL,
+)
+_PATTERN: Final = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:[^\]\\\n/\[]|\\[^\]/])*\])+/", re.DOTALL)
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL | re.ASCII)
+# Behind these a slash begins a pattern, whatever else is going on.
+_BEFORE_PATTERN: Final = frozenset(
+    {"", "(", ",", "~", "!~", "!", "&&", "||", "{", "}", ";", "\n", "=", "==", "!=", "?", ":"}
+)
+_STANDARD: Final = frozenset({"/dev/stdout", "/dev/stderr", "-"})
+
+
+class _NotUnderstood(Exception):
+    """The program executes something, or can't be told not to."""
+
+
+def follow_awk(study: Study, program: Program) -> None:
+    """Read the words of `awk`."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    names = {used.name for used in arguments.used}
+    texts = [used.value for used in arguments.used if used.name in {"-e", "--source"}]
+    operands = list(arguments.operands)
+    if not texts and not names & {"-f", "--file", "-E", "--exec"}:
+        texts, operands = operands[:1], operands[1:]
+    for word in texts:
+        text = known(word)
+        if text is None:
+            study.give_up("its program is not known")
+            return
+        try:
+            for path in written_by(text):
+                study.touch(path, "write")
+        except _NotUnderstood as error:
+            study.give_up(str(error))
+    if any((known(operand) or "").startswith("/inet") for operand in operands):
+        study.give_up("connects to a network")
+    for operand in operands:
+        text = known(operand)
+        if text is None or (text != "-" and not _ASSIGNMENT.fullmatch(text)):
+            study.touch(operand, "read")
+    study.reads_only = not arguments.unknown
+
+
+def written_by(program: str) -> list[str]:
+    """Return the files that a program writes.
+
+    Raises:
+        _NotUnderstood: it starts something, or reads another file, or nobody can tell.
+    """
+    if not _SUSPICIOUS.search(program):
+        return []
+    if _NEVER.search(program):
+        raise _NotUnderstood("its program may execute commands")
+    return list(_Printing(list(_tokens(program))).targets())
+
+
+def _tokens(program: str) -> Iterator[str]:
+    """Yield the tokens of a program, without blanks."""
+    at = 0
+    before, kind = "", ""
+    while at < len(program):
+        if program[at] == "/":
+            is_pattern = before in _BEFORE_PATTERN or before in _WORDS
+            if not is_pattern and (kind == "step" or before == ")"):
+                raise _NotUnderstood("its program has a slash that may be two things")
+            found = _PATTERN.match(program, at) if is_pattern else None
+            if is_pattern and found is None:
+                raise _NotUnderstood("its program has an open pattern")
+            end = found.end() if found is not None else at + 1
+            before, kind = "/", "pattern" if is_pattern else "sign"
+            yield "/…/" if is_pattern else "/"
+            if is_pattern:
+                before = "/…/"
+            at = end
+            continue
+        token = _TOKEN.match(program, at)
+        if token is None:
+            raise _NotUnderstood("its program is not understood")
+        at = token.end()
+        if token.lastgroup == "blank":
+            continue
+        before, kind = token.group(), token.lastgroup or ""
+        yield before
+
+
+_WORDS: Final = frozenset({"print", "printf", "return", "case", "in", "else", "do", "and", "or"})
+
+
+@attrs.define(eq=False)
+class _Printing:
+    """Looks for where a program prints to."""
+
+    tokens: list[str]
+
+    def targets(self) -> Iterator[str]:
+        """Yield the files that are written."""
+        depth = 0
+        has_less = "<" in self.tokens
+        printing: int | None = None
+        for at, sign in enumerate(self.tokens):
+            if sign in {"(", "["}:
+                depth += 1
+            elif sign in {")", "]"}:
+                depth -= 1
+            elif sign in {"print", "printf"}:
+                printing = depth
+            elif sign in {";", "{", "}", "\n"}:
+                printing = None
+            elif sign in {"|", "|&"}:
+                raise _NotUnderstood("its program may execute commands")
+            elif sign == "getline":
+                if has_less:
+                    raise _NotUnderstood("its program reads other files")
+            elif sign == ">>" or (sign == ">" and printing is not None and depth <= printing):
+                yield from self._target(at + 1)
+
+    def _target(self, at: int) -> Iterator[str]:
+        """Yield the file behind a redirection: a text, and nothing behind it."""
+        here = self.tokens[at : at + 2]
+        text = here[0] if here else ""
+        plain = text[:1] == '"' and "\\" not in text and len(text) > 2
+        if not plain or (len(here) > 1 and here[1] not in {";", "}", "\n"}):
+            raise _NotUnderstood("its program writes to files that are not known")
+        name = text[1:-1]
+        if name.startswith("/inet"):
+            raise _NotUnderstood("its program connects to a network")
+        if name not in _STANDARD:
+            yield name

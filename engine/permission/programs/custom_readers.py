@@ -1,0 +1,294 @@
+"""The programs whose words a row of the tables can't explain: one function each, by the row's `manner`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from engine.permission.effects.program_effects import Begun, Unknown
+from engine.permission.effects.scan_result import Word
+from engine.permission.programs.analysis import NAME, Study, known, split_assignment
+from engine.permission.programs.awk import follow_awk
+from engine.permission.programs.date import follow_date
+from engine.permission.programs.find import follow_fd, follow_find
+from engine.permission.programs.git import follow_dashed, follow_git
+from engine.permission.programs.languages import (
+    follow_cmake,
+    follow_compiler,
+    follow_copy,
+    follow_crontab,
+    follow_database,
+    follow_dc,
+    follow_dd,
+    follow_debugger,
+    follow_editor,
+    follow_java,
+    follow_make,
+    follow_npm_config,
+    follow_sqlite,
+    judge_ssh_settings,
+)
+from engine.permission.programs.option_spec import Used
+from engine.permission.programs.program_spec import Manner, Program
+from engine.permission.programs.sed import follow_sed
+from engine.permission.programs.tar import follow_tar
+from engine.permission.programs.tmux_bwrap import follow_bwrap, follow_tmux
+from engine.permission.programs.wrappers import (
+    follow_dotenv,
+    follow_exec_in,
+    follow_just,
+    follow_nix,
+    follow_npx,
+    follow_script,
+    follow_su,
+    follow_text,
+    follow_uv_run,
+    follow_watch,
+)
+
+_MAX_INPUT: Final = 4_000
+
+
+def follow_shell(study: Study, program: Program) -> None:
+    """Read the words of a shell: a text, a file, or what comes in."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    operands = list(arguments.operands)
+    if operands and known(operands[0]) == "-":
+        operands = operands[1:]
+    names = {used.name for used in arguments.used}
+    shell = study.name
+    if names & {"-l", "-i", "--login"}:
+        study.give_up("reads what a login or an interactive shell begins with")
+    if any(used.name in {"-o", "+o"} and known(used.value) not in _SET for used in arguments.used):
+        study.give_up("sets an option that is not known, or goes on with other options")
+    if operands and (known(operands[0]) or "+").startswith("+"):
+        study.give_up("may be given an option that begins with a plus")
+    if "-c" in names:
+        if operands:
+            study.run_text(operands[0], shell, operands[1:])
+    elif operands and "-s" not in names:
+        study.run_file(operands[0])
+    else:
+        study.run_input(shell, [shell, *operands])
+
+
+# The names that `-o` may be given.
+_SET: Final = frozenset(
+    [
+        "errexit",
+        "pipefail",
+        "nounset",
+        "xtrace",
+        "verbose",
+        "noglob",
+        "noclobber",
+        "noexec",
+        "posix",
+        "monitor",
+        "notify",
+        "braceexpand",
+        "physical",
+        "errtrace",
+        "functrace",
+        "hashall",
+        "nolog",
+    ]
+)
+
+
+def follow_interpreter(study: Study, program: Program) -> None:
+    """Read the words of an interpreter: inline code, a file, or what comes in."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    roles = {used.option.role for used in arguments.used}
+    module = next((used.value for used in arguments.used if used.option.role == "stops"), "")
+    if roles & {"stops"} and (known(module) is None or known(module) in _CODE_MODULES):
+        study.give_up("its module may run inline code")
+    if roles & {"stops"} and (own := (known(module) or "").partition(".")[0]):
+        # Python looks for it in the folder where it starts, too.
+        study.runs.append(study.inside(f"{own}.py"))
+    study.reads_only = study.reads_only and not arguments.operands
+    if roles & {"code", "stops", "reading"} or (roles & {"runs"} and not arguments.operands):
+        return
+    operands = arguments.operands
+    if study.name == "php":
+        _check_php(study, arguments.used)
+    if operands and known(operands[0]) != "-":
+        study.run_file(operands[0])
+    elif study.given.stdin is not None:
+        study.give_up("reads program text from standard input")
+
+
+# Modules of Python that run what their words, or standard input, say.
+_CODE_MODULES: Final = frozenset(
+    {"timeit", "code", "asyncio", "IPython", "ptpython", "bpython", "pdb", "runpy", "idlelib"}
+)
+_PHP_SETTING: Final = re.compile(
+    r"(?:memory_limit|display_errors|error_reporting|max_execution_time|xdebug\.\w+|date\.timezone|short_open_tag|phar\.readonly"
+    r"|opcache\.(?!preload)\w+|zend\.assertions|assert\.\w+|log_errors|pcov\.\w+|variables_order|apc\.\w+)(?:=.*)?"
+)
+
+
+def _check_php(study: Study, used: Sequence[Used]) -> None:
+    for option in used:
+        if option.name == "-d" and not _PHP_SETTING.fullmatch(known(option.value) or "?"):
+            study.give_up("a setting of its may make it run other code")
+
+
+def follow_env(study: Study, program: Program) -> None:
+    """Read the words of `env`, `sudo` and their like: options, settings, a command."""
+    words: Sequence[Word] = study.words
+    is_shell = False
+    while True:
+        arguments = study.read_words(program, words)
+        split = next((used for used in arguments.used if used.option.role == "split"), None)
+        study.judge(program, arguments.without("split"))
+        is_shell = is_shell or any(used.name in _SHELL_OPTIONS for used in arguments.used)
+        words = _set_all(study, arguments.operands)
+        if split is None:
+            break
+        inserted = study.split_words(split.value)
+        if inserted is None:
+            return
+        words = [*inserted, *words]
+    if words:
+        study.start(words)
+    elif is_shell and study.name != "env":
+        study.start(["sh"])
+    else:
+        study.reads_only = study.name == "env" and not arguments.used
+
+
+_SHELL_OPTIONS: Final = frozenset({"-s", "--shell", "-i", "--login"})
+
+
+def _set_all(study: Study, words: Sequence[Word]) -> Sequence[Word]:
+    at = 0
+    for at, word in enumerate(words):  # noqa: B007  # read behind the loop
+        text = known(word)
+        if text == "-" and study.name == "env":
+            continue
+        if text is None and isinstance(word, Begun) and "=" in word:
+            study.give_up("sets a variable that is not known")
+        elif text is None or split_assignment(text) is None:
+            break
+        else:
+            study.set_variable(text)
+    else:
+        return ()
+    return words[at:]
+
+
+def follow_xargs(study: Study, program: Program) -> None:
+    """Read the words of `xargs`: a command, to which it adds what it reads."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    own = study.given.stdin
+    reads_file = any(used.name in {"-a", "--arg-file"} for used in arguments.used)
+    added = _added([Unknown()] if reads_file else [own], arguments.used)
+    sign = _replaced(arguments.used)
+    command = list(arguments.operands)
+    if not command:
+        study.start(["echo", *added])
+        study.reads_only = True
+        return
+    if sign is None:
+        command += added
+    else:
+        whole = NAME if added == [NAME] else None
+        command = [_with_place(word, sign, whole) for word in command]
+    study.start(command, stdin=own if reads_file else None, takes_stdin=False)
+
+
+def _replaced(used: Sequence[Used]) -> str | None:
+    for option in used:
+        if option.name in {"-I", "--replace", "-i", "-J"}:
+            return known(option.value) or "{}"
+    return None
+
+
+def _with_place(word: Word, sign: str, whole: Word) -> Word:
+    if word is None or sign not in word:
+        return word
+    return whole if word == sign else None
+
+
+def _added(sources: Sequence[str | Unknown | None], used: Sequence[Used]) -> list[Word]:
+    """Return the words that xargs reads, as far as they are known."""
+    [source] = sources
+    if source is None:
+        return []
+    if isinstance(source, Unknown):
+        return [NAME] if source.names else [None]
+    if used or len(source) > _MAX_INPUT or any(sign in source for sign in "'\"\\"):
+        return [None]
+    return list(source.split())
+
+
+def follow_ssh(study: Study, program: Program) -> None:
+    """Read the words of `ssh`: options on both sides of a host, then a text for a shell there."""
+    words = study.words
+    host: Word = ""
+    has_host = False
+    while True:
+        arguments = study.read_words(program, words)
+        study.judge(program, arguments)
+        judge_ssh_settings(study, [used.value for used in arguments.used if used.name == "-o"])
+        words = arguments.operands
+        if has_host or not words:
+            break
+        host, words, has_host = words[0], words[1:], True
+        if not words or known(words[0]) == "--":
+            words = words[1:]
+            break
+    if has_host and known(host) is None:
+        study.give_up("the host is not known")
+    study.remote = True
+    if words:
+        study.run_joined(words)
+    elif has_host:
+        study.run_input()
+
+
+MANNERS: Final[Mapping[Manner, Callable[[Study, Program], None]]] = {
+    "awk": follow_awk,
+    "bwrap": follow_bwrap,
+    "cmake": follow_cmake,
+    "compiler": follow_compiler,
+    "crontab": follow_crontab,
+    "database": follow_database,
+    "date": follow_date,
+    "dc": follow_dc,
+    "dd": follow_dd,
+    "debugger": follow_debugger,
+    "dotenv": follow_dotenv,
+    "editor": follow_editor,
+    "env": follow_env,
+    "exec_in": follow_exec_in,
+    "fd": follow_fd,
+    "find": follow_find,
+    "git": follow_git,
+    "git_dashed": follow_dashed,
+    "interpreter": follow_interpreter,
+    "java": follow_java,
+    "just": follow_just,
+    "make": follow_make,
+    "nix": follow_nix,
+    "npm_config": follow_npm_config,
+    "npx": follow_npx,
+    "script": follow_script,
+    "sed": follow_sed,
+    "shell": follow_shell,
+    "shell_from_stdin": follow_text,
+    "sqlite": follow_sqlite,
+    "ssh": follow_ssh,
+    "ssh_options": follow_copy,
+    "su": follow_su,
+    "tar": follow_tar,
+    "tmux": follow_tmux,
+    "uv_run": follow_uv_run,
+    "watch": follow_watch,
+    "xargs": follow_xargs,
+}

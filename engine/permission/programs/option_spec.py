@@ -1,0 +1,311 @@
+"""How programs write their options, and what each of these does: the notation of the tables, and its reader.
+
+A table names options in a notation of its own, separated by blanks:
+
+    -abc            three options of one letter, without a value
+    -v|--verbose    two spellings of one option
+    -o|--output=writes      it takes a value, which has a role; `=` alone: the value does nothing
+    --color?        it may have a value, which is written to it: `--color=auto`, `-i.bak`
+    --rawfile&reads     it takes two values; the second has the role
+    --delete!changes        it takes no value, and has a role itself
+
+Single-dash options of several letters (`-name`, of programs that have those) are written as
+they are, in programs whose `dashes` is "single".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, get_args
+
+import attrs
+
+from engine.permission.effects.program_effects import Begun
+from engine.permission.effects.scan_result import Word
+
+# What a value, or an operand, is to the program:
+#   plain     nothing that matters
+#   reads, writes, edits    a path that is read, written, or read and then written
+#   folder    where it works from now on, and what it starts
+#   shell     a text for a shell
+#   command   a command, its words parted by blanks, without a shell
+#   program   the name of a program
+#   runs      a file whose text it runs
+#   code      program text, or anything else that makes it impossible to tell what it does
+#   sets      NAME=VALUE, for the environment
+#   split     words to be put in its place, as `env -S` does
+#   changes   harmless, but no longer just reading
+#   reading   what makes reading of a program that otherwise may change something
+#   stops     its value does nothing, and all words behind it are operands, as of `python -m NAME`
+Role = Literal[
+    "plain",
+    "reads",
+    "writes",
+    "edits",
+    "folder",
+    "shell",
+    "command",
+    "program",
+    "runs",
+    "code",
+    "sets",
+    "split",
+    "changes",
+    "reading",
+    "stops",
+]
+_BY_NAME: Final[Mapping[str, Role]] = {role: role for role in get_args(Role)}
+# Of these an unknown word must not be one.
+EXECUTING: Final[frozenset[Role]] = frozenset({"shell", "command", "program", "runs", "code", "sets", "split"})
+
+Takes = Literal["nothing", "value", "attached", "pair"]
+_ENTRY: Final = re.compile(r"(?P<names>[^=?!&\s]+?)(?:(?P<sign>[=?!&])(?P<role>[a-z]*))?")
+_SIGNS: Final[Mapping[str, Takes]] = {"=": "value", "?": "attached", "!": "nothing", "&": "pair"}
+
+
+@attrs.frozen
+class Option:
+    """An option: whether it takes a value, and what that, or the option itself, does."""
+
+    takes: Takes = "nothing"
+    role: Role = "plain"
+
+
+def read_options(notation: str, *, single: bool = False) -> dict[str, Option]:
+    """Return the options of a notation by their spellings.
+
+    Raises:
+        ValueError: it is written wrongly.
+    """
+    found: dict[str, Option] = {}
+    for entry in notation.split():
+        parts = _ENTRY.fullmatch(entry)
+        role = (parts["role"] if parts is not None else None) or "plain"
+        if parts is None or role not in _BY_NAME:
+            raise ValueError(f"an option is written `-x`, `-x|--long=role` or the like, not {entry!r}")
+        option = Option(_SIGNS.get(parts["sign"] or "!", "nothing"), role_of(role))
+        for spelling in _spellings(parts["names"], single=single):
+            if found.setdefault(spelling, option) != option:
+                raise ValueError(f"the option {spelling} has two meanings")
+    return found
+
+
+def role_of(text: str) -> Role:
+    """Return the role of that name. Raises `ValueError` if there is none."""
+    if text not in _BY_NAME:
+        raise ValueError(f"{text!r} is no role")
+    return _BY_NAME[text]
+
+
+def _spellings(names: str, *, single: bool) -> Iterator[str]:
+    for name in names.split("|"):
+        if name in {"", "-", "--"} or name[0] not in "-+":
+            raise ValueError(f"an option begins with a dash, unlike {name!r}")
+        if single or name.startswith("--") or name == "+":
+            yield name
+        else:
+            yield from (f"{name[0]}{letter}" for letter in name[1:])
+
+
+@attrs.frozen
+class Used:
+    """An option as it was used: its spelling, what it is, and its value (None where that is not known)."""
+
+    name: str
+    option: Option
+    value: Word = None
+
+
+@attrs.frozen(kw_only=True)
+class Arguments:
+    """The words behind a program's name, understood.
+
+    Attributes:
+        used: its options.
+        operands: its other words.
+        is_uncertain: among those that were taken for operands is an unknown one that may be an option.
+        unknown: an option that the table doesn't have.
+    """
+
+    used: Sequence[Used]
+    operands: Sequence[Word]
+    is_uncertain: bool
+    unknown: str
+
+    def without(self, role: Role) -> Arguments:
+        """Return all of it but the options of a role."""
+        return attrs.evolve(self, used=[used for used in self.used if used.option.role != role])
+
+
+@attrs.define(eq=False)
+class Reader:
+    """Reads words as options and operands, one after the other.
+
+    Attributes:
+        options: those there are.
+        permutes: options may stand behind operands.
+        single: one dash begins names of several letters, and there are no clusters.
+    """
+
+    options: Mapping[str, Option]
+    permutes: bool = attrs.field(kw_only=True)
+    single: bool = attrs.field(kw_only=True)
+    used: list[Used] = attrs.field(factory=list[Used], init=False)
+    operands: list[Word] = attrs.field(factory=list[Word], init=False)
+    is_uncertain: bool = attrs.field(default=False, init=False)
+    unknown: str = attrs.field(default="", init=False)
+    _words: Sequence[Word] = attrs.field(default=(), init=False)
+    _at: int = attrs.field(default=0, init=False)
+
+    def read(self, words: Sequence[Word]) -> Arguments:
+        """Return what the words are."""
+        self._words = words
+        while self._at < len(words):
+            word = words[self._at]
+            self._at += 1
+            before = self.unknown
+            if word == "--" and not isinstance(word, Begun):
+                # Behind an option that is not known, this may as well be its value.
+                rest = words[self._at :]
+                self.operands += rest
+                self.is_uncertain = self.is_uncertain or (bool(before) and any(map(self._executes, rest)))
+                break
+            if _may_be_option(word):
+                if isinstance(word, Begun) and self._take_begun(word):
+                    continue
+                self.is_uncertain = True
+            elif word is not None and len(word) > 1 and word[0] in "-+" and self._take(word):
+                if self.used and self.used[-1].option.role == "stops":
+                    self.operands += words[self._at :]
+                    break
+                continue
+            self.operands.append(word)
+            if not self.permutes:
+                self.operands += words[self._at :]
+                break
+        return Arguments(used=self.used, operands=self.operands, is_uncertain=self.is_uncertain, unknown=self.unknown)
+
+    def _executes(self, word: Word) -> bool:
+        """Tell whether a word may be an option that executes something."""
+        if _may_be_option(word):
+            return True
+        if word is None or word[:1] != "-":
+            return False
+        name = word.partition("=")[0]
+        return any(
+            option.role in EXECUTING
+            and (
+                spelling.startswith(name) if name.startswith("--") else spelling[:2] == name[:2] or spelling[1:] in name
+            )
+            for spelling, option in self.options.items()
+        )
+
+    def _take(self, word: str) -> bool:
+        """Read an option; return whether it is one."""
+        if word[0] == "+":
+            return self._take_plus(word)
+        if word.startswith("--") or self.single:
+            return self._take_long(word)
+        self._take_cluster(word)
+        return True
+
+    def _take_begun(self, word: Begun) -> bool:
+        """Read a word of which only the beginning is known, if what isn't is the value of an option."""
+        text = str(word)
+        name, sign, _ = text.partition("=")
+        if text.startswith("--") or self.single:
+            option = self.options.get(name) if sign or len(name) == 2 else None
+            if option is None or option.takes == "nothing":
+                return False
+            self.used.append(Used(name, option, None))
+            return True
+        for letter in text[1:]:
+            option = self.options.get(f"-{letter}")
+            if option is None:
+                return False
+            if option.takes in {"value", "attached"}:
+                self.used.append(Used(f"-{letter}", option, None))
+                return True
+            self.used.append(Used(f"-{letter}", option, ""))
+        return False
+
+    def _take_plus(self, word: str) -> bool:
+        """Read a word with a plus, which may be an option, or one with a value, or an operand."""
+        if word in self.options:
+            option = self.options[word]
+            self.used.append(Used(word, option, self._next() if option.takes == "value" else ""))
+        elif "+" in self.options:
+            self.used.append(Used("+", self.options["+"], word[1:]))
+        elif all(f"+{letter}" in self.options for letter in word[1:]):
+            self._take_signs(word)
+        else:
+            return False
+        return True
+
+    def _take_signs(self, word: str) -> None:
+        for letter in word[1:]:
+            option = self.options[f"+{letter}"]
+            self.used.append(Used(f"+{letter}", option, self._next() if option.takes == "value" else ""))
+
+    def _take_long(self, word: str) -> bool:
+        name, sign, value = word.partition("=")
+        if self.single and word in self.options:
+            name, sign = word, ""
+        full = name if name in self.options else self._in_full(name)
+        if full is None:
+            self.unknown = self.unknown or name
+            return True
+        option = self.options[full]
+        if not sign:
+            self.used.append(Used(full, option, self._value(option)))
+        else:
+            self.used.append(Used(full, option, value))
+        return True
+
+    def _in_full(self, name: str) -> str | None:
+        """Return the option that a name shortens; of several the worst."""
+        if self.single:
+            return name[1:] if name.startswith("--") and name[1:] in self.options else None
+        if len(name) < 3:
+            return None
+        found = [spelling for spelling in self.options if spelling.startswith(name)]
+        return max(found, key=lambda spelling: _badness(self.options[spelling]), default=None)
+
+    def _take_cluster(self, word: str) -> None:
+        for at, letter in enumerate(word[1:], start=1):
+            option = self.options.get(f"-{letter}")
+            if option is None:
+                if not letter.isdigit() or "-0" not in self.options:
+                    self.unknown = self.unknown or f"-{letter}"
+                continue
+            rest = word[at + 1 :]
+            if option.takes == "nothing":
+                self.used.append(Used(f"-{letter}", option, ""))
+                continue
+            value: Word = rest
+            if option.takes != "attached" and not rest:
+                value = self._value(option)
+            self.used.append(Used(f"-{letter}", option, value))
+            return
+
+    def _value(self, option: Option) -> Word:
+        """Return what follows an option as its value."""
+        if option.takes == "pair":
+            self._next()
+        return self._next() if option.takes in {"value", "pair"} else ""
+
+    def _next(self) -> Word:
+        """Return the next word as a value."""
+        if self._at >= len(self._words):
+            return ""
+        self._at += 1
+        return self._words[self._at - 1]
+
+
+def _may_be_option(word: Word) -> bool:
+    return word is None or (isinstance(word, Begun) and (word == "" or word[0] in "-+"))
+
+
+def _badness(option: Option) -> tuple[bool, bool, bool]:
+    return option.role in EXECUTING, option.role in {"writes", "edits", "changes"}, option.takes == "value"

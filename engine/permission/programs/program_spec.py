@@ -1,0 +1,160 @@
+"""What is known of a program, as a value: a row of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import attrs
+
+from engine.permission.programs.option_spec import EXECUTING, Option, Role, read_options, role_of
+
+# How a program reads its words where the table's notation is not enough: see `programs`.
+Manner = Literal[
+    "",
+    "awk",
+    "bwrap",
+    "cmake",
+    "compiler",
+    "crontab",
+    "database",
+    "date",
+    "dc",
+    "dd",
+    "debugger",
+    "dotenv",
+    "editor",
+    "env",
+    "exec_in",
+    "fd",
+    "find",
+    "git",
+    "git_dashed",
+    "interpreter",
+    "java",
+    "just",
+    "make",
+    "nix",
+    "npm_config",
+    "npx",
+    "script",
+    "sed",
+    "shell",
+    "shell_from_stdin",
+    "sqlite",
+    "ssh",
+    "ssh_options",
+    "su",
+    "tar",
+    "tmux",
+    "uv_run",
+    "watch",
+    "xargs",
+]
+# Whether one dash begins an option of several letters.
+Dashes = Literal["double", "single"]
+# What the words behind the operands are: nothing special, a command to start, a text for a shell,
+# `-c TEXT` or else a command, `TEXT` or `-c TEXT`.
+Tail = Literal["", "command", "shell", "either", "text"]
+# With which words a program only reads: never; with any, but for options and operands that do more; only
+# with options that the table has.
+Reading = Literal["never", "free", "known", "asked"]
+
+
+_LEFT_OVER: Final[Role] = "plain"
+
+
+def _no_commands() -> dict[str, Program]:
+    return {}
+
+
+@attrs.frozen(kw_only=True)
+class Program:
+    """A program, or a command of one.
+
+    Attributes:
+        options: in the notation of `program_options`.
+        operands: the roles of its operands, parted by blanks; one with a `*` stands for any number, one with a
+            `?` may be missing; those left over are plain.
+        without_first: options beside which the first operand is missing, as the pattern beside `grep -e`.
+        without_last: options beside which the last one is, as the folder beside `cp -t`.
+        strict: an option that the table doesn't have makes it opaque.
+        permutes: options may stand behind operands.
+        dashes: "single" where one dash begins an option of several letters.
+        tail: what the words behind the operands are.
+        shell: the shell that reads a text of its.
+        remote: what it starts runs on another machine or in a container.
+        reading: whether it only reads.
+        commands: its sub-commands.
+        manner: which code reads its words, where this table can't say it all.
+        prints_names: whether nothing that it prints can be taken for an option: names of files, and the like.
+        names_with: options with which this is so.
+        filters: with these options and no others it prints some of the lines that it reads; "-": with none.
+        opaque: why nobody can tell what it does, whatever its words are.
+        displaced: what it starts works in a folder that is not known.
+        hosts: its operands may be on other machines, as in `host:file`.
+        runs: the files that it takes its work from, of those that are there.
+        started: the program that it starts with the words of its tail.
+    """
+
+    options: str = ""
+    operands: str = ""
+    without_first: str = ""
+    without_last: str = ""
+    strict: bool = False
+    permutes: bool = True
+    dashes: Dashes = "double"
+    tail: Tail = ""
+    shell: str = "sh"
+    remote: bool = False
+    reading: Reading = "never"
+    commands: Mapping[str, Program] = attrs.field(factory=_no_commands)
+    manner: Manner = ""
+    prints_names: bool = False
+    names_with: str = ""
+    filters: str = ""
+    opaque: str = ""
+    displaced: bool = False
+    hosts: bool = False
+    runs: str = ""
+    started: str = ""
+    table: Mapping[str, Option] = attrs.field(init=False, eq=False, repr=False)
+    is_guarded: bool = attrs.field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        table = read_options(self.options, single=self.dashes == "single")
+        object.__setattr__(self, "table", table)
+        object.__setattr__(self, "is_guarded", any(option.role in EXECUTING for option in table.values()))
+        for word in self.operands.split():
+            role_of(word.rstrip("*?"))
+        for name in (self.without_first + " " + self.without_last).split():
+            if name not in table:
+                raise ValueError(f"the option {name} is not among the options")
+
+    def roles_of(self, count: int) -> list[Role]:
+        """Return the roles of that many operands."""
+        return list(_shared_out(self.operands.split(), count))
+
+
+def _shared_out(roles: list[str], count: int) -> list[Role]:
+    fixed = [role for role in roles if role[-1] not in "*?"]
+    spare = max(count - len(fixed), 0)
+    found: list[Role] = []
+    for role in roles:
+        name = role_of(role.rstrip("*?"))
+        if role.endswith("*"):
+            found.extend(name for _ in range(spare))
+            spare = 0
+        elif role.endswith("?"):
+            if spare:
+                found.append(name)
+                spare -= 1
+        else:
+            found.append(name)
+    found.extend(_LEFT_OVER for _ in range(spare))
+    return found[:count]
+
+
+def rows(names: str, program: Program) -> dict[str, Program]:
+    """Return the same row for each of the names, which are parted by blanks."""
+    return dict.fromkeys(names.split(), program)

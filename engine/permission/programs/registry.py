@@ -1,0 +1,246 @@
+"""What is known of programs, as one value: the tables, and what a user's configuration adds to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeVar, cast, get_args
+
+import attrs
+
+from engine.core.errors import ConfigError
+from engine.permission.programs.names import names_for
+from engine.permission.programs.option_spec import EXECUTING, Option
+from engine.permission.programs.program_spec import Dashes, Manner, Program, Reading, Tail
+from engine.permission.programs.subcommand_depth import ARITY
+from engine.permission.programs.tables.all import PROGRAMS
+
+_MAX_ARITY: Final = 8
+_MAX_DEPTH: Final = 4
+
+
+@attrs.frozen(eq=False)
+class Knowledge:
+    """What is known of programs, by their names.
+
+    Attributes:
+        programs: what they do with their words.
+        arity: how many words of a command say what it does (see `program_arity`).
+    """
+
+    programs: Mapping[str, Program] = attrs.field(repr=False)
+    arity: Mapping[tuple[str, ...], int] = attrs.field(repr=False)
+
+    def find(self, name: str) -> tuple[str, Program] | None:
+        """Return what is known of a program by its base name, and which name it is known by."""
+        for known in names_for(name):
+            if known in self.programs:
+                return known, self.programs[known]
+        return None
+
+    def arity_of(self, path: Sequence[str]) -> int:
+        """Return how many words, without options, of a command that begins with these say what it does; 0: unknown."""
+        for length in range(min(len(path), 3), 0, -1):
+            count = self.arity.get(tuple(path[:length]))
+            if count is not None:
+                return count
+        return 0
+
+
+KNOWN: Final = Knowledge(PROGRAMS, ARITY)
+
+
+def knowledge_of(tables: Mapping[str, object]) -> Knowledge:
+    """Return what is known, with what a user's configuration says of programs.
+
+    It is written as tables by the programs' names, with the names of `Program` and two more: `like`, another program
+    that it is read like, where nothing else is said, and `arity`, how many words of it to offer for "always":
+
+        [programs.deploy]
+        options = "-q -c|--config=reads --exec=shell"
+        tail = "command"
+        permutes = false
+        [programs.shop]
+        like = "git"
+        arity = 2
+        [programs.shop.commands.status]
+        reading = "free"
+
+    Raises:
+        ConfigError: something in it has no meaning, or contradicts the rest.
+    """
+    programs = dict(KNOWN.programs)
+    arity = dict(KNOWN.arity)
+    for name, table in tables.items():
+        if not name or "/" in name or name != name.strip():
+            raise ConfigError(f"programs.{name}: a program is named without its folder")
+        programs[name] = _program(f"programs.{name}", table, (name,), arity)
+    known = Knowledge(programs, arity)
+    found = [complaint for name in tables for complaint in complaints_about(known, name)]
+    if found:
+        raise ConfigError("; ".join(found))
+    return known
+
+
+_DASHES: Final[Mapping[str, Dashes]] = {dashes: dashes for dashes in get_args(Dashes)}
+_READINGS: Final[Mapping[str, Reading]] = {reading: reading for reading in get_args(Reading)}
+_TAILS: Final[Mapping[str, Tail]] = {tail: tail for tail in get_args(Tail)}
+_MANNERS: Final[Mapping[str, Manner]] = {manner: manner for manner in get_args(Manner)}
+_ENTRIES: Final = frozenset({field.name for field in attrs.fields(Program) if field.init} | {"like", "arity"})
+
+
+def _program(where: str, table: object, path: tuple[str, ...], arity: dict[tuple[str, ...], int]) -> Program:
+    """Return a program from its table, and add its arity."""
+    if not isinstance(table, Mapping) or len(path) > _MAX_DEPTH:
+        raise ConfigError(f"{where}: this has to be a table")
+    entries = _Entries(where, {str(key): value for key, value in cast("Mapping[object, object]", table).items()})
+    for key in entries.values:
+        if key not in _ENTRIES:
+            raise ConfigError(f"{where}.{key}: there is no such entry")
+    if "arity" in entries.values:
+        arity[path] = entries.count("arity")
+    base = entries.base()
+    commands = {
+        name: _program(f"{where}.commands.{name}", below, (*path, name), arity)
+        for name, below in entries.tables("commands").items()
+    }
+    try:
+        return Program(
+            options=entries.text("options", base.options),
+            operands=entries.text("operands", base.operands),
+            without_first=entries.text("without_first", base.without_first),
+            without_last=entries.text("without_last", base.without_last),
+            strict=entries.switch("strict", base.strict),
+            permutes=entries.switch("permutes", base.permutes),
+            dashes=entries.choice("dashes", _DASHES, base.dashes),
+            tail=entries.choice("tail", _TAILS, base.tail),
+            shell=entries.text("shell", base.shell),
+            remote=entries.switch("remote", base.remote),
+            reading=entries.choice("reading", _READINGS, base.reading),
+            commands={**base.commands, **commands},
+            manner=entries.choice("manner", _MANNERS, base.manner),
+            prints_names=entries.switch("prints_names", base.prints_names),
+            names_with=entries.text("names_with", base.names_with),
+            filters=entries.text("filters", base.filters),
+            opaque=entries.text("opaque", base.opaque),
+            displaced=entries.switch("displaced", base.displaced),
+            hosts=entries.switch("hosts", base.hosts),
+            runs=entries.text("runs", base.runs),
+            started=entries.text("started", base.started),
+        )
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+_Choice = TypeVar("_Choice", bound=str)
+
+
+@attrs.frozen
+class _Entries:
+    """The entries of a table, read by the kind that each has to be of. Raises `ConfigError` where one is not."""
+
+    where: str
+    values: Mapping[str, object]
+
+    def base(self) -> Program:
+        like = self.values.get("like")
+        if like is None:
+            return Program()
+        if not isinstance(like, str) or like not in KNOWN.programs:
+            raise ConfigError(f"{self.where}.like: there is no program {like!r} in the tables")
+        return KNOWN.programs[like]
+
+    def text(self, key: str, default: str) -> str:
+        value = self.values.get(key, default)
+        if not isinstance(value, str):
+            raise ConfigError(f"{self.where}.{key}: this is a text")
+        return value
+
+    def switch(self, key: str, default: bool) -> bool:  # noqa: FBT001  # it is a value here
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise ConfigError(f"{self.where}.{key}: this is true or false")
+        return value
+
+    def choice(self, key: str, choices: Mapping[str, _Choice], default: _Choice) -> _Choice:
+        value = self.text(key, default)
+        if value not in choices:
+            named = ", ".join(repr(choice) for choice in choices)
+            raise ConfigError(f"{self.where}.{key}: this is one of {named}, not {value!r}")
+        return choices[value]
+
+    def count(self, key: str) -> int:
+        value = self.values.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_ARITY:
+            raise ConfigError(f"{self.where}.{key}: this is a number of words, from 1 to {_MAX_ARITY}")
+        return value
+
+    def tables(self, key: str) -> dict[str, object]:
+        value = self.values.get(key, {})
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{self.where}.{key}: this has to be a table")
+        return {str(name): below for name, below in cast("Mapping[object, object]", value).items()}
+
+
+# ---- contradictions ----------------------------------------------------------------------------------------------
+
+
+def contradictions(known: Knowledge) -> list[str]:
+    """Return what can't be meant as it is written, a complaint each."""
+    found = [complaint for name in known.programs for complaint in complaints_about(known, name)]
+    for path, count in known.arity.items():
+        whole = " ".join(path)
+        if known.find(path[0]) is None and path[0] not in _BUILTINS:
+            found.append(f"{whole}: it has an arity, but is no program that is known")
+        if count < len(path):
+            found.append(f"{whole}: its arity is less than its own words")
+        if len(path) > 1 and known.arity_of(path[:-1]) >= count:
+            found.append(f"{whole}: its arity says nothing that {' '.join(path[:-1])} doesn't say")
+    return found
+
+
+_BUILTINS: Final = frozenset({"cd", "echo", "pwd"})
+
+
+def complaints_about(known: Knowledge, name: str) -> Iterator[str]:
+    """Yield what can't be meant of one program."""
+    yield from _complaints(f"programs.{name}", known.programs[name], known)
+
+
+def _complaints(where: str, program: Program, known: Knowledge) -> Iterator[str]:
+    if program.reading in {"free", "known"} and program.opaque:
+        yield f"{where}: it reads only, and nobody can tell what it does"
+    if program.started and not program.tail:
+        yield f"{where}: it starts {program.started} with its tail, but has none"
+    if program.started and known.find(program.started) is None:
+        yield f"{where}: it starts {program.started}, which is not known"
+    if program.tail and "*" in program.operands:
+        yield f"{where}: what stands behind any number of operands is never reached"
+    if (
+        program.tail
+        and program.permutes
+        and not program.commands
+        and any(option.takes != "nothing" for option in program.table.values())
+    ):
+        yield f"{where}: options of the command that it starts would be taken for its own"
+    if program.commands and program.tail:
+        yield f"{where}: it has commands of its own and starts others"
+    for spelling, option in program.table.items():
+        if option.takes == "nothing" and option.role not in _FLAG_ROLES:
+            yield f"{where}: {spelling} has no value, and so can't be {option.role}"
+    yield from _shadowed(where, program.table)
+    for name, below in program.commands.items():
+        if name.startswith("-"):
+            yield f"{where}.commands.{name}: a command is no option"
+        yield from _complaints(f"{where}.commands.{name}", below, known)
+
+
+_FLAG_ROLES: Final = frozenset({"plain", "changes", "reading", "code"})
+
+
+def _shadowed(where: str, table: Mapping[str, Option]) -> Iterator[str]:
+    """Yield options that say less than another spelling of theirs executes."""
+    for spelling, option in table.items():
+        if not spelling.startswith("--") and spelling.startswith("-") and len(spelling) > 2:
+            other = table.get(f"-{spelling}")
+            if other is not None and (other.role in EXECUTING) != (option.role in EXECUTING):
+                yield f"{where}: {spelling} and -{spelling} differ in whether they execute something"

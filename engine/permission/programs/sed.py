@@ -1,0 +1,249 @@
+"""What `sed` does: a strict reader of its language.
+
+GNU's sed is followed, and wherever others would read a script otherwise, it counts as not understood.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import attrs
+
+from engine.permission.programs.analysis import Study, known
+from engine.permission.programs.program_spec import Program
+
+_BLANK: Final = re.compile(r"[ \t]*")
+_BETWEEN: Final = re.compile(r"[ \t\n;]*")
+_NUMBER: Final = re.compile(r"\d+(?:~\d+)?|\$")
+_SECOND: Final = re.compile(r"[+~]?\d+|\$")
+_LABEL: Final = re.compile(r"[ \t]*([\w.-]*)")
+_REST: Final = re.compile(r"[^\n]*")
+_FLAGS: Final = re.compile(r"[gpIiMm\d]*")
+_ALONE: Final = frozenset("=dDgGhHnNpPxzF")
+_COUNTED: Final = frozenset("qQlL")
+_ENDED: Final = frozenset(";\n}#")
+_STANDARD: Final = frozenset({"/dev/stdout", "/dev/stderr", "/dev/stdin", "-"})
+
+
+class _NotUnderstood(Exception):
+    """The script is wrong, or executes something."""
+
+
+def follow_sed(study: Study, program: Program) -> None:
+    """Read the words of `sed`."""
+    arguments = study.read(program)
+    study.judge(program, arguments)
+    names = {used.name for used in arguments.used}
+    texts = [used.value for used in arguments.used if used.name in _EXPRESSIONS]
+    operands = list(arguments.operands)
+    if not texts and not names & {"-f", "--file", "--help", "--version"}:
+        # Where `-i` takes a word (BSD), an empty one stands before the script.
+        while operands and known(operands[0]) == "" and len(operands) > 1:
+            del operands[0]
+        texts = operands[:1]
+        operands = operands[1:]
+    whole = [text for text in map(known, texts) if text is not None]
+    if len(whole) != len(texts):
+        study.give_up("its script is not known")
+        return
+    in_place = bool(names & {"-i", "--in-place", "-I"})
+    try:
+        script = _Script("\n".join(whole)).read()
+    except _NotUnderstood as error:
+        study.give_up(str(error))
+    else:
+        for path in script.read_files:
+            study.touch(path, "read")
+        for path in script.written_files:
+            study.touch(path, "write")
+    for operand in operands:
+        if known(operand) != "-":
+            study.touch(operand, "read")
+            if in_place:
+                study.touch(operand, "write")
+    study.reads_only = not in_place
+
+
+_EXPRESSIONS: Final = frozenset({"-e", "--expression", *("--expression"[:length] for length in range(4, 12))})
+
+
+@attrs.define(eq=False)
+class _Script:
+    """A script of sed, and how far it is read."""
+
+    text: str
+    at: int = 0
+    depth: int = 0
+    read_files: list[str] = attrs.field(factory=list[str])
+    written_files: list[str] = attrs.field(factory=list[str])
+
+    def read(self) -> _Script:
+        """Read all of it.
+
+        Raises:
+            _NotUnderstood: it is not harmless, or not understood.
+        """
+        while True:
+            self._skip(_BETWEEN)
+            if self.at >= len(self.text):
+                break
+            if self._peek() == "#":
+                self._skip(_REST)
+                continue
+            self._read_command()
+        if self.depth:
+            raise _NotUnderstood("its script has an open brace")
+        return self
+
+    def _read_command(self) -> None:
+        if self._read_address(first=True):
+            self._skip(_BLANK)
+            if self._peek() == ",":
+                self.at += 1
+                self._skip(_BLANK)
+                if not self._read_address(first=False):
+                    raise _NotUnderstood("its script has half an address")
+                self._skip(_BLANK)
+        while self._peek() in {"!", " "}:
+            self.at += 1
+        command = self._peek()
+        self.at += 1
+        if command == "{":
+            self.depth += 1
+        elif command == "}":
+            self.depth -= 1
+            if self.depth < 0:
+                raise _NotUnderstood("its script closes a brace that is not open")
+            self._end()
+        elif command in _ALONE:
+            self._end()
+        elif command in _COUNTED:
+            self._skip(re.compile(r"[ \t]*\d*"))
+            self._end()
+        else:
+            self._read_long(command)
+
+    def _read_long(self, command: str) -> None:
+        match command:
+            case "a" | "i" | "c":
+                self._read_text()
+            case ":" | "b" | "t" | "T":
+                self._skip(_LABEL)
+                self._end()
+            case "r" | "R":
+                self.read_files += self._file_name()
+            case "w" | "W":
+                self.written_files += self._file_name()
+            case "s":
+                self._read_substitution()
+            case "y":
+                delimiter = self._delimiter()
+                self._part(delimiter, is_pattern=False)
+                self._part(delimiter, is_pattern=False)
+                self._end()
+            case "e":
+                raise _NotUnderstood("its script executes commands")
+            case _:
+                raise _NotUnderstood("its script is not understood")
+
+    def _read_address(self, *, first: bool) -> bool:
+        found = (_NUMBER if first else _SECOND).match(self.text, self.at)
+        if found is not None:
+            self.at = found.end()
+            return True
+        if self._peek() == "/":
+            self.at += 1
+            self._part("/", is_pattern=True)
+        elif self._peek() == "\\":
+            self.at += 1
+            self._part(self._delimiter(), is_pattern=True)
+        else:
+            return False
+        while self._peek() in {"I", "M"}:
+            self.at += 1
+        return True
+
+    def _read_substitution(self) -> None:
+        delimiter = self._delimiter()
+        self._part(delimiter, is_pattern=True)
+        self._part(delimiter, is_pattern=False)
+        self._skip(_FLAGS)
+        if self._peek() == "e":
+            raise _NotUnderstood("its script executes what it has replaced")
+        if self._peek() == "w":
+            self.at += 1
+            self.written_files += self._file_name()
+            return
+        self._end()
+
+    def _read_text(self) -> None:
+        """Read the text of `a`, `i` or `c`, to the end of its line, which a backslash moves."""
+        self._skip(_BLANK)
+        if self.text.startswith("\\\n", self.at):
+            self.at += 2
+        elif self._peek() in {"", "\n"}:
+            raise _NotUnderstood("its script is not understood")
+        start = self.at
+        self._skip(_REST)
+        if self._peek() and "\\" in self.text[start : self.at]:
+            raise _NotUnderstood("its script has a text that goes on")
+
+    def _file_name(self) -> list[str]:
+        self._skip(_BLANK)
+        start = self.at
+        self._skip(_REST)
+        name = self.text[start : self.at]
+        if not name or name != name.rstrip() or any(sign in name for sign in ";}"):
+            # Whether these end the name differs from one sed to the other.
+            raise _NotUnderstood("its script names a file that is not plain")
+        return [] if name in _STANDARD else [name]
+
+    def _delimiter(self) -> str:
+        delimiter = self._peek()
+        if delimiter in {"", "\n", "\\", "[", "]"}:
+            raise _NotUnderstood("its script is not understood")
+        self.at += 1
+        return delimiter
+
+    def _part(self, delimiter: str, *, is_pattern: bool) -> None:
+        """Read up to the next delimiter."""
+        is_bracket = False
+        while self.at < len(self.text):
+            sign = self.text[self.at]
+            self.at += 1
+            if sign == "\\":
+                # In brackets it is a backslash for some, and takes what follows with it for others.
+                if is_bracket and self._peek() == "]":
+                    raise _NotUnderstood("its script has a bracket that is not plain")
+                self.at += 1
+            elif sign == delimiter and not is_bracket:
+                # (For a sed that ends patterns in brackets as well, the pattern is wrong, and it refuses.)
+                return
+            elif sign == "\n" and is_pattern:
+                break
+            elif is_pattern and sign == "[" and not is_bracket:
+                is_bracket = True
+                self._skip(_BRACKET_START)
+            elif sign == "]" and is_bracket:
+                is_bracket = False
+            elif is_bracket and sign == "[" and self._peek() in {":", ".", "="}:
+                self._skip(_CLASS)
+        raise _NotUnderstood("its script has an open pattern")
+
+    def _end(self) -> None:
+        self._skip(_BLANK)
+        if self._peek() not in _ENDED and self._peek() != "":
+            raise _NotUnderstood("its script is not understood")
+
+    def _peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def _skip(self, pattern: re.Pattern[str]) -> None:
+        found = pattern.match(self.text, self.at)
+        if found is not None:
+            self.at = found.end()
+
+
+_BRACKET_START: Final = re.compile(r"\^?\]?")
+_CLASS: Final = re.compile(r"[:.=]\w*[:.=]\]")

@@ -1,0 +1,107 @@
+"""How `tmux` and `bwrap` read their words: commands of their own, and options with up to three values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.permission.programs.analysis import Study, known
+from engine.permission.programs.names import words_of
+from engine.permission.programs.program_spec import Program
+
+_TAKES: Final = {
+    **dict.fromkeys(
+        words_of(
+            """
+    --unshare-all --share-net --unshare-user --unshare-user-try --unshare-ipc --unshare-pid --unshare-net
+    --unshare-uts --unshare-cgroup --unshare-cgroup-try --disable-userns --assert-userns-disabled --clearenv
+    --new-session --die-with-parent --as-pid-1 --help --version
+"""
+        ),
+        0,
+    ),
+    **dict.fromkeys(
+        words_of(
+            """
+    --userns --userns2 --pidns --uid --gid --hostname --chdir --unsetenv --lock-file --sync-fd --remount-ro
+    --exec-label --file-label --proc --dev --tmpfs --mqueue --dir --seccomp --add-seccomp-fd --block-fd
+    --userns-block-fd --info-fd --json-status-fd --cap-add --cap-drop --perms --size --level-prefix
+    --tmp-overlay --ro-overlay --overlay-src --argv0
+"""
+        ),
+        1,
+    ),
+    **dict.fromkeys(
+        words_of(
+            """
+    --setenv --bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --bind-fd --ro-bind-fd --file
+    --bind-data --ro-bind-data --symlink --chmod
+"""
+        ),
+        2,
+    ),
+    "--overlay": 3,
+}
+
+
+def follow_bwrap(study: Study, program: Program) -> None:
+    """Read the words of `bwrap`, whose options take up to three values."""
+    words = study.words
+    at = 0
+    while at < len(words):
+        text = known(words[at])
+        if text is None:
+            study.give_up("one of its words is not known")
+            return
+        if text == "--" or not text.startswith("-"):
+            at += text == "--"
+            break
+        if text not in _TAKES:
+            study.give_up(f"its option {text} is not known")
+            return
+        if text == "--setenv":
+            name, value = [*words[at + 1 : at + 3], "", ""][:2]
+            study.set_variable(None if name is None or value is None else f"{name}={value}")
+        at += 1 + _TAKES[text]
+    study.start_tail(program, words[at:])
+
+
+_TMUX_HARMLESS: Final = words_of(
+    """
+    ls list-sessions list-windows lsw list-panes lsp list-clients lsc list-commands lscm has-session has
+    kill-session kill-server kill-window killw kill-pane killp attach-session attach a at detach-client detach
+    capture-pane capturep select-window selectw select-pane selectp select-layout selectl rename-session rename
+    rename-window renamew resize-pane resizep swap-pane swapp swap-window swapw switch-client switchc
+    next-window next previous-window prev last-window last info start-server start show-options show wait-for
+    wait clear-history clearhist list-buffers lsb show-buffer showb save-buffer list-keys lsk show-messages
+"""
+)
+_TMUX_STARTING: Final = words_of(
+    """
+    new-session new new-window neww split-window splitw respawn-pane respawn-window
+"""
+)
+_TMUX_OPTIONS: Final = Program(
+    strict=True,
+    permutes=False,
+    options="-n= -s= -c=folder -t= -x= -y= -F= -e=sets -l= -p= -AdDEPXabkSZhvIfi",
+)
+
+
+def follow_tmux(study: Study, _: Program) -> None:
+    """Read the words of `tmux`: few of its commands are harmless."""
+    words = list(study.words)
+    while words and known(words[0]) in {"-L", "-S"}:
+        words = words[2:]
+    texts = [known(word) or "" for word in words]
+    name = texts[0] if texts else ""
+    if None in words or any("#(" in text or text.endswith(";") for text in texts):
+        study.give_up("its words may execute commands")
+    elif name in _TMUX_STARTING:
+        arguments = study.read_words(_TMUX_OPTIONS, words[1:])
+        study.judge(_TMUX_OPTIONS, arguments)
+        if len(arguments.operands) == 1:
+            study.run_text(arguments.operands[0])
+        else:
+            study.start(arguments.operands, takes_stdin=False)
+    elif name not in _TMUX_HARMLESS and name not in {"", "-V"}:
+        study.give_up(f"{name} may execute commands")

@@ -1,0 +1,85 @@
+"""Why the rules say what they say of a right, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from engine.permission.rules.rules import LAYERS, Decision, LayerName, Right, Rule, Ruleset
+from engine.permission.rules.wildcard import UNKNOWN
+
+
+@attrs.frozen
+class _Match:
+    """A rule that matches a spelling of a right.
+
+    Attributes:
+        rule: the rule.
+        layer: where it stands.
+        spelling: what it matches.
+        is_sure: it matches whatever the unknown words are.
+        hidden_by: a later rule of the same layer that surely matches too.
+    """
+
+    rule: Rule
+    layer: LayerName
+    spelling: str
+    is_sure: bool
+    hidden_by: Rule | None
+
+
+def explain(rules: Ruleset, right: Right) -> str:
+    """Return which rule of which layer decides, which others match, and why they don't."""
+    decision = rules.judge(right.permission, right.pattern, right.spellings)
+    lines = [f"{decision.action}: {right.permission} {shown(right.pattern)}", f"  by {_source(right, decision)}"]
+    others = [match for match in _matches(rules, right) if match.rule is not decision.rule]
+    if others:
+        lines.append("  these match as well:")
+        lines += [f"  - '{match.rule}' of {_where(match)}: {_why_not(match, right, decision)}" for match in others]
+    return "\n".join(lines)
+
+
+def shown(text: str) -> str:
+    """Return a pattern or a text for people: unknown words as `…`, and on one line."""
+    return repr(text.replace(UNKNOWN, "…")) if not text.isprintable() else text.replace(UNKNOWN, "…")
+
+
+def _matches(rules: Ruleset, right: Right) -> Iterator[_Match]:
+    """Yield each rule that matches, with the first of the spellings that it does."""
+    seen: set[int] = set()
+    for spelling in (right.pattern, *right.spellings):
+        hiding: dict[LayerName, Rule] = {}
+        for layer, rule, is_sure in rules.matching(right.permission, spelling):
+            if id(rule) not in seen:
+                yield _Match(rule, layer, spelling, is_sure, hiding.get(layer))
+            seen.add(id(rule))
+            if is_sure:
+                hiding.setdefault(layer, rule)
+
+
+def _source(right: Right, decision: Decision) -> str:
+    spelled = "" if decision.spelling in {"", right.pattern} else f", because it is {shown(decision.spelling)} too"
+    return decision.source + spelled
+
+
+def _where(match: _Match) -> str:
+    return f"the layer {match.layer}{match.rule.place}"
+
+
+def _why_not(match: _Match, right: Right, decision: Decision) -> str:
+    if match.hidden_by is not None:
+        return f"'{match.hidden_by}' comes after it in the same layer"
+    if match.spelling != decision.spelling:
+        if match.spelling != right.pattern and match.rule.action == "allow":
+            return f"it matches {shown(match.spelling)} only, and a right is allowed as it stands"
+        return f"of its spellings the strictest word counts, and this one matches {shown(match.spelling)}"
+    if match.layer == decision.layer:
+        return "it may match as well, and the stricter word counts"
+    if decision.layer is None or LAYERS.index(match.layer) < LAYERS.index(decision.layer):
+        return f"the layer {decision.layer} is above it"
+    if match.rule.override and match.layer == "project":
+        return "no rule of a repository lifts a deny of the user's"
+    if match.rule.override:
+        return "it is not certain that it matches, and so it lifts no deny"
+    return f"a deny of a lower layer stays, unless a rule says '{match.rule.action}!'"

@@ -1,0 +1,169 @@
+"""The defaults: what holds where no rule says otherwise, in four kinds that a user picks by name.
+
+- `ask`: reading inside the project is free, whatever changes something is asked about;
+- `auto-edit`: files of the project are edited without asking as well, and commands run unasked in a sandbox;
+- `read-only`: nothing is changed, whoever asks;
+- `full`: everything is allowed.
+
+Files that hold secrets are asked about in all but the last, and so is writing what some
+program runs by itself later on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, get_args
+
+from engine.config.config import known
+from engine.core.errors import ConfigError
+from engine.permission.rules.rules import Action, Layer, Rule
+
+ProfileName = Literal["ask", "auto-edit", "read-only", "full"]
+PROFILES: Final[tuple[ProfileName, ...]] = get_args(ProfileName)
+DEFAULT: Final[ProfileName] = "ask"
+
+# Path patterns of files that hold keys and passwords.
+SECRETS: Final = (
+    "*.env",
+    "*.env.*",
+    ".envrc",
+    "*.pem",
+    "*.key",
+    "*.p8",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "*.ppk",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".my.cnf",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".git-credentials",
+    ".htpasswd",
+    ".vault-token",
+    ".terraformrc",
+    ".dockercfg",
+    ".credentials*",
+    "credentials.*",
+    "secrets.*",
+    "client_secret*.json",
+    "service[-_]account*.json",
+    "application_default_credentials.json",
+    "**/.docker/config.json",
+    "**/.cargo/credentials",
+    "**/.config/gh/hosts.yml",
+    "**/.config/gcloud",
+    "**/.local/share/keyrings",
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".password-store",
+)
+# They look like those above, and are made to be read.
+NO_SECRETS: Final = ("*.env.example", "*.env.sample", "*.env.template", "*.env.dist", "id_*.pub")
+
+# What some program runs, or is told to run something by, without being asked to: git's hooks and settings, the engine's
+# own, those of editors, of shells that enter a folder, of other agents.
+RUN_LATER: Final = (
+    ".git",
+    ".gitmodules",
+    ".hg",
+    ".jj",
+    ".svn",
+    ".engine",
+    ".husky",
+    ".githooks",
+    ".pre-commit-config.yaml",
+    "lefthook.y{,a}ml",
+    ".vscode",
+    ".idea",
+    ".devcontainer",
+    ".mise.toml",
+    "mise.toml",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".gemini",
+    ".opencode",
+    ".mcp.json",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".gitconfig",
+    ".inputrc",
+    ".vimrc",
+    ".exrc",
+)
+
+# What nobody has to be asked about: it asks by itself, or touches nothing but the session's own. Also `skill`: the user put it there.
+_OWN: Final = ("question", "todo", "bash_output", "bash_stop", "skill", "task_output", "task_stop")
+
+
+def defaults(profile: str = DEFAULT) -> Layer:
+    """Return the lowest layer: the rules of a profile. Raises `ConfigError` if there is none of that name."""
+    if profile not in PROFILES:
+        raise ConfigError(f"there is no profile {profile!r}: {known(profile, PROFILES)}")
+    rules = [
+        Rule(action=action, permission=permission, pattern=pattern, origin=f"profile {profile}")
+        for action, permission, pattern in _OF_PROFILE[profile]
+    ]
+    return Layer("defaults", tuple(rules))
+
+
+_Line = tuple[Action, str, str]
+
+
+def _each(action: Action, permission: str, patterns: tuple[str, ...]) -> tuple[_Line, ...]:
+    return tuple((action, permission, pattern) for pattern in patterns)
+
+
+_FREE: Final[tuple[_Line, ...]] = tuple(("allow", name, "*") for name in _OWN)
+_READING: Final[tuple[_Line, ...]] = (
+    ("allow", "*:read", "*"),
+    ("allow", "read", "*"),
+    ("ask", "outside", "*"),
+    *_each("ask", "read", SECRETS),
+    *_each("allow", "read", NO_SECRETS),
+)
+_ASK: Final[tuple[_Line, ...]] = (("ask", "*", "*"), *_FREE, *_READING)
+# What is asked about by name, so that an "always" about a command does not go for it too.
+_CAREFUL: Final[tuple[_Line, ...]] = (*_each("ask", "edit", SECRETS), *_each("ask", "edit", RUN_LATER))
+_OF_PROFILE: Final[Mapping[ProfileName, tuple[_Line, ...]]] = {
+    "ask": (*_ASK, *_CAREFUL),
+    "auto-edit": (
+        *_ASK,
+        ("allow", "task", "*"),
+        ("allow", "edit", "*"),
+        ("allow", "sandboxed", "*"),
+        *_each("ask", "edit", SECRETS),
+        *_each("allow", "edit", NO_SECRETS),
+        *_each("ask", "edit", RUN_LATER),
+    ),
+    # A deny of the defaults stays as well: only a rule that says "override" lifts it.
+    "read-only": (
+        ("deny", "*", "*"),
+        *_FREE,
+        *_READING,
+        ("ask", "bash:read", "*"),
+        ("ask", "web", "*"),
+        ("ask", "task", "*"),
+    ),
+    "full": (("allow", "*", "*"),),
+}

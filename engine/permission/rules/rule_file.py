@@ -1,0 +1,161 @@
+"""Rules as people write them, in the section `[permissions]` of a configuration file.
+
+Example::
+
+    [permissions]
+    profile = "ask"
+    rules = [
+        "allow bash git status",
+        "allow bash npm run *",
+        "deny read *.pem",
+        "ask edit docs/**",
+        "allow! bash git push *",
+    ]
+
+A rule is an action, the name of a permission, and a pattern, which is all the rest of the
+text. The last rule that matches wins, so what is general comes first. `allow!` and `ask!`
+lift a deny of a lower layer as well, which nothing else does. Paths have patterns as in
+`.gitignore`; for all else `*` is any text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, cast
+
+import attrs
+
+from engine.config.config import known
+from engine.core.errors import ConfigError
+from engine.permission.rules.path_pattern import PathPattern
+from engine.permission.rules.profiles import PROFILES, ProfileName
+from engine.permission.rules.rules import ACTIONS, PATH_PERMISSIONS, Action, Rule, base_of
+from engine.permission.rules.toml_positions import Place, lines_of
+from engine.permission.rules.wildcard import Wildcard
+
+TABLE: Final = ("permissions",)
+_KEYS: Final = ("profile", "rules")
+_PARTS: Final = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S.*?)\s*", re.DOTALL)
+_FORM: Final = "a rule is written 'ACTION PERMISSION PATTERN', for example 'allow bash git status'"
+
+
+@attrs.frozen(kw_only=True)
+class Permissions:
+    """What a file says of permissions.
+
+    Attributes:
+        profile: the defaults that it picks; None: it does not.
+        rules: its rules, in its order.
+    """
+
+    profile: ProfileName | None = None
+    rules: tuple[Rule, ...] = ()
+
+
+def read_permissions(
+    section: object, text: str, source: str, *, table: Sequence[str] = TABLE, has_profile: bool = True
+) -> Permissions:
+    """Return what a section says, whole.
+
+    Args:
+        section: what TOML made of it.
+        text: the document that it is from, for the lines in errors.
+        source: the file's name.
+        table: the keys that lead to the section.
+        has_profile: it may pick a profile.
+
+    Raises:
+        ConfigError: that names everything which is wrong, each with its line and what to write instead.
+    """
+    reader = _Reader(source, tuple(table), lines_of(text))
+    found = reader.permissions(section, _KEYS if has_profile else _KEYS[1:])
+    if reader.problems:
+        raise ConfigError("\n".join(reader.problems))
+    return found
+
+
+def parse_rule(text: str, origin: str = "") -> Rule:
+    """Return the rule that somebody wrote. Raises `ConfigError`, which says what to write instead."""
+    parts = _PARTS.fullmatch(text)
+    if parts is None:
+        words = text.split()
+        is_short = len(words) == 2 and words[0].removesuffix("!") in ACTIONS
+        raise ConfigError(f"{_FORM}" + (f"; for whatever it is wanted for, '{' '.join(words)} *'" if is_short else ""))
+    word, permission, pattern = parts.groups()
+    rule = Rule(
+        action=_action(word), permission=permission, pattern=pattern, override=word.endswith("!"), origin=origin
+    )
+    # That of a path depends on the project only in what it matches.
+    if base_of(permission) in PATH_PERMISSIONS:
+        PathPattern(pattern, "/project", "/home")
+    else:
+        Wildcard(pattern)
+    return rule
+
+
+def _action(word: str) -> Action:
+    name = word.removesuffix("!")
+    for action in ACTIONS:
+        if action == name:
+            return action
+    raise ConfigError(f"there is no action {name!r}: {known(name.lower(), ACTIONS)}; {_FORM}")
+
+
+@attrs.define(eq=False)
+class _Reader:
+    """Reads a section, and goes on behind what is wrong."""
+
+    source: str
+    table: tuple[str, ...]
+    lines: Mapping[Place, int]
+    problems: list[str] = attrs.field(init=False, factory=list[str])
+
+    def permissions(self, section: object, keys: Sequence[str]) -> Permissions:
+        """Return what the section says, as far as it makes sense."""
+        if not isinstance(section, dict):
+            self._blame((), f"must be a table, not {_kind(section)}: [{'.'.join(self.table)}]")
+            return Permissions()
+        values = cast("dict[str, object]", section)
+        for key in values:
+            if key not in keys:
+                self._blame((key,), f"there is no key {key!r}: {known(key, keys)}")
+        profile = self._profile(values["profile"]) if "profile" in values and "profile" in keys else None
+        return Permissions(profile=profile, rules=tuple(self._rules(values.get("rules", []))))
+
+    def _profile(self, value: object) -> ProfileName | None:
+        for name in PROFILES:
+            if name == value:
+                return name
+        self._blame(("profile",), f"there is no profile {value!r}: {known(str(value), PROFILES)}")
+        return None
+
+    def _rules(self, value: object) -> Iterator[Rule]:
+        if not isinstance(value, list):
+            self._blame(("rules",), f'must be an array of texts, not {_kind(value)}: rules = ["allow bash git status"]')
+            return
+        for index, text in enumerate(cast("list[object]", value)):
+            place = ("rules", index)
+            if not isinstance(text, str):
+                self._blame(place, f"must be a text, not {_kind(text)}: {_FORM}")
+                continue
+            try:
+                yield parse_rule(text, self._where(place))
+            except ConfigError as error:
+                self._blame(place, f"the rule {text!r}: {error}")
+
+    def _blame(self, place: Place, words: str) -> None:
+        named = (
+            "" if words.startswith(("the rule", "there is")) else ".".join(map(str, (*self.table, *place[:1]))) + " "
+        )
+        self.problems.append(f"{self._where(place)}: {named}{words}")
+
+    def _where(self, place: Place) -> str:
+        line = self.lines.get((*self.table, *place))
+        return self.source if line is None else f"{self.source}:{line}"
+
+
+def _kind(value: object) -> str:
+    names = {"dict": "a table", "list": "an array", "str": "a text", "bool": "true or false"}
+    names |= dict.fromkeys(("int", "float"), "a number")
+    return names.get(type(value).__name__, "a date or a time")

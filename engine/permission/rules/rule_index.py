@@ -1,0 +1,123 @@
+"""Which of many patterns may match a text: the few that are worth a closer look, found without trying them all.
+
+Patterns that begin with a plain text are looked up by it, those that end with one by that,
+and the others are asked whether the text holds what they can't do without.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from engine.permission.rules.path_pattern import PathPattern, absolute, is_resolved
+from engine.permission.rules.wildcard import UNKNOWN, Wildcard
+
+# The number of a pattern, and a text that its matches hold besides.
+_Numbers = list[tuple[str, int]]
+# Patterns that begin, or end, with a text; by its length, then by itself.
+_ByLength = dict[int, dict[str, _Numbers]]
+
+
+@attrs.define(eq=False)
+class CommandIndex:
+    """An index of wildcards."""
+
+    patterns: Sequence[Wildcard]
+    _heads: _ByLength = attrs.field(init=False, factory=dict[int, dict[str, _Numbers]])
+    _tails: _ByLength = attrs.field(init=False, factory=dict[int, dict[str, _Numbers]])
+    _plain: dict[str, list[int]] = attrs.field(init=False, factory=dict[str, list[int]])
+    _loose: _Numbers = attrs.field(init=False, factory=list[tuple[str, int]])
+    _sorted: _Numbers = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        for number, pattern in enumerate(self.patterns):
+            if pattern.is_plain:
+                self._plain.setdefault(pattern.head, []).append(number)
+            elif pattern.head:
+                _put(self._heads, pattern.head, (pattern.needle, number))
+            elif pattern.tail:
+                _put(self._tails, pattern.tail, (pattern.needle, number))
+            else:
+                self._loose.append((pattern.needle, number))
+        self._sorted = sorted((pattern.head, number) for number, pattern in enumerate(self.patterns) if pattern.head)
+
+    def candidates(self, text: str) -> list[int]:
+        """Return the numbers of all patterns that may match *text*, and of few others, the highest first."""
+        known, unknown, _ = text.partition(UNKNOWN)
+        if unknown:
+            found = self._possible(known)
+        else:
+            found = [number for needle, number in self._loose if needle in text]
+            found += self._plain.get(text, ())
+            for length, tails in self._tails.items():
+                for needle, number in tails.get(text[-length:], ()):
+                    if needle in text:
+                        found.append(number)
+        for length, heads in self._heads.items():
+            for needle, number in heads.get(known[:length], ()):
+                if unknown or needle in text:
+                    found.append(number)
+        found.sort(reverse=True)
+        return found
+
+    def _possible(self, known: str) -> list[int]:
+        """Return the patterns of all kinds that may match a text of which only the beginning is known."""
+        found = [number for _, number in self._loose]
+        for tails in self._tails.values():
+            for numbers in tails.values():
+                found += [number for _, number in numbers]
+        at = bisect_left(self._sorted, (known, -1))
+        while at < len(self._sorted) and self._sorted[at][0].startswith(known):
+            head, number = self._sorted[at]
+            if head != known or self.patterns[number].is_plain:  # else it is found by its head
+                found.append(number)
+            at += 1
+        return found
+
+
+@attrs.define(eq=False)
+class PathIndex:
+    """An index of path patterns of the same project."""
+
+    patterns: Sequence[PathPattern]
+    project: str
+    _names: dict[str, list[int]] = attrs.field(init=False, factory=dict[str, list[int]])
+    _paths: dict[str, list[int]] = attrs.field(init=False, factory=dict[str, list[int]])
+    _loose: list[tuple[str, str, int]] = attrs.field(init=False, factory=list[tuple[str, str, int]])
+
+    def __attrs_post_init__(self) -> None:
+        for number, pattern in enumerate(self.patterns):
+            for shape in pattern.shapes:
+                plain = shape.plain
+                if plain is None or (shape.reach == "name" and "/" in plain):
+                    self._loose.append((*shape.needles, number))
+                else:
+                    by_text = self._names if shape.reach == "name" else self._paths
+                    by_text.setdefault(plain, []).append(number)
+
+    def candidates(self, path: str) -> list[int]:
+        """Return the numbers of all patterns that may match *path*, and of few others, the highest first."""
+        if not is_resolved(path):
+            return list(range(len(self.patterns) - 1, -1, -1))
+        whole = absolute(self.project, path)
+        found = {number for first, other, number in self._loose if first in whole and other in whole}
+        for name in path.split("/"):
+            found.update(self._names.get(name, ()))
+        for folder in _folders(whole):
+            found.update(self._paths.get(folder, ()))
+        return sorted(found, reverse=True)
+
+
+def _put(by_length: _ByLength, text: str, entry: tuple[str, int]) -> None:
+    by_length.setdefault(len(text), {}).setdefault(text, []).append(entry)
+
+
+def _folders(path: str) -> Iterator[str]:
+    """Yield an absolute path, and before it the folders that lead to it."""
+    at = path.find("/", 1)
+    while at > 0:
+        yield path[:at]
+        at = path.find("/", at + 1)
+    yield path

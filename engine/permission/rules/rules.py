@@ -1,0 +1,354 @@
+"""Rules in layers, and what they say of a right.
+
+Within a layer the last rule that matches wins. Over the layers, from the defaults up, a
+later layer's word wins, but a deny stays: a higher layer's "allow" or "ask" lifts it only
+if that rule says `override`. Where no rule matches, somebody is asked.
+
+What is not known for certain never helps an "allow": it must match whatever the unknown
+words of a right are, while for "ask" and "deny" it is enough if they could match; a rule
+that only could match hides none of those before it. The other spellings of a right
+(`/bin/rm x` is `rm x` too) are judged each for itself, but an "ask" or a "deny" that
+matched the right as it stands is not counted again, and the strictest word wins. So a rule
+more that denies, or a spelling more, never allows more.
+
+A right's name may end with `:read`, for what changes nothing: `bash:read` is a command
+that only reads. Rules for `bash` hold for it as well, those for `bash:read` for it alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal, get_args
+
+import attrs
+
+from engine.core.errors import ConfigError
+from engine.permission.rules.path_pattern import PathPattern
+from engine.permission.rules.rule_index import CommandIndex, PathIndex
+from engine.permission.rules.wildcard import UNKNOWN, Wildcard, wildcard
+
+Action = Literal["allow", "ask", "deny"]
+LayerName = Literal["defaults", "project", "user", "host", "agent"]
+
+ACTIONS: Final[tuple[Action, ...]] = get_args(Action)  # the stricter, the later
+LAYERS: Final[tuple[LayerName, ...]] = get_args(LayerName)
+# What is a path, and not a command or a name.
+PATH_PERMISSIONS: Final = frozenset({"read", "edit", "outside"})
+READING: Final = ":read"
+
+_NAME: Final = re.compile(r"[^\s:]{1,128}(?::read)?")
+_MAX_BOOKS: Final = 1_000
+
+
+@attrs.frozen(kw_only=True)
+class Rule:
+    """A rule. Raises `ConfigError` if it makes no sense.
+
+    Attributes:
+        permission: the name of the right, or a wildcard for several.
+        pattern: what it is for, as a path pattern or a wildcard.
+        action: what to do.
+        override: it lifts a deny of a lower layer.
+        origin: where it stands, for people: `file:line`.
+    """
+
+    permission: str
+    pattern: str
+    action: Action
+    override: bool = False
+    origin: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise ConfigError(f"a rule's action is allow, ask or deny, not {self.action!r}")
+        if not _NAME.fullmatch(self.permission):
+            raise ConfigError(f"{self.permission!r} is no name of a permission, nor a wildcard for several")
+        if not self.pattern.strip():
+            raise ConfigError(f"a rule's pattern is empty: '*' means whatever {self.permission} is wanted for")
+        if UNKNOWN in self.pattern or "\0" in self.pattern:
+            raise ConfigError(f"the pattern {self.pattern!r} can match nothing: it holds a character that nothing has")
+        if self.override and self.action == "deny":
+            raise ConfigError("a deny needs no override: nothing is above it that it could lift")
+
+    def __str__(self) -> str:
+        return f"{self.action}{'!' if self.override else ''} {self.permission} {self.pattern}"
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in brackets; empty if that is not told."""
+        return f" ({self.origin})" if self.origin else ""
+
+
+@attrs.frozen
+class Layer:
+    """The rules of one source, the last of which wins."""
+
+    name: LayerName
+    rules: tuple[Rule, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        if self.name not in LAYERS:
+            raise ConfigError(f"a layer is one of {', '.join(LAYERS)}, not {self.name!r}")
+
+    @property
+    def untrusted(self) -> Layer:
+        """What of it counts if nobody trusts its source: that which forbids or asks, and lifts nothing."""
+        kept = (rule for rule in self.rules if rule.action != "allow")
+        return Layer(self.name, tuple(attrs.evolve(rule, override=False) for rule in kept))
+
+
+@attrs.frozen
+class Right:
+    """What somebody wants to do.
+
+    Attributes:
+        permission: the name of the right.
+        pattern: what exactly it is wanted for.
+        spellings: other names of the same thing.
+    """
+
+    permission: str
+    pattern: str
+    spellings: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Decision:
+    """What the rules say of a right.
+
+    Attributes:
+        action: the word.
+        right: which right it is about; None: about none.
+        rule: the rule that decided; None: there is none.
+        layer: where that stands.
+        spelling: the text that it matched.
+        is_default: no rule of a layer above the defaults decided it.
+    """
+
+    action: Action
+    right: Right | None = None
+    rule: Rule | None = None
+    layer: LayerName | None = None
+    spelling: str = ""
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is what holds where nobody has said anything."""
+        return self.layer is None or self.layer == "defaults"
+
+    @property
+    def source(self) -> str:
+        """Who decided, for people."""
+        if self.rule is None:
+            return "no rule: what no rule names is asked about"
+        return f"the rule '{self.rule}' of the layer {self.layer}{self.rule.place}"
+
+    @property
+    def weight(self) -> tuple[int, bool]:
+        """How strict it is."""
+        # A hook may answer what is asked by default: a rule that asks is stricter.
+        return ACTIONS.index(self.action), not self.is_default
+
+
+def strictest(decisions: Iterable[Decision]) -> Decision:
+    """Return the strictest of several decisions, the first of them; of none: to ask.
+
+    It is what several rights together get, and what a sub-agent gets: the meet of what its own rules and those of
+    its parents say.
+    """
+    return max(decisions, key=lambda decision: decision.weight, default=Decision(action="ask"))
+
+
+@attrs.frozen(eq=False)
+class _Entry:
+    """A rule in its layer, ready for use."""
+
+    rule: Rule
+    layer: LayerName
+    pattern: Wildcard | PathPattern
+
+    @property
+    def lifts(self) -> bool:
+        """Whether it lifts a deny of a layer below. No repository does: below it are the profile and the defaults, which the user chose."""
+        return self.rule.override and self.layer != "project"
+
+    @property
+    def is_deny_all(self) -> bool:
+        """Whether it forbids everything."""
+        pattern = self.pattern
+        is_every = pattern.is_every if isinstance(pattern, PathPattern) else pattern.pattern == "*"
+        return is_every and self.rule.action == "deny"
+
+
+@attrs.frozen(eq=False)
+class _Book:
+    """All rules that hold for the rights of one name, from the lowest layer on."""
+
+    entries: Sequence[_Entry]
+    index: CommandIndex | PathIndex
+
+    def found(self, text: str) -> Iterator[tuple[_Entry, bool]]:
+        """Yield the rules that match *text*, the last first, and whether they surely do."""
+        for number in self.index.candidates(text):
+            entry = self.entries[number]
+            is_sure = entry.pattern.matches(text)
+            if is_sure or (entry.rule.action != "allow" and entry.pattern.may_match(text)):
+                yield entry, is_sure
+
+
+@attrs.define(eq=False)
+class _Group:
+    """The rules of one layer that have a say."""
+
+    layer: LayerName
+    entries: list[_Entry] = attrs.field(factory=list[_Entry])
+    is_sure: bool = False  # the last one has matched for certain: those before it are hidden
+
+    def over(self, below: _Entry | None) -> _Entry:
+        """Return the rule whose word counts, given the one of the layers below."""
+        own = max(self.entries, key=lambda entry: ACTIONS.index(entry.rule.action))
+        if below is None or below.rule.action != "deny" or own.rule.action == "deny":
+            return own  # an "allow" is always certain, and an "ask" is no less strict than what it hides
+        return own if self.is_sure and all(entry.lifts for entry in self.entries) else below
+
+
+@attrs.define(eq=False)
+class Ruleset:
+    """All rules of a session, compiled once. Raises `ConfigError` for a pattern that can match nothing.
+
+    Attributes:
+        layers: in any order; several of one name follow one another.
+        project: the project's folder, absolute and real.
+        home: the same of the user's home.
+    """
+
+    layers: Sequence[Layer]
+    project: str
+    home: str
+    _entries: tuple[tuple[LayerName, Rule], ...] = attrs.field(init=False, repr=False)
+    _paths: dict[str, PathPattern | None] = attrs.field(init=False, repr=False, factory=dict[str, "PathPattern | None"])
+    _wildcards: dict[str, Wildcard] = attrs.field(init=False, repr=False, factory=dict[str, Wildcard])
+    _books: dict[str, _Book] = attrs.field(init=False, repr=False, factory=dict[str, _Book])
+
+    def __attrs_post_init__(self) -> None:
+        ordered = sorted(self.layers, key=lambda layer: LAYERS.index(layer.name))
+        self._entries = tuple((layer.name, rule) for layer in ordered for rule in layer.rules)
+        for _, rule in self._entries:
+            try:
+                self._check(rule)
+            except ConfigError as error:
+                raise ConfigError(f"the rule '{rule}'{rule.place}: {error}") from error
+
+    def judge(self, permission: str, pattern: str, spellings: Sequence[str] = ()) -> Decision:
+        """Return what the rules say of a right."""
+        right = Right(permission, pattern, tuple(spellings))
+        book = self._book(permission)
+        decision = _decision(right, pattern, book.found(pattern)) or Decision(action="ask", right=right)
+        if not spellings:
+            return decision
+        return strictest([decision, *self._of_spellings(book, right)])
+
+    def judge_all(self, rights: Iterable[Right]) -> Decision:
+        """Return the strictest of what the rules say of several rights; of none: to ask."""
+        return strictest(self.judge(right.permission, right.pattern, right.spellings) for right in rights)
+
+    def hides(self, permission: str) -> bool:
+        """Tell whether every right of that name is denied, whatever it is for: a tool that needs it need not be offered.
+
+        A tool whose calls may need the name with `:read` instead is hidden if both are.
+        """
+        is_hidden = False
+        entries = self._book(permission).entries
+        for name in LAYERS:
+            layer = [entry for entry in entries if entry.layer == name]
+            last = next((entry for entry in reversed(layer) if entry.rule.action != "deny" or entry.is_deny_all), None)
+            if last is not None and last.is_deny_all:
+                is_hidden = True
+            elif any(entry.lifts for entry in layer):
+                is_hidden = False
+        return is_hidden
+
+    def matching(self, permission: str, text: str) -> Iterator[tuple[LayerName, Rule, bool]]:
+        """Yield the rules that match *text*, the last first, and whether they surely do."""
+        for entry, is_sure in self._book(permission).found(text):
+            yield entry.layer, entry.rule, is_sure
+
+    def _of_spellings(self, book: _Book, right: Right) -> Iterator[Decision]:
+        for spelling in right.spellings:
+            found = (
+                (entry, is_sure)
+                for entry, is_sure in book.found(spelling)
+                if entry.rule.action == "allow" or not entry.pattern.matches(right.pattern)
+            )
+            decision = _decision(right, spelling, found)
+            if decision is not None:
+                yield decision
+
+    def _check(self, rule: Rule) -> None:
+        if base_of(rule.permission) in PATH_PERMISSIONS:
+            self._paths[rule.pattern] = PathPattern(rule.pattern, self.project, self.home)
+        else:
+            self._wildcards[rule.pattern] = Wildcard(rule.pattern)
+
+    def _book(self, permission: str) -> _Book:
+        found = self._books.get(permission)
+        if found is None:
+            found = self._made(permission)
+            if len(self._books) < _MAX_BOOKS:
+                self._books[permission] = found
+        return found
+
+    def _made(self, permission: str) -> _Book:
+        is_path = base_of(permission) in PATH_PERMISSIONS
+        entries: list[_Entry] = []
+        for layer, rule in self._entries:
+            if holds_for(rule.permission, permission):
+                pattern = self._path(rule.pattern) if is_path else self._wildcard(rule.pattern)
+                if pattern is not None:
+                    entries.append(_Entry(rule, layer, pattern))
+        if is_path:
+            paths = [entry.pattern for entry in entries if isinstance(entry.pattern, PathPattern)]
+            return _Book(entries, PathIndex(paths, self.project))
+        return _Book(entries, CommandIndex([entry.pattern for entry in entries if isinstance(entry.pattern, Wildcard)]))
+
+    def _wildcard(self, pattern: str) -> Wildcard:
+        if pattern not in self._wildcards:
+            self._wildcards[pattern] = Wildcard(pattern)
+        return self._wildcards[pattern]
+
+    def _path(self, pattern: str) -> PathPattern | None:
+        """Return what the pattern of a rule for many permissions means for paths; None: it can match none."""
+        if pattern not in self._paths:
+            try:
+                self._paths[pattern] = PathPattern(pattern, self.project, self.home)
+            except ConfigError:
+                self._paths[pattern] = None
+        return self._paths[pattern]
+
+
+def base_of(permission: str) -> str:
+    """Return the name of a right without what says that it changes nothing."""
+    return permission.removesuffix(READING)
+
+
+def holds_for(pattern: str, permission: str) -> bool:
+    """Tell whether a rule for the permission *pattern* holds for rights of the name *permission*."""
+    return pattern == permission or any(wildcard(pattern).matches(name) for name in (permission, base_of(permission)))
+
+
+def _decision(right: Right, text: str, found: Iterable[tuple[_Entry, bool]]) -> Decision | None:
+    """Return what the rules *found* for *text*, the last first, say together; None if there are none."""
+    groups: list[_Group] = []
+    for entry, is_sure in found:
+        if not groups or groups[-1].layer != entry.layer:
+            groups.append(_Group(entry.layer))
+        if not groups[-1].is_sure:
+            groups[-1].entries.append(entry)
+            groups[-1].is_sure = is_sure
+    word: _Entry | None = None
+    for group in reversed(groups):
+        word = group.over(word)
+    if word is None:
+        return None
+    return Decision(action=word.rule.action, right=right, rule=word.rule, layer=word.layer, spelling=text)

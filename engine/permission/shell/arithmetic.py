@@ -1,0 +1,110 @@
+"""Arithmetic in the shell: whether an expression is nothing but numbers, and certainly right.
+
+The value of a variable in it is read as an expression again, which may have substitutions in the
+subscripts of arrays: `x='a[$(rm y)]'; ((x))` runs rm. So each has to be known to be a number. And an
+expression that is wrong makes bash leave out the rest of a line, so that variables keep their old values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from engine.permission.shell.special_variables import MAGIC
+from engine.permission.shell.state import Kind, State, is_number
+
+_TOKEN: Final = re.compile(
+    r"(?P<number>(?:10#\d+|16#[\da-fA-F]+|8#[0-7]+|2#[01]+|0[xX][\da-fA-F]+|0[0-7]*|[1-9]\d{0,17})(?![\w#@]))"
+    r"|(?P<name>[A-Za-z_]\w*)|(?P<blank>\s+)|(?P<step>\+\+|--)|(?P<open>\()|(?P<close>\))"
+    r"|(?P<change>(?:<<|>>|[-+*&|^])?=(?!=))|(?P<unary>[!~](?!=))|(?P<divide>[/%]=?(?!=))"
+    r"|(?P<sign>==|!=|<=|>=|&&|\|\||<<|>>|\*(?!\*)|[-+<>&|^?:,;])",
+    re.ASCII,
+)
+_CONDITIONAL: Final = frozenset({"&&", "||", "?"})
+_OPERANDS: Final = frozenset({"number", "name", "close"})
+Token = tuple[str, str]
+
+
+def assigned_numbers(text: str, state: State) -> list[str] | None:
+    """Return the variables that an expression makes numbers; None: it may be more than numbers, or wrong."""
+    tokens = _tokens(text)
+    if tokens is None or not _is_right(tokens):
+        return None
+    is_conditional = any(value in _CONDITIONAL for _, value in tokens)
+    assigned: list[str] = []
+    made: set[str] = set()
+    for index, (kind, name) in enumerate(tokens):
+        if kind != "name":
+            continue
+        before = tokens[index - 1][0] if index else ""
+        after = tokens[index + 1] if index + 1 < len(tokens) else ("", "")
+        if name not in made and not _is_numeric(name, state):
+            if after != ("change", "=") or is_conditional:
+                return None
+            made.add(name)
+        if "step" in (before, after[0]) or after[0] == "change" or after[1] in ("/=", "%="):
+            assigned.append(name)
+    return assigned
+
+
+def _is_numeric(name: str, state: State) -> bool:
+    if MAGIC.get(name) is Kind.NUMBER:
+        return True
+    return is_number(state.variables.get(name, Kind.UNKNOWN))
+
+
+def _tokens(text: str) -> list[Token] | None:
+    tokens: list[Token] = []
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            return None
+        at = found.end()
+        if found.lastgroup != "blank":
+            tokens.append((found.lastgroup or "", found.group()))
+    return tokens
+
+
+def _is_right(tokens: Sequence[Token]) -> bool:
+    """Tell whether an expression is certainly well formed, and divides by nothing that may be 0."""
+    after_operand = False
+    opened = choices = 0
+    none = ("", "")
+    for (before, _), (kind, value), following in zip([none, *tokens], tokens, [*tokens[1:], none], strict=False):
+        if kind == "step":
+            if not (before == "name" if after_operand else following[0] == "name"):
+                return False
+            continue
+        if not _fits(kind, value, before, following, after_operand=after_operand):
+            return False
+        opened += (kind == "open") - (kind == "close")
+        choices += (value == "?") - (value == ":")
+        after_operand = kind in _OPERANDS
+        if opened < 0:
+            return False
+    is_ended = after_operand or not tokens or tokens[-1] in (("step", "++"), ("step", "--"), ("sign", ";"))
+    return is_ended and not opened and not choices
+
+
+def _fits(kind: str, value: str, before: str, following: Token, *, after_operand: bool) -> bool:
+    """Tell whether a token may stand where it does."""
+    if kind in ("number", "name", "open", "unary"):
+        return not after_operand
+    if kind == "divide":
+        # By what is assigned, too: `/=`.
+        return after_operand and following[0] == "number" and bool(following[1].strip("0xX"))
+    if kind == "change":
+        return before == "name"
+    return after_operand or (kind == "sign" and value in ("+", "-", ",", ";"))
+
+
+def is_safe_subscript(subscript: str | None, name: str, state: State) -> bool:
+    """Tell whether reading or writing `name[subscript]` evaluates nothing unknown."""
+    if subscript is None or subscript in ("@", "*") or name in state.maps:
+        return True
+    if subscript.isascii() and subscript.isdecimal():
+        return True
+    variable = subscript.strip('"').removeprefix("$").strip("{}")
+    return _is_numeric(variable, state)

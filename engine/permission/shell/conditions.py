@@ -1,0 +1,74 @@
+"""Conditions: `[[ … ]]`, `[ … ]` and `test`, which may evaluate what they compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from engine.permission.shell.parser.nodes import Conditional, Word
+from engine.permission.shell.state import Field, State, is_number
+
+if TYPE_CHECKING:
+    from engine.permission.shell.word_expansion import Expander
+
+_ARITHMETIC: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_BINARY: Final = _ARITHMETIC | frozenset({"=", "==", "!=", "<", ">", "-nt", "-ot", "-ef"})
+_UNARY: Final = frozenset(f"-{letter}" for letter in "abcdefghknoprstuwxzGLNOS")
+_NAMED: Final = frozenset({"-v", "-R"})
+
+
+def look_at_condition(expander: Expander, condition: Conditional, state: State) -> None:
+    """Look at what stands in double brackets."""
+    # What stands after && and || may not be expanded at all.
+    before = state.copy()
+    values = [item if isinstance(item, str) else expander.value(item, state) for item in condition.items]
+    state.merge(before)
+    for index, item in enumerate(condition.items):
+        plain = item.plain if isinstance(item, Word) else None
+        following = values[index + 1] if index + 1 < len(values) else None
+        if plain in _NAMED and not (isinstance(following, str) and following.isidentifier()):
+            expander.findings.doubt(f"a condition with {plain}")
+        if plain in _ARITHMETIC and index:
+            for value in (values[index - 1], following):
+                if value is None or not is_number(value):
+                    expander.findings.doubt("a condition that calculates with what is not known to be a number")
+
+
+def is_safe_test(fields: Sequence[Field]) -> bool:
+    """Tell whether `test` can be given these words without evaluating what is in them."""
+    if any(field.is_many and field.pattern is None for field in fields):
+        return False
+    if all(field.known is not None for field in fields):
+        return _names_are_plain(fields)
+    return _is_plain_expression(fields)
+
+
+def _names_are_plain(fields: Sequence[Field]) -> bool:
+    for field, following in pairwise(fields):
+        if field.known in _NAMED and not (following.known or "").isidentifier():
+            return False
+    return True
+
+
+def _is_plain_expression(fields: Sequence[Field]) -> bool:
+    """Follow `a = b`, `-f x` and the like, joined by `-a` and `-o`, where each operator is known."""
+    at = 0
+    count = len(fields)
+    if count == 1:
+        return True
+    while at < count:
+        while fields[at].known == "!" and at + 1 < count:
+            at += 1
+        if at + 2 < count and fields[at + 1].known in _BINARY:
+            at += 3
+        elif at + 1 < count and fields[at].known in _UNARY:
+            at += 2
+        else:
+            return False
+        if at == count:
+            return True
+        if fields[at].known not in ("-a", "-o"):
+            return False
+        at += 1
+    return False

@@ -1,0 +1,103 @@
+"""What a scan has found so far."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from engine.permission.effects.scan_result import Command, PathUse, Scan
+
+_MAGIC: Final = frozenset("*?[")
+# Programs that change a file, or a folder, but put nothing in it.
+_KEEPING: Final = frozenset(["chmod", "chown", "chgrp", "mkdir", "rm", "rmdir", "touch"])
+_MAKING: Final = frozenset(["gcc", "g++", "cc", "c++", "clang", "clang++", "go", "rustc", "javac", "ld"])
+# Steps of the scan: commands that were looked at, in loops and functions more than once.
+MAX_STEPS: Final = 4_000
+_MAX_REASONS: Final = 8
+
+
+@attrs.define(eq=False)
+class Findings:
+    """Commands, files and doubts, each once, in the order in which they were found."""
+
+    home: str
+    is_folder: Callable[[str], bool] | None = None
+    steps: int = 0
+    trusts_names: bool = False
+    _commands: dict[Command, None] = attrs.field(factory=dict[Command, None], init=False)
+    _paths: dict[PathUse, None] = attrs.field(factory=dict[PathUse, None], init=False)
+    _run: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
+    _doubts: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the scan has taken so many steps that it is given up."""
+        return self.steps > MAX_STEPS
+
+    def step(self) -> bool:
+        """Count a step; return whether it may be taken."""
+        self.steps += 1
+        if self.is_exhausted:
+            self.doubt("there are too many ways through this script")
+        return not self.is_exhausted
+
+    def doubt(self, reason: str) -> None:
+        """Say why the lists may not be all there is."""
+        if len(self._doubts) < _MAX_REASONS:
+            self._doubts[reason] = None
+
+    def command(self, command: Command) -> None:
+        """Add a command."""
+        self._commands[command] = None
+
+    def path(self, use: PathUse) -> None:
+        """Add a file."""
+        self._paths[use] = None
+
+    def runs(self, file: str) -> None:
+        """Remember a file whose text is run."""
+        self._run[file] = None
+
+    def is_there(self, folder: str) -> bool:
+        """Tell whether the shell can go to a folder for certain: nothing was done yet that could have changed that."""
+        return (
+            self.is_folder is not None
+            and not self._doubts
+            and all(command.reads_only for command in self._commands)
+            and not any(use.access == "write" for use in self._paths)
+            and self.is_folder(folder)
+        )
+
+    def scan(self) -> Scan:
+        """Return all that was found."""
+        self._compare()
+        if self.trusts_names and any(_reads_like_option(use.path) for use in self._paths if use.access == "write"):
+            self.doubt("it makes a file whose name reads like an option")
+        return Scan(
+            commands=tuple(self._commands),
+            paths=tuple(self._paths),
+            opaque=tuple(self._doubts),
+            trusts_names=self.trusts_names,
+        )
+
+    def _compare(self) -> None:
+        """Doubt when a file is run that this very script may have written: no order holds in loops and pipelines."""
+        if not self._run:
+            return
+        written = [use for use in self._paths if use.access == "write" and use.by not in _KEEPING]
+        names = {posixpath.basename(use.path) for use in written}
+        is_vague = any(use.is_pattern for use in written)
+        made = {posixpath.basename(use.path) for use in written if use.by in _MAKING}
+        if all(use.by in _MAKING for use in written):
+            # What is made of the project's own files is no more unknown than they are.
+            names -= made
+        for file in self._run:
+            if is_vague or posixpath.basename(file) in names or (written and _MAGIC & set(file)):
+                self.doubt(f"it runs {file[:200]}, which it may have written")
+
+
+def _reads_like_option(path: str) -> bool:
+    return any(name.startswith("-") or " -" in name for name in path.split("/"))

@@ -1,0 +1,268 @@
+"""Following a script: every command that it may run, with what is known where it runs.
+
+Each command gives two states: what holds after it succeeded, and after it failed. So `cd x && …`
+is in x, and after `cd x; …` it is x or where we were. Loops are gone through until nothing new is
+learned, functions where they are called and, if they never are, with nothing known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, assert_never
+
+import attrs
+
+from engine.permission.effects.program_effects import Stdin
+from engine.permission.effects.program_effects import Unknown as UnknownInput
+from engine.permission.shell.conditions import look_at_condition
+from engine.permission.shell.loops import Frame, Loops, Outcome, both
+from engine.permission.shell.parser.nodes import (
+    AndOr,
+    ArithmeticCommand,
+    ArithmeticFor,
+    Case,
+    Command,
+    Conditional,
+    For,
+    Function,
+    Group,
+    If,
+    Pipeline,
+    Redirected,
+    Script,
+    Simple,
+    While,
+)
+from engine.permission.shell.simple_command import SimpleCommands
+from engine.permission.shell.state import Field, Folders, Kind, State, Value, joined
+from engine.permission.shell.word_expansion import Expander
+
+_MAX_CALLS: Final = 12
+
+
+@attrs.define(eq=False)
+class Walk(Loops):
+    """Follows the commands of one script.
+
+    Attributes:
+        commands: looks at simple commands.
+        start: the folders that it starts in.
+        moves: whether it leaves them.
+        deferred: what is to be looked at when the script is at its end.
+        printed: what the last command printed, as far as it is known.
+    """
+
+    commands: SimpleCommands
+    start: Folders = None
+    moves: bool = attrs.field(default=False, init=False)
+    deferred: list[Callable[[], None]] = attrs.field(factory=list[Callable[[], None]], init=False)
+    printed: Stdin | Kind = attrs.field(factory=UnknownInput, init=False)
+    defined: list[Function] = attrs.field(factory=list[Function], init=False)
+
+    def search(self, fields: Sequence[Field], state: State) -> None:
+        """Note which folders are looked into to find what patterns fit."""
+        self.commands.programs.search(fields, state.folders)
+
+    _called: list[Function] = attrs.field(factory=list[Function], init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.expand_with(Expander(self.findings, self.home, self._substitute, self._process))
+
+    def whole(self, script: Script, state: State) -> None:
+        """Follow a script from its beginning to its end."""
+        self.start = state.folders
+        self.script(script, state)
+        for look in self.deferred:
+            look()
+        for function in self.defined:
+            if not any(function is called for called in self._called):
+                self.aside(function.body, state, function)
+
+    def aside(self, command: Command, state: State, function: Function | None = None) -> Outcome:
+        """Follow a command, or the body of a function, that may run at any time: only the functions are known there."""
+        state = state.copy()
+        state.forget_all()
+        if not self.moves:
+            state.folders = self.start
+        self.frames.append(Frame(function))
+        outcome = self.command(command, state)
+        self.frames.pop()
+        return outcome
+
+    def script(self, items: Script, state: State) -> Outcome:
+        """Follow a list of commands."""
+        outcome: Outcome = (state, state)
+        is_reached = True
+        last = state
+        for item in items:
+            here = joined(*outcome)
+            if here is None:
+                # What cannot be reached is listed all the same.
+                is_reached, here = False, last.copy()
+            last = here
+            outcome = self._and_or(item, here)
+        return outcome if is_reached else (None, None)
+
+    def _and_or(self, item: AndOr, state: State) -> Outcome:
+        if item.background:
+            self._chain(item, state.copy())
+            return (state, state)
+        return self._chain(item, state)
+
+    def _chain(self, item: AndOr, state: State) -> Outcome:
+        if len(item.pipelines) == 1:
+            return self._pipeline(item.pipelines[0][1], state)
+        good, bad = self._pipeline(item.pipelines[0][1], state)
+        for operator, pipeline in item.pipelines[1:]:
+            before = good if operator == "&&" else bad
+            outcome = self._pipeline(pipeline, (before or state).copy())
+            if before is None:
+                continue
+            if operator == "&&":
+                good, bad = outcome[0], joined(bad, outcome[1])
+            else:
+                good, bad = joined(good, outcome[0]), outcome[1]
+        self.printed = UnknownInput()
+        return (good, bad)
+
+    def _pipeline(self, pipeline: Pipeline, state: State) -> Outcome:
+        if len(pipeline.commands) == 1:
+            good, bad = self.command(pipeline.commands[0], state)
+            return (bad, good) if pipeline.negated else (good, bad)
+        stdin: Stdin = state.stdin
+        for command in pipeline.commands:
+            inner = state.copy()
+            inner.stdin = stdin if isinstance(command, Simple) or not isinstance(stdin, str) else UnknownInput()
+            self.command(command, inner)
+            stdin = self.printed if not isinstance(self.printed, Kind) else UnknownInput()
+        return (state, state)
+
+    def command(self, command: Command, state: State) -> Outcome:
+        """Follow a command."""
+        if not self.findings.step():
+            return (state, state)
+        if isinstance(command, Simple):
+            return self.commands.run(self, command, state)
+        outcome = self._compound(command, state)
+        self.printed = UnknownInput()
+        return outcome
+
+    def _compound(self, command: Command, state: State) -> Outcome:
+        match command:
+            case Group():
+                if not command.is_subshell:
+                    return self.script(command.body, state)
+                self.script(command.body, state.copy())
+            case If():
+                return self._if(command, state)
+            case While():
+                return self.while_(command, state)
+            case For():
+                return self.for_(command, state)
+            case ArithmeticFor():
+                return self.counting(command, state)
+            case Case():
+                return self._case(command, state)
+            case Redirected():
+                return self._redirected(command, state)
+            case Simple():
+                return self.commands.run(self, command, state)
+            case ArithmeticCommand() | Conditional() | Function():
+                self._look(command, state)
+            case _:
+                assert_never(command)
+        return (state, state)
+
+    def _look(self, command: ArithmeticCommand | Conditional | Function, state: State) -> None:
+        """Follow what runs nothing by itself."""
+        if isinstance(command, ArithmeticCommand):
+            self.expander.arithmetic(command.expression, state)
+        elif isinstance(command, Conditional):
+            look_at_condition(self.expander, command, state)
+        else:
+            self._define(command, state)
+
+    def _redirected(self, command: Redirected, state: State) -> Outcome:
+        if isinstance(command.command, Function):
+            self._define(Function(command.command.name, command), state)
+            return (state, state)
+        before = state.stdin
+        stdin = self.commands.redirect(self, command.redirects, state)
+        state.stdin = UnknownInput() if isinstance(stdin, str) else stdin
+        # A redirection that fails keeps the command from being run.
+        here = state.copy()
+        good, bad = self._compound(command.command, state)
+        bad = joined(bad, here)
+        for end in (good, bad):
+            if end is not None:
+                end.stdin = before
+        return good, bad
+
+    def _define(self, function: Function, state: State) -> None:
+        if function.name == "command_not_found_handle":
+            self.findings.doubt("it says what is done with commands that are not found")
+        state.functions[function.name] = (function,)
+        self.defined.append(function)
+
+    def _if(self, command: If, state: State) -> Outcome:
+        ends: list[State | None] = []
+        here: State | None = state
+        for condition, body in command.branches:
+            good, bad = self.script(condition, (here or state).copy())
+            outcome = self.script(body, (good or bad or state).copy())
+            if good is not None and here is not None:
+                ends += outcome
+            here = bad if here is not None else None
+        if command.otherwise:
+            outcome = self.script(command.otherwise, (here or state).copy())
+            ends += outcome if here is not None else ()
+        else:
+            ends.append(here)
+        return both(ends)
+
+    def _case(self, command: Case, state: State) -> Outcome:
+        self.expander.value(command.word, state)
+        ends: list[State | None] = []
+        for patterns, body in command.branches:
+            for pattern in patterns:
+                # Patterns are expanded one after the other, until one fits.
+                before = state.copy()
+                self.expander.value(pattern, state)
+                state.merge(before)
+            ends += self.script(body, state.copy())
+        return both([state, *ends])
+
+    def call(self, function: Function, fields: Sequence[Field], state: State) -> Outcome:
+        """Follow a function that is called."""
+        self._called.append(function)
+        if len(self.frames) > _MAX_CALLS or any(frame.function is function for frame in self.frames):
+            self.findings.doubt(f"the function {function.name} calls itself, or too many others")
+            return (state, state)
+        positional, state.positional = state.positional, tuple(fields)
+        frame = Frame(function)
+        self.frames.append(frame)
+        outcome = self.command(function.body, state)
+        self.frames.pop()
+        end = both([*outcome, *frame.returns])[0]
+        if end is None:
+            return (None, None)
+        end.positional = positional
+        for name, value in frame.saved.items():
+            # It may not have been made local on the way that was taken.
+            if value is None or end.variables.get(name) != value:
+                end.variables.pop(name, None)
+        return (end, end)
+
+    def _substitute(self, script: Script, state: State) -> Value:
+        inner = state.copy()
+        self.script(script, inner)
+        is_one = len(script) == 1 and len(script[0].pipelines) == 1 and not script[0].background
+        printed, self.printed = self.printed, UnknownInput()
+        if is_one and isinstance(printed, str):
+            return printed.rstrip("\n")
+        return printed if is_one and isinstance(printed, Kind) else Kind.UNKNOWN
+
+    def _process(self, script: Script, state: State) -> None:
+        inner = state.copy()
+        inner.stdin = UnknownInput()
+        self.script(script, inner)

@@ -1,0 +1,176 @@
+"""Following loops: until nothing new is learned, or word by word where the words are known."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from engine.permission.shell.findings import Findings
+from engine.permission.shell.parameter_expansion import expressions
+from engine.permission.shell.parser.nodes import (
+    AndOr,
+    ArithmeticCommand,
+    ArithmeticFor,
+    For,
+    Function,
+    Pipeline,
+    Script,
+    While,
+)
+from engine.permission.shell.special_variables import is_dangerous
+from engine.permission.shell.state import Field, Fitting, Kind, State, Value, is_number, joined
+from engine.permission.shell.word_expansion import Expander
+
+_MAX_ROUNDS: Final = 6
+# A loop over so many words is followed word by word, while not too many steps are taken.
+_MAX_UNROLLED: Final = 24
+_STEPS_FOR_UNROLLING: Final = 2_000
+# What holds after success, and after failure; None: that does not happen.
+Outcome = tuple[State | None, State | None]
+
+
+@attrs.define(eq=False)
+class Frame:
+    """A function that is being followed, or the script itself (without a name)."""
+
+    function: Function | None
+    returns: list[State] = attrs.field(factory=list[State])
+    jumps: list[list[State]] = attrs.field(factory=list[list[State]])
+    saved: dict[str, Value | None] = attrs.field(factory=dict[str, Value | None])
+
+
+@attrs.define(eq=False)
+class Loops(ABC):
+    """Follows loops.
+
+    Attributes:
+        findings: where everything goes that is found.
+        home: the home folder of who runs the script; None: unknown.
+    """
+
+    findings: Findings
+    home: str | None
+    expander: Expander = attrs.field(init=False)
+    frames: list[Frame] = attrs.field(factory=lambda: [Frame(None)], init=False)
+
+    def expand_with(self, expander: Expander) -> None:
+        """Expand words with that one from now on."""
+        self.expander = expander
+
+    @abstractmethod
+    def script(self, items: Script, state: State) -> Outcome:
+        """Follow a list of commands."""
+
+    @abstractmethod
+    def search(self, fields: Sequence[Field], state: State) -> None:
+        """Note which folders are looked into to find what patterns fit."""
+
+    def while_(self, command: While, state: State) -> Outcome:
+        """Follow `while` and `until`."""
+        return self._loop(command, command.body, state, None)
+
+    def for_(self, command: For, state: State) -> Outcome:
+        """Follow `for` and `select`."""
+        if is_dangerous(command.name, None) or command.name in state.fixed:
+            self.findings.doubt(f"it sets {command.name}")
+        values = self._values(command, state)
+        here: State | None = state
+        is_unrolled = (
+            len(values) <= _MAX_UNROLLED and self.findings.steps < _STEPS_FOR_UNROLLING and not command.is_select
+        )
+        if not values or not is_unrolled or Kind.UNKNOWN in values:
+            kind = Kind.NUMBER if values and all(map(is_number, values)) else Kind.UNKNOWN
+            return self._loop(None, command.body, state, (command.name, kind))
+        ends: list[State | None] = []
+        for value in values:
+            if here is None:
+                break
+            if isinstance(value, str):
+                here = self._round(command, value, here, ends)
+            else:
+                here, bad = self._loop(None, command.body, here, (command.name, value))
+                here = joined(here, bad)
+        return both([here, *ends])
+
+    def _round(self, command: For, value: Value, state: State, ends: list[State | None]) -> State | None:
+        """Go through a loop once; add to *ends* where it may be left."""
+        jumps: list[State] = []
+        self.frames[-1].jumps.append(jumps)
+        state = state.copy()
+        state.assign(command.name, value)
+        outcome = self.script(command.body, state)
+        self.frames[-1].jumps.pop()
+        ends += jumps
+        return both([*outcome, *jumps])[0]
+
+    def _values(self, command: For, state: State) -> list[Value]:
+        """Return what the variable of a loop goes through; Kind.UNKNOWN among them: nobody knows."""
+        if command.words is None:
+            fields = state.positional if state.positional is not None else (Field(None, is_many=True),)
+        else:
+            found = self.expander.list_of(command.words, state)
+            if isinstance(found, Kind):
+                return [found]
+            fields = tuple(found)
+        self.search(fields, state)
+        values: list[Value] = []
+        for field in fields:
+            if field.pattern is not None and field.text is not None:
+                values.append(Fitting(field.pattern, field.text))
+            else:
+                values.append(field.text if field.text is not None else Kind.UNKNOWN)
+        return values
+
+    def counting(self, command: ArithmeticFor, state: State) -> Outcome:
+        """Follow `for ((a; b; c))`: a once, b before each turn, c after it."""
+        first, *others = expressions(command.expression, ";")
+        self.expander.arithmetic(first, state)
+        again = [ArithmeticCommand(tuple(expression)) for expression in others]
+        body = [AndOr([("", Pipeline([step], negated=False))], background=False) for step in again]
+        return self._loop(None, [*body[:1], *command.body, *body[1:]], state, None)
+
+    def _loop(self, command: While | None, body: Script, state: State, value: tuple[str, Value] | None) -> Outcome:
+        """Go through a loop until nothing new is learned."""
+        entry = state
+        for _ in range(_MAX_ROUNDS):
+            again, end = self._turn(command, body, entry.copy(), value)
+            merged = joined(entry, again) or entry
+            if merged == entry:
+                return (end, end)
+            entry = merged
+        entry = entry.copy()
+        entry.forget_all()
+        _, end = self._turn(command, body, entry, value)
+        return (end, end)
+
+    def _turn(
+        self, command: While | None, body: Script, state: State, value: tuple[str, Value] | None
+    ) -> tuple[State | None, State | None]:
+        """Go once through a loop; return what holds before the next turn, and after the loop."""
+        jumps: list[State] = []
+        self.frames[-1].jumps.append(jumps)
+        good: State | None = state
+        bad: State | None = state.copy()
+        if command is not None:
+            good, bad = self.script(command.condition, state)
+            good, bad = (bad, good) if command.until else (good, bad)
+        inner = (good or bad or state).copy()
+        if value is not None:
+            inner.assign(*value)
+        outcome = self.script(body, inner)
+        self.frames[-1].jumps.pop()
+        again = both([*outcome, *jumps])[0]
+        # A `for` may end after its last turn, with what that left.
+        end = joined(bad, again) if command is None else both([bad, *jumps])[0]
+        return again, end
+
+
+def both(ends: Sequence[State | None]) -> Outcome:
+    """Return an outcome that may be any of these, whether it succeeds or not."""
+    result: State | None = None
+    for end in ends:
+        result = joined(result, end)
+    return (result, result)

@@ -1,0 +1,199 @@
+"""What `$name`, `${name…}` and arithmetic become, as far as that is known."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from engine.permission.shell.arithmetic import assigned_numbers, is_safe_subscript
+from engine.permission.shell.findings import Findings
+from engine.permission.shell.parser.nodes import (
+    Parameter,
+    Part,
+    Script,
+    Text,
+    Word,
+)
+from engine.permission.shell.special_variables import MAGIC, is_dangerous
+from engine.permission.shell.state import Field, Fitting, Kind, State, Value, is_number
+from engine.permission.shell.trim_expansion import trimmed
+
+_PLAIN: Final = re.compile(r"[\w./:@%+=,\-]*", re.ASCII)
+_NUMERIC_SIGNS: Final = frozenset("#?$!")
+_QUOTING: Final = frozenset({"@Q", "@U", "@u", "@L"})
+_DEFAULTS: Final = frozenset({"-", ":-", "+", ":+", "?", ":?", "=", ":="})
+_ANY_FIELDS: Final = (Field(None, is_many=True),)
+
+
+@attrs.define(eq=False)
+class Parameters(ABC):
+    """Expands parameters, and has the substitutions in them looked at.
+
+    Attributes:
+        findings: where doubts go.
+        home: the user's home folder; None: another user runs this, or another machine.
+        substitute: looks at the commands of a substitution, and returns what they print.
+        process: looks at those of a process substitution.
+    """
+
+    findings: Findings
+    home: str | None
+    substitute: Callable[[Script, State], Value]
+    process: Callable[[Script, State], None]
+
+    @abstractmethod
+    def value(self, word: Word, state: State) -> Value:
+        """Return what a word becomes where it stays one."""
+
+    @abstractmethod
+    def part(self, part: Part, state: State) -> Value:
+        """Return what a part of a word becomes."""
+
+    def check_subscript(self, subscript: str | None, name: str, state: State) -> None:
+        """Doubt a subscript that may evaluate something."""
+        if not is_safe_subscript(subscript, name, state):
+            self.findings.doubt("the subscript of an array that is not known to be a number")
+
+    def parameter(self, part: Parameter, state: State) -> Value:
+        """Return what a parameter becomes."""
+        operator = part.operator
+        self.check_subscript(part.subscript, part.name, state)
+        if not operator:
+            return self._variable(part, state)
+        if operator == "slice":
+            self._slice(part, state)
+            return _ANY_FIELDS if _is_list(part) else Kind.UNKNOWN
+        if operator == "length":
+            return Kind.NUMBER
+        if operator in ("keys", "names"):
+            return _ANY_FIELDS
+        if operator == "indirect":
+            self.findings.doubt("a variable whose name is not known")
+            return Kind.UNKNOWN
+        if operator.startswith("@"):
+            if operator not in _QUOTING:
+                self.findings.doubt(f"an expansion with {operator}")
+            return _ANY_FIELDS if _is_list(part) else Kind.UNKNOWN
+        return self._with_operand(part, state)
+
+    def _slice(self, part: Parameter, state: State) -> None:
+        """Look at the expressions of `${x:a:b}`; a length below 0 may be an error."""
+        slices = expressions(part.operand, ":")
+        for expression in slices:
+            self.arithmetic(expression, state)
+        if len(slices) > 1 and any(not isinstance(piece, Text) or "-" in piece.text for piece in slices[1]):
+            self.findings.doubt("the length of a piece of text, which may be wrong")
+
+    def _with_operand(self, part: Parameter, state: State) -> Value:
+        operator = part.operator
+        other = self._operand(part.operand, state)
+        if _is_list(part):
+            return _ANY_FIELDS
+        own = self._variable(Parameter(part.name, part.quoted, subscript=part.subscript), state)
+        if operator not in _DEFAULTS:
+            # In quotes, or where the pattern comes from elsewhere, it may mean something else than it says.
+            is_plain = all(isinstance(piece, Text) and piece.quoted == part.quoted for piece in part.operand)
+            return trimmed(own, operator, other) if is_plain and isinstance(other, str) else Kind.UNKNOWN
+        if operator in ("=", ":="):
+            if is_dangerous(part.name, None):
+                self.findings.doubt(f"it sets {part.name}")
+            state.assign(part.name, Kind.UNKNOWN)
+        if not isinstance(own, str):
+            return Kind.UNKNOWN
+        if operator in ("-", ":-", "=", ":="):
+            if not own and operator[0] == ":" and isinstance(other, str) and _PLAIN.fullmatch(other):
+                return other
+            return own or Kind.UNKNOWN
+        return own if operator == ":?" and own else Kind.UNKNOWN
+
+    def _operand(self, operand: Sequence[Part], state: State) -> Value:
+        """Expand what stands after an operator, which may or may not happen: that depends on the variable."""
+        word = Word(tuple(operand), 0, 0)
+        if all(isinstance(piece, Text) for piece in operand):
+            return self.value(word, state)
+        aside = state.copy()
+        value = self.value(word, aside)
+        state.merge(aside)
+        return value
+
+    def _variable(self, part: Parameter, state: State) -> Value:
+        name = part.name
+        if name in ("@", "*"):
+            if state.positional is None:
+                return _ANY_FIELDS if name == "@" else Kind.UNKNOWN
+            return state.positional if name == "@" or not part.quoted else Kind.UNKNOWN
+        if name in _NUMERIC_SIGNS:
+            return Kind.NUMBER
+        if name.isdecimal():
+            return self._positional(int(name), state)
+        if name == "PWD":
+            return state.folders[0] if state.folders is not None and len(state.folders) == 1 else Kind.UNKNOWN
+        if name == "HOME":
+            return self.home if self.home is not None else Kind.UNKNOWN
+        if name in MAGIC:
+            return MAGIC[name]
+        value = state.variables.get(name, Kind.UNKNOWN)
+        if not isinstance(value, tuple):
+            return value if part.subscript is None else Kind.UNKNOWN
+        if part.subscript == "@":
+            return value
+        if any(field.is_many for field in value):
+            return Kind.UNKNOWN
+        if part.subscript is None or part.subscript.isdecimal():
+            index = int(part.subscript or "0")
+            return (value[index].known or Kind.UNKNOWN) if index < len(value) else Kind.UNKNOWN
+        return Kind.UNKNOWN
+
+    def _positional(self, index: int, state: State) -> Value:
+        if index == 0 or state.positional is None or any(field.is_many for field in state.positional):
+            return Kind.UNKNOWN
+        if index > len(state.positional):
+            return ""
+        field = state.positional[index - 1]
+        if field.pattern is not None and field.text is not None:
+            return Fitting(field.pattern, field.text)
+        return field.text if field.text is not None else Kind.UNKNOWN
+
+    def arithmetic(self, expression: Sequence[Part], state: State) -> None:
+        """Look at an arithmetic expression, and remember which variables it makes numbers."""
+        text = ""
+        for part in expression:
+            if isinstance(part, Text):
+                text += part.text
+                continue
+            value = self.part(part, state)
+            text += "1" if is_number(value) else "\0"
+        assigned = assigned_numbers(text, state)
+        if assigned is None:
+            self.findings.doubt("arithmetic with what is not known to be a number")
+            return
+        for name in assigned:
+            if is_dangerous(name, None) or name in state.fixed:
+                self.findings.doubt(f"it sets {name}")
+            state.assign(name, Kind.NUMBER)
+
+
+def _is_list(part: Parameter) -> bool:
+    """Whether an expansion may become several words even in double quotes."""
+    if part.name == "@" or part.subscript == "@" or part.operator == "names":
+        return True
+    return any(isinstance(piece, Parameter) and _is_list(piece) for piece in part.operand)
+
+
+def expressions(operand: Sequence[Part], border: str) -> list[list[Part]]:
+    """Part `a:b` or `a;b;c` into its expressions."""
+    found: list[list[Part]] = [[]]
+    for part in operand:
+        if not isinstance(part, Text):
+            found[-1].append(part)
+            continue
+        for index, text in enumerate(part.text.split(border)):
+            if index:
+                found.append([])
+            if text.strip():
+                found[-1].append(Text(text, quoted=True))
+    return found

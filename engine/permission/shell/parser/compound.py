@@ -1,0 +1,251 @@
+"""Reading compound commands: groups, branches, loops, conditions, functions."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from typing import Final
+
+import attrs
+
+from engine.permission.shell.parser.expansion import MAX_DEPTH
+from engine.permission.shell.parser.nodes import (
+    ArithmeticFor,
+    Case,
+    Command,
+    Conditional,
+    For,
+    Function,
+    Group,
+    If,
+    Part,
+    Redirect,
+    Redirected,
+    Script,
+    Text,
+    While,
+    Word,
+)
+from engine.permission.shell.parser.simple import FUNCTION_NAME, PARENTHESES, SimpleReader
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_CONDITION_SIGN: Final = re.compile(r"&&|\|\||[()<>]")
+_REGEX_TEXT: Final = re.compile(r"[\w.+*?^|()\[\]:/@%,=~#!\-]+")
+_BORDERS: Final = frozenset(" \t\n;&|()<>")
+
+
+@attrs.define(eq=False)
+class CompoundReader(SimpleReader):
+    """Reads compound commands."""
+
+    @abstractmethod
+    def _list(self, ends: frozenset[str]) -> Script:
+        """Read commands up to one of the ends, which is left."""
+
+    @abstractmethod
+    def _command(self) -> Command:
+        """Read a command."""
+
+    def _body(self, *ends: str) -> Script:
+        """Read commands up to one of the reserved words, which is left; at least one."""
+        items = self._list(frozenset(ends))
+        if not items:
+            raise self.refuse(f"nothing stands before {ends[0]!r}")
+        return items
+
+    def _with_redirects(self, command: Command) -> Command:
+        redirects: list[Redirect] = []
+        while True:
+            self._blanks()
+            redirect = self._redirect()
+            if redirect is None:
+                break
+            redirects.append(redirect)
+        if self.source[self.at : self.at + 1] not in ("", "\n", ";", "&", "|", ")"):
+            raise self.refuse("unexpected words after a command")
+        return Redirected(command, redirects) if redirects else command
+
+    def _subshell(self) -> Command:
+        if self.depth >= MAX_DEPTH:
+            raise self.refuse("too deeply nested")
+        self.sink()
+        body = self._body(")")
+        self.rise()
+        self._expect(")")
+        return Group(body, is_subshell=True)
+
+    def _group(self) -> Command:
+        body = self._body("}")
+        self._keyword("}")
+        return Group(body, is_subshell=False)
+
+    def _if(self) -> Command:
+        found = If([], [])
+        word = "if"
+        while word in ("if", "elif"):
+            condition = self._body("then")
+            self._keyword("then")
+            found.branches.append((condition, self._body("elif", "else", "fi")))
+            word = self._reserved()
+            self.go(self.at + len(word))
+        if word == "else":
+            found.otherwise = self._body("fi")
+            self._keyword("fi")
+        return found
+
+    def _case(self) -> Command:
+        self._blanks()
+        found = Case(self._some_word(), [])
+        self._keyword("in")
+        while True:
+            self._newlines()
+            if self._reserved() == "esac":
+                self.go(self.at + 4)
+                return found
+            self._takes("(")
+            patterns: list[Word] = []
+            while True:
+                self._blanks()
+                patterns.append(self._some_word())
+                if patterns[-1].plain == "esac":
+                    raise self.refuse("a pattern that may be the end")
+                self._blanks()
+                if not self._takes("|"):
+                    break
+            self._expect(")")
+            body = self._list(frozenset({";;", "esac"}))
+            found.branches.append((patterns, body))
+            if self._reserved() == "esac":
+                continue
+            if self.source.startswith(";;&", self.at) or not self._takes(";;"):
+                raise self.refuse("a branch of a case that falls through")
+
+    # ---- loops -------------------------------------------------------------------------------------------------------
+
+    def _while(self) -> Command:
+        condition = self._body("do")
+        return While(condition, self._do(), until=False)
+
+    def _until(self) -> Command:
+        condition = self._body("do")
+        return While(condition, self._do(), until=True)
+
+    def _do(self) -> Script:
+        self._keyword("do")
+        body = self._body("done")
+        self._keyword("done")
+        return body
+
+    def _for(self) -> Command:
+        self._blanks()
+        if not self.source.startswith("((", self.at):
+            return self._for_words(is_select=False)
+        if self.is_posix:
+            raise self.refuse("`for ((` in a shell that may not know it")
+        self.go(self.at + 2)
+        expression = self.arithmetic("))")
+        self._blanks()
+        self._takes(";")
+        self._newlines()
+        return ArithmeticFor(expression, self._loop_body())
+
+    def _select(self) -> Command:
+        self._blanks()
+        return self._for_words(is_select=True)
+
+    def _loop_body(self) -> Script:
+        if self._reserved() != "{":
+            return self._do()
+        if self.is_posix:
+            raise self.refuse("a loop in braces in a shell that may not know it")
+        self.go(self.at + 1)
+        body = self._body("}")
+        self._keyword("}")
+        return body
+
+    def _for_words(self, *, is_select: bool) -> Command:
+        name = self._name()
+        words: list[Word] | None = None
+        self._blanks()
+        if self._takes(";"):
+            self._newlines()
+            return For(name, words, self._loop_body(), is_select)
+        self._newlines()
+        if self._reserved() == "in":
+            self.go(self.at + 2)
+            words = []
+            while True:
+                self._blanks()
+                if self.source[self.at : self.at + 1] in (";", "\n"):
+                    break
+                words.append(self._some_word())
+            self.go(self.at + self.source.startswith(";", self.at))
+            self._newlines()
+        return For(name, words, self._loop_body(), is_select)
+
+    def _name(self) -> str:
+        found = _NAME.match(self.source, self.at)
+        if found is None or self.source[found.end() : found.end() + 1] not in _BORDERS:
+            raise self.refuse("a name is missing")
+        self.go(found.end())
+        return found.group()
+
+    # ---- functions and conditions ------------------------------------------------------------------------------------
+
+    def _function(self) -> Command:
+        self._blanks()
+        found = FUNCTION_NAME.match(self.source, self.at)
+        if found is None:
+            raise self.refuse("a function's name is missing")
+        self.go(found.end())
+        parentheses = PARENTHESES.match(self.source, self.at)
+        if parentheses is not None:
+            self.go(parentheses.end())
+        elif self.source[self.at : self.at + 1] not in (" ", "\t", "\n"):
+            raise self.refuse("a function's name that is not understood")
+        return self._definition(found.group())
+
+    def _definition(self, name: str) -> Function:
+        self._newlines()
+        if self._reserved() not in ("{", "if", "while", "until", "for", "case", "[[") and not self.source.startswith(
+            "(", self.at
+        ):
+            raise self.refuse("a function's body is missing")
+        return Function(name, self._command())
+
+    def _conditional(self) -> Command:
+        found = Conditional([])
+        is_regex = False
+        while True:
+            self._newlines()
+            if self._reserved() == "]]":
+                self.go(self.at + 2)
+                return found
+            sign = _CONDITION_SIGN.match(self.source, self.at)
+            if sign is not None and not is_regex:
+                self.go(sign.end())
+                found.items.append(sign.group())
+                continue
+            word = self._regex() if is_regex else self._some_word()
+            if is_regex and not word.parts:
+                raise self.refuse("a pattern is missing")
+            is_regex = self.source[word.start : word.end] == "=~" and not is_regex
+            found.items.append(word)
+
+    def _regex(self) -> Word:
+        """Read the right side of `=~`: a word in which parentheses and bars mean themselves."""
+        start = self.at
+        parts: list[Part] = []
+        while (sign := self.source[self.at : self.at + 1]) not in ("", " ", "\t", "\n"):
+            found = _REGEX_TEXT.match(self.source, self.at)
+            if found is not None:
+                parts.append(Text(found.group(), quoted=True))
+                self.go(found.end())
+            elif sign in "<>`":
+                raise self.refuse("a pattern that is not understood")
+            else:
+                self._piece(sign, parts)
+        text = "".join(part.text for part in parts if isinstance(part, Text))
+        if text.count("(") != text.count(")"):
+            raise self.refuse("a pattern that is not understood")
+        return Word(tuple(parts), start, self.at)

@@ -1,0 +1,311 @@
+"""Reading what begins with a dollar in a shell script, and backticks.
+
+It is strict: whatever is not plainly understood is refused, for instance quotes in quoted `${…}` operators.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from typing import Final
+
+import attrs
+
+from engine.permission.shell.parser.nodes import Arithmetic, NotUnderstood, Parameter, Part, Script, Substitution, Text
+
+MAX_DEPTH: Final = 40
+_SIMPLE_PARAMETER: Final = re.compile(r"\$(?:([A-Za-z_]\w*)|([0-9@*#?$!\-]))", re.ASCII)
+SUBSCRIPT: Final = (
+    r"""(?:[@*]|[\w.:/+\-]+|\$\w+|\$\{\w+\}|"\$\w+"|"\$\{\w+\}"|"[\w ./:\-]*"|'[\w ./:\-]*')"""  # one idea a choice
+)
+_BRACED: Final = re.compile(rf"([A-Za-z_]\w*|\d+|[@*#?$!\-])(?:\[({SUBSCRIPT})\])?", re.ASCII)
+_OPERATOR: Final = re.compile(r":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?|@[A-Za-z]|:")
+_ARITHMETIC_TEXT: Final = re.compile(r"[\w\s+\-*/%<>=!&|^~?:,\[\].#]+")
+_SLICE_TEXT: Final = re.compile(r"[\w \t+\-*/%:]+")
+_OPERAND_TEXT: Final = re.compile(r"[\w \t\n./:=@%+,^\-*?\[\]~!#;&|()]+")
+_OPERAND_TEXT_QUOTED: Final = re.compile(r"[\w \t\n./:=@%+,^\-*?\[\]~!#;&|()<>]+")
+_C_ESCAPE: Final = re.compile(
+    r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.))",
+    re.DOTALL,
+)
+_C_SIGNS: Final = {
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+}
+
+
+@attrs.define(eq=False)
+class DollarReader(ABC):
+    """Reads expansions from a text, at a place that moves on.
+
+    Attributes:
+        source: the text.
+        is_posix: what bash adds to the POSIX shell is refused, because the shell that will run it may not know it.
+        depth: how deep this text is nested.
+        at: the place.
+        starts: where the first words of commands begin.
+        masked: what tree-sitter may not understand, and is looked at otherwise.
+        filled: words that it may not understand.
+        inner: other texts with commands that were in it, and their readers.
+    """
+
+    source: str
+    is_posix: bool = False
+    depth: int = 0
+    at: int = 0
+    starts: list[int] = attrs.field(factory=list[int])
+    masked: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
+    filled: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
+    inner: list[tuple[str, DollarReader]] = attrs.field(factory=list["tuple[str, DollarReader]"])
+
+    def go(self, at: int) -> None:
+        """Move to a place."""
+        self.at = at
+
+    def sink(self) -> None:
+        """Enter what is nested."""
+        self.depth += 1
+
+    def rise(self) -> None:
+        """Leave what is nested."""
+        self.depth -= 1
+
+    @abstractmethod
+    def double(self) -> list[Part]:
+        """Read what stands in double quotes, after the first of them, and the second."""
+
+    @abstractmethod
+    def read_until_closed(self) -> Script:
+        """Read commands up to the closing parenthesis, and that."""
+
+    @abstractmethod
+    def read_text(self, text: str) -> Script:
+        """Read the commands that are the whole of another text."""
+
+    def refuse(self, why: str) -> NotUnderstood:
+        """Return the exception to raise."""
+        line = self.source.count("\n", 0, self.at) + 1
+        return NotUnderstood(f"line {line}: {why}")
+
+    def _takes(self, sign: str) -> bool:
+        if self.source.startswith(sign, self.at):
+            self.at += len(sign)
+            return True
+        return False
+
+    def _up_to(self, quote: str) -> str:
+        end = self.source.find(quote, self.at + 1)
+        if end < 0:
+            raise self.refuse("a quote is not closed")
+        text = self.source[self.at + 1 : end]
+        self.at = end + 1
+        return text
+
+    def _nested(self) -> Script:
+        """Read commands up to the closing parenthesis."""
+        if self.depth >= MAX_DEPTH:
+            raise self.refuse("too deeply nested")
+        self.depth += 1
+        body = self.read_until_closed()
+        self.depth -= 1
+        return body
+
+    def dollar(self, parts: list[Part], *, quoted: bool) -> None:
+        """Read an expansion, or a dollar that means itself."""
+        source = self.source
+        found = _SIMPLE_PARAMETER.match(source, self.at)
+        if found is not None:
+            self.at = found.end()
+            if source.startswith("\\\n", self.at):
+                raise self.refuse("a name that may go on in the next line")
+            parts.append(Parameter(found.group(1) or found.group(2), quoted))
+            return
+        following = source[self.at + 1 : self.at + 2]
+        if following == "(":
+            if source.startswith("((", self.at + 1):
+                self.at += 3
+                parts.append(Arithmetic(self.arithmetic("))"), quoted))
+            else:
+                self.at += 2
+                if source.startswith("\\\n", self.at):
+                    raise self.refuse("an operator in two lines")
+                parts.append(Substitution(self._nested(), quoted))
+        elif following == "{":
+            self.at += 2
+            parts.append(self._braced(quoted=quoted))
+        elif following == "'" and not quoted:
+            self.at += 1
+            parts.append(self._ansi_c())
+        elif following in ("[", "\\", "`") or (following == '"' and not quoted):
+            raise self.refuse(f"a dollar before {following}")
+        else:
+            parts.append(Text("$", quoted=True))
+            self.at += 1
+
+    def _braced(self, *, quoted: bool) -> Parameter:
+        """Read `${…}`, from after the brace."""
+        source = self.source
+        sign = source[self.at : self.at + 1]
+        if sign in "#!" and source[self.at + 1 : self.at + 2] != "}":
+            self.at += 1
+            return self._counted_or_indirect(sign, quoted=quoted)
+        found = _BRACED.match(source, self.at)
+        if found is None:
+            raise self.refuse("an expansion that is not understood")
+        self.at = found.end()
+        parameter = Parameter(found.group(1), quoted, subscript=found.group(2))
+        if self._takes("}"):
+            return parameter
+        operator = _OPERATOR.match(source, self.at)
+        if operator is None:
+            raise self.refuse("an expansion that is not understood")
+        self.at = operator.end()
+        parameter.operator = operator.group()
+        if self.is_posix and (parameter.operator[0] in "/^,@" or parameter.operator == ":" or parameter.subscript):
+            raise self.refuse("an expansion in a shell that may not know it")
+        if parameter.operator == ":":
+            parameter.operator = "slice"
+            parameter.operand = self._slice()
+        else:
+            parameter.operand = self._operand(quoted=quoted)
+        return parameter
+
+    def _counted_or_indirect(self, sign: str, *, quoted: bool) -> Parameter:
+        """Read `${#x}` and `${!x}`, from after the sign."""
+        found = _BRACED.match(self.source, self.at)
+        if found is None:
+            raise self.refuse("an expansion that is not understood")
+        self.at = found.end()
+        parameter = Parameter(found.group(1), quoted, "length", subscript=found.group(2))
+        if sign == "!":
+            if self.is_posix:
+                raise self.refuse("an expansion in a shell that may not know it")
+            parameter.operator = "keys" if parameter.subscript in ("@", "*") else "indirect"
+            if parameter.subscript is None and self.source[self.at : self.at + 2] in ("*}", "@}"):
+                self.at += 1
+                parameter.operator = "names"
+        if not self._takes("}"):
+            raise self.refuse("an expansion that is not understood")
+        return parameter
+
+    def _operand(self, *, quoted: bool) -> tuple[Part, ...]:
+        """Read the word in `${x:-word}`, and the closing brace."""
+        source = self.source
+        parts: list[Part] = []
+        text = _OPERAND_TEXT_QUOTED if quoted else _OPERAND_TEXT
+        while not self._takes("}"):
+            found = text.match(source, self.at)
+            sign = source[self.at : self.at + 1]
+            if found is not None:
+                parts.append(Text(found.group(), quoted))
+                self.at = found.end()
+            elif sign == "$":
+                self.dollar(parts, quoted=quoted)
+            elif sign == "`":
+                parts.append(self._backticks(quoted=quoted))
+            elif sign == "'" and not quoted:
+                parts.append(Text(self._up_to("'"), quoted=True))
+            elif sign == '"' and not quoted:
+                self.at += 1
+                parts.extend(self.double())
+            elif sign == "\\" and not quoted and source[self.at + 1 : self.at + 2] not in ("", "\n"):
+                parts.append(Text(source[self.at + 1], quoted=True))
+                self.at += 2
+            else:
+                raise self.refuse("an expansion that is not understood")
+        return tuple(parts)
+
+    def _slice(self) -> tuple[Part, ...]:
+        """Read `a:b` in `${x:a:b}`, and the closing brace."""
+        parts: list[Part] = []
+        while not self._takes("}"):
+            found = _SLICE_TEXT.match(self.source, self.at)
+            if found is not None:
+                parts.append(Text(found.group(), quoted=True))
+                self.at = found.end()
+            elif self.source.startswith("$", self.at):
+                self.dollar(parts, quoted=True)
+            else:
+                raise self.refuse("an expansion that is not understood")
+        return tuple(parts)
+
+    def arithmetic(self, end: str) -> tuple[Part, ...]:
+        """Read an arithmetic expression, and the parentheses that end it."""
+        source = self.source
+        parts: list[Part] = []
+        open_ones = 0
+        while True:
+            found = _ARITHMETIC_TEXT.match(source, self.at)
+            sign = source[self.at : self.at + 1]
+            if found is not None:
+                parts.append(Text(found.group(), quoted=True))
+                self.at = found.end()
+            elif sign == "(":
+                open_ones += 1
+                parts.append(Text("(", quoted=True))
+                self.at += 1
+            elif sign == ")" and open_ones:
+                open_ones -= 1
+                parts.append(Text(")", quoted=True))
+                self.at += 1
+            elif sign == ")" and self._takes(end):
+                return tuple(parts)
+            elif sign == ";" and end == "))":
+                parts.append(Text(";", quoted=True))
+                self.at += 1
+            elif sign == "$":
+                self.dollar(parts, quoted=True)
+            else:
+                raise self.refuse("arithmetic that is not understood")
+
+    # ---- other quotes ------------------------------------------------------------------------------------------------
+
+    def _ansi_c(self) -> Text:
+        """Read `$'…'`, from after the dollar."""
+        if self.is_posix:
+            raise self.refuse("$'…' in a shell that may not know it")
+        found = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.source, self.at)
+        if found is None:
+            raise self.refuse("a quote is not closed")
+        self.at = found.end()
+        text = found.group(1)
+        if "\\" not in text:
+            return Text(text, quoted=True)
+        value = _C_ESCAPE.sub(_decoded, text)
+        if "\0" in value or "\ufffd" in value:
+            raise self.refuse("a character in $'…' that cannot be told")
+        return Text(value, quoted=True)
+
+    def _backticks(self, *, quoted: bool) -> Substitution:
+        source, start = self.source, self.at
+        end = start + 1
+        while source[end : end + 1] != "`":
+            if end >= len(source):
+                raise self.refuse("backticks are not closed")
+            end += 2 if source[end] == "\\" else 1
+        text = source[start + 1 : end]
+        if "\\" in text and quoted:
+            raise self.refuse("a backslash in backticks in double quotes")
+        self.masked.append((start, end + 1))
+        body = self.read_text(re.sub(r"\\([\\$`])", r"\1", text))
+        self.at = end + 1
+        return Substitution(body, quoted)
+
+
+def _decoded(escape: re.Match[str]) -> str:
+    sign, octal, hexadecimal, short, long, control = escape.groups()
+    if sign is not None:
+        return _C_SIGNS.get(sign, sign)
+    if control is not None:
+        return "\ufffd"
+    code = int(octal, 8) & 255 if octal else int(hexadecimal or short or long, 16)
+    # A byte above 127 is a piece of a character.
+    is_told = code < 128 or (code < 0xD800 and not octal and not hexadecimal)
+    return chr(code) if is_told else "\ufffd"

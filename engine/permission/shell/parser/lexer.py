@@ -1,0 +1,173 @@
+"""Reading what stands between the words of a shell script: blanks, ends of lines, redirections, here-documents."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import attrs
+
+from engine.permission.shell.parser.nodes import Part, Redirect, Text, Word
+from engine.permission.shell.parser.words import WordReader
+
+# Two backslashes are one that is meant; the one before the end of a line joins it with the next.
+_BACKSLASH: Final = re.compile(r"\\(\n|.)")
+_BLANK: Final = re.compile(r"(?:[ \t]|\\\n)+")
+_COMMENT: Final = re.compile(r"#[^\n]*")
+_RESERVED: Final = re.compile(
+    r"(?:if|then|elif|else|fi|while|until|for|do|done|case|esac|select|function|coproc|time|in|\{|\}|\[\[|\]\]|!)"
+    r"(?=[ \t\n;&|()<>]|\Z)"
+)
+_REDIRECT: Final = re.compile(
+    r"(\d+|\{[A-Za-z_]\w*\})?(<<<|<<-|<<|<&|<>|<(?!\()|>>|>&|>\||>(?!\())|()(&>>|&>)", re.ASCII
+)
+_CLOSED_AND_MORE: Final = re.compile(r"(?:[ \t]|\\\n)*-[^ \t\n;&|()<>]")
+_BAD_REDIRECT: Final = re.compile(r"\d+[<>]\(")
+_BORDERS: Final = frozenset(" \t\n;&|()<>")
+
+
+@attrs.define(eq=False)
+class _HereDocument:
+    """A here-document whose text is yet to come."""
+
+    redirect: Redirect
+    end: str
+    is_literal: bool
+    strips_tabs: bool
+
+
+@attrs.define(eq=False)
+class LineReader(WordReader):
+    """Reads what stands between words."""
+
+    _waiting: list[_HereDocument] = attrs.field(factory=list[_HereDocument], init=False)
+
+    def _blanks(self) -> None:
+        """Skip blanks, and a comment."""
+        found = _BLANK.match(self.source, self.at)
+        if found is not None:
+            self.go(found.end())
+        if (self.source.startswith("#", self.at) and self.at and self.source[self.at - 1] in _BORDERS) or (
+            self.source.startswith("#", self.at) and not self.at
+        ):
+            self._comment()
+
+    def _comment(self) -> None:
+        found = _COMMENT.match(self.source, self.at)
+        self.go(found.end() if found is not None else self.at)
+
+    def _newlines(self) -> None:
+        """Skip blanks, comments and ends of lines, and read the here-documents that begin there."""
+        while True:
+            self._blanks()
+            if not self._takes("\n"):
+                return
+            for document in self._waiting:
+                self._here_document(document)
+            self._waiting = []
+
+    def _expect(self, sign: str) -> None:
+        if not self._takes(sign):
+            raise self.refuse(f"{sign!r} is missing")
+
+    def _reserved(self) -> str:
+        """Return the reserved word that stands here, if one does."""
+        found = _RESERVED.match(self.source, self.at)
+        return found.group() if found is not None else ""
+
+    def _keyword(self, word: str) -> None:
+        """Read a reserved word."""
+        self._newlines()
+        if self._reserved() != word:
+            raise self.refuse(f"{word!r} is missing")
+        self.go(self.at + len(word))
+
+    def _no_continuation(self) -> None:
+        """Refuse an operator that may go on in the next line."""
+        if self.source.startswith("\\\n", self.at) and re.compile(r"(?:\\\n)+[&|;<>()\-]").match(self.source, self.at):
+            raise self.refuse("an operator in two lines")
+
+    def _some_word(self) -> Word:
+        start = self.at
+        word = self.word()
+        if self.at == start:
+            raise self.refuse("a word is missing")
+        return word
+
+    # ---- redirections and here-documents -----------------------------------------------------------------------------
+
+    def _redirect(self) -> Redirect | None:
+        """Read a redirection, if one stands here."""
+        if _BAD_REDIRECT.match(self.source, self.at):
+            raise self.refuse("a redirection that is not understood")
+        found = _REDIRECT.match(self.source, self.at)
+        if found is None:
+            return None
+        fd, operator, _, both = found.groups()
+        if self.is_posix and (both or operator == "<<<" or (fd or "").startswith("{")):
+            raise self.refuse("a redirection in a shell that may not know it")
+        if self.is_posix and len(fd or "") > 1:
+            raise self.refuse("a number of a redirection that other shells take for a word")
+        self.go(found.end())
+        if operator in (">&", "<&") and _CLOSED_AND_MORE.match(self.source, self.at):
+            raise self.refuse("a word right behind a file that is closed")
+        self._no_continuation()
+        blank = _BLANK.match(self.source, self.at)
+        self.go(blank.end() if blank is not None else self.at)
+        redirect = Redirect(operator or both, fd or "", self._some_word())
+        if operator == "<>":
+            self.masked.append((found.start(2), found.start(2) + 1))
+        if operator in ("<<", "<<-"):
+            self.masked.append((found.start(), self.at))
+        if operator in ("<<", "<<-"):
+            self._announce(redirect, strips_tabs=operator == "<<-")
+        return redirect
+
+    def _announce(self, redirect: Redirect, *, strips_tabs: bool) -> None:
+        word = redirect.target
+        if not all(isinstance(part, Text) for part in word.parts) or "\\\n" in self.source[word.start : word.end]:
+            raise self.refuse("the end of a here-document that is not understood")
+        end = "".join(part.text for part in word.parts if isinstance(part, Text))
+        if "\n" in end or not end or "$" in self.source[word.start : word.end]:
+            raise self.refuse("the end of a here-document that is not understood")
+        is_literal = any(isinstance(part, Text) and part.quoted for part in word.parts)
+        redirect.operator = "<<"
+        self._waiting.append(_HereDocument(redirect, end, is_literal, strips_tabs))
+
+    def _here_document(self, document: _HereDocument) -> None:
+        source = self.source
+        lines: list[str] = []
+        start = self.at
+        while True:
+            if self.at >= len(source):
+                raise self.refuse("a here-document does not end")
+            line = self._line(joins=not document.is_literal)
+            if document.strips_tabs:
+                line = line.lstrip("\t")
+            if line.rstrip("\n") == document.end:
+                break
+            lines.append(line)
+        text = "".join(lines)
+        parts: tuple[Part, ...] = (Text(text, quoted=True),)
+        if not document.is_literal:
+            inner = type(self)(text, is_posix=self.is_posix, depth=self.depth + 1)
+            self.inner.append((text, inner))
+            parts = inner.here_document()
+        plain = "".join(part.text for part in parts if isinstance(part, Text))
+        is_plain = all(isinstance(part, Text) for part in parts)
+        document.redirect.target = Word(parts, start, self.at, plain if is_plain else None)
+        self.masked.append((start, self.at))
+
+    def _line(self, *, joins: bool) -> str:
+        """Read a line of a here-document: where backslashes count, with those that it goes on in."""
+        start = self.at
+        while True:
+            end = self.source.find("\n", self.at)
+            end = len(self.source) if end < 0 else end
+            body = self.source[self.at : end]
+            self.go(min(end + 1, len(self.source)))
+            goes_on = joins and (len(body) - len(body.rstrip("\\"))) % 2 == 1
+            if not goes_on or self.at >= len(self.source):
+                break
+        line = self.source[start : self.at]
+        return _BACKSLASH.sub(lambda found: "" if found.group(1) == "\n" else found.group(), line) if joins else line

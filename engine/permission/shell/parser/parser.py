@@ -1,0 +1,165 @@
+"""A parser of bash's grammar, strict enough to be believed: what it does not know it refuses.
+
+This is the first of two witnesses; the second is tree-sitter's grammar (`shell_tree`). It reads as bash does,
+with one pass from the left to the right: here-documents at the ends of lines, reserved words only
+where a command may begin, substitutions with the same grammar inside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from engine.permission.shell.parser.compound import CompoundReader
+from engine.permission.shell.parser.expansion import MAX_DEPTH
+from engine.permission.shell.parser.nodes import AndOr, ArithmeticCommand, Command, Function, Pipeline, Script
+
+_BASH_ONLY: Final = frozenset({"select", "function", "coproc", "time", "[["})
+
+
+@attrs.define(eq=False)
+class Parser(CompoundReader):
+    """Reads commands."""
+
+    def script(self) -> Script:
+        """Read the whole text."""
+        body = self._list(frozenset())
+        if self.at < len(self.source):
+            raise self.refuse("the script does not end where it seems to")
+        if self._waiting:
+            raise self.refuse("a here-document does not end")
+        return body
+
+    def read_until_closed(self) -> Script:
+        """Read commands up to the closing parenthesis, and that."""
+        waiting, self._waiting = self._waiting, []
+        start = self.at
+        body = self._list(frozenset(")"))
+        if self._waiting or (waiting and "\n" in self.source[start : self.at]):
+            raise self.refuse("a here-document around a substitution")
+        self._waiting = waiting
+        self._expect(")")
+        return body
+
+    def read_text(self, text: str) -> Script:
+        """Read the commands that are the whole of another text."""
+        if self.depth >= MAX_DEPTH:
+            raise self.refuse("too deeply nested")
+        if self._waiting and "\n" in text:
+            raise self.refuse("a here-document around a substitution")
+        parser = Parser(text, is_posix=self.is_posix, depth=self.depth + 1)
+        self.inner.append((text, parser))
+        return parser.script()
+
+    def _list(self, ends: frozenset[str]) -> Script:
+        """Read commands up to one of the ends, which is left; at least one, unless it is the whole text."""
+        items: Script = []
+        source = self.source
+        while True:
+            self._newlines()
+            sign = source[self.at : self.at + 1]
+            if not sign or sign == ")" or source.startswith((";;", ";&"), self.at) or self._reserved() in ends:
+                if (sign or "") not in ends and not (not sign and not ends) and self._end() not in ends:
+                    raise self.refuse("the script ends too early" if not sign else f"unexpected {sign!r}")
+                return items
+            items.append(self._and_or())
+            self._blanks()
+            sign = source[self.at : self.at + 1]
+            if sign == "&" and not source.startswith("&&", self.at):
+                self.go(self.at + 1)
+                items[-1].background = True
+                self._no_continuation()
+            elif sign == ";" and not source.startswith((";;", ";&"), self.at):
+                self.go(self.at + 1)
+                self._no_continuation()
+            elif sign not in ("", "\n", ")", ";"):
+                raise self.refuse(f"unexpected {sign!r}")
+
+    def _end(self) -> str:
+        if self.source.startswith((";;", ";&"), self.at):
+            return ";;"
+        return self._reserved()
+
+    def _and_or(self) -> AndOr:
+        found = AndOr([("", self._pipeline())], background=False)
+        while True:
+            self._blanks()
+            operator = self.source[self.at : self.at + 2]
+            if operator not in ("&&", "||"):
+                return found
+            self.go(self.at + 2)
+            self._no_continuation()
+            self._newlines()
+            found.pipelines.append((operator, self._pipeline()))
+
+    def _pipeline(self) -> Pipeline:
+        found = Pipeline([], negated=False)
+        while (word := self._reserved()) in ("!", "time"):
+            if word == "time" and self.is_posix:
+                raise self.refuse("`time` in a shell that may not know it")
+            self.go(self.at + len(word))
+            found.negated = found.negated != (word == "!")
+            start = self.at - len(word)
+            self._blanks()
+            if word == "time" and re.compile(r"-p(?=[ \t\n])").match(self.source, self.at):
+                self.go(self.at + 2)
+                self._blanks()
+            if word == "time" and self.source.startswith("-", self.at):
+                raise self.refuse("an option of `time`")
+            self.masked.append((start, self.at))
+        while True:
+            found.commands.append(self._command())
+            self._blanks()
+            if not self.source.startswith("|", self.at) or self.source.startswith("||", self.at):
+                return found
+            self.go(self.at + 1)
+            if self._takes("&") and self.is_posix:
+                raise self.refuse("`|&` in a shell that may not know it")
+            self._no_continuation()
+            self._newlines()
+
+    def _command(self) -> Command:
+        source = self.source
+        if source.startswith("((", self.at):
+            if self.is_posix:
+                raise self.refuse("`((` in a shell that may not know it")
+            self.go(self.at + 2)
+            return self._with_redirects(ArithmeticCommand(self.arithmetic("))")))
+        if self._takes("("):
+            self._no_continuation()
+            return self._with_redirects(self._subshell())
+        word = self._reserved()
+        if not word or word in ("in", "]]"):
+            return self._simple()
+        reader = self._readers().get(word)
+        if reader is None or (self.is_posix and word in _BASH_ONLY):
+            raise self.refuse(f"unexpected {word!r}")
+        if self.depth >= MAX_DEPTH:
+            raise self.refuse("too deeply nested")
+        self.go(self.at + len(word))
+        self.sink()
+        command = reader()
+        self.rise()
+        return command if isinstance(command, Function) else self._with_redirects(command)
+
+    def _readers(self) -> dict[str, Callable[[], Command]]:
+        return {
+            "{": self._group,
+            "if": self._if,
+            "while": self._while,
+            "until": self._until,
+            "for": self._for,
+            "select": self._select,
+            "case": self._case,
+            "[[": self._conditional,
+            "function": self._function,
+        }
+
+
+def parsed(source: str, *, is_posix: bool = False, depth: int = 0) -> tuple[Script, Parser]:
+    """Return the commands of a script, and the parser with what it noted; raise NotUnderstood for what is refused."""
+    parser = Parser(source, is_posix=is_posix, depth=depth)
+    return parser.script(), parser

@@ -1,0 +1,155 @@
+"""Reading simple commands: assignments, words, redirections."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from typing import Final
+
+import attrs
+
+from engine.permission.shell.parser.expansion import SUBSCRIPT
+from engine.permission.shell.parser.lexer import LineReader
+from engine.permission.shell.parser.nodes import Arithmetic, Assignment, Command, Function, Process, Simple, Text, Word
+
+_ASSIGNMENT: Final = re.compile(rf"([A-Za-z_]\w*)(?:\[({SUBSCRIPT})\])?(\+?)=", re.ASCII)
+_SUBSCRIPTED: Final = re.compile(r"[A-Za-z_]\w*\[", re.ASCII)
+_ELEMENT: Final = re.compile(rf"\[({SUBSCRIPT})\](\+?)=", re.ASCII)
+FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][\w.:\-]*", re.ASCII)
+PARENTHESES: Final = re.compile(r"[ \t]*\([ \t]*\)")
+_DECLARING: Final = frozenset({"declare", "typeset", "local", "export", "readonly"})
+_KEYWORDS: Final = frozenset(
+    [
+        "if",
+        "then",
+        "elif",
+        "else",
+        "fi",
+        "while",
+        "until",
+        "for",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "select",
+        "function",
+        "coproc",
+        "time",
+        "{",
+        "}",
+        "[[",
+        "!",
+    ]
+)
+
+
+@attrs.define(eq=False)
+class SimpleReader(LineReader):
+    """Reads simple commands."""
+
+    @abstractmethod
+    def _definition(self, name: str) -> Function:
+        """Read the body of a function."""
+
+    def _simple(self) -> Command:
+        found = Simple()
+        begin = self.at
+        source = self.source
+        while True:
+            self._blanks()
+            redirect = self._redirect()
+            if redirect is not None:
+                found.redirects.append(redirect)
+                continue
+            sign = source[self.at : self.at + 1]
+            if sign in ("", "\n", ";", "&", "|", ")"):
+                break
+            if sign == "(":
+                return self._function_of(found)
+            if self._assigns(found):
+                continue
+            word = self._some_word()
+            if source[self.at - 1] == "}" and source[self.at : self.at + 1] in ("<", ">") and source[word.start] == "{":
+                raise self.refuse("a redirection whose number goes to an element of an array")
+            if not found.words:
+                self._check_first(word)
+                self.starts.append(word.start)
+            found.words.append(word)
+        if self.at == begin or not (found.words or found.assignments or found.redirects):
+            raise self.refuse("a command is missing")
+        return found
+
+    def _check_first(self, word: Word) -> None:
+        """Refuse what bash would take for a reserved word, but for how it is written."""
+        written = self.source[word.start : word.end]
+        if "\\\n" in written and ("=" in written or "[" in written):
+            raise self.refuse("an assignment in two lines")
+        if word.plain in _KEYWORDS and "\\\n" in written:
+            raise self.refuse("a reserved word in two lines")
+        if written in _KEYWORDS:
+            raise self.refuse(f"unexpected {written!r}")
+
+    def _assigns(self, command: Simple) -> bool:
+        """Read an assignment, if one stands here and may."""
+        declares = bool(command.words) and isinstance(first := command.words[0], Word) and first.plain in _DECLARING
+        if command.words and not declares:
+            return False
+        found = _ASSIGNMENT.match(self.source, self.at)
+        if found is None:
+            if _SUBSCRIPTED.match(self.source, self.at):
+                raise self.refuse("a subscript that is not understood")
+            return False
+        assignment = self._assignment(found)
+        if declares and self.is_posix and not _is_whole(assignment.value):
+            raise self.refuse("an assignment in a shell that may split its value")
+        if declares:
+            command.words.append(assignment)
+        else:
+            command.assignments.append(assignment)
+        return True
+
+    def _assignment(self, found: re.Match[str]) -> Assignment:
+        start = self.at
+        self.go(found.end())
+        name, subscript, plus = found.groups()
+        if self.is_posix and (subscript or plus or self.source.startswith("(", self.at)):
+            raise self.refuse("an assignment in a shell that may not know it")
+        if self._takes("("):
+            return Assignment(name, subscript, bool(plus), Word((), start, start), self._elements(), start)
+        return Assignment(name, subscript, bool(plus), self.word(), None, start)
+
+    def _elements(self) -> tuple[Word | Assignment, ...]:
+        elements: list[Word | Assignment] = []
+        while True:
+            self._newlines()
+            if self._takes(")"):
+                return tuple(elements)
+            found = _ELEMENT.match(self.source, self.at)
+            if found is not None:
+                start = self.at
+                self.go(found.end())
+                elements.append(Assignment("", found.group(1), bool(found.group(2)), self.word(), None, start))
+            elif self.source.startswith("[", self.at):
+                raise self.refuse("a subscript that is not understood")
+            else:
+                elements.append(self._some_word())
+
+    def _function_of(self, command: Simple) -> Command:
+        """Read the parentheses and the body of a function whose name was taken for a command's."""
+        parentheses = PARENTHESES.match(self.source, self.at)
+        is_name = len(command.words) == 1 and not command.assignments and not command.redirects
+        word = command.words[0] if is_name else None
+        if parentheses is None or not isinstance(word, Word):
+            raise self.refuse("unexpected '('")
+        name = self.source[word.start : word.end]
+        if not FUNCTION_NAME.fullmatch(name):
+            raise self.refuse("a function's name that is not understood")
+        self.starts.pop()
+        self.go(parentheses.end())
+        return self._definition(name)
+
+
+def _is_whole(word: Word) -> bool:
+    """Tell whether a word stays one, whatever its expansions give."""
+    return all(isinstance(part, Text | Process | Arithmetic) or part.quoted for part in word.parts)

@@ -1,0 +1,153 @@
+"""Reading the words of a shell script: quotes, expansions, substitutions."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import attrs
+
+from engine.permission.shell.parser.expansion import DollarReader
+from engine.permission.shell.parser.nodes import Part, Process, Text, Word
+
+_PLAIN: Final = re.compile(r"[\w./:=@%+,^\-]+")
+_PLAIN_WORD: Final = re.compile(r"[\w./:@%+,^\-=]+(?=[\s;&|)]|\Z)")
+_SPECIAL: Final = "*?[]{}~!#"
+_MAGIC: Final = frozenset("*?{}~")
+_DOUBLE_TEXT: Final = re.compile(r'[^"\\$`]+')
+_HERE_TEXT: Final = re.compile(r"[^\\$`]+")
+
+
+@attrs.define(eq=False)
+class WordReader(DollarReader):
+    """Reads words."""
+
+    def word(self) -> Word:
+        """Read a word, which may be empty where none stands."""
+        source, start = self.source, self.at
+        found = _PLAIN_WORD.match(source, start)
+        if found is not None:
+            self.go(found.end())
+            text = found.group()
+            return Word((Text(text, quoted=False),), start, self.at, text)
+        parts: list[Part] = []
+        while self.at < len(source):
+            sign = source[self.at]
+            if sign in " \t\n;&|()" or (sign in "<>" and source[self.at + 1 : self.at + 2] != "("):
+                break
+            self._piece(sign, parts)
+        written = source[start : self.at]
+        if written.endswith("\\\n") and source[self.at : self.at + 1] in ("<", ">", "(", "&"):
+            raise self.refuse("a word that ends in the line before")
+        if self.is_posix and "{" in written and ("," in written or ".." in written):
+            raise self.refuse("a brace expansion in a shell that may not know it")
+        word = _word(parts, start, self.at)
+        if word.has_braces and self.is_posix and re.search(r",|\.\.", source[start : self.at]):
+            raise self.refuse("braces in a shell that may not expand them")
+        if word.has_braces or source.startswith("$'", start):
+            self.filled.append((start, self.at))
+        return word
+
+    def _piece(self, sign: str, parts: list[Part]) -> None:
+        """Read one piece of a word."""
+        source = self.source
+        found = _PLAIN.match(source, self.at)
+        if found is not None:
+            parts.append(Text(found.group(), quoted=False))
+            self.go(found.end())
+        elif sign == "'":
+            parts.append(Text(self._up_to("'"), quoted=True))
+        elif sign == '"':
+            self.go(self.at + 1)
+            parts.extend(self.double())
+        elif sign == "\\":
+            self._escaped(parts)
+        elif sign == "$":
+            self.dollar(parts, quoted=False)
+        elif sign == "`":
+            parts.append(self._backticks(quoted=False))
+        elif sign in "<>":
+            if self.is_posix:
+                raise self.refuse("a process substitution in a shell that may not know it")
+            self.go(self.at + 2)
+            parts.append(Process(self._nested()))
+        else:
+            # Of the signs that are left, none of ours means anything but itself or a pattern.
+            if sign not in _SPECIAL and sign.isascii():
+                raise self.refuse(f"unexpected {sign!r}")
+            parts.append(Text(sign, quoted=False))
+            self.go(self.at + 1)
+
+    def _escaped(self, parts: list[Part]) -> None:
+        """Read a backslash outside of quotes, and what it is before."""
+        source = self.source
+        following = source[self.at + 1 : self.at + 2]
+        if not following:
+            raise self.refuse("the script ends with a backslash")
+        if following == "\n" and parts and source[self.at + 2 : self.at + 3] not in ("", " ", "\t", "\n"):
+            # It may be the name of an assignment, or the number of a redirection.
+            raise self.refuse("a word in two lines")
+        if following != "\n":
+            parts.append(Text(following, quoted=True))
+        self.go(self.at + 2)
+
+    # ---- quotes ------------------------------------------------------------------------------------------------------
+
+    def double(self) -> list[Part]:
+        """Read what stands in double quotes, after the first of them, and the second."""
+        source = self.source
+        parts: list[Part] = []
+        while True:
+            found = _DOUBLE_TEXT.match(source, self.at)
+            if found is not None:
+                parts.append(Text(found.group(), quoted=True))
+                self.go(found.end())
+            sign = source[self.at : self.at + 1]
+            if not sign:
+                raise self.refuse("a double quote is not closed")
+            if sign == '"':
+                self.go(self.at + 1)
+                return parts or [Text("", quoted=True)]
+            self._in_double(sign, parts, '$`"\\')
+
+    def _in_double(self, sign: str, parts: list[Part], escapable: str) -> None:
+        """Read a backslash, a dollar or backticks, as they are in double quotes and in here-documents."""
+        if sign == "\\":
+            following = self.source[self.at + 1 : self.at + 2]
+            if following == "\n":
+                pass
+            elif following and following in escapable:
+                parts.append(Text(following, quoted=True))
+            else:
+                parts.append(Text("\\" + following, quoted=True))
+            self.go(self.at + 2)
+        elif sign == "$":
+            self.dollar(parts, quoted=True)
+        else:
+            parts.append(self._backticks(quoted=True))
+
+    def here_document(self) -> tuple[Part, ...]:
+        """Read the whole text as that of a here-document whose end is not quoted."""
+        parts: list[Part] = []
+        while self.at < len(self.source):
+            start = self.at
+            found = _HERE_TEXT.match(self.source, self.at)
+            if found is not None:
+                parts.append(Text(found.group(), quoted=True))
+                self.go(found.end())
+            else:
+                self._in_double(self.source[self.at], parts, "$`\\")
+            if not parts or isinstance(parts[-1], Text):
+                self.masked.append((start, self.at))
+            else:
+                self.starts.append(start)
+        return tuple(parts)
+
+
+def _word(parts: list[Part], start: int, end: int) -> Word:
+    signs = {part.text for part in parts if isinstance(part, Text) and not part.quoted and len(part.text) == 1}
+    plain: str | None = None
+    # A bracket that is not closed means itself.
+    if not signs & _MAGIC and not {"[", "]"} <= signs and all(isinstance(part, Text) for part in parts):
+        plain = "".join(part.text for part in parts if isinstance(part, Text))
+    return Word(tuple(parts), start, end, plain, "{" in signs)

@@ -1,0 +1,243 @@
+"""What a shell script may run and touch, or why nobody can tell.
+
+Two witnesses read the script: a parser of our own, and tree-sitter's grammar, which sometimes takes one
+command for an argument of another and reports no error. Where they disagree, where either refuses, and
+wherever bash would decide only while it runs, the scan is opaque, and says why.
+
+As a program (`python -m engine.permission.shell_scan`) it reads a script from standard input and prints
+`{"commands": …, "writes": …, "opaque": …}`; with `--serve` it answers each line with a line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+import attrs
+
+from engine.permission.effects.program_effects import Given, Meaning, ShellText
+from engine.permission.effects.program_effects import Unknown as UnknownInput
+from engine.permission.effects.scan_result import Scan
+from engine.permission.programs.analyze import KNOWN, Knowledge, meaning_of
+from engine.permission.shell.builtins import BUILTINS
+from engine.permission.shell.findings import Findings
+from engine.permission.shell.interpreter import Walk
+from engine.permission.shell.invoke import Programs, Run
+from engine.permission.shell.parser.nodes import Group, NotUnderstood, Pipeline, Simple, Word
+from engine.permission.shell.parser.parser import parsed
+from engine.permission.shell.simple_command import SimpleCommands
+from engine.permission.shell.state import Field, State
+from engine.permission.shell.treesitter_check import disagreement
+
+MAX_CHARS: Final = 10_000
+_MAX_TEXTS: Final = 8
+# Control characters but tab and newline, what turns the direction of writing, what looks like nothing, half characters.
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
+# Blanks that are none for bash but look like one.
+_ODD_BLANK: Final = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800\u3164\u115f\u1160\uffa0]")
+# Builtins that may stand in a trap.
+_LASTING: Final = frozenset(["echo", "printf", "kill", "exit", "true", ":", "[", "test", "wait", "pwd"])
+# What runs a text for another user, with another home folder.
+_OTHER_USERS: Final = frozenset(
+    [
+        "sudo",
+        "su",
+        "doas",
+        "runuser",
+        "pkexec",
+        "machinectl",
+        "systemd-run",
+        "setpriv",
+        "chroot",
+        "unshare",
+        "nsenter",
+        "ssh",
+        "docker",
+        "podman",
+    ]
+)
+_BASH: Final = frozenset({"bash", "rbash"})
+_POSIX: Final = frozenset({"sh", "dash", "ash"})
+
+
+def scan(
+    script: str,
+    *,
+    cwd: str,
+    home: str,
+    knowledge: Knowledge = KNOWN,
+    is_folder: Callable[[str], bool] | None = None,
+) -> Scan:
+    """Return what a script for bash may run and touch. Never raises.
+
+    Args:
+        script: what `bash -c` would be given.
+        cwd: the folder it starts in, absolute.
+        home: the user's home folder, absolute.
+        knowledge: what is known of programs.
+        is_folder: tells whether there is a folder, absolute, that one can go to; without it, every `cd` may fail.
+    """
+    findings = Findings(home, is_folder)
+    reader = _Reader(findings, home, knowledge)
+    try:
+        reader.read(
+            script, State({}, (cwd,), ()), Programs(findings, home, reader.meaning, reader.text), is_posix=False
+        )
+    except RecursionError:
+        findings.doubt("it is nested too deeply")
+    return findings.scan()
+
+
+def reads_only(scanned: Scan) -> bool:
+    """Tell whether all that a script does is read, as far as can be told from its text."""
+    return (
+        not scanned.opaque
+        and all(command.reads_only for command in scanned.commands)
+        and not any(use.access == "write" for use in scanned.paths)
+    )
+
+
+@attrs.define(eq=False)
+class _Reader:
+    """Scans a script, and the scripts in it."""
+
+    findings: Findings
+    home: str
+    knowledge: Knowledge
+    depth: int = 0
+
+    def meaning(self, given: Given) -> Meaning:
+        return meaning_of(given, self.knowledge)
+
+    def read(self, script: str, state: State, programs: Programs, *, is_posix: bool) -> None:
+        """Scan a script; what is wrong with it becomes a doubt."""
+        wrong = _unreadable(script)
+        if wrong:
+            self.findings.doubt(wrong)
+            return
+        try:
+            commands, parser = parsed(script, is_posix=is_posix)
+        except NotUnderstood as refusal:
+            self.findings.doubt(str(refusal))
+            return
+        is_other = programs.remote or any(name.rpartition("/")[2] in _OTHER_USERS for name in programs.through)
+        home = None if is_other else self.home
+        Walk(self.findings, home, SimpleCommands(programs, self.trap)).whole(commands, state)
+        wrong = disagreement(script, parser)
+        if wrong:
+            self.findings.doubt(wrong)
+
+    def text(self, text: ShellText, run: Run) -> None:
+        """Scan a text that a program gives to a shell."""
+        shell = text.shell.rpartition("/")[2]
+        if shell not in _BASH | _POSIX:
+            self.findings.doubt(f"a text for the shell {shell[:40]}")
+        elif self.depth >= _MAX_TEXTS or len(run.through) > _MAX_TEXTS:
+            self.findings.doubt("scripts in scripts too deeply")
+        elif self.findings.step():
+            folders = None if text.cwd is None else (text.cwd,)
+            positional = tuple(
+                Field(None, is_many=True) if word is None else Field(word, word) for word in text.arguments[1:]
+            )
+            stdin = None if run.stdin is None else UnknownInput()
+            state = State({}, folders, positional, stdin=stdin)
+            programs = Programs(self.findings, self.home, self.meaning, self.text, run.through, run.remote)
+            self.depth += 1
+            self.read(text.text, state, programs, is_posix=shell in _POSIX)
+            self.depth -= 1
+
+    def trap(self, walk: Walk, text: str, state: State, is_last: bool) -> None:  # noqa: FBT001 - a callback's
+        """Scan what is run when the script ends, or gets a signal."""
+        wrong = _unreadable(text)
+        try:
+            commands, parser = parsed(text)
+            wrong = wrong or disagreement(text, parser)
+        except NotUnderstood as refusal:
+            wrong, commands = str(refusal), []
+        if wrong:
+            self.findings.doubt(wrong)
+        elif commands:
+            walk.aside(Group(commands, is_subshell=True), state)
+            names = set(state.functions) | {function.name for function in walk.defined}
+            if not is_last and not all(
+                _only_runs(pipeline, names) for item in commands for _, pipeline in item.pipelines
+            ):
+                self.findings.doubt("a trap that may change what the script does")
+
+
+def _only_runs(pipeline: Pipeline, functions: set[str]) -> bool:
+    """Tell whether commands run programs and change nothing in the shell itself."""
+    for command in pipeline.commands:
+        if not isinstance(command, Simple) or command.assignments or not command.words:
+            return False
+        first = command.words[0]
+        name = first.plain if isinstance(first, Word) else None
+        if name is None or name in functions or (name in BUILTINS and name not in _LASTING):
+            return False
+    return True
+
+
+def _unreadable(script: str) -> str:
+    if len(script) > MAX_CHARS:
+        return f"it is longer than {MAX_CHARS} characters"
+    if _HIDDEN.search(script):
+        return "a control character, or one that cannot be seen"
+    if not script.isascii() and _ODD_BLANK.search(script):
+        return "a blank that is none"
+    return ""
+
+
+# ---- as a program ----------------------------------------------------------------------------------------------------
+
+
+def _answer(script: str, cwd: str, home: str) -> str:
+    scanned = scan(script, cwd=cwd, home=home)
+    writes = [use.path for use in scanned.paths if use.access == "write" and use.by == "redirection"]
+    answer = {
+        "commands": [list(command.argv) for command in scanned.commands],
+        "writes": [path.removeprefix(f"{cwd.rstrip('/')}/") for path in writes],
+        "opaque": bool(scanned.opaque),
+        "reasons": list(scanned.opaque),
+    }
+    return json.dumps(answer)
+
+
+def _answer_to(line: str, cwd: str, home: str) -> str:
+    """Answer a line of `--serve`."""
+    try:
+        request = cast("object", json.loads(line))
+    except (ValueError, RecursionError):
+        request = None
+    members = cast("dict[str, object]", request) if isinstance(request, dict) else {"script": request}
+    script, folder, user = members.get("script"), members.get("cwd", cwd), members.get("home", home)
+    if isinstance(script, str) and isinstance(folder, str) and isinstance(user, str):
+        return _answer(script, folder, user)
+    return json.dumps({"commands": [], "writes": [], "opaque": True, "reasons": ["this is no request"]})
+
+
+def _say(answer: str) -> None:
+    sys.stdout.write(f"{answer}\n")
+    sys.stdout.flush()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Scan standard input and print what was found."""
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="python -m engine.permission.shell_scan", description="Scan a shell script.")
+    parser.add_argument("--serve", action="store_true", help="answer each line, a JSON string or object, with a line")
+    parser.add_argument("--cwd", default="/home/dev/project", help="the folder that the script starts in")
+    parser.add_argument("--home", default="/home/dev", help="the user's home folder")
+    options = parser.parse_args(arguments)
+    if options.serve:
+        for line in sys.stdin:
+            _say(_answer_to(line, options.cwd, options.home))
+    else:
+        script = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+        _say(_answer(script, options.cwd, options.home))

@@ -1,0 +1,213 @@
+"""Simple commands: their words, assignments and redirections, and who is to run them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from engine.permission.effects.program_effects import Stdin
+from engine.permission.effects.program_effects import Unknown as UnknownInput
+from engine.permission.shell.builtin_args import Call
+from engine.permission.shell.builtins import BUILTINS
+from engine.permission.shell.invoke import Programs, Run
+from engine.permission.shell.parser.nodes import Assignment, Redirect, Simple, Word
+from engine.permission.shell.special_variables import is_dangerous
+from engine.permission.shell.state import Field, Kind, State, Value, joined
+from engine.permission.shell.word_expansion import OPEN_FILES
+
+if TYPE_CHECKING:
+    from engine.permission.shell.interpreter import Walk
+    from engine.permission.shell.loops import Outcome
+
+_WRITES: Final = frozenset({">", ">>", ">|", "<>", "&>", "&>>", ">&"})
+_DUPLICATED: Final = re.compile(r"\d+-?|-")
+_PLAIN: Final = re.compile(r"[\w./+:=@%,\-]+", re.ASCII)
+_HARMLESS: Final = re.compile(r"/dev/(?:null|zero|full|stdin|stdout|stderr|fd/\d+)")
+_NETWORK: Final = ("/dev/tcp/", "/dev/udp/")
+# Variables that a builtin reads and that mean nothing to anybody else while it runs.
+_OF_READ: Final = frozenset({"IFS"})
+
+
+@attrs.define(eq=False)
+class SimpleCommands:
+    """Looks at simple commands.
+
+    Attributes:
+        programs: looks at those that are programs.
+        trap: looks at the text of a trap, and is told whether the script is at its end when that is run.
+    """
+
+    programs: Programs
+    trap: Callable[[Walk, str, State, bool], None]
+
+    def run(self, walk: Walk, command: Simple, state: State) -> Outcome:
+        """Look at a simple command."""
+        if not command.redirects:
+            return self._run(walk, command, state)
+        # A redirection that fails keeps a command from being run.
+        before = state.copy()
+        good, bad = self._run(walk, command, state)
+        return good, joined(bad, before)
+
+    def _run(self, walk: Walk, command: Simple, state: State) -> Outcome:
+        walk.printed = UnknownInput()
+        plain = [word for word in command.words if isinstance(word, Word)]
+        fields = walk.expander.fields(plain, state)
+        self.programs.search(fields, state.folders)
+        stdin = self.redirect(walk, command.redirects, state)
+        if not fields:
+            for assignment in command.assignments:
+                self.assign(walk, assignment, state)
+            return (state, state)
+        name = fields[0].known
+        settings = {assignment.name: self._value(walk, assignment, state) for assignment in command.assignments}
+        for variable, value in settings.items():
+            if variable in state.fixed:
+                walk.findings.doubt(f"it sets {variable}, which can't be set any more")
+            if (name != "read" or variable not in _OF_READ) and is_dangerous(variable, _text(value)):
+                walk.findings.doubt(f"it sets {variable}")
+        if name is None:
+            walk.findings.doubt("a command whose name is not known")
+            return (state, state)
+        call = Call(name, fields, state, stdin, command)
+        return self._dispatch(walk, call, settings)
+
+    def _dispatch(self, walk: Walk, call: Call, settings: dict[str, Value]) -> Outcome:
+        choices = call.state.functions.get(call.name, (None,))
+        if choices == (None,):
+            outcome = self.without_functions(walk, call)
+        else:
+            good: State | None = None
+            bad: State | None = None
+            for choice in choices:
+                inner = call.state.copy()
+                inner.stdin = UnknownInput() if isinstance(call.stdin, str) else call.stdin
+                for variable in settings:
+                    inner.assign(variable, Kind.UNKNOWN)
+                if choice is None:
+                    ends = self.without_functions(walk, attrs.evolve(call, state=inner))
+                else:
+                    ends = walk.call(choice, call.fields[1:], inner)
+                for end in ends:
+                    if end is not None:
+                        end.stdin = call.state.stdin
+                good, bad = joined(good, ends[0]), joined(bad, ends[1])
+            walk.printed = UnknownInput()
+            outcome = (good, bad)
+        for variable in settings:
+            # Before some builtins, and before functions in other shells, it stays.
+            for end in outcome:
+                if end is not None and (variable in end.variables or end.functions):
+                    end.assign(variable, Kind.UNKNOWN)
+        return outcome
+
+    def without_functions(self, walk: Walk, call: Call) -> Outcome:
+        """Look at a builtin or a program."""
+        builtin = BUILTINS.get(call.name)
+        if builtin is not None:
+            return builtin(walk, call)
+        return self.program(walk, call)
+
+    def program(self, walk: Walk, call: Call) -> Outcome:
+        """Look at a program."""
+        for folder in call.state.folders or (None,):
+            run = Run(tuple(call.fields), folder, call.stdin)
+            walk.printed = self.programs.look(run)
+        if any(not redirect.operator.startswith("<<") for redirect in call.command.redirects):
+            walk.printed = UnknownInput()
+        return (call.state, call.state)
+
+    # ---- assignments -------------------------------------------------------------------------------------------------
+
+    def assign(self, walk: Walk, assignment: Assignment, state: State, *, is_new: bool = False) -> None:
+        """Assign to a variable of the shell."""
+        value = self._value(walk, assignment, state)
+        name = assignment.name
+        if is_dangerous(name, _text(value)):
+            walk.findings.doubt(f"it sets {name}")
+        if name in state.fixed and not is_new:
+            walk.findings.doubt(f"it sets {name}, which can't be set any more")
+        old = state.variables.get(name, Kind.UNKNOWN)
+        if assignment.subscript is not None or (isinstance(old, tuple) and assignment.elements is None):
+            value = Kind.UNKNOWN
+            state.add_array(name)
+        elif assignment.elements is not None:
+            state.add_array(name)
+        if assignment.appends and not is_new and value is not Kind.UNKNOWN:
+            value = _appended(old, value)
+        elif assignment.appends:
+            value = Kind.UNKNOWN
+        state.assign(name, value)
+
+    def _value(self, walk: Walk, assignment: Assignment, state: State) -> Value:
+        walk.expander.check_subscript(assignment.subscript, assignment.name, state)
+        if assignment.elements is None:
+            return walk.expander.value(assignment.value, state)
+        fields: list[Field] = []
+        is_plain = True
+        for element in assignment.elements:
+            if isinstance(element, Word):
+                fields += walk.expander.fields([element], state)
+            else:
+                is_plain = False
+                walk.expander.check_subscript(element.subscript, assignment.name, state)
+                walk.expander.value(element.value, state)
+        self.programs.search(fields, state.folders)
+        return tuple(fields) if is_plain and assignment.name not in state.maps else Kind.UNKNOWN
+
+    # ---- redirections ------------------------------------------------------------------------------------------------
+
+    def redirect(self, walk: Walk, redirects: Sequence[Redirect], state: State) -> Stdin:
+        """Look at redirections; return what the command reads."""
+        stdin = state.stdin
+        for redirect in redirects:
+            if redirect.fd.startswith("{"):
+                name = redirect.fd.strip("{}")
+                if is_dangerous(name, None):
+                    walk.findings.doubt(f"it sets {name}")
+                state.assign(name, Kind.NUMBER)
+            is_stdin = redirect.fd in ("", "0") and redirect.operator.startswith("<")
+            if redirect.operator in ("<<", "<<<"):
+                value = walk.expander.value(redirect.target, state)
+                text = value if isinstance(value, str) else None
+                given: Stdin = UnknownInput() if text is None else text + "\n" * (redirect.operator == "<<<")
+            else:
+                given = self._file(walk, redirect, state)
+            if is_stdin or redirect.fd == "0":
+                stdin = given
+        return stdin
+
+    def _file(self, walk: Walk, redirect: Redirect, state: State) -> Stdin:
+        fields = walk.expander.fields([redirect.target], state)
+        if len(fields) == 1 and fields[0].pattern == f"{OPEN_FILES}*":
+            return UnknownInput()
+        name = fields[0].known if len(fields) == 1 else None
+        if name is None:
+            walk.findings.doubt("a redirection whose file is not known")
+            return UnknownInput()
+        if redirect.operator in (">&", "<&") and _DUPLICATED.fullmatch(name):
+            return UnknownInput()
+        if redirect.operator == "<&" or (redirect.operator == ">&" and not _PLAIN.fullmatch(name)):
+            # What `>&` is given, bash expands twice: `>&'$(rm x)'` runs rm.
+            walk.findings.doubt("a redirection that is not understood")
+            return UnknownInput()
+        if _HARMLESS.fullmatch(name):
+            return None if name == "/dev/null" else UnknownInput()
+        writes = redirect.operator in _WRITES or name.startswith(_NETWORK)
+        self.programs.touch(name, "write" if writes else "read", "redirection", state.folders)
+        return UnknownInput()
+
+
+def _text(value: Value) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _appended(old: Value, more: Value) -> Value:
+    if isinstance(old, tuple) and isinstance(more, tuple):
+        return old + more
+    if isinstance(old, str) and isinstance(more, str) and len(old) < 10_000:
+        return old + more
+    return Kind.UNKNOWN

@@ -1,0 +1,80 @@
+"""The second witness: tree-sitter's grammar of bash.
+
+It has to see no command that our parser did not see. The other way round it may miss some: there
+are everyday shapes in which it takes a command for an argument of the one before.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from engine.permission.shell.parser.expansion import DollarReader
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+_QUERY: Final = """
+[(command_name) @name (declaration_command) @name (unset_command) @name]
+"""
+
+
+@lru_cache(maxsize=1)
+def _tools() -> tuple[tree_sitter.Parser, tree_sitter.Query]:
+    import tree_sitter_bash
+    from tree_sitter import Language, Query
+    from tree_sitter import Parser as TreeParser
+
+    language = Language(tree_sitter_bash.language())
+    return TreeParser(language), Query(language, _QUERY)
+
+
+def disagreement(script: str, ours: DollarReader) -> str:
+    """Return what the grammar sees otherwise; empty: nothing that matters."""
+    complaint = _complaint(script, ours)
+    if complaint and (ours.masked or ours.filled):
+        # Not all of bash is in the grammar. What our parser has read for itself is kept from it.
+        complaint = _complaint(_masked(script, ours), ours)
+    for text, reader in ours.inner if not complaint else ():
+        if reader.starts:
+            complaint = complaint or disagreement(text, reader)
+    return complaint
+
+
+def _complaint(script: str, ours: DollarReader) -> str:
+    from tree_sitter import QueryCursor
+
+    parser, query = _tools()
+    root = parser.parse(script.encode()).root_node
+    if root.has_error:
+        return "the grammar finds an error in it"
+    starts, masked = set(ours.starts), ours.masked
+    if not script.isascii():
+        offsets = _offsets(script)
+        starts = {offsets[start] for start in starts}
+        masked = [(offsets[start], offsets[end]) for start, end in masked]
+    for node in QueryCursor(query).captures(root).get("name", []):
+        at = node.start_byte
+        if at not in starts and not any(start <= at < end for start, end in masked):
+            return "the two readings of it do not agree"
+    return ""
+
+
+def _masked(script: str, ours: DollarReader) -> str:
+    """Return the script without what the grammar may not understand, all else in its place."""
+    characters = list(script)
+    for start, end in ours.masked:
+        for at in range(start, end):
+            if characters[at] != "\n" or at + 1 < end:
+                characters[at] = " "
+    for start, end in ours.filled:
+        characters[start:end] = "x" * (end - start)
+    return "".join(characters)
+
+
+def _offsets(script: str) -> list[int]:
+    """Return where each character begins in bytes, and where the last ends."""
+    offsets = [0]
+    for character in script:
+        offsets.append(offsets[-1] + len(character.encode()))
+    return offsets

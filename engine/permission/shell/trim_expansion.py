@@ -1,0 +1,38 @@
+"""`${x%.txt}` and `${x##*/}`: values without their beginning or end, where that is plain."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from engine.permission.shell.state import Fitting, Kind, Value
+
+_LITERAL: Final = re.compile(r"[\w.,:@%+=\-]+", re.ASCII)
+_MAGIC: Final = re.compile(r"[*?\[\\]")
+
+
+def trimmed(value: Value, operator: str, pattern: str) -> Value:
+    """Return a value without what a pattern fits at its beginning (`#`) or end (`%`)."""
+    if isinstance(value, Fitting):
+        shorter = _trimmed(value.pattern, operator, pattern, is_pattern=True)
+        return Kind.UNKNOWN if shorter is None else Fitting(shorter, shorter)
+    if not isinstance(value, str):
+        return Kind.UNKNOWN
+    shorter = _trimmed(value, operator, pattern, is_pattern=False)
+    return Kind.UNKNOWN if shorter is None else shorter
+
+
+def _trimmed(text: str, operator: str, pattern: str, *, is_pattern: bool) -> str | None:
+    if operator[0] == "%" and _LITERAL.fullmatch(pattern):
+        return text.removesuffix(pattern) if text.endswith(pattern) or not is_pattern else None
+    if operator[0] == "#" and _LITERAL.fullmatch(pattern) and not is_pattern:
+        return text.removeprefix(pattern)
+    if (operator, pattern) == ("##", "*/"):
+        # A bracket may have the slash that is the last one.
+        return None if is_pattern and "[" in text else text.rpartition("/")[2]
+    if (operator, pattern) == ("%", ".*"):
+        before, dot, after = text.rpartition(".")
+        if not dot:
+            return None if is_pattern else text
+        return None if is_pattern and (_MAGIC.search(after) or "/" in after) else before
+    return None

@@ -1,0 +1,186 @@
+"""Builtins that set variables: `read`, `declare`, `unset` and their like."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from engine.permission.shell.builtin_args import Call, listed, set_unknown, without_options
+from engine.permission.shell.parser.nodes import Assignment, Text
+from engine.permission.shell.special_variables import is_dangerous
+from engine.permission.shell.state import Field, Kind, State, Value
+
+if TYPE_CHECKING:
+    from engine.permission.shell.interpreter import Walk
+    from engine.permission.shell.loops import Outcome
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_SETTING: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL | re.ASCII)
+
+
+def read(walk: Walk, call: Call) -> Outcome:
+    """Follow `read`."""
+    listed(walk, call)
+    operands = without_options(call, "ers", "dinNptu")
+    if any(re.fullmatch(r"-[ers]*a.+", field.known or "") for field in call.arguments):
+        operands = None
+    elif operands is None and any(re.fullmatch(r"-[ers]*a", field.known or "") for field in call.arguments):
+        operands = without_options(call, "ersa", "dinNptu")
+        for field in operands or ():
+            call.state.add_array(field.known or "")
+    if operands is None:
+        walk.findings.doubt("an option of read that is not known")
+    else:
+        set_unknown(walk, call, operands or [Field("REPLY")])
+    return call.stays
+
+
+def mapfile(walk: Walk, call: Call) -> Outcome:
+    """Follow `mapfile`, also known as `readarray`."""
+    listed(walk, call)
+    operands = without_options(call, "t", "dnsu")
+    if operands is None:
+        walk.findings.doubt(f"an option of {call.name}")
+    else:
+        set_unknown(walk, call, operands or [Field("MAPFILE")])
+        for field in operands:
+            call.state.add_array(field.known or "")
+    return call.stays
+
+
+def getopts(walk: Walk, call: Call) -> Outcome:
+    """Follow `getopts`."""
+    listed(walk, call)
+    if any(field.is_many for field in call.fields[:3]) or len(call.fields) < 3:
+        walk.findings.doubt("getopts with words that are not known")
+    else:
+        set_unknown(walk, call, call.fields[2:3])
+    return call.stays
+
+
+def unset(walk: Walk, call: Call) -> Outcome:
+    """Follow `unset`."""
+    listed(walk, call)
+    operands = without_options(call, "vfn", "")
+    if operands is None:
+        walk.findings.doubt("an option of unset that is not known")
+        return call.stays
+    set_unknown(walk, call, operands)
+    for field in operands:
+        name = field.known or ""
+        choices = call.state.functions.get(name, (None,))
+        if None not in choices:
+            call.state.functions[name] = (*choices, None)
+        call.state.maps -= {name}
+    return call.stays
+
+
+def let(walk: Walk, call: Call) -> Outcome:
+    """Follow `let`."""
+    listed(walk, call)
+    for field in call.arguments:
+        if field.known is None:
+            walk.findings.doubt("arithmetic with what is not known to be a number")
+        else:
+            walk.expander.arithmetic([Text(field.known, quoted=True)], call.state)
+    return call.stays
+
+
+def shift(walk: Walk, call: Call) -> Outcome:
+    """Follow `shift`."""
+    listed(walk, call)
+    count = call.fields[1].known if len(call.fields) > 1 else "1"
+    positional = call.state.positional
+    if positional is None or count is None or not count.isdecimal() or any(field.is_many for field in positional):
+        call.state.positional = None
+    elif int(count) <= len(positional):
+        call.state.positional = positional[int(count) :]
+    return call.stays
+
+
+def declare(walk: Walk, call: Call) -> Outcome:
+    """Follow `declare`, `local`, `export` and `readonly`."""
+    flags = ""
+    words = call.fields[:1]
+    for item in call.command.words[1:]:
+        if isinstance(item, Assignment):
+            words.append(_spelt(walk, item, call.state))
+            if item.elements is None:
+                _check_compound(walk, call, item.name, flags, walk.expander.value(item.value, call.state))
+            _declared(walk, call, item.name, flags)
+            walk.commands.assign(walk, item, call.state, is_new=True)
+            if item.value.has_braces:
+                walk.findings.doubt(f"{call.name} with braces")
+            continue
+        for field in walk.expander.fields([item], call.state):
+            words.append(field)
+            flags += _declared_field(walk, call, field, flags)
+    listed(walk, attrs.evolve(call, fields=words))
+    return call.stays
+
+
+def _spelt(walk: Walk, assignment: Assignment, state: State) -> Field:
+    """Return the word that an assignment was read from, as it is told."""
+    begun = f"{assignment.name}="
+    if assignment.elements is not None or assignment.subscript is not None or assignment.appends:
+        return Field(None, assignment.name)
+    value = walk.expander.value(assignment.value, state)
+    return Field(begun + value, begun + value) if isinstance(value, str) else Field(None, begun)
+
+
+def _declared_field(walk: Walk, call: Call, field: Field, flags: str) -> str:
+    """Look at a word of `declare` that is no plain assignment; return the flags in it."""
+    text = field.known if field.known is not None else field.begun
+    if field.is_many or not text:
+        walk.findings.doubt(f"{call.name} with words that are not known")
+    elif text[0] in "-+" and field.known is not None:
+        if set(text[1:]) - set("aAxgrpfFlu-"):
+            walk.findings.doubt(f"an option of {call.name} that is not known")
+        return text[1:]
+    elif found := _SETTING.fullmatch(text):
+        name = found.group(1)
+        value = found.group(3) if field.known is not None and not found.group(2) else None
+        if is_dangerous(name, value):
+            walk.findings.doubt(f"it sets {name}")
+        _check_compound(walk, call, name, flags, value if value is not None else Kind.UNKNOWN)
+        _declared(walk, call, name, flags)
+        call.state.assign(name, value if value is not None else Kind.UNKNOWN)
+    elif field.known is not None and _NAME.fullmatch(text):
+        if "f" not in flags and "F" not in flags:
+            _declared(walk, call, text, flags)
+            if call.name not in ("export", "readonly"):
+                set_unknown(walk, call, [field])
+    else:
+        walk.findings.doubt(f"{call.name} with words that are not known")
+    return ""
+
+
+def _check_compound(walk: Walk, call: Call, name: str, flags: str, value: Value) -> None:
+    """Doubt a text that `declare` reads as the elements of an array, with the substitutions in it."""
+    if value is Kind.NUMBER or (isinstance(value, str) and not value.startswith("(")):
+        return
+    is_new = call.name in ("local", "declare", "typeset") and "g" not in flags and walk.frames[-1].function is not None
+    is_new = is_new and name not in walk.frames[-1].saved
+    if set(flags) & set("aA") or (not is_new and call.state.may_be_array(name)):
+        walk.findings.doubt(f"{call.name} with what may be the elements of an array")
+
+
+def _declared(walk: Walk, call: Call, name: str, flags: str) -> None:
+    state = call.state
+    frame = walk.frames[-1]
+    if call.name in ("local", "declare", "typeset") and "g" not in flags and frame.function is not None:
+        frame.saved.setdefault(name, state.variables.get(name))
+    elif call.name == "local" or "g" in flags:
+        state.pinned |= {name}
+    if set(flags) & set("aA"):
+        state.add_array(name)
+    if "A" in flags and not isinstance(state.variables.get(name), tuple):
+        state.maps |= {name}
+    if name in state.fixed:
+        walk.findings.doubt(f"it sets {name}, which can't be set any more")
+    if set(flags) & set("lu"):
+        state.pinned |= {name}
+    if "r" in flags or call.name == "readonly":
+        state.fixed |= {name}

@@ -1,0 +1,250 @@
+"""What words become: the expansions of bash, as far as what they give is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from engine.permission.shell.brace_expansion import brace_expanded
+from engine.permission.shell.parameter_expansion import Parameters
+from engine.permission.shell.parser.nodes import (
+    Arithmetic,
+    Parameter,
+    Part,
+    Process,
+    Substitution,
+    Text,
+    Word,
+)
+from engine.permission.shell.state import PIPE, Field, Fitting, Kind, State, Value, escaped
+
+# Where a process substitution is found, and what else is open.
+OPEN_FILES: Final = "/dev/fd/"
+_TILDE: Final = re.compile(r"~([^/:]*)(?=/|:|\Z)")
+_ASSIGNMENT_LIKE: Final = re.compile(r"([A-Za-z_]\w*\+?=)(.*)", re.DOTALL | re.ASCII)
+_BLANKS: Final = re.compile(r"[ \t\n]+")
+_MAGIC_SIGNS: Final = re.compile(r"[*?\[(\\]")
+_MAX_TEXT: Final = 100_000
+
+
+@attrs.define
+class _Growing:
+    """A field that is being put together."""
+
+    text: str = ""
+    begun: str = ""
+    pattern: str = ""
+    is_known: bool = True
+    is_fixed: bool = True
+    is_pattern: bool = False
+    is_many: bool = False
+    exists: bool = False
+
+    def literal(self, text: str) -> None:
+        self.exists = True
+        self.text += text
+        self.pattern += escaped(text)
+        if self.is_known and not self.is_pattern:
+            self.begun += text
+
+    def magic(self, pattern: str, text: str, *, is_many: bool) -> None:
+        self.exists = True
+        self.text += text
+        self.pattern += pattern
+        self.is_pattern = True
+        self.is_many = self.is_many or is_many
+
+    def unknown(self, *, is_many: bool) -> None:
+        self.exists = self.exists or not is_many
+        self.is_known = False
+        self.is_many = self.is_many or is_many
+
+    def field(self) -> Field:
+        if not self.is_known:
+            return Field(None, self.begun, None, self.is_many)
+        if self.is_pattern:
+            return Field(self.text, self.begun, self.pattern, self.is_many)
+        return Field(self.text, self.text)
+
+
+@attrs.define(eq=False)
+class Expander(Parameters):
+    """Expands words."""
+
+    def fields(self, words: Sequence[Word], state: State) -> list[Field]:
+        """Return what words become as the arguments of a command."""
+        fields: list[Field] = []
+        for word in words:
+            if word.plain is not None:
+                fields.append(Field(word.plain, word.plain))
+            elif not word.has_braces:
+                fields += self._fields(word.parts, state)
+            else:
+                choices = brace_expanded(word.parts)
+                if choices is None:
+                    self._look(word.parts, state)
+                    fields.append(Field(None, is_many=True))
+                    continue
+                for parts in choices:
+                    fields += self._fields(parts, state)
+        return fields
+
+    def list_of(self, words: Sequence[Word], state: State) -> list[Field] | Kind:
+        """Return what words become; of numbers that a single substitution prints, only that they are some."""
+        if len(words) != 1 or len(words[0].parts) != 1 or not isinstance(words[0].parts[0], Substitution):
+            return self.fields(words, state)
+        value = self.part(words[0].parts[0], state)
+        if value is Kind.NUMBER:
+            return value
+        fields: list[Field] = []
+        growing = self._split(value, fields, _Growing())
+        return [*fields, growing.field()] if growing.exists or not growing.is_known else fields
+
+    def value(self, word: Word, state: State) -> Value:
+        """Return what a word becomes where it stays one: in assignments, after `case`, in here-documents."""
+        if word.plain is not None:
+            return word.plain
+        if len(word.parts) == 1 and not isinstance(word.parts[0], Text):
+            found = self.part(word.parts[0], state)
+            return Kind.UNKNOWN if isinstance(found, tuple) else found
+        text = ""
+        is_known = True
+        for part in self._without_tilde(word.parts, state, is_assigned=True):
+            value = part.text if isinstance(part, Text) else self.part(part, state)
+            if isinstance(value, str) and len(text) < _MAX_TEXT:
+                text += value
+            else:
+                is_known = False
+        return text if is_known else Kind.UNKNOWN
+
+    def _fields(self, parts: Sequence[Part], state: State) -> list[Field]:
+        fields: list[Field] = []
+        growing = _Growing()
+        # A bracket that is not closed means itself.
+        closes = any(not isinstance(part, Text) or (part.text == "]" and not part.quoted) for part in parts)
+        for part in self._without_tilde(parts, state, is_assigned=False):
+            if isinstance(part, Text):
+                if not part.quoted and (part.text in ("*", "?") or (part.text == "[" and closes)):
+                    growing.magic(part.text, part.text, is_many=True)
+                else:
+                    growing.literal(part.text)
+                continue
+            if isinstance(part, Process):
+                self.process(part.body, state)
+                growing.literal(PIPE)
+                continue
+            value = self.part(part, state)
+            if isinstance(value, tuple):
+                growing = self._spread(value, part, fields, growing)
+            elif part.quoted:
+                self._quoted(value, growing)
+            else:
+                growing = self._split(value, fields, growing)
+        if growing.exists or not growing.is_known:
+            fields.append(growing.field())
+        return fields
+
+    def _quoted(self, value: Value, growing: _Growing) -> None:
+        if isinstance(value, str):
+            growing.literal(value)
+        elif isinstance(value, Fitting):
+            growing.magic(value.pattern, value.text, is_many=False)
+        else:
+            growing.unknown(is_many=False)
+
+    def _split(self, value: Value, fields: list[Field], growing: _Growing) -> _Growing:
+        """Add a value that stands without quotes: it is split at blanks, and may be a pattern."""
+        if not isinstance(value, str):
+            growing.unknown(is_many=value is not Kind.NUMBER)
+            return growing
+        if len(value) > _MAX_TEXT // 100:
+            growing.unknown(is_many=True)
+            return growing
+        pieces = _BLANKS.split(value)
+        for index, piece in enumerate(pieces):
+            if index:
+                if growing.exists or not growing.is_known:
+                    fields.append(growing.field())
+                growing = _Growing()
+            if not piece:
+                continue
+            if _MAGIC_SIGNS.search(piece):
+                growing.unknown(is_many=True)
+            else:
+                growing.literal(piece)
+        return growing
+
+    def _spread(self, values: tuple[Field, ...], part: Part, fields: list[Field], growing: _Growing) -> _Growing:
+        """Add `"$@"` or `"${array[@]}"`: each of its values is a word."""
+        if not (isinstance(part, Parameter) and part.quoted) or any(value.known is None for value in values):
+            if values:
+                growing.unknown(is_many=True)
+            return growing
+        for index, value in enumerate(values):
+            if index:
+                fields.append(growing.field())
+                growing = _Growing()
+            growing.literal(value.known or "")
+        return growing
+
+    def _without_tilde(self, parts: Sequence[Part], state: State, *, is_assigned: bool) -> Sequence[Part]:
+        """Expand the tildes of a word."""
+        if not any(isinstance(part, Text) and part.text == "~" and not part.quoted for part in parts):
+            return parts
+        result: list[Part] = []
+        # What stands before a piece, as far as a tilde may follow it.
+        before = ""
+        pieces = iter(enumerate(parts))
+        for index, part in pieces:
+            if not (isinstance(part, Text) and part.text == "~" and not part.quoted):
+                before = before + part.text if isinstance(part, Text) and not part.quoted else before + "\0"
+                result.append(part)
+                continue
+            assigns = is_assigned or _ASSIGNMENT_LIKE.fullmatch(before) is not None
+            if before and not (assigns and before[-1] in "=:"):
+                result.append(part)
+                before += "~"
+                continue
+            following = parts[index + 1] if index + 1 < len(parts) else None
+            name = self._tilde_name(following)
+            if name == "" and self.home is not None:
+                result.append(Text(self.home, quoted=True))
+            else:
+                # Another user's home, or `~+`.
+                result.append(Parameter("0", quoted=True))
+            before += "~"
+        return result
+
+    def _tilde_name(self, following: Part | None) -> str | None:
+        if following is None:
+            return ""
+        if isinstance(following, Text) and not following.quoted and following.text[0] in "/:":
+            return ""
+        return None
+
+    def _look(self, parts: Sequence[Part], state: State) -> None:
+        """Look at the substitutions of parts whose value does not matter."""
+        for part in parts:
+            if isinstance(part, Process):
+                self.process(part.body, state)
+            elif not isinstance(part, Text):
+                self.part(part, state)
+
+    def part(self, part: Part, state: State) -> Value:
+        """Return what a part of a word becomes."""
+        match part:
+            case Substitution():
+                return self.substitute(part.body, state)
+            case Arithmetic():
+                self.arithmetic(part.expression, state)
+                return Kind.NUMBER
+            case Parameter():
+                return self.parameter(part, state)
+            case Process():
+                self.process(part.body, state)
+                return Kind.UNKNOWN
+            case Text():
+                return part.text

@@ -1,0 +1,92 @@
+"""Leftovers: what an engine that crashed has left running is ended by the next one that starts.
+
+The marker of a call ends with the *owner*: the process that runs the call, named beyond doubt. Who carries the
+marker of an owner that is gone was left behind, because an engine that ends in order leaves nobody.
+
+An owner is judged by engines of the same user and the same PID namespace only: of others we could not tell whether
+they live. A new start of the machine needs no thought: nobody outlives it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+from engine.process.orphans import reap
+from engine.process.process_tree import others_alive
+from engine.process.procfs import ENVIRONMENT_MARKER, SEPARATOR, Stray, environment_of, identify, is_alive, markers_in
+
+_OWNED_BY: Final = "@"
+
+_log = logging.getLogger(__name__)
+_looked: set[int] = set()  # numbers of processes: a fork has not looked yet
+
+
+def owner() -> str:
+    """Return what names this process among all of this machine; empty if that can't be told."""
+    pid = os.getpid()
+    home = _home()
+    began = identify(pid).start_time if home else 0
+    return f"{home}.{pid}.{began}" if began else ""
+
+
+def owned(marker: str) -> str:
+    """Return a call's *marker* with its owner."""
+    return f"{marker}{_OWNED_BY}{owner()}"
+
+
+def find_dead_owners() -> frozenset[str]:
+    """Return the owners that are gone and have left somebody running. Blocks for some milliseconds.
+
+    Never one that this process itself comes from: who runs beside us may well be meant to.
+    """
+    home = _home()
+    if not home:
+        return frozenset()
+    ours = {_owner_of(mark) for mark in os.environ.get(ENVIRONMENT_MARKER, "").split(SEPARATOR)}
+    found = {_owner_of(mark) for entry in others_alive() for mark in markers_in(environment_of(entry.pid))}
+    return frozenset(name for name in found - ours if _is_dead(name, home))
+
+
+def look_once() -> frozenset[str]:
+    """Return what `find_dead_owners` does, the first time in each process; then nothing. Never raises `OSError`."""
+    if os.getpid() in _looked:
+        return frozenset()
+    _looked.add(os.getpid())
+    try:
+        return find_dead_owners()
+    except OSError as error:
+        _log.warning("can't tell whether an engine that crashed has left processes: %r", error)
+        return frozenset()
+
+
+async def end_leftovers(owners: frozenset[str]) -> None:
+    """End what these *owners* have left running, within half a second. Always a checkpoint.
+
+    If cancelled, who is found then is killed at once.
+    """
+    _log.info("ending the processes of an engine that crashed")
+    left = await reap(lambda mark: _owner_of(mark) in owners, grace=0.5)
+    if left:
+        _log.warning("an engine that crashed has left processes that can't be ended: %s", [stray.pid for stray in left])
+
+
+def _home() -> str:
+    """Return what names our user and our PID namespace; empty where `/proc` is not there, or of another namespace."""
+    with contextlib.suppress(OSError):
+        if str(Path("/proc/self").readlink()) == str(os.getpid()):
+            return f"{os.geteuid()}.{Path('/proc/self/ns/pid').stat().st_ino}"
+    return ""
+
+
+def _owner_of(mark: str) -> str:
+    return mark.rpartition(_OWNED_BY)[2]
+
+
+def _is_dead(name: str, home: str) -> bool:
+    pid, _, began = name.removeprefix(f"{home}.").partition(".")
+    is_one = name.startswith(f"{home}.") and pid.isdecimal() and began.isdecimal()
+    return is_one and not is_alive(Stray(int(pid), int(began)))

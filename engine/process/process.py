@@ -1,0 +1,384 @@
+"""Processes: `run_tree` runs a command and owns every process that comes of it.
+
+The command is the *leader* of a session and a process group of its own. When it
+has exited, was cancelled, or ran out of time, nothing that it started is left:
+
+1. SIGTERM to the group, at once; then to those who left the group;
+2. half of the grace to go in peace;
+3. SIGKILL to all, and again until two looks in a row find nobody;
+4. only then is the leader reaped. A zombie keeps its number, so until then the
+   number of the group can't come to name somebody else's processes.
+
+Who left the group is found by `engine.process.orphans`; its docstring names the one
+hole: a descendant that left the session, whose parents are gone, and which wiped
+its environment, escapes.
+
+Rejected: `trio.run_process`, which signals one process only, waits 5 s before
+it kills, and waits for the end of a pipe that a grandchild may hold for ever;
+PR_SET_PDEATHSIG, because trio spawns from a worker thread, and the child died
+with that thread; a subreaper, because the process is our host's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from typing import Final, Literal, cast
+
+import attrs
+import trio
+
+from engine.core.exception_groups import public
+from engine.process.orphans import Hunt, marked, open_pidfd
+from engine.process.process_tree import Descendants
+from engine.process.procfs import Stray, identify
+
+_CHUNK_BYTES: Final = 65_536
+# As much as an ordinary user can make a pipe hold.
+_REST_BYTES: Final = 1_048_576
+
+_log = logging.getLogger(__name__)
+
+Cause = Literal["exit", "timeout", "cancel"]
+
+
+@attrs.frozen(kw_only=True)
+class Finished:
+    """How a tree of processes ended.
+
+    Attributes:
+        cause: what ended it: the leader's own exit, the timeout, or a cancel (any exception counts as one).
+        exit_code: the leader's, if it exited by itself or handled a signal.
+        signal: the signal that ended the leader, if one did.
+        duration: seconds from the start to the last of the clean-up.
+        left_behind: descendants that outlived a leader which exited by itself, and were ended.
+        ended: whether nothing is left, as far as can be seen.
+        survivors: who could not be ended within the grace; may be empty although `ended` is False.
+        output_complete: whether the output was read to its end; if not, somebody still held the pipe.
+    """
+
+    cause: Cause
+    exit_code: int | None
+    signal: int | None
+    duration: float
+    left_behind: int
+    ended: bool
+    survivors: tuple[Stray, ...]
+    output_complete: bool
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the timeout ended it; never true of a leader that exited in time."""
+        return self.cause == "timeout"
+
+
+@trio.lowlevel.enable_ki_protection
+async def run_tree(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    marker: str,
+    on_output: Callable[[bytes], None],
+    on_errors: Callable[[bytes], None] | None = None,
+    input: bytes | None = None,  # noqa: A002  # as the standard library calls it
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    grace: float = 0.25,
+    drain: float = 0.2,
+    room: Callable[[], Awaitable[None]] | None = None,
+    on_start: Callable[[Stray], None] | None = None,
+    on_finish: Callable[[Finished], None] | None = None,
+) -> Finished:
+    """Run *argv* to its end, and end whatever it leaves behind.
+
+    Standard output and error arrive merged, as they come, unless *on_errors* is
+    given. Always a checkpoint. If cancelled (or interrupted, or if a callback
+    raises) the whole tree is ended within *grace*, then the cancellation goes
+    on; a spawn that has begun is waited for first. KeyboardInterrupt is held
+    back meanwhile. No task, process or file is left behind, except processes
+    which even SIGKILL did not end in time: see `Finished.ended`, and the log.
+
+    Args:
+        argv: the program and its arguments.
+        cwd: the directory to run in.
+        marker: names this call, and no other; `find_marked` finds it again. No colon in it.
+        on_output: takes each chunk (64 KiB at most). It decides how much to keep,
+            must not block, and is not called again once it has raised.
+        on_errors: takes standard error instead, likewise.
+        input: what standard input holds, then its end; None: nothing. A program need not read it.
+        env: the environment; ours by default. The marker is added to it.
+        timeout: seconds that the leader may take.
+        grace: seconds from a cancel until this function gives up ending the tree.
+        drain: seconds that descendants, and so their output, may outlive the leader.
+        room: awaited after each chunk; who writes faster than it returns is held up by a full pipe.
+        on_start: called with the leader, to be saved for a reaper after a crash.
+        on_finish: called with the result of every run that began, a cancelled one included.
+
+    Raises:
+        OSError: the program could not be started.
+        ValueError: a marker or a time that can't work.
+    """
+    if min(grace, drain, timeout or 0.0) < 0:
+        raise ValueError("timeout, grace and drain can't be negative")
+    tree = _Tree(
+        argv=list(argv),
+        cwd=cwd,
+        env=marked(os.environ if env is None else env, marker),
+        marker=marker,
+        timeout=float("inf") if timeout is None else timeout,
+        grace=grace,
+        drain=drain,
+        room=room,
+        on_output=on_output,
+        on_errors=on_errors,
+        input=input,
+        on_start=on_start,
+        on_finish=on_finish,
+    )
+    await trio.lowlevel.checkpoint()
+    failure: BaseException | None = None
+    try:
+        # The owner is a task of its own: trio delivers a KeyboardInterrupt to
+        # the main task, through all shields, and that may be this one. So it
+        # waits here for the clean-up, which it can't cut short.
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tree.own, nursery)
+    except BaseExceptionGroup as group:
+        failure = public(group)
+    finally:
+        tree.close()
+    if failure is not None:
+        raise failure  # out here, so that its own cause and context stay as they were
+    return tree.result
+
+
+@attrs.define(eq=False, kw_only=True)
+class _Tree:
+    """A command being run: one task owns its processes, another passes its output on."""
+
+    argv: list[str]
+    cwd: str
+    env: Mapping[str, str]
+    marker: str
+    timeout: float
+    grace: float
+    drain: float
+    on_output: Callable[[bytes], None]
+    on_errors: Callable[[bytes], None] | None
+    input: bytes | None
+    room: Callable[[], Awaitable[None]] | None
+    on_start: Callable[[Stray], None] | None
+    on_finish: Callable[[Finished], None] | None
+
+    _cause: Cause = attrs.field(default="cancel", init=False)
+    _left_behind: set[Stray] = attrs.field(factory=set[Stray], init=False)
+    _pipes: list[_Pipe] = attrs.field(factory=list["_Pipe"], init=False)
+    _finished: Finished | None = attrs.field(default=None, init=False)
+
+    @property
+    def result(self) -> Finished:
+        """How it went; only once `own` has returned."""
+        if self._finished is None:
+            raise RuntimeError("the processes are still running")
+        return self._finished
+
+    def close(self) -> None:
+        """Let go of the pipes; who still holds their other ends gets SIGPIPE."""
+        for pipe in self._pipes:
+            pipe.stream.close()
+
+    @trio.lowlevel.enable_ki_protection
+    async def own(self, nursery: trio.Nursery) -> None:
+        """Start the leader, see it through, end the tree.
+
+        Always a checkpoint. If cancelled, the tree is ended within the grace.
+        """
+        start = trio.current_time()
+        leader = await _Leader.start(
+            self.argv,
+            cwd=self.cwd,
+            env=self.env,
+            marker=self.marker,
+            has_input=self.input is not None,
+            has_errors=self.on_errors is not None,
+        )
+        try:  # on the very next line: a cancel can't keep a process from starting (test_rule_11_cancelled_while_spawning)
+            await self._see_through(leader, nursery)
+        finally:
+            now = trio.current_time()
+            leader.descendants.remember()
+            with trio.move_on_at(now + self.grace / 2, shield=True):
+                await leader.hunt.ask()
+                await leader.exited()  # where nobody can be found, the leader at least is waited for
+            with trio.move_on_at(now + self.grace, shield=True):
+                await leader.hunt.insist(until=leader.is_reaped)
+            leader.close()
+            self._finish(leader, trio.current_time() - start)
+        nursery.cancel_scope.cancel(reason="the processes have ended")
+
+    async def _see_through(self, leader: _Leader, nursery: trio.Nursery) -> None:
+        """Wait for the leader, then a little for what outlives it, and note the cause of the end. Always a checkpoint."""
+        process = leader.process
+        if process.stdin is not None:
+            nursery.start_soon(_feed, process.stdin, self.input or b"")
+        self._pipes.append(_Pipe(cast("trio.lowlevel.FdStream", process.stdout), self.on_output, self.room))
+        if self.on_errors is not None:
+            self._pipes.append(_Pipe(cast("trio.lowlevel.FdStream", process.stderr), self.on_errors, self.room))
+        for pipe in self._pipes:
+            nursery.start_soon(pipe.pass_all_on)
+        if self.on_start is not None:
+            self.on_start(identify(leader.process.pid))
+        with trio.move_on_after(self.timeout):
+            await leader.exited()
+        if not leader.has_exited:
+            self._cause = "timeout"
+            return
+        until = trio.current_time() + self.drain
+        with trio.move_on_at(until):
+            await self._output_ended()
+        leader.hunt.look()
+        with trio.move_on_at(until):
+            await leader.hunt.gone()
+        self._left_behind.update(leader.hunt.survivors())
+        self._cause = "exit"
+
+    async def _output_ended(self) -> None:
+        for pipe in self._pipes:
+            await pipe.ended.wait()
+
+    def _finish(self, leader: _Leader, duration: float) -> None:
+        """Read what the pipes still hold, and say how it went. Not a checkpoint."""
+        code = leader.process.poll()
+        hunt = leader.hunt
+        for pipe in self._pipes:
+            pipe.pass_rest_on()
+        self._finished = Finished(
+            cause=self._cause,
+            exit_code=code if code is not None and code >= 0 else None,
+            signal=-code if code is not None and code < 0 else None,
+            duration=duration,
+            left_behind=len(self._left_behind | hunt.signalled) if self._cause == "exit" else 0,
+            ended=hunt.found_nobody and code is not None,
+            survivors=hunt.survivors(),
+            output_complete=all(pipe.ended.is_set() for pipe in self._pipes),
+        )
+        if code is None:
+            # Whenever it goes, no zombie shall stay. It is no task of the caller's, who is not to wait for it.
+            trio.lowlevel.spawn_system_task(leader.process.wait)
+        if not self._finished.ended:
+            pids = [stray.pid for stray in self._finished.survivors]
+            _log.warning("call %s: not all of its processes could be ended; left: %s", self.marker, pids)
+        if self.on_finish is not None:
+            self.on_finish(self._finished)
+
+
+@attrs.define(eq=False)
+class _Pipe:
+    """What a command writes, and who takes it."""
+
+    stream: trio.lowlevel.FdStream
+    sink: Callable[[bytes], None]
+    room: Callable[[], Awaitable[None]] | None
+    ended: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _sink_works: bool = attrs.field(default=True, init=False)
+
+    @trio.lowlevel.enable_ki_protection
+    async def pass_all_on(self) -> None:
+        """Pass on what is written until the end of the pipe. A checkpoint per chunk; cancelling it loses nothing."""
+        while chunk := await self.stream.receive_some(_CHUNK_BYTES):
+            self._pass_on(chunk)
+            if self.room is not None:
+                await self.room()
+        self.ended.set()
+
+    def pass_rest_on(self) -> None:
+        """Pass on what was written before the end, the last words of a handler of SIGTERM included. Not a checkpoint.
+
+        Bounded, because a survivor may go on writing.
+        """
+        for _ in range(_REST_BYTES // _CHUNK_BYTES if self._sink_works else 0):
+            try:
+                chunk = os.read(self.stream.fileno(), _CHUNK_BYTES)
+            except BlockingIOError:
+                return
+            if not chunk:
+                self.ended.set()
+                return
+            self._pass_on(chunk)
+
+    def _pass_on(self, chunk: bytes) -> None:
+        self._sink_works = False  # so it stays if the next line raises
+        self.sink(chunk)
+        self._sink_works = True
+
+
+async def _feed(stdin: trio.abc.SendStream, data: bytes) -> None:
+    """Write *data* and then its end. Always a checkpoint; if cancelled, the rest is dropped."""
+    with closing(cast("trio.lowlevel.FdStream", stdin)) as stream, suppress(trio.BrokenResourceError):
+        await stream.send_all(data)
+
+
+@attrs.define(eq=False)
+class _Leader:
+    """The process at the head of a tree. It is not reaped before its group was signalled."""
+
+    process: trio.Process
+    descendants: Descendants
+    hunt: Hunt
+    has_exited: bool = attrs.field(default=False, init=False)
+    _pidfd: int | None = attrs.field(default=None, init=False)
+
+    @classmethod
+    async def start(
+        cls, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], marker: str, has_input: bool, has_errors: bool
+    ) -> _Leader:
+        """Start it. Always a checkpoint; raises `trio.Cancelled` only while there is no process yet."""
+        process = await trio.lowlevel.open_process(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if has_errors else subprocess.STDOUT,
+            start_new_session=True,
+        )
+        descendants = Descendants(process.pid, marker)
+        return cls(process, descendants, Hunt(find=descendants, group=process.pid))
+
+    async def exited(self) -> None:
+        """Wait until it has exited, which leaves it a zombie. Always a checkpoint; may be called again."""
+        if self._pidfd is None:
+            self._pidfd = open_pidfd(self.process.pid)
+        if self._pidfd is not None:
+            await trio.lowlevel.wait_readable(self._pidfd)
+        elif hasattr(os, "waitid"):
+            while not _is_zombie(self.process.pid):  # noqa: ASYNC110 - without a pidfd nothing wakes us
+                await trio.sleep(0.01)
+            await trio.lowlevel.checkpoint()
+        else:
+            # macOS before Python 3.13 has nothing that would wait without
+            # reaping. Pids are given in turn there, so the group's number is
+            # not used again in the few microseconds until it is signalled.
+            await self.process.wait()
+        self.has_exited = True
+
+    def is_reaped(self) -> bool:
+        """Reap it if it is a zombie; tell whether it is gone. Only after its group was signalled."""
+        return self.process.poll() is not None
+
+    def close(self) -> None:
+        """Let go of the pidfd."""
+        if self._pidfd is not None:
+            trio.lowlevel.notify_closing(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+
+
+def _is_zombie(child: int) -> bool:
+    try:
+        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # our host ignores SIGCHLD, or has reaped it
+        return True

@@ -1,0 +1,272 @@
+"""The Anthropic Messages stream, decoded.
+
+Theory of operation. An answer is `message_start`, then content blocks, each
+`content_block_start`, deltas, `content_block_stop`; then `message_delta` with the
+reason and the usage, and `message_stop`. `ping` may come anywhere, `error` ends
+it all. Blocks are told apart by their index; a block of a kind that we have no
+event for (the work of hosted tools) is gathered and handed on whole, as JSON.
+
+Numbers of a usage are merged, the later over the earlier: `message_delta` counts
+from the start of the answer, may correct `message_start`, and may leave out what
+has not changed.
+
+A call whose block was never stopped gets no `ToolCallDone`: nobody may take it for
+whole. The token limit can cut an answer there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+
+from engine.core.errors import ProviderProtocolError
+from engine.core.llm_types import (
+    Cited,
+    Finished,
+    Ping,
+    ProviderItem,
+    ReasoningChunk,
+    ReasoningDone,
+    ReasoningStarted,
+    StreamEvent,
+    TextChunk,
+    TextDone,
+    TextStarted,
+    ToolCallChunk,
+    ToolCallDone,
+    ToolCallStarted,
+    UsageReported,
+)
+from engine.core.messages import Citation, FinishReason, Usage
+from engine.providers.failures.error_body import stream_failure
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, loads, number, text
+
+FINISH_REASONS: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "pause_turn": "pause",
+    "compaction": "pause",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "overflow",
+}
+
+
+@attrs.define(eq=False)
+class _Block:
+    kind: str
+    id: str
+    content: Json
+    signature: str = ""
+    arguments: list[str] = attrs.field(factory=list[str])
+
+
+@attrs.define(eq=False)
+class AnthropicReader:
+    """Makes stream events of one answer's events.
+
+    Attributes:
+        host: for error texts.
+        is_over: the answer has come to its proper end.
+        ignored: what was not understood or has no neutral form, counted by name.
+    """
+
+    host: str = "Anthropic"
+    is_over: bool = attrs.field(default=False, init=False)
+    ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
+    _blocks: dict[int, _Block] = attrs.field(factory=dict[int, _Block], init=False)
+    _ids: set[str] = attrs.field(factory=set[str], init=False)
+    _usage: Usage = attrs.field(factory=Usage, init=False)
+    _stop_reason: str | None = attrs.field(default=None, init=False)
+    _detail: str = attrs.field(default="", init=False)
+
+    def read_document(self, document: Json, out: list[StreamEvent]) -> None:
+        """Take a message that was not streamed."""
+        if as_object(document.get("error")):
+            raise stream_failure(self.host, document.get("error"))
+        if not isinstance(document.get("content"), list):
+            raise ProviderProtocolError(f"{self.host} answered with JSON that is no message")
+        self._count(document.get("usage"), out)
+        self._note_end(document)
+        contents = as_list(document["content"])
+        for index, content in enumerate(contents):
+            self._open({"index": index, "content_block": content}, out)
+            # What the token limit cut is the last thing said; the host gives no other sign of it.
+            is_cut = self._stop_reason == "max_tokens" and index == len(contents) - 1
+            if not is_cut or self._blocks[index].kind != "tool_use":
+                self._close(self._blocks.pop(index), out)
+        self._finish(out)
+
+    def end(self, out: list[StreamEvent]) -> None:
+        """The bytes are over: without its `message_stop` an answer is not whole."""
+
+    def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
+        """Take an event; its type stands in the event itself."""
+        match event.get("type"):
+            case "content_block_delta":
+                self._extend(event, out)
+            case "content_block_start":
+                self._open(event, out)
+            case "content_block_stop":
+                block = self._blocks.pop(_index(event), None)
+                if block is not None:
+                    self._close(block, out)
+            case "message_start":
+                self._count(self._object(event, "message").get("usage"), out)
+            case "message_delta":
+                self._note_end(self._object(event, "delta"))
+                self._count(event.get("usage"), out)
+            case "message_stop":
+                self._finish(out)
+            case "ping":
+                out.append(Ping())
+            case "error":
+                raise stream_failure(self.host, event.get("error"))
+            case other:
+                self.ignored[str(other)] += 1
+
+    def _extend(self, event: Json, out: list[StreamEvent]) -> None:
+        delta = self._object(event, "delta")
+        block = self._blocks.get(_index(event))
+        if block is None:
+            raise ProviderProtocolError(f"{self.host}: a delta of a block that is not open", retryable=True)
+        match block.kind, delta.get("type"):
+            case "text", "text_delta":
+                if piece := text(delta, "text"):
+                    out.append(TextChunk(block.id, piece))
+            case "thinking", "thinking_delta":
+                if piece := text(delta, "thinking"):
+                    out.append(ReasoningChunk(block.id, piece))
+            case "tool_use", "input_json_delta":
+                if piece := text(delta, "partial_json"):
+                    block.arguments.append(piece)
+                    out.append(ToolCallChunk(block.id, piece))
+            case _:
+                self._add(block, delta, out)
+
+    def _add(self, block: _Block, delta: Json, out: list[StreamEvent]) -> None:
+        """Add what shows only when the block is whole."""
+        match block.kind, delta.get("type"):
+            case "text", "citations_delta":
+                _cite(block, delta.get("citation"), out)
+            case "thinking", "signature_delta":
+                block.signature += text(delta, "signature")
+            case _, "input_json_delta":
+                block.arguments.append(text(delta, "partial_json"))
+            case "compaction", "compaction_delta":
+                block.content |= {name: value for name, value in delta.items() if name != "type"}
+            case _, other:
+                self.ignored[str(other)] += 1
+
+    def _open(self, event: Json, out: list[StreamEvent]) -> None:
+        content = self._object(event, "content_block")
+        index = _index(event)
+        kind = text(content, "type")
+        if (left_open := self._blocks.pop(index, None)) is not None:
+            self._leave(left_open, out)
+        block = _Block(kind, self._new_id(content if kind == "tool_use" else {}), content)
+        self._blocks[index] = block
+        match kind:
+            case "text":
+                out.append(TextStarted(block.id))
+                if piece := text(content, "text"):
+                    out.append(TextChunk(block.id, piece))
+                for citation in as_list(content.get("citations")):
+                    _cite(block, citation, out)
+            case "thinking":
+                out.append(ReasoningStarted(block.id))
+                block.signature = text(content, "signature")
+                if piece := text(content, "thinking"):
+                    out.append(ReasoningChunk(block.id, piece))
+            case "redacted_thinking":
+                out.append(ReasoningStarted(block.id))
+            case "tool_use":
+                out.append(ToolCallStarted(block.id, text(content, "name")))
+            case _:
+                pass
+
+    def _new_id(self, content: Json) -> str:
+        """Return the host's id of a call, or else a number; never the same one twice."""
+        own = text(content, "id")
+        number = len(self._ids)
+        new = own or str(number)
+        while new in self._ids:
+            new = f"{own}.{number}"
+            number += 1
+        self._ids.add(new)
+        return new
+
+    def _note_end(self, delta: Json) -> None:
+        self._stop_reason = text(delta, "stop_reason") or self._stop_reason
+        explanation = text(as_object(delta.get("stop_details")), "explanation")
+        self._detail = explanation or text(delta, "stop_sequence") or self._detail
+
+    def _count(self, usage: object, out: list[StreamEvent]) -> None:
+        if raw := as_object(usage):
+            self._usage = _merged(self._usage, raw)
+            out.append(UsageReported(self._usage))
+
+    def _finish(self, out: list[StreamEvent]) -> None:
+        for block in self._blocks.values():
+            self._leave(block, out)
+        self._blocks.clear()
+        raw = self._stop_reason
+        out.append(Finished(FINISH_REASONS.get(raw or "", "unknown"), raw, self._detail))
+        self.is_over = True
+
+    def _leave(self, block: _Block, out: list[StreamEvent]) -> None:
+        """Close a block that was not stopped, unless it has to be whole."""
+        if block.kind in {"text", "thinking", "redacted_thinking"}:
+            self._close(block, out)
+
+    def _close(self, block: _Block, out: list[StreamEvent]) -> None:
+        match block.kind:
+            case "text":
+                out.append(TextDone(block.id))
+            case "thinking":
+                out.append(ReasoningDone(block.id, block.signature or None))
+            case "redacted_thinking":
+                out.append(ReasoningDone(block.id, redacted=text(block.content, "data") or None))
+            case "tool_use":
+                out.append(ToolCallDone(block.id, None if block.arguments else dumps(block.content.get("input") or {})))
+            case kind:
+                out.append(ProviderItem(block.id, kind, dumps(self._gathered(block))))
+
+    def _gathered(self, block: _Block) -> Json:
+        streamed = "".join(block.arguments)
+        if not streamed:
+            return block.content
+        try:
+            return block.content | {"input": loads(streamed)}
+        except ValueError as error:
+            raise ProviderProtocolError(
+                f"{self.host}: the input of a {block.kind} is no JSON", retryable=True
+            ) from error
+
+    def _object(self, parent: Json, name: str) -> Json:
+        if name not in parent:
+            raise ProviderProtocolError(f"{self.host}: an event of the stream has no {name}", retryable=True)
+        return as_object(parent[name])
+
+
+def _cite(block: _Block, citation: object, out: list[StreamEvent]) -> None:
+    if facts := as_object(citation):
+        title = text(facts, "title") or text(facts, "document_title")
+        found = Citation(url=text(facts, "url"), title=title, quote=text(facts, "cited_text"), raw=dumps(facts))
+        out.append(Cited(block.id, found))
+
+
+def _index(event: Json) -> int:
+    return number(event, "index", -1)
+
+
+def _merged(usage: Usage, raw: Json) -> Usage:
+    return Usage(
+        input=number(raw, "input_tokens", usage.input),
+        output=number(raw, "output_tokens", usage.output),
+        cache_read=number(raw, "cache_read_input_tokens", usage.cache_read),
+        cache_write=number(raw, "cache_creation_input_tokens", usage.cache_write),
+        reasoning=number(as_object(raw.get("output_tokens_details")), "thinking_tokens", usage.reasoning),
+    )

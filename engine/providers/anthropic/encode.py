@@ -1,0 +1,290 @@
+"""The neutral transcript as a request to the Anthropic Messages API.
+
+The API wants turns of user and assistant by turns, a user's first; the results of
+an assistant's calls at the very start of the turn after it; no thinking that it has
+not signed, and none at the end of a turn. A hosted tool's work of which one half is
+missing is left out. The rest of what a transcript may lack is put right by the
+`Arranger`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+import attrs
+
+from engine.core.llm_types import CacheLifetime, Effort, ModelRequest, ToolChoice, ToolSchema
+from engine.core.messages import (
+    AssistantPart,
+    CallPart,
+    ImagePart,
+    MediaPart,
+    ProviderPart,
+    ReasoningPart,
+    TextPart,
+    UserPart,
+)
+from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, members
+from engine.providers.wire.extra_body import extra_of, merged
+from engine.providers.wire.normalize_transcript import (
+    Answered,
+    AssistantItem,
+    Item,
+    ResultsItem,
+    UserItem,
+    arguments_of,
+    safe_id,
+    schema_of,
+)
+from engine.providers.wire.quirks import Quirks, nearest_effort
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads, text, to_bytes
+from engine.providers.wire.wire_format import own_name
+
+_TOOL_CHOICE: dict[ToolChoice, str] = {"auto": "auto", "none": "none", "required": "any"}
+_THINKING = {"thinking", "redacted_thinking"}
+# The member that only we write.
+MESSAGES = "messages"
+# What comes after the messages, for it may change from step to step.
+_CLOSING = {"max_tokens", "thinking", "temperature", "top_p", "top_k", "tool_choice"}
+_TURNS = TurnWriter()
+# Tokens of thinking where they have to be said as a number; they are part of the output cap.
+_BUDGETS: dict[Effort, int] = {
+    "minimal": 1_024,
+    "low": 4_096,
+    "medium": 10_240,
+    "high": 24_576,
+    "xhigh": 32_768,
+    "max": 49_152,
+}
+_SMALLEST_BUDGET = 1_024
+_STAND_IN: Json = {"name": "unavailable", "description": "Not offered.", "input_schema": {"type": "object"}}
+
+
+def encoder(quirks: Quirks) -> Encoder[State]:
+    """Return an encoder for one model."""
+    return Encoder(AnthropicDialect(quirks, extra_of(quirks, MESSAGES)), quirks)
+
+
+@attrs.frozen
+class State:
+    """What the transcript so far means for what comes after it.
+
+    Attributes:
+        role: of the turn that is open.
+        has_calls: there was a call.
+        unthought: the model's last turn asked for calls, or was paused, and did not begin with a thought: the answer
+            belongs to that turn, and with a budget for thinking it would have to.
+    """
+
+    role: str | None = None
+    has_calls: bool = False
+    unthought: bool = False
+
+
+@attrs.frozen
+class AnthropicDialect:
+    """How the Messages API writes a request.
+
+    Attributes:
+        extra: what is merged into the body.
+    """
+
+    quirks: Quirks
+    extra: Json
+
+    def start(self) -> State:
+        """Return the state before the first item."""
+        return State()
+
+    def opening(self, request: ModelRequest) -> list[Piece]:
+        """Return what stays the same from step to step."""
+        marker = self._marker(request.options.cache or "5m")
+        extra = {name: value for name, value in self.extra.items() if name not in _CLOSING}
+        hosted = [tool for tool in map(as_object, as_list(extra.pop("tools", None))) if tool]
+        settings = merged({"stream": True} | self._output_config(request), extra)
+        pieces = [
+            Piece("model", b'{"model":' + to_bytes(own_name(request))),
+            Piece("settings", b"," + members(settings)),
+        ]
+        if request.tools or hosted:
+            pieces += _tools(request.tools, hosted, marker)
+        if request.system.strip():
+            block: Json = {"type": "text", "text": request.system} | ({"cache_control": marker} if marker else {})
+            pieces.append(Piece("system", b',"system":' + to_bytes([block])))
+        return [*pieces, Piece("messages", b',"messages":[')]
+
+    def add(self, state: State, item: Item) -> tuple[State, list[Chunk]]:
+        """Write an item as blocks of a turn."""
+        match item:
+            case UserItem():
+                role, chunks = _TURNS.write(state.role, "user", [(_user_block(part), True) for part in item.parts])
+                return attrs.evolve(state, role=role), chunks
+            case AssistantItem():
+                blocks = [(block, text(block, "type") not in _THINKING) for block in _assistant_blocks(item)]
+                role, chunks = _TURNS.write(state.role, "assistant", blocks)
+                unthought = bool(blocks) and blocks[0][1] and (item.is_paused or bool(item.calls))
+                return State(role, state.has_calls or bool(item.calls), unthought), chunks
+            case ResultsItem():
+                role, chunks = _TURNS.write(state.role, "user", [(_result_block(each), True) for each in item.answered])
+                return attrs.evolve(state, role=role), chunks
+            case _:
+                assert_never(item)
+
+    def closing(self, state: State, request: ModelRequest) -> bytes:
+        """Return what may differ from step to step."""
+        body: Json = {"max_tokens": request.max_output}
+        if request.tools or self.extra.get("tools"):
+            body["tool_choice"] = {"type": _TOOL_CHOICE[request.tool_choice]}
+        elif state.has_calls:
+            # A transcript with calls is refused where no tool is declared.
+            body |= {"tools": [_STAND_IN], "tool_choice": {"type": "none"}}
+        if thinking := self._thinking(state, request):
+            body["thinking"] = thinking
+        else:
+            body |= self._chance(request.options.temperature)
+        body = merged(body, {name: value for name, value in self.extra.items() if name in _CLOSING})
+        return _TURNS.close(state.role) + b"]," + members(body) + b"}"
+
+    def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
+        """Put a cache marker at the end of a block."""
+        return data[:-1] + b"," + members({"cache_control": self._marker(lifetime)}) + b"}"
+
+    def _output_config(self, request: ModelRequest) -> Json:
+        config: Json = {}
+        if request.output_schema is not None and self.quirks.output == "native":
+            config["format"] = {"type": "json_schema", "schema": schema_of(request.output_schema, "output")}
+        effort = request.options.effort
+        if self.quirks.adaptive_thinking and effort is not None and effort != "none":
+            config["effort"] = nearest_effort(effort, self.quirks.efforts)
+        return {"output_config": config} if config else {}
+
+    def _thinking(self, state: State, request: ModelRequest) -> Json:
+        effort = request.options.effort
+        # A call can't be demanded of a model that thinks.
+        if effort is None or effort == "none" or (request.tools and request.tool_choice == "required"):
+            return {}
+        if self.quirks.adaptive_thinking:
+            return {"type": "adaptive"}
+        budget = min(_BUDGETS[effort], request.max_output - _SMALLEST_BUDGET)
+        if not self.quirks.thinking_budget or state.unthought or budget < _SMALLEST_BUDGET:
+            return {}
+        return {"type": "enabled", "budget_tokens": budget}
+
+    def _chance(self, temperature: float | None) -> Json:
+        quirks = self.quirks
+        chosen = temperature if quirks.temperature else None
+        warmth = quirks.default_temperature if chosen is None else min(1.0, chosen)
+        asked = {"temperature": warmth, "top_p": quirks.default_top_p, "top_k": quirks.default_top_k}
+        return {name: value for name, value in asked.items() if value is not None}
+
+    def _marker(self, lifetime: CacheLifetime) -> Json:
+        if not self.quirks.marks or lifetime == "off":
+            return {}
+        return {"type": "ephemeral"} | ({"ttl": "1h"} if lifetime == "1h" and self.quirks.long_cache else {})
+
+
+# -- blocks --------------------------------------------------------------------
+
+
+def _user_block(part: UserPart) -> Json:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    return _media_block(part)
+
+
+def _media_block(part: MediaPart) -> Json:
+    source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    if isinstance(part, ImagePart):
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source} | ({"title": part.name} if part.name else {})
+
+
+def _assistant_blocks(item: AssistantItem) -> list[Json]:
+    blocks = [block for part in item.parts for block in _blocks(part)]
+    blocks = _without_halves(blocks, may_be_open=item.is_paused)
+    while blocks and blocks[-1]["type"] in _THINKING:
+        blocks.pop()
+    return blocks
+
+
+def _blocks(part: AssistantPart) -> Iterator[Json]:
+    match part:
+        case TextPart():
+            yield {"type": "text", "text": part.text}
+        case ReasoningPart():
+            if part.redacted:
+                yield {"type": "redacted_thinking", "data": part.redacted}
+            elif part.signature:
+                yield {"type": "thinking", "thinking": part.text, "signature": part.signature}
+        case CallPart():
+            yield {
+                "type": "tool_use",
+                "id": safe_id(part.call_id),
+                "name": part.tool,
+                "input": as_object(loads(arguments_of(part))),
+            }
+        case ProviderPart():
+            yield from _provider_block(part)
+        case _:
+            assert_never(part)
+
+
+def _provider_block(part: ProviderPart) -> Iterator[Json]:
+    try:
+        block = as_object(loads(part.data))
+    except ValueError:
+        return
+    if "type" in block:
+        yield block
+
+
+def _without_halves(blocks: list[Json], *, may_be_open: bool) -> list[Json]:
+    """Leave out a hosted tool's call without its result, and the reverse.
+
+    The last call of a paused turn has none yet: the host goes on with it.
+    """
+    asked = {text(block, "id") for block in blocks if _is_hosted_call(block)}
+    answered = {text(block, "tool_use_id") for block in blocks if _is_hosted_result(block)}
+
+    def is_whole(block: Json) -> bool:
+        if _is_hosted_call(block):
+            return may_be_open or text(block, "id") in answered
+        return not _is_hosted_result(block) or text(block, "tool_use_id") in asked
+
+    return [block for block in blocks if is_whole(block)]
+
+
+def _is_hosted_call(block: Json) -> bool:
+    return text(block, "type").endswith("_tool_use")
+
+
+def _is_hosted_result(block: Json) -> bool:
+    return text(block, "type").endswith("_tool_result")
+
+
+def _result_block(answered: Answered) -> Json:
+    block: Json = {"type": "tool_result", "tool_use_id": safe_id(answered.call.call_id)}
+    if answered.is_error:
+        block["is_error"] = True
+    told = answered.text
+    if not answered.media:
+        return block | {"content": told}
+    first = [{"type": "text", "text": told}] if told.strip() else []
+    return block | {"content": [*first, *(_media_block(part) for part in answered.media)]}
+
+
+def _tools(tools: Sequence[ToolSchema], hosted: Sequence[Json], marker: Json) -> list[Piece]:
+    """Write the tools, those that the host has itself after ours, and the marker of the last one as a piece of its own."""
+    documents = [*((f"tool {tool.name}", _tool(tool)) for tool in tools), *(("tools", tool) for tool in hosted)]
+    pieces = [
+        Piece(label, (b"}," if number else b"") + to_bytes(document)[:-1])
+        for number, (label, document) in enumerate(documents)
+    ]
+    end = b"," + members({"cache_control": marker}) if marker else b""
+    return [Piece("tools", b',"tools":['), *pieces, Piece("tools", end + b"}]")]
+
+
+def _tool(tool: ToolSchema) -> Json:
+    schema = schema_of(tool.schema, f"tool {tool.name!r}")
+    return {"name": tool.name, "description": tool.description, "input_schema": schema}

@@ -1,0 +1,84 @@
+"""From what the environment holds to what shows who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.core.errors import ConfigError
+from engine.providers.auth.auth import Auth, KeyAuth, NoAuth, WithHeaders
+from engine.providers.hosts.host import Host
+
+
+def auth_of(host: Host, env: Mapping[str, str]) -> Auth:
+    """Return what shows *host* who asks; raise `ConfigError` where there is no key, or none that can be."""
+    hidden = {name: _secret(value[1:], env) for name, value in host.headers.items() if value.startswith("$")}
+    auth = _key_or_nothing(host, env)
+    return WithHeaders(auth, hidden) if hidden else auth
+
+
+def _key_or_nothing(host: Host, env: Mapping[str, str]) -> Auth:
+    if host.auth == "none":
+        return NoAuth()
+    for variable in host.key_variables:
+        if key := _value(variable, env):
+            # A cloud's key is a bearer; what its own way of signing needs is found elsewhere.
+            is_bearer = host.auth in {"bearer", "aws", "google"}
+            return KeyAuth("authorization", key, "Bearer") if is_bearer else KeyAuth(host.auth, key)
+    for variable in host.token_variables:
+        if token := _value(variable, env):
+            return KeyAuth("authorization", token, "Bearer")
+    if host.key_optional:
+        return NoAuth()
+    if host.auth == "google":
+        return _google(env)
+    if host.auth == "aws":
+        return _aws(host, env)
+    raise ConfigError(f"no key for {host.name}: set the environment variable {' or '.join(key_names(host))}")
+
+
+def _google(env: Mapping[str, str]) -> Auth:
+    from engine.providers.auth.google import google_auth
+
+    return google_auth(env)
+
+
+def _aws(host: Host, env: Mapping[str, str]) -> Auth:
+    from engine.providers.auth.aws_credentials import aws_auth
+
+    # Each of the two is a service of its own, and so are the rights to use it.
+    return aws_auth(env, "bedrock-mantle" if "bedrock-mantle" in host.base_url else "bedrock")
+
+
+def completed(host: Host, env: Mapping[str, str]) -> Mapping[str, str]:
+    """Return *env*, and what *host*'s own configuration files say of where it is."""
+    if host.auth != "aws":
+        return env
+    from engine.providers.auth.aws_credentials import REGION_VARIABLES, region_of
+
+    region = region_of(env)
+    return {**env, REGION_VARIABLES[0]: region} if region else env
+
+
+def key_names(host: Host) -> tuple[str, ...]:
+    """Return the variables that may hold the key, the usual one first."""
+    return (*host.key_variables, *host.token_variables)
+
+
+def open_headers(host: Host) -> Mapping[str, str]:
+    """Return the headers of *host* that are no secret."""
+    return {name: value for name, value in host.headers.items() if not value.startswith("$")}
+
+
+def _value(variable: str, env: Mapping[str, str]) -> str:
+    value = env.get(variable, "").strip()
+    # It becomes a header. An HTTP library that stumbles over it would show it in the error.
+    if value and not (value.isascii() and value.isprintable() and " " not in value):
+        raise ConfigError(f"{variable} holds a character that no key has: set it anew, on one line")
+    return value
+
+
+def _secret(variable: str, env: Mapping[str, str]) -> str:
+    value = _value(variable, env)
+    if not value:
+        raise ConfigError(f"the environment variable {variable} is not set: the configuration sends it in a header")
+    return value

@@ -1,0 +1,208 @@
+"""Google's credentials for Vertex, through google-auth: service accounts, `gcloud`, workload identity.
+
+google-auth blocks: it reads files, signs, and asks a token server. So it works in a
+thread, one at a time for all requests, and the token is used until shortly before it
+expires. Its requests go through httpx, as all others do: the same proxies and
+certificates count, and no further HTTP library has to be installed.
+
+Theory of cancelling. A cancelled request abandons its thread; the refresh goes on there
+and its token is used by whoever comes next, who waits for it in a thread, behind a lock
+that threads share. An asking of the token server has a time limit, so the wait has one.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any, Final, Protocol, cast
+
+import attrs
+import trio
+
+from engine.core.errors import AuthFailed, ConfigError, ConnectionBroken, Overloaded, ProviderError
+from engine.core.threads import to_thread
+from engine.providers.auth.auth import Unsigned
+
+SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
+KEY_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
+_MISSING: Final = "Vertex needs google-auth: pip install 'nursery-engine[vertex]'"
+_ADVICE: Final = f"run `gcloud auth application-default login`, or set {KEY_FILE} to the file of a service account"
+# The metadata server of a machine in Google's cloud is never behind a proxy.
+_METADATA = frozenset({"metadata.google.internal", "metadata", "169.254.169.254"})
+_PATIENCE = 30.0
+_LONGEST_REASON = 300
+
+
+class Credentials(Protocol):
+    """What google-auth's credentials are to us."""
+
+    @property
+    def token(self) -> str | None:
+        """The token, once there is one."""
+        ...
+
+    @property
+    def valid(self) -> bool:
+        """Whether the token will be good for some minutes more."""
+        ...
+
+    def refresh(self, request: Callable[..., Any]) -> None:
+        """Get a new token. Blocks."""
+        ...
+
+    def apply(self, headers: dict[str, str]) -> None:
+        """Put the token, and who pays, into *headers*."""
+        ...
+
+
+def google_auth(env: Mapping[str, str]) -> GoogleAuth:
+    """Return what shows Google who asks. Raises `ConfigError` if google-auth is not installed; reads nothing yet."""
+    try:
+        is_there = find_spec("google.auth") is not None
+    except ModuleNotFoundError:
+        is_there = False
+    if not is_there:
+        raise ConfigError(_MISSING)
+    return GoogleAuth(env.get(KEY_FILE, "").strip())
+
+
+@attrs.define(eq=False)
+class GoogleAuth:
+    """Shows a token of Google's; made once for all requests that share it.
+
+    Attributes:
+        key_file: of a service account, or what else google-auth reads; empty: whatever this machine is logged in with.
+    """
+
+    key_file: str = ""
+    _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    _thread_lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _credentials: Credentials | None = attrs.field(default=None, init=False, repr=False)
+    _tokens: list[str] = attrs.field(factory=list[str], init=False, repr=False)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The token, and the one before it: an answer under way may still quote that."""
+        return tuple(self._tokens)
+
+    async def headers(self, request: Unsigned) -> Mapping[str, str]:
+        """Return the header with the token; a new one is asked for when there is none that lasts.
+
+        A checkpoint if it has to be asked for. If cancelled then, the asking goes on in
+        its thread and its token is kept.
+
+        Raises `ConfigError` where google-auth is not installed or finds no credentials,
+        `AuthFailed` where they are refused, and other `ProviderError`s that may pass.
+        """
+        credentials = self._credentials
+        if credentials is None or not credentials.valid:
+            async with self._lock:
+                credentials = self._credentials
+                if credentials is None or not credentials.valid:
+                    credentials = await to_thread(self._renew)
+        headers: dict[str, str] = {}
+        credentials.apply(headers)
+        return headers
+
+    def _renew(self) -> Credentials:
+        with self._thread_lock:
+            if self._credentials is None:
+                self._credentials = _found(self.key_file)
+            credentials = self._credentials
+            if not credentials.valid:
+                _refresh(credentials)
+                self._tokens = [*self._tokens[-1:], credentials.token or ""]
+            return credentials
+
+
+def _found(key_file: str) -> Credentials:
+    """Return the credentials of *key_file*, or those of this machine. Blocks."""
+    library, errors = _library(), _errors()
+    try:
+        if not key_file:
+            return cast("Credentials", library.default(scopes=[SCOPE], request=_ask)[0])
+        with warnings.catch_warnings():
+            # It warns of files from strangers; this one is named by the user.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return cast("Credentials", library.load_credentials_from_file(key_file, scopes=[SCOPE], request=_ask)[0])
+    except errors.DefaultCredentialsError as error:
+        raise ConfigError(f"no credentials of Google's can be used here: {_reason(error)}; {_ADVICE}") from error
+    except errors.GoogleAuthError as error:
+        raise _renamed(error) from error
+
+
+def _refresh(credentials: Credentials) -> None:
+    try:
+        credentials.refresh(_ask)
+    except _errors().GoogleAuthError as error:
+        raise _renamed(error) from error
+
+
+def _library() -> Any:
+    """Return `google.auth`, whose functions have no types."""
+    try:
+        import google.auth
+    except ImportError as error:
+        raise ConfigError(f"{_MISSING} ({error})") from error
+    return google.auth
+
+
+def _errors() -> Any:
+    from google.auth import exceptions
+
+    return exceptions
+
+
+def _renamed(error: Exception) -> ProviderError:
+    errors = _errors()
+    told = f"Google gives no token: {_reason(error)}"
+    if isinstance(error, (errors.TransportError, errors.TimeoutError)):
+        return ConnectionBroken(told, retryable=True)
+    if getattr(error, "retryable", False):
+        return Overloaded(told, retryable=True)
+    return AuthFailed(f"{told}; {_ADVICE}")
+
+
+def _reason(error: Exception) -> str:
+    """Return what google-auth says, without the whole of the server's answer that it puts behind it."""
+    return " ".join(str(error.args[0] if error.args else error).split())[:_LONGEST_REASON]
+
+
+# -- google-auth's way to the network ------------------------------------------------------
+
+
+@attrs.frozen
+class _Answer:
+    """What google-auth takes for an answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+
+def _ask(
+    url: str,
+    method: str = "GET",
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    **unknown: object,
+) -> _Answer:
+    """Send a request for google-auth, in whose words its errors are. Blocks."""
+    import httpx
+
+    failure = _errors().TransportError
+    if unknown:
+        raise failure(f"credentials that need {', '.join(unknown)} are not supported")
+    try:
+        trust_env = httpx.URL(url).host not in _METADATA
+        with httpx.Client(
+            timeout=timeout or _PATIENCE, trust_env=trust_env, follow_redirects=method == "GET"
+        ) as client:
+            answer = client.request(method, url, content=body, headers=headers)
+            return _Answer(answer.status_code, answer.headers, answer.content)
+    # ImportError: a proxy of a kind that httpx reads only with an extra.
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError) as error:
+        raise failure(str(error) or type(error).__name__) from error

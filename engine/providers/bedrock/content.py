@@ -1,0 +1,121 @@
+"""Parts of the transcript as content blocks of the Bedrock Converse API.
+
+A hosted tool's work of which one half is missing is left out, as is thinking that was
+not signed, or that stands at the end of a turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import assert_never
+
+from engine.core.messages import (
+    AssistantPart,
+    CallPart,
+    FilePart,
+    ImagePart,
+    MediaPart,
+    ProviderPart,
+    ReasoningPart,
+    TextPart,
+    UserPart,
+)
+from engine.providers.wire.normalize_transcript import Answered, AssistantItem, arguments_of, media_kind, safe_id
+from engine.providers.wire.untrusted_json import Json, as_object, loads, text
+
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
+_LONGEST_NAME = 100
+_VIDEO_FORMATS: Mapping[str, str] = {"quicktime": "mov", "x-matroska": "mkv", "x-flv": "flv", "3gpp": "three_gp"}
+
+
+def user_block(part: UserPart, names: Iterator[int]) -> Json:
+    """Write what a user says or shows; a document takes the next of *names* for its own."""
+    if isinstance(part, TextPart):
+        return {"text": part.text}
+    return _media_block(part, names)
+
+
+def _media_block(part: MediaPart, names: Iterator[int]) -> Json:
+    source = {"bytes": part.data}
+    subtype = part.media_type.partition("/")[2]
+    if isinstance(part, ImagePart):
+        return {"image": {"format": subtype, "source": source}}
+    if media_kind(part.media_type) == "video":
+        return {"video": {"format": _VIDEO_FORMATS.get(subtype, subtype), "source": source}}
+    return {"document": {"format": subtype, "name": _document_name(part, next(names)), "source": source}}
+
+
+def _document_name(part: FilePart, number: int) -> str:
+    """Return a name in the characters that are allowed, which no other document of the request has."""
+    name = _NOT_IN_A_NAME.sub(" ", part.name)[:_LONGEST_NAME].strip()
+    return f"{name or 'document'} {number}"
+
+
+def assistant_blocks(item: AssistantItem) -> list[Json]:
+    """Write what the model said, as far as the host takes it back."""
+    blocks = _without_halves([block for part in item.parts for block in _blocks(part)])
+    while blocks and "reasoningContent" in blocks[-1]:
+        blocks.pop()
+    return blocks
+
+
+def _blocks(part: AssistantPart) -> Iterator[Json]:
+    match part:
+        case TextPart():
+            if part.text.strip():
+                yield {"text": part.text}
+        case ReasoningPart():
+            if part.redacted is not None:
+                yield {"reasoningContent": {"redactedContent": part.redacted}}
+            elif part.signature is not None:
+                yield {"reasoningContent": {"reasoningText": {"text": part.text, "signature": part.signature}}}
+        case CallPart():
+            given = as_object(loads(arguments_of(part)))
+            yield {"toolUse": {"toolUseId": safe_id(part.call_id), "name": part.tool, "input": given}}
+        case ProviderPart():
+            yield from _provider_block(part)
+        case _:
+            assert_never(part)
+
+
+def _provider_block(part: ProviderPart) -> Iterator[Json]:
+    """Give back a hosted tool's work. What else the model made, an image, is not taken from its side."""
+    try:
+        block = as_object(loads(part.data))
+    except ValueError:
+        return
+    if block.keys() in ({"toolUse"}, {"toolResult"}):
+        yield block
+
+
+def _without_halves(blocks: list[Json]) -> list[Json]:
+    """Leave out a hosted tool's call without its result, and the reverse."""
+    asked = {_use_id(block, "toolUse") for block in blocks if _is_hosted(block)}
+    answered = {_use_id(block, "toolResult") for block in blocks}
+
+    def is_whole(block: Json) -> bool:
+        if "toolResult" in block:
+            return _use_id(block, "toolResult") in asked
+        return not _is_hosted(block) or _use_id(block, "toolUse") in answered
+
+    return [block for block in blocks if is_whole(block)]
+
+
+def _is_hosted(block: Json) -> bool:
+    return text(as_object(block.get("toolUse")), "type") == "server_tool_use"
+
+
+def _use_id(block: Json, member: str) -> str:
+    return text(as_object(block.get(member)), "toolUseId")
+
+
+def result_block(answered: Answered, names: Iterator[int]) -> Json:
+    """Write the result of a call."""
+    told = answered.text
+    content = [{"text": told}] if told.strip() else []
+    content += [_media_block(part, names) for part in answered.media]
+    result: Json = {"toolUseId": safe_id(answered.call.call_id), "content": content}
+    if answered.is_error:
+        result["status"] = "error"
+    return {"toolResult": result}

@@ -1,0 +1,299 @@
+"""The answers of the Bedrock Converse API, decoded.
+
+Theory of operation. A stream is `messageStart`, then content blocks told apart by their
+index, then `messageStop` with the reason, and last `metadata` with the usage: only then
+is the answer over, or with the bytes, if they end between the two. A call opens with a
+`contentBlockStart`; text and thinking have none, their first delta opens them. So a delta
+of another kind than the block's own closes that block and opens the next. Blocks come in
+any order of kinds, and are left open by some models.
+
+What the host's own tools did (`toolUse` of the type `server_tool_use`, `toolResult`) and
+images are gathered and handed on whole, as the content block that a request would hold.
+
+A call is known to be whole when its block has stopped and its arguments are JSON. If they
+are not, the reason of the stop decides: a limit has cut them, or the model wrote nonsense
+(then the call is handed on, to be answered by an error).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from engine.core.errors import ProviderError, ProviderProtocolError
+from engine.core.llm_types import (
+    Finished,
+    ProviderItem,
+    ReasoningStarted,
+    StreamEvent,
+    TextChunk,
+    TextDone,
+    TextStarted,
+    ToolCallDone,
+    ToolCallStarted,
+    UsageReported,
+)
+from engine.core.messages import FinishReason, Usage
+from engine.providers.bedrock.blocks import Block
+from engine.providers.bedrock.eventstream import DAMAGED
+from engine.providers.failures.error_body import stream_failure
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, is_object, number, text
+
+FINISH_REASONS: Mapping[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+    "model_context_window_exceeded": "overflow",
+    "pause_turn": "pause",
+    "refusal": "refusal",
+}
+
+
+@attrs.define(eq=False)
+class BedrockReader:
+    """Makes stream events of one answer's events.
+
+    Attributes:
+        host: for error texts.
+        is_over: the answer has come to its proper end.
+        ignored: what was not understood, counted by name.
+    """
+
+    host: str = "AWS Bedrock"
+    is_over: bool = attrs.field(default=False, init=False)
+    ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
+    _blocks: dict[int, Block] = attrs.field(factory=dict[int, Block], init=False)
+    _broken: list[Block] = attrs.field(factory=list[Block], init=False)
+    _ids: set[str] = attrs.field(factory=set[str], init=False)
+    _has_calls: bool = attrs.field(default=False, init=False)
+    _stop_reason: str | None = attrs.field(default=None, init=False)
+    _has_stopped: bool = attrs.field(default=False, init=False)
+    _has_metadata: bool = attrs.field(default=False, init=False)
+    _detail: str = attrs.field(default="", init=False)
+
+    def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
+        """Take an event; *name* is its type, or with a colon before it an exception's."""
+        match name:
+            case "contentBlockDelta":
+                self._extend(event, out)
+            case "contentBlockStart":
+                self._start(event, out)
+            case "contentBlockStop":
+                self._stop(_index(event), out)
+            case "messageStart":
+                pass
+            case "messageStop":
+                self._stop_reason = text(event, "stopReason") or None
+                self._has_stopped = True
+                self._finish_if_all_is_told(out)
+            case "metadata":
+                self._note(event, out)
+                self._finish_if_all_is_told(out)
+            case _ if name.startswith(DAMAGED):
+                raise self._failure(name.removeprefix(DAMAGED), event)
+            case _:
+                self.ignored[name] += 1
+
+    def read_document(self, document: Json, out: list[StreamEvent]) -> None:
+        """Take a whole answer: its blocks are read as if they had been streamed."""
+        message = as_object(as_object(document.get("output")).get("message"))
+        if not isinstance(message.get("content"), list):
+            raise ProviderProtocolError(f"{self.host} answered with JSON that is no message")
+        self._stop_reason = text(document, "stopReason") or None
+        contents = as_list(message["content"])
+        for index, content in enumerate(contents):
+            self._take(index, as_object(content), out)
+            # What the token limit cut is the last thing said; the host gives no other sign of it.
+            is_cut = self._stop_reason == "max_tokens" and index == len(contents) - 1
+            if not (is_cut and index in self._blocks and self._blocks[index].kind == "call"):
+                self._stop(index, out)
+        self._note(document, out)
+        self._finish(out)
+
+    def end(self, out: list[StreamEvent]) -> None:
+        """The bytes are over: an answer that has stopped is whole without its usage."""
+        if self._has_stopped:
+            self._finish(out)
+
+    # -- blocks -----------------------------------------------------------------------
+
+    def _extend(self, event: Json, out: list[StreamEvent]) -> None:
+        index = _index(event)
+        block = self._blocks.get(index)
+        for member, value in as_object(event.get("delta")).items():
+            match member:
+                case "text":
+                    if block is None or block.kind != "text":
+                        block = self._open(index, "text", out)
+                    if isinstance(value, str) and value:
+                        out.append(TextChunk(block.id, value))
+                case "reasoningContent":
+                    if block is None or block.kind != "reasoning":
+                        block = self._open(index, "reasoning", out)
+                    block.think(as_object(value), out)
+                case "citation":
+                    if block is None or block.kind != "text":
+                        block = self._open(index, "text", out)
+                    block.cite(as_object(value), out)
+                case _ if block is not None and block.member == member:
+                    block.take(value, out)
+                case "toolUse":
+                    raise ProviderProtocolError(f"{self.host}: arguments of a call that was not opened", retryable=True)
+                case _:
+                    self.ignored[member] += 1
+
+    def _start(self, event: Json, out: list[StreamEvent]) -> None:
+        for member, value in as_object(event.get("start")).items():
+            content = as_object(value)
+            match member:
+                case "toolUse" if content.get("type") != "server_tool_use":
+                    kind = "call"
+                case "toolUse" | "toolResult" | "image":
+                    kind = "item"
+                case _:
+                    kind = "unknown"
+                    self.ignored[member] += 1
+            self._open(_index(event), kind, out, member, content)
+
+    def _open(
+        self, index: int, kind: str, out: list[StreamEvent], member: str = "", content: Json | None = None
+    ) -> Block:
+        self._stop(index, out)  # some models leave it open, and go on with something else
+        content = content or {}
+        block = Block(kind, self._new_id(text(content, "toolUseId") if kind == "call" else ""), member, content)
+        self._blocks[index] = block
+        match kind:
+            case "text":
+                out.append(TextStarted(block.id))
+            case "reasoning":
+                out.append(ReasoningStarted(block.id))
+            case "call":
+                self._has_calls = True
+                out.append(ToolCallStarted(block.id, text(content, "name")))
+            case _:
+                pass
+        return block
+
+    def _new_id(self, own: str) -> str:
+        """Return the host's id of a call, or else a number; never the same one twice."""
+        number = len(self._ids)
+        new = own or str(number)
+        while new in self._ids:
+            new = f"{own}.{number}"
+            number += 1
+        self._ids.add(new)
+        return new
+
+    def _stop(self, index: int, out: list[StreamEvent]) -> None:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return
+        match block.kind:
+            case "text":
+                out.append(TextDone(block.id))
+            case "reasoning":
+                out.append(block.reasoning_done())
+            case "call":
+                self._end_call(block, out)
+            case "item":
+                self._hand_on(block, out)
+            case _:
+                pass
+
+    def _end_call(self, block: Block, out: list[StreamEvent]) -> None:
+        if block.arguments() is None:
+            self._broken.append(block)
+        else:
+            out.append(ToolCallDone(block.id, None if block.has_pieces else "{}"))
+
+    def _hand_on(self, block: Block, out: list[StreamEvent]) -> None:
+        content = block.whole()
+        if content is None:
+            self.ignored[block.member] += 1
+        else:
+            out.append(ProviderItem(block.id, block.member, dumps(content)))
+
+    def _take(self, index: int, content: Json, out: list[StreamEvent]) -> None:
+        """Read a block of a document as the events that it would have been."""
+        for member, value in content.items():
+            for name, event in _streamed(member, value):
+                self.read(name, event | {"contentBlockIndex": index}, out)
+
+    # -- the end ----------------------------------------------------------------------
+
+    def _note(self, metadata: Json, out: list[StreamEvent]) -> None:
+        self._has_metadata = True
+        guardrail = as_object(as_object(metadata.get("trace")).get("guardrail"))
+        self._detail = " ".join(text(guardrail, "actionReason").split()) or self._detail
+        if raw := as_object(metadata.get("usage")):
+            out.append(UsageReported(_usage(raw)))
+
+    def _finish_if_all_is_told(self, out: list[StreamEvent]) -> None:
+        if self._has_stopped and self._has_metadata:
+            self._finish(out)
+
+    def _finish(self, out: list[StreamEvent]) -> None:
+        for index in [index for index, block in self._blocks.items() if block.kind != "call"]:
+            self._stop(index, out)
+        self._blocks.clear()
+        reason = FINISH_REASONS.get(self._stop_reason or "", "unknown")
+        if reason in {"stop", "calls"}:
+            reason = "calls" if self._has_calls else "stop"
+            out += [ToolCallDone(block.id) for block in self._broken]
+        out.append(Finished(reason, self._stop_reason, self._detail if reason == "content_filter" else ""))
+        self.is_over = True
+
+    def _failure(self, kind: str, facts: Json) -> ProviderError:
+        message = text(facts, "message") or text(facts, "Message")
+        if not kind:
+            return ProviderProtocolError(f"{self.host}: {message}", retryable=True)
+        return stream_failure(self.host, {"type": kind, "message": message})
+
+
+def _index(event: Json) -> int:
+    return number(event, "contentBlockIndex", -1)
+
+
+def _streamed(member: str, value: object) -> Iterator[tuple[str, Json]]:
+    """Give the events of a stream that a document's content block stands for."""
+    content = as_object(value)
+    match member:
+        case "text":
+            yield "contentBlockDelta", {"delta": {"text": value}}
+        case "reasoningContent":
+            yield "contentBlockDelta", {"delta": {member: as_object(content.get("reasoningText")) or content}}
+        case "toolUse" | "toolResult" | "image":
+            name = {"toolUse": "input", "toolResult": "content", "image": "source"}[member]
+            yield "contentBlockStart", {"start": {member: {key: content[key] for key in content if key != name}}}
+            yield "contentBlockDelta", {"delta": {member: _delta_of(member, content.get(name))}}
+        case "citationsContent":
+            yield from (
+                ("contentBlockDelta", {"delta": {"citation": each}}) for each in as_list(content.get("citations"))
+            )
+            yield from (("contentBlockDelta", {"delta": as_object(each)}) for each in as_list(content.get("content")))
+        case _:
+            yield "contentBlockStart", {"start": {member: content}}
+
+
+def _delta_of(member: str, value: object) -> object:
+    match member:
+        case "toolUse":
+            return {"input": dumps(value if is_object(value) else {})}
+        case "image":
+            return {"source": value}
+        case _:
+            return value
+
+
+def _usage(raw: Json) -> Usage:
+    return Usage(
+        input=number(raw, "inputTokens", 0),
+        output=number(raw, "outputTokens", 0),
+        cache_read=number(raw, "cacheReadInputTokens", 0),
+        cache_write=number(raw, "cacheWriteInputTokens", 0),
+    )

@@ -1,0 +1,220 @@
+"""The neutral transcript as a request to the Bedrock Converse API.
+
+One format for the models of many makers, of which each takes a part. All want turns of
+user and assistant by turns, a user's first, no text without a visible letter, each call
+answered in the turn after it, and tools declared where there was a call. What only some
+take is said by quirks: cache points, thinking, a choice of tools, words beside a call or
+a result.
+
+`toolConfig` holds the choice of tools, which may change from step to step, so it stands
+after the messages. For a cache it is the request's beginning all the same: `opening`
+names its tools without writing them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import lru_cache
+from typing import assert_never
+
+import attrs
+
+from engine.core.llm_types import CacheLifetime, Effort, ModelRequest, ToolSchema
+from engine.core.messages import FilePart
+from engine.providers.bedrock.content import assistant_blocks, result_block, user_block
+from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, members
+from engine.providers.wire.extra_body import extra_of, merged
+from engine.providers.wire.normalize_transcript import AssistantItem, Item, ResultsItem, UserItem, schema_of
+from engine.providers.wire.quirks import Quirks, nearest_effort, thinking_budget
+from engine.providers.wire.untrusted_json import Json, as_object, dumps, text, to_bytes
+
+_TURNS = TurnWriter()
+_STAND_IN = ToolSchema(name="unavailable", description="Not offered.", schema='{"type": "object"}')
+# Some models take no user's words beside results, nor right after them.
+_FILLER = "Noted."
+_SEE_DOCUMENT = "(See the document.)"
+
+
+def encoder(quirks: Quirks) -> Encoder[State]:
+    """Return an encoder for one model."""
+    return Encoder(BedrockDialect(quirks), quirks)
+
+
+@attrs.frozen
+class State:
+    """What the transcript so far means for what comes after it.
+
+    Attributes:
+        role: of the turn that is open.
+        has_calls: there was a call.
+        has_results: the open turn holds results.
+        unthought: the model's last turn asked for calls and did not begin with a thought: with a budget for thinking
+            it would have to.
+        documents: how many there were: each has a name of its own.
+    """
+
+    role: str | None = None
+    has_calls: bool = False
+    has_results: bool = False
+    unthought: bool = False
+    documents: int = 0
+
+
+@attrs.frozen
+class _LaterPiece(Piece):
+    """A part of the opening, for a cache, which is written by `closing`."""
+
+    written: bytes = b""
+
+
+@attrs.frozen
+class BedrockDialect:
+    """How the Converse API writes a request."""
+
+    quirks: Quirks
+
+    def start(self) -> State:
+        """Return the state before the first item."""
+        return State()
+
+    def opening(self, request: ModelRequest) -> list[Piece]:
+        """Return what stays the same from step to step."""
+        pieces = [Piece("model", b"{")]
+        if config := self._output_config(request):
+            pieces.append(Piece("output", members({"outputConfig": config}) + b","))
+        pieces += [_LaterPiece(f"tool {tool.name}", b"", _tool(tool)) for tool in request.tools]
+        if request.system.strip():
+            blocks = [{"text": request.system}, *self._marker(request.options.cache or "5m")]
+            pieces.append(Piece("system", b'"system":' + to_bytes(blocks) + b","))
+        return [*pieces, Piece("messages", b'"messages":[')]
+
+    def add(self, state: State, item: Item) -> tuple[State, list[Chunk]]:
+        """Write an item as blocks of a turn."""
+        match item:
+            case UserItem():
+                return self._add_user(state, item)
+            case AssistantItem():
+                return self._add_assistant(state, item)
+            case ResultsItem():
+                names = itertools.count(state.documents + 1)
+                blocks = [(result_block(each, names), True) for each in item.answered]
+                role, chunks = _TURNS.write(state.role, "user", blocks)
+                return attrs.evolve(state, role=role, documents=next(names) - 1, has_results=True), chunks
+            case _:
+                assert_never(item)
+
+    def closing(self, state: State, request: ModelRequest) -> bytes:
+        """Return what may differ from step to step."""
+        tools = request.tools or ((_STAND_IN,) if state.has_calls else ())
+        written = self._tool_config(tools, request) if tools else b""
+        thinking = self._thinking(state, request)
+        body: Json = {"inferenceConfig": self._inference(request, thinking)}
+        if thinking:
+            body["additionalModelRequestFields"] = thinking
+        body = merged(body, extra_of(self.quirks, "messages", "system", "toolConfig", "outputConfig"))
+        return _TURNS.close(state.role) + b"]," + written + members(body) + b"}"
+
+    def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
+        """Put a cache point after a block."""
+        return b",".join([data, *map(to_bytes, self._marker(lifetime))])
+
+    # -- the messages -----------------------------------------------------------------
+
+    def _add_user(self, state: State, item: UserItem) -> tuple[State, list[Chunk]]:
+        filler: list[Chunk] = []
+        role = state.role
+        if state.has_results and self.quirks.assistant_after_results:
+            role, filler = _TURNS.write(role, "assistant", [({"text": _FILLER}, False)])
+        names = itertools.count(state.documents + 1)
+        # After a document no cache point may stand.
+        blocks = [(user_block(part, names), not isinstance(part, FilePart)) for part in item.parts]
+        if any("document" in block for block, _ in blocks) and not any("text" in block for block, _ in blocks):
+            blocks.insert(0, ({"text": _SEE_DOCUMENT}, False))  # refused without a text
+        role, chunks = _TURNS.write(role, "user", blocks)
+        state = attrs.evolve(state, role=role, documents=next(names) - 1, has_results=False)
+        return state, [*filler, *chunks]
+
+    def _add_assistant(self, state: State, item: AssistantItem) -> tuple[State, list[Chunk]]:
+        blocks = assistant_blocks(item)
+        if self.quirks.calls_alone and item.calls:
+            blocks = [block for block in blocks if "toolUse" in block]
+        if not blocks:  # thinking that nobody signed, say: the turn is not there
+            return state, []
+        role, chunks = _TURNS.write(
+            state.role, "assistant", [(block, "reasoningContent" not in block) for block in blocks]
+        )
+        unthought = bool(item.calls) and "reasoningContent" not in blocks[0]
+        has_calls = state.has_calls or bool(item.calls)
+        return attrs.evolve(state, role=role, has_calls=has_calls, has_results=False, unthought=unthought), chunks
+
+    # -- the rest ---------------------------------------------------------------------
+
+    def _marker(self, lifetime: CacheLifetime) -> list[Json]:
+        if not self.quirks.marks or lifetime == "off":
+            return []
+        point: Json = {"type": "default"}
+        if lifetime == "1h" and self.quirks.long_cache:
+            point["ttl"] = "1h"
+        return [{"cachePoint": point}]
+
+    def _output_config(self, request: ModelRequest) -> Json:
+        config: Json = {}
+        if request.output_schema is not None and self.quirks.output == "native":
+            schema = dumps(schema_of(request.output_schema, "output"))
+            structure = {"jsonSchema": {"name": "answer", "schema": schema}}
+            config["textFormat"] = {"type": "json_schema", "structure": structure}
+        effort = request.options.effort
+        if self.quirks.adaptive_thinking and effort is not None and effort != "none":
+            config["effort"] = nearest_effort(effort, self.quirks.efforts)
+        return config
+
+    def _tool_config(self, tools: tuple[ToolSchema, ...], request: ModelRequest) -> bytes:
+        written = [*map(_tool, tools)]
+        if self.quirks.mark_tools and request.tools:
+            written += map(to_bytes, self._marker(request.options.cache or "5m"))
+        choice = b',"toolChoice":{"any":{}}' if self._must_call(request) else b""
+        return b'"toolConfig":{"tools":[' + b",".join(written) + b"]" + choice + b"},"
+
+    def _must_call(self, request: ModelRequest) -> bool:
+        """Tell whether a call is demanded. There is no way to forbid one."""
+        return request.tool_choice == "required" and bool(request.tools) and self.quirks.forced_tools
+
+    def _thinking(self, state: State, request: ModelRequest) -> Json:
+        effort = request.options.effort
+        # A call can't be demanded of a model that thinks.
+        if effort is None or effort == "none" or self._must_call(request):
+            return {}
+        match self.quirks.effort_field:
+            case "reasoning_effort":
+                return {"reasoning_effort": nearest_effort(effort, self.quirks.efforts)}
+            case "reasoningConfig":
+                nearest = nearest_effort(effort, self.quirks.efforts)
+                return {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": nearest}}
+            case _:
+                thinking = self._claude_thinking(state, effort, request.max_output)
+                return {"thinking": thinking} if thinking else {}
+
+    def _claude_thinking(self, state: State, effort: Effort, max_output: int) -> Json:
+        if self.quirks.adaptive_thinking:
+            return {"type": "adaptive"}
+        budget = thinking_budget(effort, max_output) if self.quirks.thinking_budget and not state.unthought else None
+        return {} if budget is None else {"type": "enabled", "budget_tokens": budget}
+
+    def _inference(self, request: ModelRequest, thinking: Json) -> Json:
+        quirks = self.quirks
+        if text(as_object(thinking.get("reasoningConfig")), "maxReasoningEffort") == "high":
+            return {}  # Nova takes no limits with it
+        chosen = request.options.temperature if quirks.temperature else None
+        warmth = quirks.default_temperature if chosen is None else min(1.0, chosen)
+        asked = {"maxTokens": request.max_output, "temperature": warmth, "topP": quirks.default_top_p}
+        left_out = {"temperature", "topP"} if "thinking" in thinking else set[str]()
+        return {name: value for name, value in asked.items() if value is not None and name not in left_out}
+
+
+@lru_cache(maxsize=512)
+def _tool(tool: ToolSchema) -> bytes:
+    """Write a tool; kept, for tools come after the messages and so are written at each step."""
+    spec: Json = {"name": tool.name, "inputSchema": {"json": schema_of(tool.schema, f"tool {tool.name!r}")}}
+    if tool.description.strip():
+        spec["description"] = tool.description
+    return to_bytes({"toolSpec": spec})

@@ -1,0 +1,228 @@
+"""The binary event stream of AWS (`application/vnd.amazon.eventstream`), cut wherever the network likes.
+
+A message is a prelude (its own length, the length of its headers, a CRC of both), the
+headers, the payload, and a CRC of all that. Nothing is read of a message whose CRC is
+wrong, and nothing after it: where the next one begins is not known any more. Both CRCs
+are checked, the prelude's first, so a length that was damaged is never waited for.
+
+`EventStreamParser` knows the format; `EventStreamFraming` makes of it what a
+`StreamDecoder` reads: an event is named by its type. What is no event has a name that
+begins with a colon: an exception (`:throttlingException`), an error, and, with nothing
+after the colon, damage.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from zlib import crc32
+
+import attrs
+
+from engine.core.errors import ProviderProtocolError
+from engine.providers.wire.sse import ServerSentEvent
+from engine.providers.wire.untrusted_json import as_object, dumps, loads
+
+DAMAGED = ":"
+
+_PRELUDE = struct.Struct(">III")
+_CRC = struct.Struct(">I")
+_AROUND = _PRELUDE.size + _CRC.size
+# The limits of AWS's own clients.
+_LARGEST_HEADERS = 128 * 1024
+_LARGEST_PAYLOAD = 24 * 1024 * 1024
+
+HeaderValue = bool | int | str | bytes
+
+
+@attrs.frozen
+class EventMessage:
+    """One message of a stream."""
+
+    headers: Mapping[str, HeaderValue]
+    payload: bytes
+
+    def text(self, name: str) -> str:
+        """Return the header called *name*, if it is a string, or the empty one."""
+        value = self.headers.get(name)
+        return value if isinstance(value, str) else ""
+
+
+@attrs.define(eq=False)
+class EventStreamParser:
+    """Turns the bytes of one stream into its messages.
+
+    Bytes of an unfinished message are kept in a list and joined once, so a message of any
+    size, in pieces of any size, costs its own length.
+
+    Attributes:
+        failure: why nothing more is read; None while all is well.
+    """
+
+    failure: ProviderProtocolError | None = attrs.field(default=None, init=False)
+    _pieces: list[bytes] = attrs.field(factory=list[bytes], init=False)
+    _size: int = attrs.field(default=0, init=False)
+    _needed: int = attrs.field(default=_PRELUDE.size, init=False)
+
+    def feed(self, data: bytes) -> list[EventMessage]:
+        """Return the messages that *data* completes, up to the first that is damaged: see `failure`."""
+        if self.failure is not None or not data:
+            return []
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size < self._needed:
+            return []
+        buffer = memoryview(b"".join(self._pieces))
+        messages: list[EventMessage] = []
+        try:
+            used = self._read(buffer, messages)
+        except ProviderProtocolError as failure:
+            self.failure = failure
+            used = len(buffer)
+        self._pieces = [bytes(buffer[used:])]
+        self._size = len(buffer) - used
+        return messages
+
+    def _read(self, buffer: memoryview, messages: list[EventMessage]) -> int:
+        """Read all whole messages; return where the unfinished one begins."""
+        start = 0
+        while len(buffer) - start >= _PRELUDE.size:
+            length, headers_length, prelude_crc = _PRELUDE.unpack_from(buffer, start)
+            if crc32(buffer[start : start + 8]) != prelude_crc:
+                raise _damage("the CRC of a prelude is wrong")
+            _check_lengths(length, headers_length)
+            end = start + length
+            if end > len(buffer):
+                self._needed = length
+                return start
+            (message_crc,) = _CRC.unpack_from(buffer, end - _CRC.size)
+            if crc32(buffer[start : end - _CRC.size]) != message_crc:
+                raise _damage("the CRC of a message is wrong")
+            middle = start + _PRELUDE.size + headers_length
+            headers = _headers(bytes(buffer[start + _PRELUDE.size : middle]))
+            messages.append(EventMessage(headers, bytes(buffer[middle : end - _CRC.size])))
+            start = end
+        self._needed = _PRELUDE.size
+        return start
+
+
+def _check_lengths(length: int, headers_length: int) -> None:
+    payload_length = length - headers_length - _AROUND
+    if payload_length < 0 or headers_length > _LARGEST_HEADERS or payload_length > _LARGEST_PAYLOAD:
+        raise _damage("the lengths in a prelude make no sense")
+
+
+# The headers of a stream's messages are the same few again and again.
+@lru_cache(maxsize=64)
+def _headers(data: bytes) -> Mapping[str, HeaderValue]:
+    headers: dict[str, HeaderValue] = {}
+    place = 0
+    try:
+        while place < len(data):
+            name_end = place + 1 + data[place]
+            name = data[place + 1 : name_end].decode()
+            if not name or name in headers:
+                raise _damage("a header has no name, or that of another")
+            headers[name], place = _value(data, name_end)
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise _damage("the headers of a message can't be read") from error
+    if place != len(data):
+        raise _damage("the headers of a message are longer than they say")
+    return headers
+
+
+def _value(data: bytes, place: int) -> tuple[HeaderValue, int]:
+    """Return the value that begins at *place* with its type, and where it ends."""
+    kind = data[place]
+    place += 1
+    match kind:
+        case 0 | 1:
+            return kind == 0, place
+        case 2 | 3 | 4 | 5 | 8:  # numbers; the last is a time, in milliseconds since the epoch
+            number = _NUMBERS[kind]
+            return _integer(number, data, place), place + number.size
+        case 6 | 7:
+            length = _integer(_LENGTH, data, place)
+            raw = _cut(data, place + _LENGTH.size, length)
+            return (raw if kind == 6 else raw.decode()), place + _LENGTH.size + length
+        case 9:
+            return _cut(data, place, 16), place + 16
+        case _:
+            raise _damage(f"a header has a value of the unknown type {kind}")
+
+
+_NUMBERS = {
+    2: struct.Struct(">b"),
+    3: struct.Struct(">h"),
+    4: struct.Struct(">i"),
+    5: struct.Struct(">q"),
+    8: struct.Struct(">q"),
+}
+_LENGTH = struct.Struct(">H")
+
+
+def _integer(number: struct.Struct, data: bytes, place: int) -> int:
+    (value,) = number.unpack_from(data, place)
+    assert isinstance(value, int)
+    return value
+
+
+def _cut(data: bytes, place: int, length: int) -> bytes:
+    if place + length > len(data):
+        raise _damage("a header is longer than its message")
+    return data[place : place + length]
+
+
+def _damage(what: str) -> ProviderProtocolError:
+    return ProviderProtocolError(f"the event stream is damaged: {what}", retryable=True)
+
+
+# -- as events ------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class EventStreamFraming:
+    """Cuts a stream of messages into named events, as `SseParser` does one of lines."""
+
+    _parser: EventStreamParser = attrs.field(factory=EventStreamParser, init=False)
+    _has_told: bool = attrs.field(default=False, init=False)
+
+    def feed(self, data: bytes) -> list[ServerSentEvent]:
+        """Return the events that *data* completes; after damage, one that says so, and then none."""
+        events = [_event(message) for message in self._parser.feed(data)]
+        failure = self._parser.failure
+        if failure is not None and not self._has_told:
+            self._has_told = True
+            events.append(ServerSentEvent(DAMAGED, dumps({"message": str(failure)})))
+        return events
+
+    def close(self) -> list[ServerSentEvent]:
+        """Return nothing: half a message says nothing."""
+        return []
+
+
+def _event(message: EventMessage) -> ServerSentEvent:
+    return _KINDS.get(message.text(":message-type"), _plain)(message)
+
+
+def _plain(message: EventMessage) -> ServerSentEvent:
+    return ServerSentEvent(message.text(":event-type"), message.payload.decode("utf-8", "replace") or "{}")
+
+
+def _exception(message: EventMessage) -> ServerSentEvent:
+    payload = message.payload.decode("utf-8", "replace")
+    try:
+        facts = as_object(loads(payload))
+    except ValueError:
+        facts = {}
+    name = ":" + (message.text(":exception-type") or "exception")
+    return ServerSentEvent(name, dumps(facts or {"message": payload}))
+
+
+def _error(message: EventMessage) -> ServerSentEvent:
+    name = ":" + (message.text(":error-code") or "error")
+    return ServerSentEvent(name, dumps({"message": message.text(":error-message")}))
+
+
+_KINDS: Mapping[str, Callable[[EventMessage], ServerSentEvent]] = {"exception": _exception, "error": _error}

@@ -1,0 +1,47 @@
+"""The Bedrock Converse API as a wire format."""
+
+from __future__ import annotations
+
+from functools import partial
+from urllib.parse import quote
+
+import attrs
+
+from engine.core.llm_types import ModelRequest
+from engine.providers.bedrock.decode import BedrockReader
+from engine.providers.bedrock.encode import encoder
+from engine.providers.bedrock.eventstream import EventStreamFraming
+from engine.providers.failures.error_body import http_failure
+from engine.providers.wire.decoding import DocumentDecoder, StreamDecoder
+from engine.providers.wire.quirks import Quirks
+from engine.providers.wire.wire_format import WireFormat, own_name
+
+
+def wire(quirks: Quirks) -> WireFormat:
+    """Return the format as a host with *quirks* speaks it."""
+    quirks = attrs.evolve(quirks, title=quirks.title or "AWS Bedrock")
+    return WireFormat(
+        host=quirks.title,
+        path=partial(_path, quirks),
+        # A whole answer is JSON, and so is a refusal.
+        accept="*/*",
+        headers=lambda _: {},
+        encoder=partial(encoder, quirks),
+        decoder=partial(_decoder, quirks),
+        failure=partial(http_failure, quirks.title),
+    )
+
+
+def _path(quirks: Quirks, request: ModelRequest) -> str:
+    operation = "converse-stream" if quirks.streams else "converse"
+    return f"/model/{quote(own_name(request), safe='')}/{operation}"
+
+
+def _decoder(quirks: Quirks, content_type: str) -> StreamDecoder | DocumentDecoder | None:
+    match content_type:
+        case "application/vnd.amazon.eventstream" | "":
+            return StreamDecoder(BedrockReader(quirks.title), EventStreamFraming())
+        case "application/json":
+            return DocumentDecoder(BedrockReader(quirks.title))
+        case _:
+            return None

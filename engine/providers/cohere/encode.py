@@ -1,0 +1,197 @@
+"""The neutral transcript as a request to Cohere's chat API (version 2).
+
+Words beside calls are refused where they stand as text: they are the plan of the calls,
+in whose place a thought may stand. A result is a document, so that the answer can cite it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import attrs
+
+from engine.core.llm_types import CacheLifetime, ModelRequest, ToolChoice, ToolSchema
+from engine.core.messages import (
+    AssistantPart,
+    CallPart,
+    ProviderPart,
+    ReasoningPart,
+    TextPart,
+    UserPart,
+)
+from engine.providers.cohere.decode import TOOL_PLAN
+from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, array, members
+from engine.providers.wire.extra_body import extra_of, merged
+from engine.providers.wire.normalize_transcript import (
+    Answered,
+    AssistantItem,
+    Item,
+    ResultsItem,
+    UserItem,
+    arguments_of,
+    safe_id,
+    schema_of,
+)
+from engine.providers.wire.quirks import Quirks, thinking_budget
+from engine.providers.wire.untrusted_json import Json, as_object, loads, text, to_bytes
+from engine.providers.wire.wire_format import own_name
+
+# "auto" is said by saying nothing.
+_TOOL_CHOICE: dict[ToolChoice, str] = {"required": "REQUIRED", "none": "NONE"}
+_TURNS = TurnWriter()
+
+
+def encoder(quirks: Quirks) -> Encoder[State]:
+    """Return an encoder for one model."""
+    return Encoder(CohereDialect(quirks), quirks)
+
+
+@attrs.frozen
+class State:
+    """What is open: a user's message, to which more may be added; and whether there was any message."""
+
+    role: str | None = None
+    has_begun: bool = False
+
+
+@attrs.frozen
+class CohereDialect:
+    """How Cohere's chat API writes a request."""
+
+    quirks: Quirks
+
+    def start(self) -> State:
+        """Return the state before the first item."""
+        return State()
+
+    def opening(self, request: ModelRequest) -> list[Piece]:
+        """Return what stays the same from step to step."""
+        pieces = [Piece("model", b'{"model":%s,"stream":true' % to_bytes(own_name(request)))]
+        if form := self._response_format(request):
+            pieces.append(Piece("output", b"," + members({"response_format": form})))
+        if request.tools:
+            documents = [_tool(tool) for tool in request.tools]
+            pieces += [Piece("tools", b',"tools":['), *array(request.tools, documents), Piece("tools", b"]")]
+        pieces.append(Piece("messages", b',"messages":['))
+        if request.system.strip():  # there is always a message after it
+            pieces.append(Piece("system", to_bytes({"role": "system", "content": request.system}) + b","))
+        return pieces
+
+    def add(self, state: State, item: Item) -> tuple[State, list[Chunk]]:
+        """Write an item as a message, or several."""
+        match item:
+            case UserItem():
+                opened = state.role if state.has_begun else None
+                before = b"," if state.has_begun and state.role is None else b""
+                role, chunks = _TURNS.write(opened, "user", [(_user_block(part), False) for part in item.parts])
+                chunks[0] = Chunk(before + chunks[0].data)
+                return State(role, has_begun=True), chunks
+            case AssistantItem():
+                message = _assistant_message(item)
+                return self._whole(state, [message] if message else [])
+            case ResultsItem():
+                return self._whole(state, [_result_message(each) for each in item.answered])
+            case _:
+                assert_never(item)
+
+    def closing(self, state: State, request: ModelRequest) -> bytes:
+        """Return what may differ from step to step."""
+        body: Json = {"max_tokens": request.max_output}
+        if request.tools and request.tool_choice in _TOOL_CHOICE:
+            body["tool_choice"] = _TOOL_CHOICE[request.tool_choice]
+        if thinking := self._thinking(request):
+            body["thinking"] = thinking
+        chosen = request.options.temperature if self.quirks.temperature else None
+        warmth = self.quirks.default_temperature if chosen is None else min(1.0, chosen)
+        asked = {"temperature": warmth, "p": self.quirks.default_top_p, "k": self.quirks.default_top_k}
+        body |= {name: value for name, value in asked.items() if value is not None}
+        body = merged(body, extra_of(self.quirks, "model", "stream", "messages", "tools", "response_format"))
+        return _TURNS.close(state.role) + b"]," + members(body) + b"}"
+
+    def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
+        """Return the bytes as they are: Cohere caches without being told."""
+        return data
+
+    def _whole(self, state: State, messages: Sequence[Json]) -> tuple[State, list[Chunk]]:
+        if not messages:
+            return state, []
+        before = _TURNS.close(state.role) + (b"," if state.has_begun else b"")
+        chunks = [Chunk((b"," if number else before) + to_bytes(message)) for number, message in enumerate(messages)]
+        return State(None, has_begun=True), chunks
+
+    def _response_format(self, request: ModelRequest) -> Json:
+        # It is refused beside tools: whoever checks the answer has to do without.
+        if request.output_schema is None or request.tools or self.quirks.output == "tool":
+            return {}
+        return {"type": "json_object", "json_schema": schema_of(request.output_schema, "output")}
+
+    def _thinking(self, request: ModelRequest) -> Json:
+        effort = request.options.effort
+        if effort is None or not self.quirks.thinking_budget:
+            return {}
+        if effort == "none":
+            return {"type": "disabled"}
+        budget = thinking_budget(effort, request.max_output)
+        return {} if budget is None else {"type": "enabled", "token_budget": budget}
+
+
+def _user_block(part: UserPart) -> Json:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
+
+
+def _assistant_message(item: AssistantItem) -> Json:
+    calls = [_call(call) for call in item.calls]
+    content = [block for part in item.parts if (block := _block(part)) is not None]
+    message: Json = {"role": "assistant"}
+    if calls:
+        thoughts = [block for block in content if block["type"] == "thinking"]
+        plan = "\n".join(said for part in item.parts if (said := _planned(part)))
+        # Only one of the two is taken; what the user has read too is the one to keep.
+        beside = {"tool_plan": plan} if plan else {"content": thoughts} if thoughts else {}
+        return message | {"tool_calls": calls} | beside
+    if not any(block["type"] == "text" for block in content):
+        return {}  # a thought without an answer
+    return message | {"content": content}
+
+
+def _block(part: AssistantPart) -> Json | None:
+    match part:
+        case TextPart():
+            return {"type": "text", "text": part.text}
+        case ReasoningPart():
+            return {"type": "thinking", "thinking": part.text} if part.text.strip() else None
+        case CallPart() | ProviderPart():
+            return None
+        case _:
+            assert_never(part)
+
+
+def _planned(part: AssistantPart) -> str:
+    """Return what *part* says of the calls beside it."""
+    if isinstance(part, TextPart):
+        return part.text
+    if not isinstance(part, ProviderPart) or part.kind != TOOL_PLAN:
+        return ""
+    try:
+        return text(as_object(loads(part.data)), TOOL_PLAN)
+    except ValueError:
+        return ""
+
+
+def _call(call: CallPart) -> Json:
+    function = {"name": call.tool, "arguments": arguments_of(call)}
+    return {"id": safe_id(call.call_id), "type": "function", "function": function}
+
+
+def _result_message(answered: Answered) -> Json:
+    data = {"error" if answered.is_error else "content": answered.text}
+    content: list[Json] = [{"type": "document", "document": {"data": data}}]
+    return {"role": "tool", "tool_call_id": safe_id(answered.call.call_id), "content": content}
+
+
+def _tool(tool: ToolSchema) -> Json:
+    schema = schema_of(tool.schema, f"tool {tool.name!r}")
+    return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": schema}}

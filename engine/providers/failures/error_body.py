@@ -1,0 +1,296 @@
+"""What hosts say when something is wrong, in whatever form: to one of our errors.
+
+No two hosts have one form. `error` is an object, a sentence or a list; `code` is a
+name, a status or a number of the host's own; what the matter is may stand one or two
+objects deeper, as JSON in a string, or in a header. So nothing here looks for the
+form of some host: all objects in which a complaint may stand are gone through, and
+whatever is found is handed to `failures`, which decides. That one is imported when it has
+something to decide: most requests are answered, and its tables take milliseconds.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from engine.providers.failures.retry_after import (
+    asked_wait,
+    dated_reset,
+    duration,
+    lifted_at,
+    moment_of,
+    number,
+    wait_in,
+)
+from engine.providers.wire.sse import SseParser
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, is_object, loads, text
+
+if TYPE_CHECKING:
+    from engine.core.errors import ProviderError
+    from engine.providers.wire.wire_format import HttpReply
+
+_DEEPEST = 8
+_WIDEST = 4
+_LONGEST_MESSAGE = 4_000
+_LONGEST_WORD = 64
+
+# Where an object that complains may hold another one that says more.
+_INSIDE = (
+    *("error", "errors", "innererror", "inner_error", "response", "metadata", "raw", "base_resp"),
+    *("message", "detail", "details", "fault", "cause"),
+)
+_MESSAGES = ("message", "Message", "error_description", "msg", "status_msg", "detail", "raw", "faultstring", "title")
+_WORDS = ("code", "error_code", "reason", "error_type", "__type", "type", "status")
+_STATUSES = ("status_code", "statusCode", "raw_status_code", "http_status_code", "http_code", "status", "code")
+_WAITS = ("retryDelay", "retry_after", "retry_after_seconds", "resets_in_seconds", "reset_after_seconds")
+_RESETS = ("resets_at", "reset_at")
+# How events and objects are called that hold a complaint of any kind.
+_WRAPPERS = frozenset({"error", "response.failed", "response.error", "failed", "object", "exception"})
+
+# No pattern may look beyond the next tag: a page of beginnings without an end would be gone through from each of them.
+_TITLE = re.compile(r"<(?:title|h1)\b[^<>]*>", re.IGNORECASE)
+_TITLE_END = re.compile(r"</(?:title|h1)>", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*>")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+
+
+@attrs.define
+class _Told:
+    """What was found in a complaint."""
+
+    words: list[str] = attrs.field(factory=list[str])
+    messages: list[str] = attrs.field(factory=list[str])
+    status: int | None = None
+    wait: float | None = None
+    reset: str = ""
+    headers: dict[str, str] = attrs.field(factory=dict[str, str])
+    is_lasting: bool = False
+
+    @property
+    def message(self) -> str:
+        """What it says, from the outermost object to the innermost, without repetitions."""
+        from engine.providers.failures.classify import cut
+
+        said = ""
+        for message in self.messages:
+            if message not in said:
+                said = f"{said}: {message}" if said else message
+        return cut(said, _LONGEST_MESSAGE)
+
+
+def http_failure(host: str, reply: HttpReply, now: float) -> ProviderError:
+    """Return the error that *reply*, of *host*, stands for; *now* is the time since the epoch."""
+    from engine.providers.failures.classify import Complaint, classify
+
+    told = _told(_document(reply.body))
+    name = reply.headers.get("x-amzn-errortype", "")
+    words = [name.partition(":")[0], *told.words] if name else told.words
+    wait = _first(asked_wait(reply.headers, now), told.wait, wait_in(told.message))
+    complaint = Complaint(
+        host=host,
+        # Some hosts refuse with a 200, and say in the body what they mean.
+        status=reply.status if reply.status >= 400 else told.status,
+        words=tuple(words),
+        message=told.message,
+        is_lasting=told.is_lasting,
+        should_retry={"true": True, "false": False}.get(reply.headers.get("x-should-retry", "")),
+        retry_after=wait,
+        reset_at=_reset_at(told, reply.headers, now) if wait is None else now + wait,
+    )
+    return classify(complaint)
+
+
+def stream_failure(host: str, error: object, status: int | None = None) -> ProviderError:
+    """Return the error that stands in the middle of an answer.
+
+    *error* is the host's error object, or the whole event that holds it; *status* is
+    given if it was told outside of that.
+    """
+    from engine.providers.failures.classify import Complaint, classify
+
+    told = _told(error)
+    complaint = Complaint(
+        host=host,
+        status=told.status if status is None else status,
+        words=tuple(told.words),
+        message=told.message,
+        is_lasting=told.is_lasting,
+        retry_after=_first(told.wait, wait_in(told.message)),
+        reset_at=_reset_at(told, {}, None),
+    )
+    return classify(complaint)
+
+
+def _first(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _reset_at(told: _Told, headers: Mapping[str, str], now: float | None) -> float | None:
+    if told.reset:
+        return moment_of(told.reset, now)
+    # A date without a zone is understood only where it is known whose it is: Z.ai's codes say so.
+    dated = dated_reset(told.message) if any(word.isdecimal() for word in told.words) else None
+    return _first(dated, lifted_at({**told.headers, **headers}, now))
+
+
+# -- the body ------------------------------------------------------------------------------
+
+
+def _document(body: bytes) -> object:
+    """Return what *body* says, as JSON; empty if that is nothing a person could use."""
+    page = body.decode("utf-8", "ignore").strip().lstrip("\ufeff")
+    if page.startswith("<"):
+        return {"message": _told_by_page(page)}
+    try:
+        return loads(page)
+    except ValueError:
+        pass
+    if page.startswith(("data:", "event:", ":", "{", "[")):
+        return _first_document(page)
+    return {} if _CONTROL.search(page) else {"message": page}
+
+
+def _told_by_page(page: str) -> str:
+    """Return the title of a gateway's page: the rest of it helps nobody."""
+    begin = _TITLE.search(page)
+    end = _TITLE_END.search(page, begin.end()) if begin else None
+    title = html.unescape(_TAG.sub(" ", page[begin.end() : end.start()])).strip() if begin and end else ""
+    return f'a web page instead of an answer: "{title}"' if title else "a web page instead of an answer"
+
+
+def _first_document(page: str) -> object:
+    """Return the first JSON of a stream that came instead of a document."""
+    framing = SseParser()
+    frames = [*framing.feed(f"{page}\n\n".encode())] if not page.startswith(("{", "[")) else []
+    for candidate in [*(frame.data for frame in frames), *page.splitlines()[:1]]:
+        try:
+            return loads(candidate)
+        except ValueError:
+            continue
+    return {}
+
+
+# -- what stands in it ---------------------------------------------------------------------
+
+
+def _told(document: object) -> _Told:
+    told = _Told()
+    layers = list(_layers(document, _DEEPEST))
+    for layer in layers:
+        if message := _message_of(layer):
+            told.messages.append(message)
+        _note_times(layer, told)
+        told.is_lasting = told.is_lasting or _is_lasting(layer)
+    for layer in reversed(layers):  # the innermost knows best
+        told.words += [word for word in _words_of(layer) if word not in told.words]
+        told.status = _first_status(told.status, layer)
+    if not told.messages and isinstance(document, str):
+        told.messages.append(document)
+    return told
+
+
+def _layers(value: object, depth: int) -> Iterator[Json]:
+    """Yield the objects in which a complaint may stand, the outermost first."""
+    if depth == 0:
+        return
+    if isinstance(value, str):
+        value = _parsed(value)
+    if is_object(value):
+        yield value
+        for name in _INSIDE:
+            if name in value:
+                yield from _layers(value[name], depth - 1)
+    else:
+        for item in as_list(value)[:_WIDEST]:
+            yield from _layers(item, depth - 1)
+
+
+def _parsed(value: str) -> object:
+    """Return the JSON in *value*, which may hold the whole complaint of somebody else; None if there is none."""
+    if not value.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return loads(value)
+    except ValueError:
+        return None
+
+
+def _message_of(layer: Json) -> str:
+    for name in _MESSAGES:
+        said = text(layer, name).strip()
+        if said and _parsed(said) is None:
+            return f"{place}: {said}" if (place := _place(layer)) else said
+    said = text(layer, "error").strip()
+    if said:
+        return said if _parsed(said) is None else ""
+    return "; ".join(item for item in as_list(layer.get("error")) if isinstance(item, str))
+
+
+def _place(layer: Json) -> str:
+    """Return where in the request a validator found something: pydantic's `loc`."""
+    return ".".join(str(step) for step in as_list(layer.get("loc")))
+
+
+def _words_of(layer: Json) -> Iterator[str]:
+    if "loc" in layer:
+        return  # of a validator, which has a name for each way to be wrong
+    if "status_msg" in layer and isinstance(code := layer.get("status_code"), int):
+        from engine.providers.failures.error_codes import base_resp_word
+
+        yield base_resp_word(code)
+    values: Iterable[object] = [layer.get(name) for name in (*_WORDS, "error")]
+    for value in values:
+        word = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if isinstance(word, str) and _is_word(word):
+            yield word
+
+
+def _is_word(word: str) -> bool:
+    """Tell whether *word* names something: no sentence, no status, no name of an event."""
+    return (
+        0 < len(word) <= _LONGEST_WORD
+        and not any(letter.isspace() for letter in word)
+        and word not in _WRAPPERS
+        and _status(word) is None
+    )
+
+
+def _first_status(found: int | None, layer: Json) -> int | None:
+    if found is not None:
+        return found
+    return next((status for name in _STATUSES if (status := _status(layer.get(name))) is not None), None)
+
+
+def _status(value: object) -> int | None:
+    """Return *value* if it is the status of an error, as a number or as its digits."""
+    if isinstance(value, str) and len(value) == 3 and value.isdecimal():
+        value = int(value)
+    return value if type(value) is int and 400 <= value < 600 else None
+
+
+def _note_times(layer: Json, told: _Told) -> None:
+    for name in _WAITS:
+        value: object = layer.get(name)
+        seconds = number(value)
+        if seconds is None and isinstance(value, str):
+            seconds = duration(value)
+        if seconds and told.wait is None:
+            told.wait = seconds
+    for name in _RESETS:
+        value = layer.get(name)
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool) and not told.reset:
+            told.reset = str(value)
+    for name, value in as_object(layer.get("headers")).items():
+        if isinstance(value, (str, int, float)):
+            told.headers[name.lower()] = str(value)
+
+
+def _is_lasting(layer: Json) -> bool:
+    """Tell whether *layer* names a limit that is counted in days: Google's `quotaId`, OpenRouter's `limit_source`."""
+    violations = (as_object(item) for item in as_list(layer.get("violations")))
+    names = [text(layer, "limit_source"), *(text(violation, "quotaId") for violation in violations)]
+    return any("perday" in name.lower() or "daily" in name.lower() for name in names)

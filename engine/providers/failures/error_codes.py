@@ -1,0 +1,175 @@
+"""The names and numbers that hosts give to what is wrong, and which of our errors each stands for.
+
+Names are compared without case and punctuation: `RateLimitReached`, `rate_limit_reached`
+and `RATE-LIMIT-REACHED` are one. A name that hosts use for anything (a request that
+is somehow invalid, a server that somehow failed) decides only where there is no
+status and the wording says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from engine.core.errors import (
+    AuthFailed,
+    ContentFiltered,
+    ContextOverflow,
+    InvalidRequest,
+    ModelNotFound,
+    Overloaded,
+    ProviderError,
+    QuotaExhausted,
+    RateLimited,
+    SignatureRejected,
+)
+
+Kind = type[ProviderError]
+
+
+def fold(name: str) -> str:
+    """Return *name* as it is compared; of an AWS name, without its namespace and address."""
+    name = name.rpartition("#")[2].partition(":")[0]
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
+
+
+_NAMES: Mapping[Kind, str] = {
+    AuthFailed: """
+        authentication_error permission_error permission_denied permission_denied_error unauthorized unauthenticated
+        invalid_api_key api_key_invalid api_key_expired incorrect_api_key_error invalid_authentication
+        invalid_authentication_error invalid_access_token access_token_expired access_denied AccessDeniedException
+        UnrecognizedClientException InvalidSignatureException ExpiredTokenException ExpiredToken
+        MissingAuthenticationTokenException IncompleteSignatureException InvalidClientTokenId OptInRequired
+        account_deactivated not_authorized forbidden model_access_denied API_KEY_SERVICE_BLOCKED SERVICE_DISABLED
+    """,
+    QuotaExhausted: """
+        billing_error insufficient_quota insufficient_user_quota insufficient_balance insufficient_credits
+        insufficient_credit insufficient_funds billing_hard_limit_reached billing_not_active billing_disabled
+        payment_required arrearage exceeded_current_quota_error usage_not_included ServiceQuotaExceededException
+        AllocationQuota.FreeTierOnly out_of_credits credits_exhausted reject_no_credit
+    """,
+    RateLimited: """
+        rate_limit_error rate_limit_exceeded rate_limited rate_limit rate_limit_reached rate_limit_reached_error
+        too_many_requests too_many_requests_error TooManyRequestsException ThrottlingException throttled throttling
+        Throttling.RateQuota Throttling.AllocationQuota Throttling.BurstRate RequestLimitExceeded RESOURCE_EXHAUSTED
+        limit_requests limit_tokens limit_burst_rate usage_limit_reached FreeUsageLimitError RATE_LIMIT_EXCEEDED
+        concurrency_limit_exceeded
+    """,
+    Overloaded: """
+        overloaded_error overloaded server_is_overloaded service_unavailable service_unavailable_error
+        ServiceUnavailableException engine_overloaded_error engine_overloaded capacity_exceeded slow_down
+        ModelNotReadyException ModelTimeoutException ModelStreamErrorException
+        ModelErrorException conflict_error
+    """,
+    ContextOverflow: """
+        context_length_exceeded context_length_exceeded_error model_context_window_exceeded context_window_exceeded
+        context_window_exceeded_error context_limit_exceeded model_max_prompt_tokens_exceeded tokens_limit_reached
+        exceed_context_size_error prompt_too_long
+    """,
+    ModelNotFound: """
+        model_not_found model_not_found_error not_found_error not_found ResourceNotFoundException DeploymentNotFound
+        model_not_exist model_not_available unknown_model model_not_supported invalid_model no_such_model resource_not_found_error
+    """,
+    ContentFiltered: """
+        content_filter content_filtered content_policy_violation ResponsibleAIPolicyViolation DataInspectionFailed
+        data_inspection_failed cyber_policy invalid_prompt moderation safety safety_check_failed prompt_blocked
+    """,
+    SignatureRejected: "invalid_encrypted_content invalid_signature invalid_thinking_signature",
+}
+# Z.ai's and Zhipu's numbers. (Their 1300 is left out: it is Mistral's for a rate limit.)
+_ZAI: Mapping[Kind, str] = {
+    AuthFailed: "1110 1111 1112 1121 1220 1311",
+    QuotaExhausted: "1113 1309 1314 1315",
+    RateLimited: "1302 1303 1304 1305 1308 1310 1313 1316 1317 1318 1319 1320 1321",
+    Overloaded: "1120 1230 1234 1312",
+    ContextOverflow: "1261",
+    ModelNotFound: "1211",
+    ContentFiltered: "1301",
+}
+# MiniMax's, which stand in `base_resp` and often under a status of 200.
+_MINIMAX: Mapping[Kind, str] = {
+    AuthFailed: "1004 2049",
+    QuotaExhausted: "1008",
+    RateLimited: "1002 1039 1041 2045 2056",
+    Overloaded: "1000 1001 1024 1033",
+    ContentFiltered: "1026 1027",
+}
+_BASE_RESP = "base_resp "
+
+
+def base_resp_word(number: int) -> str:
+    """Return the word for MiniMax's *number*: other hosts have the same numbers for other things."""
+    return f"{_BASE_RESP}{number}"
+
+
+_NAMED: Mapping[str, Kind] = {
+    fold(prefix + name): kind
+    for table, prefix in ((_NAMES, ""), (_ZAI, ""), (_MINIMAX, _BASE_RESP))
+    for kind, names in table.items()
+    for name in names.split()
+}
+# The same name for something else, at one host.
+_NAMED_AT: Mapping[str, Mapping[str, Kind]] = {
+    # Tokens per minute, though the name and the sentence are OpenAI's for an empty account.
+    "alibaba": {"insufficientquota": RateLimited},
+}
+
+
+def _folded(names: str) -> frozenset[str]:
+    return frozenset(map(fold, names.split()))
+
+
+# What hosts say of anything.
+_BUSY = _folded("""
+    api_error server_error internal_server_error internal_error internal internal_failure InternalServerException
+    unavailable timeout_error timeout deadline_exceeded upstream_error
+""")
+_INVALID = _folded("""
+    invalid_request_error invalid_request invalid_argument invalid_parameter invalid_value bad_request
+    bad_request_error ValidationException validation_error validation unprocessable_entity failed_precondition
+    unsupported_value unsupported_parameter tool_use_failed
+""")
+_TOO_LARGE = _folded("request_too_large payload_too_large request_entity_too_large")
+# Waiting for minutes does not help: an allowance of hours or days is used up.
+_LASTING = _folded("usage_limit_reached 1304 1308 1310 1313 1316 1317 1318 1319 1320 1321") | {
+    fold(base_resp_word(2056))
+}
+# The model itself slipped: asked again, it need not.
+_SLIPS = _folded("tool_use_failed")
+
+
+def kind_of(words: Iterable[str], host: str) -> Kind | None:
+    """Return the error that the first telling one of *words* stands for at *host*."""
+    own = next((named for name, named in _NAMED_AT.items() if host.casefold().startswith(name)), _NAMED)
+    found = (own.get(word) or _NAMED.get(word) for word in map(fold, words))
+    return next((kind for kind in found if kind is not None), None)
+
+
+def telling(words: Iterable[str]) -> str:
+    """Return the first of *words* that stands for something, else the first; empty if there are none."""
+    known = list(words)
+    return next((word for word in known if fold(word) in _NAMED), known[0] if known else "")
+
+
+def vague_kind_of(words: Iterable[str]) -> Kind | None:
+    """Return what *words* stand for if they are names for anything."""
+    for word in map(fold, words):
+        if word in _BUSY:
+            return Overloaded
+        if word in _INVALID:
+            return InvalidRequest
+    return None
+
+
+def says_too_large(words: Iterable[str]) -> bool:
+    """Tell whether *words* say that the request is too large, in bytes or in tokens."""
+    return any(word in _TOO_LARGE for word in map(fold, words))
+
+
+def is_lasting(words: Iterable[str]) -> bool:
+    """Tell whether *words* name a limit that is not lifted within minutes."""
+    return any(word in _LASTING for word in map(fold, words))
+
+
+def is_slip(words: Iterable[str]) -> bool:
+    """Tell whether *words* blame the model's answer, not the request."""
+    return any(word in _SLIPS for word in map(fold, words))

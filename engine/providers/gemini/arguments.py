@@ -1,0 +1,104 @@
+"""A call's arguments that come in pieces: where each value stands, and the value or more of it."""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+import attrs
+
+from engine.providers.wire.untrusted_json import Json, is_object, text
+
+_STEP = re.compile(r"""\.([^.\[\]]+)|\[([0-9]+)\]|\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\]""")
+_ESCAPED = re.compile(r"\\(.)")
+_VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
+# Arguments are no deeper and have no longer gaps: more is an attack or a mistake.
+_DEEPEST = 100
+_LONGEST_GAP = 1_000
+
+_Step = str | int
+
+
+@attrs.define(eq=False)
+class PartialArguments:
+    """Puts arguments together.
+
+    Attributes:
+        value: what has come so far.
+        is_broken: a piece could not be put anywhere, so nobody may take them for whole.
+    """
+
+    value: Json = attrs.field(factory=dict[str, object])
+    is_broken: bool = attrs.field(default=False, init=False)
+
+    def add(self, piece: Json) -> None:
+        """Put a piece in its place; more of a string goes to its end."""
+        name = next((name for name in _VALUES if name in piece), None)
+        if name is None:  # the end of a value that has come already
+            return
+        steps = _steps(text(piece, "jsonPath"))
+        value: object = None if name == "nullValue" else piece[name]
+        if not steps or not _fits(name, value) or not _put(self.value, steps, value):
+            self.is_broken = True
+
+
+def _fits(name: str, value: object) -> bool:
+    match name:
+        case "stringValue":
+            return isinstance(value, str)
+        case "numberValue":
+            return isinstance(value, (int, float)) and not isinstance(value, bool)
+        case "boolValue":
+            return isinstance(value, bool)
+        case _:
+            return True
+
+
+def _steps(path: str) -> list[_Step]:
+    """Return the steps of a JSON path that names one place; none if it does not."""
+    steps: list[_Step] = []
+    place = 1 if path.startswith("$") else len(path) + 1
+    while place < len(path):
+        found = _STEP.match(path, place)
+        if found is None or len(steps) == _DEEPEST:
+            return []
+        name, index, single, double = cast("tuple[str | None, ...]", found.groups())
+        if index is not None:
+            steps.append(int(index) if len(index) < 10 else -1)
+        else:
+            steps.append(_ESCAPED.sub(r"\1", single or double or "") if name is None else name)
+        place = found.end()
+    return steps
+
+
+def _put(root: Json, steps: list[_Step], value: object) -> bool:
+    """Put *value* where *steps* lead to, and make the way there; False where there is none."""
+    place: object = root
+    for step, after in zip(steps, [*steps[1:], None], strict=True):
+        if not _reach(place, step):
+            return False
+        parent = cast("dict[_Step, object]", place)  # or a list: both are asked the same way
+        old = parent[step]
+        if after is None:
+            parent[step] = old + value if isinstance(old, str) and isinstance(value, str) else value
+        elif old is None:
+            parent[step] = [] if isinstance(after, int) else dict[str, object]()
+        place = parent[step]
+    return True
+
+
+def _reach(parent: object, step: _Step) -> bool:
+    """See to it that *parent* has something at *step*, be it None; False where that can't be."""
+    if isinstance(step, str):
+        if not is_object(parent):
+            return False
+        parent.setdefault(step, None)
+        return True
+    if not isinstance(parent, list):
+        return False
+    items = cast("list[object]", parent)
+    missing = step + 1 - len(items)
+    if step < 0 or missing > _LONGEST_GAP:
+        return False
+    items.extend([None] * max(0, missing))
+    return True

@@ -1,0 +1,284 @@
+"""The neutral transcript as a request to `generateContent`.
+
+The API wants turns of user and model, and after a turn with calls one that begins with
+the results of them all. A part gets the signature back that it came with: see
+`gemini_decode` for where the transcript keeps it. Gemini 3 refuses a step whose first
+call has none (another model made it, or its thinking had to be left out), unless the
+signature says that there is none to check.
+
+The instructions, the tools and the messages come before everything else; what may vary
+from step to step is in `generationConfig` and `toolConfig`, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+import attrs
+
+from engine.core.llm_types import CacheLifetime, Effort, ModelRequest, ToolChoice, ToolSchema
+from engine.core.messages import CallPart, MediaPart, ProviderPart, ReasoningPart, TextPart, UserPart
+from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, array, members
+from engine.providers.wire.extra_body import extra_of, merged
+from engine.providers.wire.normalize_transcript import (
+    Answered,
+    AssistantItem,
+    Item,
+    ResultsItem,
+    UserItem,
+    arguments_of,
+    safe_id,
+    schema_of,
+)
+from engine.providers.wire.quirks import Quirks, nearest_effort
+from engine.providers.wire.schema_dialects import adapt
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads, number, text, to_bytes
+
+UNSIGNED = "skip_thought_signature_validator"
+_MODES: dict[ToolChoice, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+_TURNS = TurnWriter("parts")
+# Tokens of thinking where they have to be said as a number; they are part of the output cap.
+_BUDGETS: dict[str, int] = {
+    "none": 0,
+    "minimal": 512,
+    "low": 4_096,
+    "medium": 10_240,
+    "high": 24_576,
+    "xhigh": 32_768,
+}
+# No model takes less, but for none at all; and so much has to be left for the answer.
+_SMALLEST_BUDGET = 512
+_ROOM_FOR_ANSWER = 1_024
+
+
+def encoder(quirks: Quirks) -> Encoder[str | None]:
+    """Return an encoder for one model."""
+    return Encoder(GeminiDialect(quirks), quirks)
+
+
+@attrs.frozen
+class GeminiDialect:
+    """How `generateContent` wants a request. Its state is the role of the turn that is open."""
+
+    quirks: Quirks
+
+    def start(self) -> str | None:
+        """Return the state before the first item."""
+        return None
+
+    def opening(self, request: ModelRequest) -> list[Piece]:
+        """Return what stays the same from step to step."""
+        pieces = [Piece("system", b"{")]
+        if request.system.strip():
+            pieces = [Piece("system", b'{"systemInstruction":%s,' % to_bytes({"parts": [{"text": request.system}]}))]
+        if tools := self._tools(request):
+            pieces += [Piece("tools", b'"tools":['), *tools, Piece("tools", b"],")]
+        return [*pieces, Piece("contents", b'"contents":[')]
+
+    def add(self, state: str | None, item: Item) -> tuple[str | None, list[Chunk]]:
+        """Write an item as parts of a turn."""
+        match item:
+            case UserItem():
+                role, parts = "user", [_user_part(part) for part in item.parts]
+            case AssistantItem():
+                role, parts = "model", self._model_parts(item)
+            case ResultsItem():
+                role, parts = "user", [_result_part(each) for each in item.answered]
+            case _:
+                assert_never(item)
+        return _TURNS.write(state, role, [(part, False) for part in parts])
+
+    def closing(self, state: str | None, request: ModelRequest) -> bytes:
+        """Return what may differ from step to step."""
+        config: Json = {"maxOutputTokens": request.max_output} | self._chance(request.options.temperature)
+        if thinking := self._thinking(request):
+            config["thinkingConfig"] = thinking
+        if request.output_schema is not None and self.quirks.output == "native":
+            config["responseMimeType"] = "application/json"
+            config |= self._schema(("responseSchema", "responseJsonSchema"), request.output_schema, "output")
+        body: Json = {"generationConfig": config}
+        if request.tools:
+            body["toolConfig"] = {"functionCallingConfig": {"mode": _MODES[request.tool_choice]}}
+        added = {name: value for name, value in self._extra().items() if name != "tools"}
+        return _TURNS.close(state) + b"]," + members(merged(body, added)) + b"}"
+
+    def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
+        """Return *data* as it is: the host finds by itself what to cache."""
+        return data
+
+    def _chance(self, temperature: float | None) -> Json:
+        """Return how much chance there is in the model's words."""
+        if not self.quirks.temperature:
+            return {}
+        chosen = {
+            "temperature": self.quirks.default_temperature if temperature is None else temperature,
+            "topP": self.quirks.default_top_p,
+            "topK": self.quirks.default_top_k,
+        }
+        return {name: value for name, value in chosen.items() if value is not None}
+
+    def _thinking(self, request: ModelRequest) -> Json:
+        """Return how much to think; nothing for a model that does not, or does not let itself be told."""
+        effort: Effort | None = request.options.effort or self.quirks.default_effort
+        if not self.quirks.efforts:
+            return {}
+        if effort is None:
+            return {"includeThoughts": True}
+        level = nearest_effort(effort, self.quirks.efforts)
+        if not self.quirks.thinking_budget:
+            return {"includeThoughts": True, "thinkingLevel": level}
+        if not _BUDGETS[level]:
+            return {"thinkingBudget": 0}  # thoughts that there will not be must not be asked for
+        budget = max(_SMALLEST_BUDGET, min(_BUDGETS[level], request.max_output - _ROOM_FOR_ANSWER))
+        return {"includeThoughts": True, "thinkingBudget": budget}
+
+    def _extra(self) -> Json:
+        return extra_of(self.quirks, "contents")
+
+    def _tools(self, request: ModelRequest) -> list[Piece]:
+        """Return our tools, and after them those of the host's own that somebody has added."""
+        hosted = [Piece("tools", to_bytes(tool)) for tool in as_list(self._extra().get("tools"))]
+        pieces: list[Piece] = []
+        if request.tools:
+            documents = [self._tool(tool) for tool in request.tools]
+            head, end = Piece("tools", b'{"functionDeclarations":['), Piece("tools", b"]}")
+            pieces = [head, *array(request.tools, documents), end]
+        for tool in hosted:
+            pieces += [*([Piece("tools", b",")] if pieces else []), tool]
+        return pieces
+
+    def _tool(self, tool: ToolSchema) -> Json:
+        declared: Json = {"name": tool.name, "description": tool.description}
+        return declared | self._schema(("parameters", "parametersJsonSchema"), tool.schema, f"tool {tool.name!r}")
+
+    def _schema(self, names: tuple[str, str], document: str, whose: str) -> Json:
+        """Return a schema, under the first of *names* for a model that reads OpenAPI's schemas only.
+
+        Newer models read JSON Schema itself, and nothing is lost on the way: a whole
+        number stays one in an `enum`, and a recursive type stays recursive.
+        """
+        schema = adapt(schema_of(document, whose), self.quirks.schema)
+        return {names[0] if self.quirks.schema == "gemini" else names[1]: schema}
+
+    # -- parts of the model ----------------------------------------------------------
+
+    def _model_parts(self, item: AssistantItem) -> list[Json]:
+        parts: list[Json] = []
+        waiting: _Signature | None = None
+        for part in item.parts:
+            if isinstance(part, ReasoningPart):
+                parts += _unmet(waiting)
+                waiting = _signature_of(part)
+                if waiting is not None and _is_settled(waiting, part, parts):
+                    waiting = None
+            else:
+                written = list(_parts(part, waiting))
+                parts += written or _unmet(waiting)
+                waiting = None
+        parts += _unmet(waiting)
+        if self.quirks.signed_calls:
+            _sign_first_call(parts)
+        return parts
+
+
+@attrs.frozen
+class _Signature:
+    """A signature, and what it stood on."""
+
+    on: str
+    value: str
+    characters: int
+
+    def fits(self, kind: str) -> bool:
+        return self.on == kind
+
+    @property
+    def member(self) -> Json:
+        return {"thoughtSignature": self.value}
+
+
+def _signature_of(part: ReasoningPart) -> _Signature | None:
+    try:
+        facts = as_object(loads(part.signature or "{}"))
+    except ValueError:
+        return None
+    value = text(facts, "signature")
+    return _Signature(text(facts, "on"), value, number(facts, "characters", 0)) if value else None
+
+
+def _is_settled(signature: _Signature, part: ReasoningPart, parts: list[Json]) -> bool:
+    """Write a signature that stands on nothing that follows; tell whether it was one."""
+    match signature.on:
+        case "thought":
+            parts.append({"text": part.text, "thought": True} | signature.member)
+        case "empty":
+            parts.append({"text": ""} | signature.member)
+        case "last" if parts and "functionCall" in parts[-1]:
+            parts[-1] |= signature.member
+        case "text" | "call" | "item":
+            return False
+        case _:
+            pass
+    return True
+
+
+def _unmet(signature: _Signature | None) -> list[Json]:
+    """Return a signature whose part is not there any more, on an empty text: its place in the answer counts."""
+    return [] if signature is None else [{"text": ""} | signature.member]
+
+
+def _parts(part: TextPart | CallPart | ProviderPart, signature: _Signature | None) -> Iterator[Json]:
+    kind = "text" if isinstance(part, TextPart) else "call" if isinstance(part, CallPart) else "item"
+    if signature is not None and not signature.fits(kind):
+        yield from _unmet(signature)
+        signature = None
+    member = signature.member if signature is not None else {}
+    match part:
+        case TextPart():
+            signed = signature.characters if signature is not None else 0
+            if 0 < signed < len(part.text):
+                yield {"text": part.text[:signed]} | member
+                yield {"text": part.text[signed:]}
+            else:
+                yield {"text": part.text} | member
+        case CallPart():
+            arguments = as_object(loads(arguments_of(part)))
+            yield {"functionCall": {"id": safe_id(part.call_id), "name": part.tool, "args": arguments}} | member
+        case ProviderPart():
+            if data := _item(part):
+                yield data | member
+        case _:
+            assert_never(part)
+
+
+def _item(part: ProviderPart) -> Json:
+    try:
+        return as_object(loads(part.data))
+    except ValueError:
+        return {}
+
+
+def _sign_first_call(parts: list[Json]) -> None:
+    call = next((part for part in parts if "functionCall" in part), None)
+    if call is not None:
+        call.setdefault("thoughtSignature", UNSIGNED)
+
+
+# -- parts of the user ---------------------------------------------------------------
+
+
+def _user_part(part: UserPart) -> Json:
+    return {"text": part.text} if isinstance(part, TextPart) else _media_part(part)
+
+
+def _media_part(part: MediaPart) -> Json:
+    return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
+
+
+def _result_part(answered: Answered) -> Json:
+    told = {"error" if answered.is_error else "output": answered.text}
+    response: Json = {"id": safe_id(answered.call.call_id), "name": answered.call.tool, "response": told}
+    if answered.media:
+        response["parts"] = [_media_part(part) for part in answered.media]
+    return {"functionResponse": response}

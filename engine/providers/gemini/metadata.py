@@ -1,0 +1,77 @@
+"""What a Gemini answer says about itself: what it cost, why it ended, whose words it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.core.messages import Citation, FinishReason, Usage
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, number, text
+
+_FILTERS = (
+    "SAFETY",
+    "RECITATION",
+    "LANGUAGE",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "MODEL_ARMOR",
+    "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT",
+    "IMAGE_RECITATION",
+)
+FINISH_REASONS: dict[str, FinishReason] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(_FILTERS, "content_filter"),
+    **dict.fromkeys(("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"), "malformed"),
+}
+_COUNTS = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "cachedContentTokenCount")
+_SOURCES = ("web", "retrievedContext", "maps", "image")
+
+
+def has_counts(usage: Json) -> bool:
+    """Tell whether *usage* counts anything: it may say no more than which price holds."""
+    return any(name in usage for name in _COUNTS)
+
+
+def usage_of(raw: Json) -> Usage:
+    """Return counts as we have them: Gemini's prompt holds what was cached, but not what tools read."""
+    prompt, cached = number(raw, "promptTokenCount", 0), number(raw, "cachedContentTokenCount", 0)
+    thoughts = number(raw, "thoughtsTokenCount", 0)
+    return Usage(
+        input=max(0, prompt - cached) + number(raw, "toolUsePromptTokenCount", 0),
+        output=number(raw, "candidatesTokenCount", 0) + thoughts,
+        cache_read=cached,
+        reasoning=thoughts,
+    )
+
+
+def citations_in(candidate: Json) -> Iterator[Citation]:
+    """Yield the sources that a candidate names: those of a search for each passage, then works that it quotes."""
+    grounding = as_object(candidate.get("groundingMetadata"))
+    chunks = [as_object(chunk) for chunk in as_list(grounding.get("groundingChunks"))]
+    for support in as_list(grounding.get("groundingSupports")):
+        facts = as_object(support)
+        places = [place for place in as_list(facts.get("groundingChunkIndices")) if isinstance(place, int)]
+        yield _grounded(facts, [chunks[place] for place in places if 0 <= place < len(chunks)])
+    quoted = as_object(candidate.get("citationMetadata"))
+    for quote in (*as_list(quoted.get("citationSources")), *as_list(quoted.get("citations"))):
+        facts = as_object(quote)
+        yield Citation(url=text(facts, "uri"), title=text(facts, "title"), raw=dumps(facts))
+
+
+def _grounded(support: Json, chunks: list[Json]) -> Citation:
+    """Return what is said of the first source, and for which words of the answer; the record names all sources."""
+    sources = [as_object(chunk.get(name)) for chunk in chunks for name in _SOURCES if name in chunk]
+    first = sources[0] if sources else Json()
+    return Citation(
+        url=text(first, "uri") or text(first, "sourceUri"),
+        title=text(first, "title"),
+        quote=text(as_object(support.get("segment")), "text"),
+        raw=dumps({"groundingSupport": support, "sources": [_without_body(source) for source in sources]}),
+    )
+
+
+def _without_body(source: Json) -> Json:
+    """Return a source without what it says: each citation of a long document would hold all of it."""
+    return {name: value for name, value in source.items() if name != "text"}

@@ -1,0 +1,108 @@
+"""Servers that people run themselves; a few of them may stand elsewhere."""
+
+from __future__ import annotations
+
+from engine.providers.hosts.host import Host
+from engine.providers.wire.quirks import Quirks
+
+OLLAMA = Quirks(
+    output="tool",
+    effort_field="reasoning_effort",
+    efforts=("none", "low", "medium", "high", "max"),
+    reasoning_field="reasoning",
+)
+
+LOCAL: tuple[Host, ...] = (
+    Host(
+        name="ollama",
+        title="Ollama",
+        wire="openai_chat",
+        base_url="http://127.0.0.1:11434/v1",
+        base_variables=("OLLAMA_BASE_URL", "OLLAMA_HOST"),
+        key_variables=("OLLAMA_API_KEY",),
+        key_optional=True,
+        example="qwen3",
+        quirks=OLLAMA,
+        is_local=True,
+        asking="ollama",
+        parallel=1,
+        prices="-",
+        note="start it with `ollama serve`",
+    ),
+    Host(
+        name="lmstudio",
+        title="LM Studio",
+        wire="openai_chat",
+        base_url="http://127.0.0.1:1234/v1",
+        base_variables=("LMSTUDIO_BASE_URL", "LM_STUDIO_API_BASE"),
+        key_variables=("LMSTUDIO_API_KEY", "LM_STUDIO_API_KEY"),
+        key_optional=True,
+        example="qwen/qwen3-8b",
+        quirks=Quirks(output="tool", reasoning_field="reasoning_content"),
+        is_local=True,
+        asking="lmstudio",
+        parallel=1,
+        prices="-",
+        note="start it with `lms server start`",
+    ),
+    Host(
+        name="llamacpp",
+        title="llama.cpp",
+        wire="openai_chat",
+        base_url="http://127.0.0.1:8080/v1",
+        base_variables=("LLAMACPP_BASE_URL",),
+        key_variables=("LLAMA_API_KEY",),
+        key_optional=True,
+        example="default",
+        quirks=Quirks(output="tool", effort_field="reasoning_effort", reasoning_field="reasoning_content"),
+        is_local=True,
+        asking="llamacpp",
+        parallel=1,
+        prices="-",
+        note="start it with `llama-server --jinja -m FILE`",
+    ),
+    Host(
+        name="vllm",
+        title="vLLM",
+        wire="openai_chat",
+        base_url="http://127.0.0.1:8000/v1",
+        base_variables=("VLLM_BASE_URL", "HOSTED_VLLM_API_BASE"),
+        key_variables=("VLLM_API_KEY", "HOSTED_VLLM_API_KEY"),
+        key_optional=True,
+        example="Qwen/Qwen3-8B",
+        quirks=Quirks(output="tool", effort_field="reasoning_effort", reasoning_field="reasoning"),
+        is_local=True,
+        asking="models",
+        prices="-",
+        note="start it with `vllm serve MODEL --enable-auto-tool-choice --tool-call-parser PARSER`",
+    ),
+    Host(
+        name="litellm",
+        title="LiteLLM proxy",
+        wire="openai_chat",
+        base_url="http://127.0.0.1:4000/v1",
+        base_variables=("LITELLM_BASE_URL", "LITELLM_PROXY_API_BASE"),
+        key_variables=("LITELLM_API_KEY", "LITELLM_PROXY_API_KEY", "LITELLM_MASTER_KEY"),
+        key_optional=True,
+        example="gpt-5.2",
+        quirks=Quirks(
+            output="tool", stand_in_tool=True, effort_field="reasoning_effort", reasoning_field="reasoning_content"
+        ),
+        is_local=True,
+        asking="litellm",
+        prices="-",
+        note="start it with `litellm --config FILE`",
+    ),
+    Host(
+        name="gpustack",
+        title="GPUStack",
+        wire="openai_chat",
+        base_path="/v1",
+        base_variables=("GPUSTACK_BASE_URL", "GPUSTACK_API_BASE"),
+        key_variables=("GPUSTACK_API_KEY",),
+        example="qwen3",
+        quirks=Quirks(output="tool", reasoning_field="reasoning_content"),
+        asking="models",
+        prices="-",
+    ),
+)

@@ -1,0 +1,295 @@
+"""The HTTP shell around a wire format: it moves bytes and renames errors, no more.
+
+It never tries again by itself, and has no time limit but that of connecting: both
+belong to the turn, which knows what has happened already and who is waiting.
+
+httpx reads an answer through a chain of async generators. Left in the middle, they
+would be cleaned up whenever the garbage collector comes by; so an answer that is
+left early is left by a cancelled read, which unwinds the whole chain and closes
+the socket at once. (Only an error that comes from the innermost of them does that,
+which is why nothing is decompressed in between.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, final
+from urllib.parse import quote
+
+import httpx
+import trio
+
+from engine.core.errors import EngineClosed, ProviderError, ProviderProtocolError
+from engine.core.llm_types import ModelInfo, ModelRequest, Ping, PrefixBroken, StreamEvent
+from engine.core.version import __version__
+from engine.providers.auth.auth import Unsigned
+from engine.providers.http.client import Connecting, new_client, renamed_errors
+from engine.providers.http.endpoint import Endpoint
+from engine.providers.wire.wire_format import Body, HttpReply, WireDecoder, WireFormat, own_name
+
+# An error needs no more; a host may send a page of any length.
+_LONGEST_ERROR_BYTES = 64 * 1024
+_ERROR_PATIENCE = 5.0
+# After the answer's end the last few bytes of HTTP are on their way. Having read
+# them, the next step can use the same connection: that spares it a handshake.
+_FAREWELL = 0.25
+
+# Is shown an answer whose body has not been read, what it answers, and the secrets that may be in both. It may put
+# another stream in the place of the answer's own.
+Witness = Callable[[httpx.Response, Body, tuple[str, ...]], None]
+
+
+@final
+class HttpModel:
+    """A model at the other end of an HTTP connection.
+
+    Connections are kept between requests: close the model when it is no longer needed.
+    """
+
+    def __init__(
+        self,
+        info: ModelInfo,
+        wire: WireFormat,
+        endpoint: Endpoint,
+        *,
+        connect_timeout: float = 30.0,
+        clock: Callable[[], float] = time.time,
+        learner: Callable[[ModelInfo], Awaitable[ModelInfo]] | None = None,
+    ) -> None:
+        """Make a model; nothing is opened yet.
+
+        Args:
+            info: limits and prices.
+            wire: what its host speaks.
+            endpoint: where the host is.
+            connect_timeout: seconds that a connection may take to stand.
+            clock: tells the time since the epoch, for a host which says when to come back.
+            learner: asks the host for the limits, if nobody else told them.
+        """
+        self._info = info
+        self._learner = learner
+        self._wire = wire
+        self._encoder = wire.encoder()
+        self._endpoint = endpoint
+        self._connect_timeout = connect_timeout
+        self._clock = clock
+        self._client: httpx.AsyncClient | None = None
+        self._is_closed = False
+        self._witnesses: list[Witness] = []
+
+    def __repr__(self) -> str:
+        return f"<HttpModel {self._info.name!r} at {self._endpoint.host}>"
+
+    @property
+    def info(self) -> ModelInfo:
+        """Limits and prices."""
+        return self._info
+
+    async def learn(self) -> ModelInfo:
+        """Ask the host for the limits, if it tells them and nobody else has; return them. A checkpoint.
+
+        It takes two seconds at most and never fails: then they stay what they were. If
+        cancelled, the same. May be called again: a server that was not there may have come.
+        """
+        if self._learner is not None and not self._info.is_known:
+            self._info = await self._learner(self._info)
+        await trio.lowlevel.checkpoint()
+        return self._info
+
+    def watch(self, witness: Witness) -> None:
+        """Show *witness* each answer from now on, before it is read."""
+        self._witnesses.append(witness)
+
+    async def open(self, request: ModelRequest) -> HttpStream:
+        """Send *request*, return when the answer begins; raise `ProviderError` if it is none.
+
+        A checkpoint. If cancelled, the connection is closed. Raises `ConfigError`
+        for a transcript that can't be sent, `EngineClosed` after `aclose`.
+        """
+        content = self._encoder.encode(request)
+        client = self._open_client()
+        connecting = Connecting()
+        extensions = {"timeout": client.timeout.as_dict(), "trace": connecting.note}
+        with renamed_errors(self._endpoint):
+            outgoing = await self._request(request, content, extensions)
+            try:
+                response = await client.send(outgoing, stream=True)
+            except trio.Cancelled:
+                await connecting.aclose()
+                raise
+        for witness in self._witnesses:
+            witness(response, content, self._endpoint.auth.secrets)
+        body = _Body(response)
+        decoder = self._decoder(response)
+        if decoder is not None:
+            return HttpStream(body, decoder, self._endpoint, content.broken_at)
+        raise self._endpoint.hide_key(await self._refusal(response, body))
+
+    async def aclose(self) -> None:
+        """Close all connections, those in use too. A checkpoint; if cancelled, it closes them all the same."""
+        self._is_closed = True
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+        await trio.lowlevel.checkpoint()
+
+    async def _request(self, request: ModelRequest, content: Body, extensions: dict[str, Any]) -> httpx.Request:
+        endpoint = self._endpoint
+        path = endpoint.path.replace("{model}", quote(own_name(request), safe="@")) or self._wire.path(request)
+        url = httpx.URL(endpoint.base_url + path)
+        headers = {
+            "host": url.netloc.decode("ascii"),
+            "content-type": "application/json",
+            "content-length": str(len(content)),
+            "accept": self._wire.accept,
+            # Decompressing would be one more generator, and would hold small events back.
+            "accept-encoding": "identity",
+            "user-agent": f"nursery-engine/{__version__}",
+            **self._wire.headers(request),
+            **endpoint.headers,
+        }
+        unsigned = Unsigned(method="POST", url=str(url), headers=headers, body=content)
+        headers |= await endpoint.auth.headers(unsigned)
+        return httpx.Request("POST", url, headers=headers, stream=_Content(content.pieces), extensions=extensions)
+
+    def _open_client(self) -> httpx.AsyncClient:
+        if self._is_closed:
+            raise EngineClosed("this model's connections were closed: resolve it anew")
+        if self._client is None:
+            self._client = new_client(self._endpoint, self._connect_timeout)
+        return self._client
+
+    def _decoder(self, response: httpx.Response) -> WireDecoder | None:
+        """Return what reads the answer; None if it is none."""
+        if response.status_code != 200 or response.headers.get("content-encoding", "identity") != "identity":
+            return None
+        content_type: str = response.headers.get("content-type", "")
+        return self._wire.decoder(content_type.partition(";")[0].strip().lower())
+
+    async def _refusal(self, response: httpx.Response, body: _Body) -> ProviderError:
+        page = await body.read_page()
+        status = response.status_code
+        if status < 400:
+            return ProviderProtocolError(
+                f"{self._endpoint.host} answered HTTP {status} with {_kind_of(response)}, not with a stream of events:"
+                f" is its address right, and does it speak the wire format of {self._wire.host}?",
+                status=status,
+            )
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return self._wire.failure(HttpReply(status=status, headers=headers, body=page), self._clock())
+
+
+@final
+class HttpStream:
+    """An answer as it comes in; `HttpModel.open` makes it."""
+
+    def __init__(self, body: _Body, decoder: WireDecoder, endpoint: Endpoint, broken_at: str = "") -> None:
+        self._body = body
+        self._decoder = decoder
+        self._endpoint = endpoint
+        self._broken_at = broken_at
+
+    async def receive(self) -> Sequence[StreamEvent]:
+        """Return the events of the next bytes; none: the answer is over.
+
+        Bytes without an event (a comment that keeps the connection alive) are a `Ping`:
+        the watchdog counts bytes, and they came.
+
+        A checkpoint. If cancelled, the connection is closed and the answer lost.
+        """
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled:
+            await self._body.aclose(0)  # noqa: ASYNC102  # bounded: see cleanup.py
+            raise
+        if self._broken_at:
+            broken_at, self._broken_at = self._broken_at, ""
+            return (PrefixBroken(broken_at),)
+        with renamed_errors(self._endpoint):
+            events = self._decoder.feed(b"")  # raises what the last bytes ended in
+            if events or self._decoder.is_over:
+                return events
+            chunk = await self._body.read()
+            if chunk is None:
+                return self._decoder.close()
+            return self._decoder.feed(chunk) or self._sign_of_life()
+
+    def _sign_of_life(self) -> Sequence[StreamEvent]:
+        return () if self._decoder.is_over else (Ping(),)
+
+    async def aclose(self) -> None:
+        """Close the connection, or give it back if the answer is over. A checkpoint.
+
+        If cancelled, it is closed all the same, as `trio.abc.AsyncResource` has it.
+        """
+        await self._body.aclose(_FAREWELL if self._decoder.is_over else 0)
+
+
+@final
+class _Content(httpx.AsyncByteStream):
+    """The bytes of a request. httpx's own are a generator, which a cancelled upload leaves in the middle."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
+
+    def __aiter__(self) -> _Once:
+        return _Once(self._pieces)
+
+
+@final
+class _Once:
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._left = iter(pieces)
+
+    def __aiter__(self) -> _Once:
+        return self
+
+    async def __anext__(self) -> bytes:
+        for piece in self._left:
+            return piece
+        raise StopAsyncIteration
+
+
+@final
+class _Body:
+    """The bytes of an answer, and the connection they come from."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._chunks = aiter(response.aiter_raw())
+        self._is_closed = False
+
+    async def read(self) -> bytes | None:
+        """Return the next bytes; None at the end."""
+        return await anext(self._chunks, None)
+
+    async def read_page(self) -> bytes:
+        """Return what an error says, as far as it comes in reasonable time; close the connection."""
+        page = b""
+        try:
+            with trio.move_on_after(_ERROR_PATIENCE), suppress(httpx.HTTPError):  # noqa: ASYNC912  # the caller's code in it is the cancel point
+                while len(page) < _LONGEST_ERROR_BYTES and (chunk := await self.read()) is not None:
+                    page += chunk
+        finally:
+            await self.aclose(0)  # noqa: ASYNC102  # bounded: see cleanup.py
+        return page[:_LONGEST_ERROR_BYTES]
+
+    async def aclose(self, patience: float) -> None:
+        """Read to the end for *patience* seconds, then close the connection."""
+        if not self._is_closed:
+            self._is_closed = True
+            with trio.move_on_after(patience) as scope:  # noqa: ASYNC912  # the caller's code in it is the cancel point
+                if patience == 0:
+                    scope.cancel(reason="the rest of the answer is not wanted")
+                with suppress(httpx.HTTPError):
+                    while await self.read() is not None:
+                        pass
+        await trio.lowlevel.checkpoint()
+
+
+def _kind_of(response: httpx.Response) -> str:
+    content_type: str = response.headers.get("content-type", "")
+    encoding: str = response.headers.get("content-encoding", "identity")
+    kind = content_type.partition(";")[0].strip() or "no content type"
+    return kind if encoding == "identity" else f"{kind}, compressed by {encoding}"

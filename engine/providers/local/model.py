@@ -1,0 +1,207 @@
+"""`local:FILE`: a GGUF file of the user's own, served by llama.cpp, with no key and no network.
+
+The server is a child process (see `llama_server`) that the engine's nursery owns: it is
+started at the first request, and ended with everything it may have started when the
+engine is closed or cancelled. If it dies, the next request starts it anew.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, final
+
+import attrs
+import trio
+
+from engine.core.errors import ConfigError, EngineClosed, Overloaded, ProviderError
+from engine.core.llm_types import ModelInfo, ModelRequest
+from engine.process.process import Finished, run_tree
+from engine.providers.auth.auth import KeyAuth
+from engine.providers.http.endpoint import Endpoint
+from engine.providers.http.model import HttpModel, HttpStream
+from engine.providers.local.llama_server import KEY_VARIABLE, SIGN
+from engine.providers.wire.untrusted_json import as_object, loads, number, text
+from engine.providers.wire.wire_format import WireFormat
+
+PREFIX: Final = "local:"
+# It may be reading a file of many gigabytes; what it holds needs no saving.
+_GRACE: Final = 0.25
+_KEPT_OUTPUT: Final = 64 * 1024
+# Until the server has told, what the smallest models have.
+_ASSUMED_CONTEXT: Final = 8_192
+
+
+def local_model(
+    name: str, wire: Callable[[], WireFormat], *, context: int = 0, info: ModelInfo | None = None
+) -> LocalModel:
+    """Return the model of the file that *name* (`local:FILE`) names.
+
+    Args:
+        name: the file, relative to the working directory or to `~`.
+        wire: what the server speaks, imported on use.
+        context: tokens of the window to ask for; 0: what the file itself says.
+        info: limits, where the configuration has some.
+
+    Raises `ConfigError` where there is no such file, or the extra is missing.
+    """
+    try:
+        path = Path(name.removeprefix(PREFIX)).expanduser().absolute()
+    except RuntimeError as error:  # `~somebody`, who has no home here
+        raise ConfigError(f"{name}: {error}") from error
+    if not path.is_file():
+        raise ConfigError(f"{name}: there is no file {path}")
+    if find_spec("xllamacpp") is None:
+        raise ConfigError(f"{name} needs llama.cpp: pip install 'nursery-engine[local]'")
+    known = info or ModelInfo(name=name, context=context or _ASSUMED_CONTEXT, output=context or _ASSUMED_CONTEXT)
+    return LocalModel(attrs.evolve(known, name=name, host=name, parallel=1), str(path), wire, context)
+
+
+@final
+class LocalModel:
+    """A model in a file. The engine that resolves it runs `serve` in its nursery."""
+
+    def __init__(self, info: ModelInfo, path: str, wire: Callable[[], WireFormat], context: int) -> None:
+        self._info = info
+        self._path = path
+        self._wire = wire
+        self._context = context
+        self._inner: HttpModel | None = None
+        self._failure: ProviderError | None = None
+        self._is_served = False
+        self._is_closed = False
+        self._wanted = trio.Event()
+        self._changed = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<LocalModel {self._path}>"
+
+    @property
+    def info(self) -> ModelInfo:
+        """Limits; the window is the server's own as soon as it has told."""
+        return self._info
+
+    async def open(self, request: ModelRequest) -> HttpStream:
+        """Start the server if it is not running, send *request*, return when the answer begins.
+
+        A checkpoint. If cancelled, no connection is left; a server that was starting
+        goes on to start, for the next request. Raises `ProviderError`, `EngineClosed`.
+        """
+        inner = await self._running()
+        return await inner.open(request)
+
+    async def serve(self) -> None:
+        """Run the server whenever it is wanted, until cancelled: then it is ended. A checkpoint."""
+        self._is_served = True
+        try:
+            while True:
+                await self._wanted.wait()
+                await self._run_server()
+        finally:
+            self._is_served = False
+            self._changed.set()
+
+    async def aclose(self) -> None:
+        """Close the connections to it; the process ends with `serve`. A checkpoint."""
+        self._is_closed = True
+        inner, self._inner = self._inner, None
+        if inner is not None:
+            await inner.aclose()
+        await trio.lowlevel.checkpoint()
+
+    async def _running(self) -> HttpModel:
+        """Return the server's model as soon as it listens. A checkpoint if it does not yet."""
+        while True:
+            if self._is_closed or not self._is_served:
+                raise EngineClosed(f"{self._info.name} runs only inside of an open engine")
+            if self._inner is not None:
+                return self._inner
+            if self._changed.is_set():
+                self._changed, self._failure = trio.Event(), None
+            self._wanted.set()
+            await self._changed.wait()
+            if self._failure is not None:
+                raise self._failure
+
+    async def _run_server(self) -> None:
+        """Run the server once, to its end."""
+        key = secrets.token_urlsafe(24)
+        reader = _FirstWord(lambda url, context: self._started(url, context, key))
+        argv = [
+            sys.executable,
+            "-m",
+            "engine.providers.local.llama_server",
+            self._path,
+            str(self._context),
+            str(os.getpid()),
+        ]
+        failure: ProviderError
+        try:
+            finished = await run_tree(
+                argv,
+                cwd=str(Path(self._path).parent),
+                marker=f"local-{os.getpid()}-{key[:8]}",
+                env={**os.environ, KEY_VARIABLE: key},
+                on_output=reader.feed,
+                grace=_GRACE,
+            )
+            failure = reader.failure(self._info.name, finished)
+        except OSError as error:
+            failure = ProviderError(f"{self._info.name}: the server can't be started: {error.strerror}")
+        inner, self._inner = self._inner, None
+        self._wanted, self._failure = trio.Event(), failure
+        self._changed.set()
+        if inner is not None:
+            await inner.aclose()
+
+    def _started(self, url: str, context: int, key: str) -> None:
+        """The server listens. Not a checkpoint."""
+        if context:
+            self._info = attrs.evolve(self._info, context=context, output=min(self._info.output, context))
+        endpoint = Endpoint(base_url=f"{url}/v1", auth=KeyAuth("authorization", key, "Bearer"))
+        self._inner = HttpModel(self._info, self._wire(), endpoint)
+        self._changed.set()
+
+
+@attrs.define(eq=False)
+class _FirstWord:
+    """Reads the server's output until it tells where it listens; keeps the last of the rest for an error."""
+
+    _on_start: Callable[[str, int], None]
+    _pending: bytes = attrs.field(default=b"", init=False)
+    _has_started: bool = attrs.field(default=False, init=False)
+    _error: str = attrs.field(default="", init=False)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take more output. Not a checkpoint."""
+        if self._has_started:
+            return
+        *lines, rest = (self._pending + chunk)[-_KEPT_OUTPUT:].split(b"\n")
+        self._pending = rest
+        for line in lines:
+            if line.startswith(SIGN.encode()):
+                self._read(line[len(SIGN) :])
+
+    def failure(self, name: str, finished: Finished) -> ProviderError:
+        """Return what to tell of a server that has ended. Not a checkpoint."""
+        if self._has_started:
+            return Overloaded(f"{name}: the server has died ({_how(finished)}); it is started anew", retryable=True)
+        return ProviderError(f"{name} can't be served: {self._error or _how(finished)}")
+
+    def _read(self, document: bytes) -> None:
+        try:
+            facts = as_object(loads(document))
+        except ValueError:
+            return
+        self._error = text(facts, "error")
+        if url := text(facts, "url"):
+            self._has_started = True
+            self._on_start(url, number(facts, "context", 0))
+
+
+def _how(finished: Finished) -> str:
+    return f"signal {finished.signal}" if finished.signal is not None else f"exit code {finished.exit_code}"

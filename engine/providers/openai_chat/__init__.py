@@ -1,0 +1,1 @@
+"""Openai chat."""

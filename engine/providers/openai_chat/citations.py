@@ -1,0 +1,72 @@
+"""The sources that a chat answer names.
+
+They come as annotations of the message, before or after the text they belong to, or as
+lists of addresses beside it: Perplexity repeats its whole list in each event. A source
+that an annotation has named is not named again for the list's sake.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from engine.core.llm_types import Cited, StreamEvent
+from engine.core.messages import Citation
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, is_object, text
+
+# A page's own words are not kept with each mention of it.
+_LONGEST_FACT = 200
+
+
+@attrs.define(eq=False)
+class Sources:
+    """The sources of one answer."""
+
+    _waiting: list[Citation] = attrs.field(factory=list[Citation], init=False)
+    _named: set[str] = attrs.field(factory=set[str], init=False)
+    _listed: list[object] = attrs.field(factory=list[object], init=False)
+    _found: list[object] = attrs.field(factory=list[object], init=False)
+
+    def annotate(self, annotations: list[object], block: str | None, out: list[StreamEvent]) -> None:
+        """Take annotations; *block* is the text that is open."""
+        for annotation in map(as_object, annotations):
+            facts = as_object(annotation.get("url_citation")) or annotation
+            if text(facts, "url"):
+                self._waiting.append(_citation(facts, annotation))
+                self._named.add(text(facts, "url"))
+        if block is not None:
+            self.flush(block, out)
+
+    def note(self, event: Json) -> None:
+        """Take the lists of an event; the last ones count."""
+        self._listed = as_list(event.get("citations")) or self._listed
+        self._found = as_list(event.get("search_results")) or self._found
+
+    def flush(self, block: str, out: list[StreamEvent]) -> None:
+        """Name what waited for a text."""
+        out += [Cited(block, citation) for citation in self._waiting]
+        self._waiting.clear()
+
+    def finish(self, block: str | None, out: list[StreamEvent]) -> int:
+        """Name what is left; return how many there are that have no text to belong to."""
+        results = {text(facts, "url"): facts for facts in map(as_object, self._found)}
+        listed = [{"url": each} if isinstance(each, str) else as_object(each) for each in self._listed]
+        for facts in listed or [as_object(each) for each in self._found]:
+            url = text(facts, "url")
+            if url and url not in self._named:
+                self._waiting.append(_citation(results.get(url, facts), results.get(url, facts)))
+        if block is None:
+            return len(self._waiting)
+        self.flush(block, out)
+        return 0
+
+
+def _citation(facts: Json, raw: Json) -> Citation:
+    return Citation(url=text(facts, "url"), title=text(facts, "title"), raw=dumps(_short(raw)))
+
+
+def _short(facts: Json) -> Json:
+    return {
+        name: _short(value) if is_object(value) else value
+        for name, value in facts.items()
+        if not isinstance(value, str) or len(value) <= _LONGEST_FACT or name == "url"
+    }

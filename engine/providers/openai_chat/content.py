@@ -1,0 +1,163 @@
+"""What stands in the messages of a chat request: text, media, calls, thinking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import attrs
+
+from engine.core.messages import CallPart, ImagePart, MediaPart, ProviderPart, ReasoningPart, TextPart, UserPart
+from engine.providers.openai_chat.reasoning import as_details, sent_back
+from engine.providers.wire.normalize_transcript import Answered, AssistantItem, arguments_of, media_kind
+from engine.providers.wire.quirks import Quirks
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads, text
+
+_BETWEEN = "\n\n"
+_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
+_AUDIO_FORMATS: Mapping[str, str] = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "x-flac": "flac", "x-m4a": "m4a"}
+
+
+@attrs.frozen
+class Content:
+    """Writes messages as one host wants them. Its lists are always lists where they may be marked."""
+
+    quirks: Quirks
+
+    @property
+    def is_list(self) -> bool:
+        """Whether content is a list of parts even if it is one text: only a part can bear a cache marker."""
+        return bool(self.quirks.marks)
+
+    def of_text(self, words: str) -> object:
+        """Return the content of a message that is one text."""
+        return [_text(words)] if self.is_list else words
+
+    def of_user(self, parts: Sequence[UserPart]) -> object:
+        """Return the content of a user's message."""
+        words = [part.text for part in parts if isinstance(part, TextPart)]
+        if len(words) == len(parts) and not self.is_list:
+            # Not every host reads a list of texts.
+            return _BETWEEN.join(words)
+        return [_text(part.text) if isinstance(part, TextPart) else _media(part) for part in parts]
+
+    def of_result(self, answered: Answered) -> object:
+        """Return the content of a call's result."""
+        told = answered.text
+        if not answered.media:
+            return self.of_text(told)
+        return [*([_text(told)] if told.strip() else []), *(_media(part) for part in answered.media)]
+
+    def of_model(self, item: AssistantItem, ids: Sequence[str]) -> Json:
+        """Return the members of the model's message, its content last; empty: there is nothing to say.
+
+        *ids* are those of its calls.
+        """
+        words = [part.text for part in item.parts if isinstance(part, TextPart)]
+        thoughts = [part for part in item.parts if isinstance(part, ReasoningPart)]
+        own = _OwnItems.of(item, ids)
+        if not words and not ids and not own.members:
+            return {}
+        body = self._thoughts(thoughts, _renamed(item.calls, ids)) | own.members
+        if own.calls:
+            body["tool_calls"] = own.calls
+        return body | {"content": self._spoken(words, thoughts)}
+
+    def of_no_thought(self) -> Json:
+        """Return the member that a message has even if nothing was thought, where the host insists on it."""
+        if not self.quirks.reasoning_always or self.quirks.reasoning_field not in _THOUGHTS:
+            return {}
+        return {self.quirks.reasoning_field: list[Json]() if self.quirks.reasoning_field == "reasoning_details" else ""}
+
+    def _spoken(self, words: Sequence[str], thoughts: Sequence[ReasoningPart]) -> object:
+        said = _BETWEEN.join(words)
+        parts = [_text(said)] if said else []
+        if self.quirks.reasoning_field == "content" and (thought := _all_text(thoughts)):
+            return [{"type": "thinking", "thinking": [_text(thought)]}, *parts]
+        return parts if parts and self.is_list else said or None
+
+    def _thoughts(self, thoughts: Sequence[ReasoningPart], names: Mapping[str, str]) -> Json:
+        """Return the members that hold thinking; *names* are our ids of calls, by the host's."""
+        field = self.quirks.reasoning_field
+        body = self.of_no_thought() | sent_back(thoughts)
+        if field == "reasoning_details":
+            found: list[Json] | str = [detail for part in thoughts for detail in as_details(part)]
+        else:
+            found = _all_text(thoughts) if field in {"reasoning_content", "reasoning"} else ""
+        if found:
+            body[field] = found
+        if details := as_list(body.get("reasoning_details")):
+            body["reasoning_details"] = [_of_call(as_object(detail), names) for detail in details]
+        return body
+
+
+@attrs.define
+class _OwnItems:
+    """The host's own items among the parts of a message, and the calls that some of them belong to."""
+
+    members: Json = attrs.field(factory=Json)
+    calls: list[Json] = attrs.field(factory=list[Json])
+
+    @classmethod
+    def of(cls, item: AssistantItem, ids: Sequence[str]) -> _OwnItems:
+        out, names, extra = cls(), iter(ids), Json()
+        for part in item.parts:
+            if isinstance(part, CallPart):
+                out.calls.append(_call(part, next(names)) | ({"extra_content": extra} if extra else {}))
+                extra = {}
+            elif isinstance(part, ProviderPart):
+                if part.kind == "extra_content":
+                    extra = _parsed(part)
+                elif part.kind == "image" and (image := _parsed(part)):
+                    out.members["images"] = [*as_list(out.members.get("images")), image]
+        if extra and (out.calls or any(isinstance(part, TextPart) for part in item.parts)):
+            out.members["extra_content"] = extra
+        return out
+
+
+def _text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def _media(part: MediaPart) -> Json:
+    url = f"data:{part.media_type};base64,{part.data}"
+    if isinstance(part, ImagePart):
+        return {"type": "image_url", "image_url": {"url": url}}
+    kind = media_kind(part.media_type)
+    if kind == "audio":
+        name = part.media_type.partition("/")[2]
+        return {"type": "input_audio", "input_audio": {"data": part.data, "format": _AUDIO_FORMATS.get(name, name)}}
+    if kind == "video":
+        return {"type": "video_url", "video_url": {"url": url}}
+    return {"type": "file", "file": {"filename": part.name or "document.pdf", "file_data": url}}
+
+
+def _call(call: CallPart, own_id: str) -> Json:
+    function = {"name": call.tool, "arguments": arguments_of(call)}
+    return {"id": own_id, "type": "function", "function": function}
+
+
+def _parsed(part: ProviderPart) -> Json:
+    try:
+        return as_object(loads(part.data))
+    except ValueError:
+        return {}
+
+
+def _all_text(thoughts: Iterable[ReasoningPart]) -> str:
+    return _BETWEEN.join(part.text for part in thoughts if part.text)
+
+
+def _renamed(calls: Sequence[CallPart], ids: Sequence[str]) -> dict[str, str]:
+    return dict(_pairs(calls, ids))
+
+
+def _pairs(calls: Sequence[CallPart], ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for call, own in zip(calls, ids, strict=True):
+        if call.provider_id:
+            yield call.provider_id, own
+
+
+def _of_call(detail: Json, names: Mapping[str, str]) -> Json:
+    """Return a detail that belongs to a call under the id that the call has here."""
+    name = names.get(text(detail, "id"))
+    return detail if name is None else detail | {"id": name}

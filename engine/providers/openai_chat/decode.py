@@ -1,0 +1,287 @@
+"""The OpenAI Chat Completions stream, decoded, as all its hosts speak it.
+
+Theory of operation. An event holds a *delta* of a message: pieces of text, of thinking,
+of calls. The reason to stop comes in the last delta, or twice, the usage with it, after
+it or in each event, and sometimes an error after both: so the answer ends with `[DONE]`,
+or where the bytes do if a reason was given before.
+
+The same thinking may come in up to three members, as text (`reasoning_content`,
+`reasoning`) and as details: it is taken once. A document that was not streamed holds a
+message of the same members, whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from engine.core.errors import ProviderProtocolError
+from engine.core.llm_types import (
+    Finished,
+    Ping,
+    StreamEvent,
+    UsageReported,
+)
+from engine.core.messages import FinishReason
+from engine.providers.failures.error_body import stream_failure
+from engine.providers.openai_chat.blocks import Blocks
+from engine.providers.openai_chat.calls import Calls
+from engine.providers.openai_chat.reasoning import FIELDS
+from engine.providers.openai_chat.usage import usage_of
+from engine.providers.wire.quirks import Quirks
+from engine.providers.wire.sse import ServerSentEvent, SseParser
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, is_object, number, text
+
+DONE: Final = "[DONE]"
+FINISH_REASONS: Mapping[str, FinishReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "calls",
+    "tool_use": "calls",
+    "function_call": "calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+    "sensitive": "content_filter",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "overflow",
+}
+_FAILED = {"error", "network_error", "insufficient_system_resource", "abort"}
+
+_PLAIN = frozenset({"role", "content"})
+# Members of a delta that say nothing: of other hosts' bookkeeping, or of what is said elsewhere.
+_QUIET = frozenset(
+    {
+        *("role", "content", "name", "channel", "token_id", "index", "id", "object", "recipient", "prefix"),
+        *("thought_signature", "provider_metadata", "provider_specific_fields", "cache_control", "tool_call_id"),
+        *("reasoning_content", "reasoning", *FIELDS),
+    }
+)
+_RARE = frozenset({"error", "x_groq", "citations", "search_results"})
+
+
+class DoneParser:
+    """Cuts bytes into events, and gives the one that ends a chat stream a name."""
+
+    def __init__(self) -> None:
+        self._parser = SseParser()
+
+    def feed(self, data: bytes) -> list[ServerSentEvent]:
+        """Return the events that *data* completes."""
+        return [_named(event) for event in self._parser.feed(data)]
+
+    def close(self) -> list[ServerSentEvent]:
+        """Return an event that the bytes ended in, if there is one."""
+        return [_named(event) for event in self._parser.close()]
+
+
+def _named(event: ServerSentEvent) -> ServerSentEvent:
+    return ServerSentEvent(DONE, "{}") if event.data == DONE else event
+
+
+@attrs.define(eq=False)
+class OpenAIChatReader:
+    """Makes stream events of one answer's events.
+
+    Attributes:
+        quirks: how the host counts, and what it is called.
+        host: the same name, for error texts.
+        is_over: the answer has come to its proper end.
+        ignored: what was not understood, counted by name.
+    """
+
+    quirks: Quirks
+    host: str = attrs.field(init=False)
+    is_over: bool = attrs.field(default=False, init=False)
+    ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
+    _blocks: Blocks = attrs.field(factory=Blocks, init=False)
+    _calls: Calls = attrs.field(init=False)
+    _tools: dict[int, Json] = attrs.field(factory=dict[int, Json], init=False)
+    _refusal: list[str] = attrs.field(factory=list[str], init=False)
+    _reason: str | None = attrs.field(default=None, init=False)
+    _has_begun: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.host = self.quirks.title
+        self._calls = Calls(self._blocks.new_id)
+
+    def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
+        """Take an event."""
+        choices: object = event.get("choices")
+        if choices:
+            for choice in as_list(choices):
+                self._read_choice(as_object(choice), out)
+        if not _RARE.isdisjoint(event):
+            self._read_rare(event, out)
+        usage: object = event.get("usage")
+        if usage:
+            self._count(usage, out)
+        elif not choices:
+            self._read_other(name, event, out)
+
+    def read_document(self, document: Json, out: list[StreamEvent]) -> None:
+        """Take an answer that was not streamed."""
+        choice = next((as_object(each) for each in as_list(document.get("choices"))), None)
+        if choice is None and _complains(document):
+            raise stream_failure(self.host, document)
+        if choice is None:
+            raise ProviderProtocolError(f"{self.host}: the answer has no message", retryable=True)
+        message = as_object(choice.get("message"))
+        calls = [as_object(call) for call in as_list(message.get("tool_calls"))]
+        # Each of them is whole, and none a part of another.
+        numbered = [call | {"index": number} for number, call in enumerate(calls)]
+        self._read_delta(message | {"tool_calls": numbered}, out)
+        self._note_reason(choice)
+        self._read_rare(document, out)
+        self._count(document.get("usage"), out)
+        reason: object = choice.get("finish_reason")
+        self._reason = reason if isinstance(reason, str) else None
+        self._finish(out)
+
+    def end(self, out: list[StreamEvent]) -> None:
+        """The bytes are over. Some hosts never say `[DONE]`: with a reason to stop, the answer is whole."""
+        if self._reason is not None:
+            self._finish(out)
+
+    def _read_choice(self, choice: Json, out: list[StreamEvent]) -> None:
+        if choice.get("index"):
+            self.ignored["choice"] += 1  # a second answer: nobody asked for one
+            return
+        delta: object = choice.get("delta")
+        if is_object(delta):
+            self._read_delta(delta, out)
+        elif not self._has_begun:
+            # A host that does not stream sends the whole message as its one event.
+            self._read_delta(as_object(choice.get("message")), out)
+        self._has_begun = True
+        if choice.get("finish_reason") or "error" in choice:
+            self._note_reason(choice)
+
+    def _read_delta(self, delta: Json, out: list[StreamEvent]) -> None:
+        is_plain = _PLAIN.issuperset(delta)
+        if not is_plain:
+            self._blocks.think_delta(delta, out)
+        content: object = delta.get("content")
+        if content:
+            if isinstance(content, str):
+                self._blocks.say(content, out)
+            else:
+                self._read_parts(as_list(content), out)
+        if not is_plain:
+            for name, value in delta.items():
+                if value and name not in _QUIET:
+                    self._read_member(name, value, out)
+
+    def _read_member(self, name: str, value: object, out: list[StreamEvent]) -> None:
+        match name:
+            case "tool_calls":
+                self._read_calls(as_list(value), out)
+            case "function_call":
+                self._calls.read_legacy(value, out)
+            case "refusal" if isinstance(value, str):
+                self._refusal.append(value)
+            case "annotations":
+                self._blocks.annotate(as_list(value), out)
+            case "executed_tools":
+                self._read_tools(as_list(value), out)
+            case "images":
+                for image in as_list(value):
+                    self._blocks.keep("image", as_object(image), out)
+            case "extra_content":
+                self._blocks.keep_signed(value, out)
+            case "audio" if not any(as_object(value).values()):
+                pass  # Snowflake always has one, of nothing
+            case _:
+                self.ignored[name] += 1
+
+    def _read_parts(self, parts: list[object], out: list[StreamEvent]) -> None:
+        """Take a message's content as Mistral gives it: a list, thinking among it."""
+        for part in map(as_object, parts):
+            match part.get("type"):
+                case "text" | "output_text":
+                    if piece := text(part, "text"):
+                        self._blocks.say(piece, out)
+                case "thinking":
+                    pieces = as_list(part.get("thinking")) or [{"text": part.get("thinking")}]
+                    self._blocks.think("".join(text(as_object(piece), "text") for piece in pieces), out)
+                case "refusal":
+                    self._refusal.append(text(part, "refusal"))
+                case other:
+                    self.ignored[str(other)] += 1
+
+    def _read_calls(self, deltas: list[object], out: list[StreamEvent]) -> None:
+        self._blocks.end_thought(out)
+        for delta in map(as_object, deltas):
+            if "extra_content" in delta:
+                # What a call is signed with stands before it.
+                self._blocks.keep_signed(delta["extra_content"], out)
+            self._calls.read(delta, out)
+
+    def _read_tools(self, tools: list[object], out: list[StreamEvent]) -> None:
+        """Take what Groq's own tools do: told when they begin, and again with what came of it."""
+        for place, tool in enumerate(map(as_object, tools)):
+            index = number(tool, "index", place)
+            known = self._tools.pop(index, Json()) | tool
+            if "output" in known:
+                self._blocks.keep("executed_tool", known, out)
+            else:
+                self._tools[index] = known
+
+    def _read_rare(self, event: Json, out: list[StreamEvent]) -> None:
+        groq = as_object(event.get("x_groq"))
+        self._count(groq.get("usage"), out)
+        self._blocks.sources.note(event)
+        if error := event.get("error") or groq.get("error"):
+            raise stream_failure(self.host, error)
+
+    def _read_other(self, name: str, event: Json, out: list[StreamEvent]) -> None:
+        """Take an event that is no piece of an answer."""
+        if name == DONE:
+            if self._has_begun:
+                self._finish(out)
+        elif name == "error" or _complains(event):
+            raise stream_failure(self.host, event)
+        elif name == "ping" or event.get("type") == "ping":
+            out.append(Ping())
+        elif "choices" not in event and "x_groq" not in event:
+            self.ignored[text(event, "object") or text(event, "type") or name] += 1
+
+    def _count(self, usage: object, out: list[StreamEvent]) -> None:
+        if raw := as_object(usage):
+            out.append(UsageReported(usage_of(raw, self.quirks)))
+
+    def _note_reason(self, choice: Json) -> None:
+        reason = text(choice, "finish_reason")
+        if error := choice.get("error"):
+            raise stream_failure(self.host, error)
+        if reason in _FAILED:
+            raise stream_failure(self.host, {"message": f"the answer was broken off ({reason})", "code": reason})
+        self._reason = reason or self._reason
+
+    def _finish(self, out: list[StreamEvent]) -> None:
+        for tool in self._tools.values():
+            self._blocks.keep("executed_tool", tool, out)
+        if left := self._blocks.end(out):
+            self.ignored["citation"] += left
+        meant: FinishReason = FINISH_REASONS.get(self._reason or "stop", "unknown")
+        is_own_end = meant in {"stop", "calls"}
+        self._calls.finish(out, was_cut=not is_own_end)
+        refusal = "".join(self._refusal)
+        if refusal:
+            meant = "refusal"
+        elif is_own_end:
+            meant = "calls" if self._calls.has_any else "stop"
+        out.append(Finished(meant, self._reason, refusal))
+        self.is_over = True
+
+
+def _complains(event: Json) -> bool:
+    kinds = {str(event.get("object")), str(event.get("type"))}
+    return "error" in kinds or bool(event.get("error")) or "detail" in event

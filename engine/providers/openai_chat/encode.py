@@ -1,0 +1,233 @@
+"""The neutral transcript as a request to a Chat Completions API.
+
+A list of messages: the system prompt's, the user's, the model's with its calls, and one
+for each result. No two hosts take quite the same; what differs stands in `Quirks`. A
+message is written once, and its content stands at its end, where a cache marker fits in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import attrs
+
+from engine.core.llm_types import CacheLifetime, ModelRequest, ToolSchema
+from engine.core.messages import CallPart
+from engine.providers.openai_chat.content import Content
+from engine.providers.wire.encoding import Chunk, Encoder, Piece, array, members
+from engine.providers.wire.extra_body import extra_of, merged
+from engine.providers.wire.normalize_transcript import AssistantItem, Item, ResultsItem, UserItem, safe_id, schema_of
+from engine.providers.wire.quirks import Quirks, nearest_effort
+from engine.providers.wire.schema_dialects import adapt
+from engine.providers.wire.strict_schema import strict
+from engine.providers.wire.untrusted_json import Json, as_list, to_bytes
+from engine.providers.wire.wire_format import own_name
+
+_LONGEST_CACHE_KEY = 64
+_FILLER = "Noted."
+_GO_ON = "Go on."
+_STAND_IN = ToolSchema(name="unavailable", description="Not offered.", schema='{"type":"object","properties":{}}')
+
+
+def encoder(quirks: Quirks) -> Encoder[State]:
+    """Return an encoder for one model."""
+    return Encoder(OpenAIChatDialect(quirks, extra_of(quirks, "messages")), quirks)
+
+
+def affinity(quirks: Quirks, request: ModelRequest) -> Mapping[str, str]:
+    """Return the headers by which a host keeps the requests of one conversation near to each other."""
+    name = request.session_id
+    return dict.fromkeys(quirks.session_headers, name) if name.isascii() and name.isprintable() and name else {}
+
+
+@attrs.frozen(kw_only=True)
+class State:
+    """What was written so far.
+
+    Attributes:
+        last: of whom the last message is; empty: there is none yet.
+        calls: how many calls there were.
+        is_paused: the last message is one that the model is to go on with.
+    """
+
+    last: str = ""
+    calls: int = 0
+    is_paused: bool = False
+
+
+@attrs.frozen
+class OpenAIChatDialect:
+    """How a chat host writes a request.
+
+    Attributes:
+        quirks: the host's.
+        extra: what is merged into the body.
+    """
+
+    quirks: Quirks
+    extra: Json
+
+    def start(self) -> State:
+        """Return the state before the first item."""
+        return State()
+
+    def opening(self, request: ModelRequest) -> list[Piece]:
+        """Return what stays the same from step to step."""
+        extra = {name: value for name, value in self.extra.items() if name not in self._closing_names}
+        more_tools = as_list(extra.pop("tools", None))
+        head: Json = {"model": own_name(request), "stream": True}
+        if self.quirks.stream_usage:
+            head["stream_options"] = {"include_usage": True}
+        pieces = [Piece("model", b"{" + members(merged(head | self._settings(request), extra)))]
+        if request.tools or more_tools:
+            own = array(request.tools, [self._tool(tool) for tool in request.tools])
+            more = b",".join(to_bytes(tool) for tool in more_tools)
+            comma = b"," if own and more else b""
+            pieces += [Piece("tools", b',"tools":['), *own, Piece("tools", comma + more + b"]")]
+        return [*pieces, Piece("system", b',"messages":[' + self._system(request))]
+
+    def add(self, state: State, item: Item) -> tuple[State, list[Chunk]]:
+        """Write an item as messages."""
+        match item:
+            case UserItem():
+                between = self._between(state)
+                message = {"role": "user", "content": self._content.of_user(item.parts)}
+                return attrs.evolve(state, last="user", is_paused=False), self._chunks(state, [*between, message])
+            case AssistantItem():
+                ids = [self._id(call, number) for number, call in enumerate(item.calls, state.calls)]
+                body = self._content.of_model(item, ids)
+                if not body:
+                    return state, []
+                calls = state.calls + len(ids)
+                after = State(last="assistant", calls=calls, is_paused=item.is_paused)
+                return after, self._chunks(state, [{"role": "assistant"} | body])
+            case ResultsItem():
+                first = state.calls - len(item.answered)
+                messages = [
+                    {
+                        "role": "tool",
+                        "tool_call_id": self._id(answered.call, number),
+                        "content": self._content.of_result(answered),
+                    }
+                    for number, answered in enumerate(item.answered, first)
+                ]
+                return attrs.evolve(state, last="tool"), self._chunks(state, messages)
+            case _:
+                assert_never(item)
+
+    def closing(self, state: State, request: ModelRequest) -> bytes:
+        """Return what may differ from step to step."""
+        body: Json = {}
+        if self.quirks.max_tokens_field:
+            body[self.quirks.max_tokens_field] = request.max_output
+        has_tools = bool(request.tools or self.extra.get("tools"))
+        if has_tools and request.tool_choice != "auto":
+            choice = (
+                "auto" if request.tool_choice == "required" and not self.quirks.forced_tools else request.tool_choice
+            )
+            body["tool_choice"] = choice
+        elif state.calls and self.quirks.stand_in_tool and not has_tools:
+            # A transcript with calls is refused where no tool is declared.
+            body |= {"tools": [self._tool(_STAND_IN)], "tool_choice": "none"}
+        body |= {name: value for name, value in self.extra.items() if name in self._closing_names}
+        going_on = self._paused() if state.is_paused else b""
+        return going_on + (b"]," + members(body) if body else b"]") + b"}"
+
+    def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
+        """Put a cache marker at the end of a message's last part."""
+        return data[: -len(b"}]}")] + b"," + members({"cache_control": self._marker(lifetime)}) + b"}]}"
+
+    # -- the request -------------------------------------------------------------------
+
+    @property
+    def _content(self) -> Content:
+        return Content(self.quirks)
+
+    @property
+    def _closing_names(self) -> frozenset[str]:
+        """What stands after the messages, for it may differ from step to step."""
+        return frozenset({self.quirks.max_tokens_field, "tool_choice"})
+
+    def _settings(self, request: ModelRequest) -> Json:
+        options, quirks = request.options, self.quirks
+        body = self._effort(request)
+        temperature = options.temperature if options.temperature is not None else quirks.default_temperature
+        if quirks.temperature:
+            chosen = {"temperature": temperature, "top_p": quirks.default_top_p, "top_k": quirks.default_top_k}
+            body |= {name: value for name, value in chosen.items() if value is not None}
+        if request.output_schema is not None and quirks.output == "native":
+            body["response_format"] = {"type": "json_schema", "json_schema": self._answer(request.output_schema)}
+        if quirks.cache_key_field and request.session_id:
+            # It only tells the host which requests to keep together: two that share their beginning do no harm.
+            body[quirks.cache_key_field] = request.session_id[:_LONGEST_CACHE_KEY]
+        return body
+
+    def _effort(self, request: ModelRequest) -> Json:
+        effort = request.options.effort or self.quirks.default_effort
+        if effort is None:
+            return {}
+        match self.quirks.effort_field:
+            case "reasoning_effort":
+                return {"reasoning_effort": nearest_effort(effort, self.quirks.efforts)}
+            case "reasoning.effort":
+                return {"reasoning": {"effort": nearest_effort(effort, self.quirks.efforts)}}
+            case "thinking.type":
+                return {"thinking": {"type": "disabled" if effort == "none" else "enabled"}}
+            case "enable_thinking":
+                return {"enable_thinking": effort != "none"}
+            case _:
+                return {}
+
+    def _answer(self, document: str) -> Json:
+        schema = adapt(schema_of(document, "output"), self.quirks.schema)
+        closed = strict(schema)
+        return {"name": "answer", "schema": closed or schema, "strict": closed is not None}
+
+    def _tool(self, tool: ToolSchema) -> Json:
+        schema = adapt(schema_of(tool.schema, f"tool {tool.name!r}"), self.quirks.schema)
+        function: Json = {"name": tool.name, "description": tool.description, "parameters": schema}
+        return {"type": "function", "function": function | ({"strict": False} if self.quirks.strict_tools else {})}
+
+    def _system(self, request: ModelRequest) -> bytes:
+        """Return the system prompt's message and a comma; nothing if there is none."""
+        if not request.system.strip():
+            return b""
+        role = "developer" if self.quirks.system_role == "developer" else "system"
+        message = to_bytes({"role": role, "content": self._content.of_text(request.system)})
+        lifetime = request.options.cache or "5m"
+        if self.quirks.marks and lifetime != "off":
+            message = self.mark(message, lifetime)
+        return message + b","
+
+    def _marker(self, lifetime: CacheLifetime) -> Json:
+        return {"type": "ephemeral"} | ({"ttl": "1h"} if lifetime == "1h" and self.quirks.long_cache else {})
+
+    # -- messages ----------------------------------------------------------------------
+
+    def _between(self, state: State) -> list[Json]:
+        """Return what has to stand before a message of the user's."""
+        refused = {
+            "tool": self.quirks.assistant_after_results,
+            "user": self.quirks.alternates,
+        }
+        return [self._said_by_model(_FILLER)] if refused.get(state.last) else []
+
+    def _said_by_model(self, words: str) -> Json:
+        return {"role": "assistant"} | self._content.of_no_thought() | {"content": self._content.of_text(words)}
+
+    def _paused(self) -> bytes:
+        """Return what lets a model go on that has the last word: no host completes a message of the model's."""
+        return b"," + to_bytes({"role": "user", "content": self._content.of_text(_GO_ON)})
+
+    def _chunks(self, state: State, messages: list[Json]) -> list[Chunk]:
+        out: list[Chunk] = []
+        for message in messages:
+            comma = b"," if state.last or out else b""
+            is_marked = bool(self.quirks.marks) and isinstance(message["content"], list)
+            out.append(Chunk(comma + to_bytes(message), can_be_marked=is_marked))
+        return out
+
+    def _id(self, call: CallPart, number: int) -> str:
+        """Return the id under which the call of that number goes."""
+        return f"{number:09d}" if self.quirks.call_ids == "nine" else safe_id(call.call_id)

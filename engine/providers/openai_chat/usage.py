@@ -1,0 +1,37 @@
+"""What chat hosts count, in our count.
+
+Most say how many tokens there were, and then which of them came from a cache, or were
+thinking; for some hosts these come on top. Which ones is told by their quirks, for the
+numbers alone don't tell.
+"""
+
+from __future__ import annotations
+
+from engine.core.messages import Usage
+from engine.providers.wire.quirks import Quirks
+from engine.providers.wire.untrusted_json import Json, as_object, number
+
+
+def usage_of(raw: Json, quirks: Quirks) -> Usage:
+    """Return the usage that a host with *quirks* reports."""
+    prompt = as_object(raw.get("prompt_tokens_details"))
+    completion = as_object(raw.get("completion_tokens_details"))
+    read = _first((prompt, "cached_tokens"), (raw, "prompt_cache_hit_tokens"), (raw, "cached_tokens"))
+    write = _first(
+        (prompt, "cache_write_tokens"), (raw, "cache_creation_input_tokens"), (prompt, "cache_creation_tokens")
+    )
+    thought = _first((completion, "reasoning_tokens"), (raw, "reasoning_tokens"))
+    told = number(raw, "completion_tokens", 0)
+    return Usage(
+        input=max(0, number(raw, "prompt_tokens", 0) - (0 if quirks.cached_apart else read + write)),
+        output=told + thought if quirks.reasoning_apart else told,
+        cache_read=read,
+        cache_write=write,
+        reasoning=thought,
+    )
+
+
+def _first(*places: tuple[Json, str]) -> int:
+    """Return the first number that is there at all."""
+    counts = (number(parent, name, -1) for parent, name in places)
+    return next((count for count in counts if count >= 0), 0)

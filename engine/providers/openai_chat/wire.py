@@ -1,0 +1,35 @@
+"""The OpenAI Chat Completions API as a wire format, for OpenAI and all who speak it after them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import attrs
+
+from engine.providers.failures.error_body import http_failure
+from engine.providers.openai_chat.decode import DoneParser, OpenAIChatReader
+from engine.providers.openai_chat.encode import affinity, encoder
+from engine.providers.wire.decoding import DocumentDecoder, StreamDecoder, decoder_for
+from engine.providers.wire.quirks import Quirks
+from engine.providers.wire.wire_format import WireFormat
+
+
+def wire(quirks: Quirks) -> WireFormat:
+    """Return the format as a host with *quirks* speaks it."""
+    quirks = attrs.evolve(quirks, title=quirks.title or "OpenAI")
+    return WireFormat(
+        host=quirks.title,
+        path=lambda _: "/chat/completions",
+        accept="text/event-stream",
+        headers=partial(affinity, quirks),
+        encoder=partial(encoder, quirks),
+        decoder=partial(_decoder, quirks),
+        failure=partial(http_failure, quirks.title),
+    )
+
+
+def _decoder(quirks: Quirks, content_type: str) -> StreamDecoder | DocumentDecoder | None:
+    reader = OpenAIChatReader(quirks)
+    if content_type == "application/json":
+        return DocumentDecoder(reader)
+    return None if decoder_for(reader, content_type) is None else StreamDecoder(reader, DoneParser())

@@ -1,0 +1,239 @@
+"""The OpenAI Responses API's stream, decoded.
+
+Theory of operation. An answer is a list of items: messages, thinking, calls, the work
+of hosted tools. An item is announced (`output_item.added`), grows by deltas, and is
+told whole (`output_item.done`); the last event tells the whole answer once more. Hosts
+leave out one or the other: deltas, announcements, the items of the last event, all but
+these. So whatever is told whole, wherever it is told, is compared with what has come of
+it so far, and the difference is handed on. An answer that was not streamed is the last
+event without the others.
+
+Events are matched to items by `output_index`, for some hosts make up a new id for each
+event. In the last event's list, which may leave items out, an item is the one of the
+same id, else the next one of its kind.
+
+A call that is not told whole gets no `ToolCallDone`: nobody may take it for whole. The
+token limit can cut an answer there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+
+import attrs
+
+from engine.core.llm_types import Finished, Ping, StreamEvent, UsageReported
+from engine.core.messages import FinishReason, Usage
+from engine.providers.failures.error_body import stream_failure
+from engine.providers.openai_responses.items import Call, Hosted, Item, Spoken
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, is_object, number, text
+
+# What they tell is told again: when the item is whole, or at the end.
+_TOLD_AGAIN = frozenset(
+    {
+        "response.created",
+        "response.queued",
+        "response.in_progress",
+        "response.content_part.added",
+        "response.content_part.done",
+        "response.output_text.done",
+        "response.refusal.done",
+        "response.reasoning_part.added",
+        "response.reasoning_part.done",
+        "response.reasoning_text.done",
+        "response.reasoning_summary_part.added",
+        "response.reasoning_summary_part.done",
+        "response.reasoning_summary_text.done",
+        "response.custom_tool_call_input.done",
+    }
+)
+_CUT: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+@attrs.define(eq=False)
+class ResponsesReader:
+    """Makes stream events of one answer's events.
+
+    Attributes:
+        host: for error texts.
+        is_over: the answer has come to its proper end.
+        ignored: what was not understood, counted by name.
+    """
+
+    host: str = "OpenAI"
+    is_over: bool = attrs.field(default=False, init=False)
+    ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
+    _items: list[Item] = attrs.field(factory=list[Item], init=False)
+    _by_index: dict[int, Item] = attrs.field(factory=dict[int, Item], init=False)
+    _newest: int = attrs.field(default=-1, init=False)
+    _call_ids: set[str] = attrs.field(factory=set[str], init=False)
+
+    def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
+        """Take an event; its type stands in the event itself, the framing need not have it."""
+        match event.get("type"):
+            case "response.output_text.delta":
+                self._grow("message", "output_text", "content_index", event, out)
+            case "response.reasoning_summary_text.delta":
+                self._grow("reasoning", "summary_text", "summary_index", event, out)
+            case "response.reasoning_text.delta":
+                self._grow("reasoning", "reasoning_text", "content_index", event, out)
+            case "response.function_call_arguments.delta":
+                self._grow("function_call", "", "", event, out)
+            case "response.custom_tool_call_input.delta":
+                self._grow("custom_tool_call", "", "", event, out)
+            case "response.refusal.delta":
+                self._grow("message", "refusal", "content_index", event, out)
+            case other:
+                self._read_rare(str(other), event, out)
+
+    def _read_rare(self, kind: str, event: Json, out: list[StreamEvent]) -> None:
+        match kind:
+            case "response.output_item.added":
+                self._announce(number(event, "output_index", self._newest + 1), as_object(event.get("item")), out)
+            case "response.output_item.done":
+                self._end_item(event, out)
+            case "response.output_text.annotation.added":
+                item = self._item(event, "message", out)
+                item.cite(number(event, "content_index", 0), event.get("annotation"), out)
+            case "response.function_call_arguments.done":
+                self._item(event, "function_call", out).told = event
+            case "response.completed" | "response.incomplete" | "response.done":
+                self._finish(as_object(event.get("response")), kind.rpartition(".")[2], out)
+            case "response.failed":
+                self._fail(as_object(event.get("response")), out)
+            case "error":
+                raise stream_failure(self.host, _complaint(event), number(event, "status", 0) or None)
+            case "ping" | "keepalive":
+                out.append(Ping())
+            case _:
+                if kind not in _TOLD_AGAIN and not _is_progress(kind):
+                    self.ignored[kind] += 1
+
+    def read_document(self, document: Json, out: list[StreamEvent]) -> None:
+        """Take an answer that was not streamed, or is not even done (`queued`)."""
+        if document.get("status") == "failed" or is_object(document.get("error")):
+            self._fail(document, out)
+        if "status" in document or "output" in document:
+            self._finish(document, "completed", out)
+
+    def end(self, out: list[StreamEvent]) -> None:
+        """The bytes are over: without its last event an answer is not whole."""
+
+    def _grow(self, kind: str, channel: str, index: str, event: Json, out: list[StreamEvent]) -> None:
+        item = self._by_index.get(number(event, "output_index", max(self._newest, 0)))
+        if item is None or item.kind != kind or item.is_over:
+            item = self._item(event, kind, out)
+        item.grow(channel, number(event, index, 0), text(event, "delta"), out)
+
+    def _item(self, event: Json, kind: str, out: list[StreamEvent]) -> Item:
+        """Return the item that *event* belongs to; announce one that the host has not."""
+        index = number(event, "output_index", max(self._newest, 0))
+        item = self._by_index.get(index)
+        if item is None or item.kind != kind or item.is_over:
+            item = self._announce(index, {"type": kind}, out)
+        return item
+
+    def _announce(self, index: int, facts: Json, out: list[StreamEvent]) -> Item:
+        item = self._new(facts)
+        self._items.append(item)
+        self._by_index[index] = item
+        self._newest = index
+        item.open(out)
+        return item
+
+    def _new(self, facts: Json) -> Item:
+        kind, name = text(facts, "type"), str(len(self._items))
+        match kind:
+            case "message" | "reasoning":
+                return Spoken(kind, name, facts, self.ignored)
+            case "function_call" | "custom_tool_call":
+                return Call(kind, self._call_id(facts), facts)
+            case _:
+                return Hosted(kind, name, facts)
+
+    def _call_id(self, facts: Json) -> str:
+        """Return the host's id of a call, or else a number; never the same one twice."""
+        own = text(facts, "call_id") or text(facts, "id")
+        place = str(len(self._items))
+        new = own if own and own not in self._call_ids else f"{own}.{place}" if own else place
+        self._call_ids.add(new)
+        return new
+
+    def _end_item(self, event: Json, out: list[StreamEvent]) -> None:
+        facts = as_object(event.get("item"))
+        index = number(event, "output_index", max(self._newest, 0))
+        item = self._by_index.get(index)
+        if item is None or item.is_over or item.kind != facts.get("type"):
+            item = self._announce(index, facts, out)
+        item.close(facts, out)
+
+    def _finish(self, response: Json, status: str, out: list[StreamEvent]) -> None:
+        if response.get("status") == "failed":
+            self._fail(response, out)
+        status = text(response, "status") or status
+        self._close_all([as_object(each) for each in as_list(response.get("output"))], status, out)
+        for item in self._items:
+            item.leave(out, is_complete=status == "completed")
+        _count(response, out)
+        cut = text(as_object(response.get("incomplete_details")), "reason")
+        refusal = "".join(item.refusal for item in self._items)
+        out.append(Finished(self._reason(status, cut, refusal), cut or status, refusal))
+        self.is_over = True
+
+    def _close_all(self, output: list[Json], status: str, out: list[StreamEvent]) -> None:
+        """Take the items that the last event tells, each as the one that was streamed, or a new one."""
+        named = {item.own_id: item for item in self._items if item.own_id}
+        found = [named.pop(text(facts, "id"), None) for facts in output]
+        spare: defaultdict[str, deque[Item]] = defaultdict(deque[Item])
+        taken = set(found)
+        for each in self._items:
+            if each not in taken:
+                spare[each.kind].append(each)
+        for same, facts in zip(found, output, strict=True):
+            others = spare[text(facts, "type")]
+            item = same if same is not None else others.popleft() if others else None
+            if item is None:
+                item = self._announce(self._newest + 1, facts, out)
+            # A call that does not say whether it is whole is as whole as the answer.
+            item.close({"status": status} | facts if isinstance(item, Call) else facts, out)
+
+    def _reason(self, status: str, cut: str, refusal: str) -> FinishReason:
+        if status == "incomplete":
+            return _CUT.get(cut, "unknown")
+        if status != "completed":
+            return "unknown"
+        if refusal:
+            return "refusal"
+        return "calls" if any(isinstance(item, Call) for item in self._items) else "stop"
+
+    def _fail(self, response: Json, out: list[StreamEvent]) -> None:
+        _count(response, out)
+        raise stream_failure(self.host, response.get("error"))
+
+
+def _is_progress(kind: str) -> bool:
+    """Tell whether an event reports how a hosted tool gets on: its item will hold all that came of it."""
+    return "_call." in kind or "_call_" in kind or kind.startswith("response.mcp_list_tools.")
+
+
+def _complaint(event: Json) -> object:
+    """Return the error object of an `error` event: it may be the event itself, whose `type` is no error's."""
+    return event.get("error") or {name: value for name, value in event.items() if name != "type"}
+
+
+def _count(response: Json, out: list[StreamEvent]) -> None:
+    raw = as_object(response.get("usage"))
+    if not raw:
+        return
+    prompt = as_object(raw.get("input_tokens_details"))
+    cache_read = max(0, number(prompt, "cached_tokens", 0))
+    cache_write = max(0, number(prompt, "cache_write_tokens", 0))
+    usage = Usage(
+        # Both are part of the host's count.
+        input=max(0, number(raw, "input_tokens", 0) - cache_read - cache_write),
+        output=max(0, number(raw, "output_tokens", 0)),
+        cache_read=cache_read,
+        cache_write=cache_write,
+        reasoning=max(0, number(as_object(raw.get("output_tokens_details")), "reasoning_tokens", 0)),
+    )
+    out.append(UsageReported(usage))

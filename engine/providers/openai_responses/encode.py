@@ -1,0 +1,291 @@
+"""The neutral transcript as a request to the OpenAI Responses API.
+
+The API wants one flat list of items, and is sent all of it every time: nothing is
+stored there (`store: false`), so the ids that it gave its items mean nothing to it any
+more, and are left out unless the host asks for them. Thinking goes back encrypted, right
+before what it led to: the end of an answer can't be thinking. The system prompt is the
+first item and not `instructions`: only items are sure to be cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, assert_never
+
+import attrs
+
+from engine.core.llm_types import CacheLifetime, ModelRequest, ToolSchema
+from engine.core.messages import (
+    AssistantPart,
+    CallPart,
+    ImagePart,
+    MediaPart,
+    ProviderPart,
+    ReasoningPart,
+    TextPart,
+    UserPart,
+)
+from engine.providers.openai_responses.items import CHANNELS, PHASE
+from engine.providers.wire.encoding import Chunk, Encoder, Piece, array, members
+from engine.providers.wire.extra_body import extra_of, merged
+from engine.providers.wire.normalize_transcript import (
+    Answered,
+    AssistantItem,
+    Item,
+    ResultsItem,
+    UserItem,
+    arguments_of,
+    safe_id,
+    schema_of,
+)
+from engine.providers.wire.quirks import Quirks, nearest_effort
+from engine.providers.wire.schema_dialects import adapt
+from engine.providers.wire.strict_schema import strict
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads, text, to_bytes
+from engine.providers.wire.wire_format import own_name
+
+_LEAST_OUTPUT = 16
+_LONGEST_CACHE_KEY = 64
+# They may differ from step to step, and stand after the input.
+_CLOSING = {"max_output_tokens", "tool_choice"}
+_FILE_NAMES = {"application/pdf": "document.pdf"}
+# Of an image it made, the API tells how (`action`, `size`), and refuses to be told the same.
+_TAKEN_BACK = {"image_generation_call": {"type", "id", "status", "result", "revised_prompt"}}
+
+
+def encoder(quirks: Quirks) -> Encoder[int]:
+    """Return an encoder for one model."""
+    return Encoder(ResponsesDialect(quirks, extra_of(quirks, "input")), quirks)
+
+
+@attrs.frozen
+class ResponsesDialect:
+    """How the Responses API writes a request. Its state is the number of items so far.
+
+    Attributes:
+        quirks: the host's.
+        extra: what is merged into the body.
+    """
+
+    quirks: Quirks
+    extra: Json
+
+    def start(self) -> int:
+        """Return the state before the first item."""
+        return 0
+
+    def opening(self, request: ModelRequest) -> list[Piece]:
+        """Return what stays the same from step to step."""
+        extra = {name: value for name, value in self.extra.items() if name not in _CLOSING}
+        more_tools = as_list(extra.pop("tools", None))
+        head: Json = {"model": own_name(request), "stream": True, "store": False}
+        pieces = [Piece("model", b"{" + members(merged(head | self._settings(request), extra)))]
+        if request.tools or more_tools:
+            own = array(request.tools, [self._tool(tool) for tool in request.tools])
+            more = b",".join(to_bytes(tool) for tool in more_tools)
+            comma = b"," if own and more else b""
+            pieces += [Piece("tools", b',"tools":['), *own, Piece("tools", comma + more + b"]")]
+        return [*pieces, Piece("system", b',"input":[' + self._system_item(request))]
+
+    def add(self, state: int, item: Item) -> tuple[int, list[Chunk]]:
+        """Write an item as items of the API's."""
+        match item:
+            case UserItem():
+                written = [_message("user", [_user_part(part) for part in item.parts])]
+            case AssistantItem():
+                written = _Answer(self.quirks).write(item.parts)
+            case ResultsItem():
+                written = [_output(answered) for answered in item.answered]
+            case _:
+                assert_never(item)
+        chunks = [Chunk((b"," if number else b"") + to_bytes(each)) for number, each in enumerate(written, state)]
+        return state + len(chunks), chunks
+
+    def closing(self, state: int, request: ModelRequest) -> bytes:
+        """Return what may differ from step to step."""
+        body: Json = {}
+        if self.quirks.max_tokens_field:
+            body["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
+        if request.tools or self.extra.get("tools"):
+            body["tool_choice"] = request.tool_choice
+        body |= {name: value for name, value in self.extra.items() if name in _CLOSING}
+        return b"]," + members(body) + b"}" if body else b"]}"
+
+    def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
+        """Return the chunk as it is: the host finds the beginning it knows by itself."""
+        return data
+
+    def _settings(self, request: ModelRequest) -> Json:
+        options, quirks = request.options, self.quirks
+        body: Json = {}
+        if quirks.system_role == "instructions":
+            body["instructions"] = request.system
+        if quirks.encrypted_reasoning:
+            body["include"] = ["reasoning.encrypted_content"]
+        if reasoning := self._reasoning(request):
+            body["reasoning"] = reasoning
+        if words := self._text(request):
+            body["text"] = words
+        temperature = options.temperature if options.temperature is not None else quirks.default_temperature
+        if temperature is not None and quirks.temperature:
+            body["temperature"] = temperature
+        if quirks.default_top_p is not None:
+            body["top_p"] = quirks.default_top_p
+        if quirks.cache_key_field and request.session_id:
+            # It only tells the host which requests to keep together: two that share their beginning do no harm.
+            body[quirks.cache_key_field] = request.session_id[:_LONGEST_CACHE_KEY]
+        if quirks.long_cache and options.cache == "1h":
+            body["prompt_cache_retention"] = "24h"
+        if request.tools:
+            body["parallel_tool_calls"] = True
+        return body
+
+    def _reasoning(self, request: ModelRequest) -> Json:
+        quirks = self.quirks
+        body: Json = {}
+        if quirks.effort_field and (effort := request.options.effort or quirks.default_effort):
+            body["effort"] = nearest_effort(effort, quirks.efforts)
+        if quirks.reasoning_summary:
+            body["summary"] = "auto"
+        return body
+
+    def _text(self, request: ModelRequest) -> Json:
+        body: Json = {"verbosity": self.quirks.verbosity} if self.quirks.verbosity else {}
+        if request.output_schema is not None:
+            schema = adapt(schema_of(request.output_schema, "output"), self.quirks.schema)
+            closed = strict(schema)
+            form = {"type": "json_schema", "name": "answer", "schema": closed or schema, "strict": closed is not None}
+            body["format"] = form
+        return body
+
+    def _tool(self, tool: ToolSchema) -> Json:
+        schema = adapt(schema_of(tool.schema, f"tool {tool.name!r}"), self.quirks.schema)
+        body: Json = {"type": "function", "name": tool.name, "description": tool.description, "parameters": schema}
+        # Where nothing is said, the API takes every tool for a strict one and rewrites its schema.
+        return body | ({"strict": False} if self.quirks.strict_tools else {})
+
+    def _system_item(self, request: ModelRequest) -> bytes:
+        """Return the system prompt's item and a comma; nothing if there is none, or it is not an item."""
+        if self.quirks.system_role == "instructions" or not request.system.strip():
+            return b""
+        part: Json = {"type": "input_text", "text": request.system}
+        if self.quirks.marks_system and request.options.cache != "off":
+            part["prompt_cache_breakpoint"] = {"mode": "explicit"}
+        return to_bytes(_message(self.quirks.system_role, [part])) + b","
+
+
+# -- items ---------------------------------------------------------------------
+
+
+def _message(role: str, content: Sequence[Json]) -> Json:
+    return {"type": "message", "role": role, "content": content}
+
+
+def _user_part(part: UserPart) -> Json:
+    return {"type": "input_text", "text": part.text} if isinstance(part, TextPart) else _media_part(part)
+
+
+def _media_part(part: MediaPart) -> Json:
+    url = f"data:{part.media_type};base64,{part.data}"
+    if isinstance(part, ImagePart):
+        return {"type": "input_image", "image_url": url}
+    # A file without a name is refused.
+    name = part.name or _FILE_NAMES.get(part.media_type, "file")
+    return {"type": "input_file", "filename": name, "file_data": url}
+
+
+def _output(answered: Answered) -> Json:
+    """Write a result. The API has no word for a failed one: the text has to say so."""
+    told = answered.text
+    output: Any = told
+    if answered.media:
+        first: list[Json] = [{"type": "input_text", "text": told}] if told.strip() else []
+        output = [*first, *(_media_part(part) for part in answered.media)]
+    return {"type": "function_call_output", "call_id": safe_id(answered.call.call_id), "output": output}
+
+
+@attrs.define(eq=False)
+class _Answer:
+    """Writes an answer of the model as the items it came in."""
+
+    _quirks: Quirks
+    _items: list[Json] = attrs.field(factory=list[Json], init=False)
+    _texts: list[Json] = attrs.field(factory=list[Json], init=False)
+    _thoughts: list[ReasoningPart] = attrs.field(factory=list[ReasoningPart], init=False)
+
+    def write(self, parts: Sequence[AssistantPart]) -> list[Json]:
+        for part in parts:
+            self._write(part)
+        self._end_message()
+        # Thinking that led to nothing, the answer being cut, is refused.
+        while self._items and self._items[-1]["type"] == "reasoning":
+            self._items.pop()
+        return self._items
+
+    def _write(self, part: AssistantPart) -> None:
+        match part:
+            case TextPart():
+                self._thoughts.clear()
+                self._texts.append({"type": "output_text", "text": part.text})
+            case ReasoningPart():
+                self._end_message()
+                self._thoughts.append(part)
+                if part.signature is not None:
+                    self._items += self._reasoning(part.signature)
+                    self._thoughts.clear()
+            case CallPart():
+                self._end_message()
+                self._thoughts.clear()
+                self._items.append(_call(part))
+            case ProviderPart() if part.kind == PHASE:
+                self._end_message(_opaque(part.data))
+            case ProviderPart():
+                self._end_message()
+                self._thoughts.clear()
+                self._items += self._hosted(_opaque(part.data))
+            case _:
+                assert_never(part)
+
+    def _end_message(self, phase: Json | None = None) -> None:
+        if self._texts:
+            self._items.append(_message("assistant", self._texts) | (phase or {}))
+            self._texts = []
+
+    def _reasoning(self, signature: str) -> Iterator[Json]:
+        """Write thinking as the item it came in; nothing for a signature that is not of this format."""
+        kept = _opaque(signature)
+        channels = [str(channel) for channel in as_list(kept.get("parts"))]
+        if not channels and "encrypted_content" not in kept:
+            return
+        # From the end, for that is where the signature stands.
+        ends = zip(reversed(channels), reversed(self._thoughts), strict=False)
+        parts = [{"type": channel, "text": thought.text} for channel, thought in ends if channel in CHANNELS][::-1]
+        item: Json = {"type": "reasoning", "summary": [part for part in parts if part["type"] == "summary_text"]}
+        if content := [part for part in parts if part["type"] == "reasoning_text"]:
+            item["content"] = content
+        yield item | self._with_id({name: kept[name] for name in ("id", "encrypted_content") if name in kept})
+
+    def _hosted(self, item: Json) -> Iterator[Json]:
+        if kind := text(item, "type"):
+            taken = _TAKEN_BACK.get(kind, item.keys())
+            yield self._with_id({name: value for name, value in item.items() if name in taken})
+
+    def _with_id(self, item: Json) -> Json:
+        return item if self._quirks.item_ids else {name: value for name, value in item.items() if name != "id"}
+
+
+def _call(part: CallPart) -> Json:
+    return {
+        "type": "function_call",
+        "call_id": safe_id(part.call_id),
+        "name": part.tool,
+        "arguments": arguments_of(part),
+    }
+
+
+def _opaque(data: str) -> Json:
+    """Return what the decoder kept as JSON; nothing if it is something else's."""
+    try:
+        return as_object(loads(data))
+    except ValueError:
+        return {}

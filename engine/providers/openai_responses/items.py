@@ -1,0 +1,271 @@
+"""The items of a Responses answer as they come, each of a kind of its own.
+
+An item grows by deltas and is closed by what the host tells of it as a whole; `close`
+hands on what the deltas had not told. What an item needs to go back to the host is kept
+beside it: the encrypted thinking and its place in `ReasoningDone.signature`, as JSON;
+the `phase` of a message in a `ProviderItem` after its text; the work of hosted tools
+whole, in a `ProviderItem`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+import attrs
+
+from engine.core.llm_types import (
+    Cited,
+    ProviderItem,
+    ReasoningChunk,
+    ReasoningDone,
+    ReasoningStarted,
+    StreamEvent,
+    TextChunk,
+    TextDone,
+    TextStarted,
+    ToolCallChunk,
+    ToolCallDone,
+    ToolCallStarted,
+)
+from engine.core.messages import Citation
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, text, whole_characters
+
+# What a part of a message or of thinking is called, and what its text is called there.
+CHANNELS = {"output_text": "text", "refusal": "refusal", "summary_text": "text", "reasoning_text": "text"}
+PHASE = "phase"
+
+
+@attrs.define(eq=False)
+class Item:
+    """What all items have; by itself, one that says nothing.
+
+    Attributes:
+        kind: its type.
+        name: what the ids of its blocks begin with; a call's own id.
+        facts: what was announced of it.
+        told: what was told as a whole of a part of it.
+        is_over: it is whole.
+        refusal: what it says in refusing.
+    """
+
+    kind: str
+    name: str
+    facts: Json
+    told: Json = attrs.field(factory=dict[str, object], init=False)
+    is_over: bool = attrs.field(default=False, init=False)
+    refusal: str = attrs.field(default="", init=False)
+
+    def refuse(self, words: str) -> None:
+        """Take what the model says in refusing."""
+        self.refusal += words
+
+    @property
+    def own_id(self) -> str:
+        """The host's own id."""
+        return text(self.facts, "id")
+
+    def open(self, out: list[StreamEvent]) -> None:
+        """Begin."""
+
+    def grow(self, channel: str, index: int, piece: str, out: list[StreamEvent]) -> None:
+        """Take a delta."""
+
+    def cite(self, index: int, annotation: object, out: list[StreamEvent]) -> None:
+        """Take a source of the text at *index*."""
+
+    def close(self, facts: Json, out: list[StreamEvent]) -> None:
+        """Take the item as a whole; the second time, do nothing."""
+        if not self.is_over:
+            self.is_over = True
+            self._close(facts, out)
+
+    def leave(self, out: list[StreamEvent], *, is_complete: bool) -> None:
+        """The answer is over, complete or cut: end the item, if nobody has told it as a whole."""
+        if not self.is_over:
+            self.is_over = True
+            self._leave(out, is_complete=is_complete)
+
+    def _close(self, facts: Json, out: list[StreamEvent]) -> None:
+        pass
+
+    def _leave(self, out: list[StreamEvent], *, is_complete: bool) -> None:
+        pass
+
+
+# -- messages and thinking -----------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class _Block:
+    """A part of a message or of thinking."""
+
+    id: str
+    channel: str
+    pieces: list[str] = attrs.field(factory=list[str])
+    citations: int = 0
+    replacement: str | None = None
+
+
+@attrs.define(eq=False)
+class Spoken(Item):
+    """A message, or thinking: a list of texts. A refusal is told by the end of the answer alone."""
+
+    _ignored: Counter[str]
+    _blocks: list[_Block] = attrs.field(factory=list[_Block], init=False)
+    _places: dict[tuple[str, int], _Block] = attrs.field(factory=dict[tuple[str, int], _Block], init=False)
+
+    def grow(self, channel: str, index: int, piece: str, out: list[StreamEvent]) -> None:
+        """Take more of the text at *index* of *channel*."""
+        if not piece:
+            return
+        block = self._places.get((channel, index))
+        if block is None:
+            block = self._places[channel, index] = self._begin(channel, out)
+        block.pieces.append(piece)
+        if channel == "output_text":
+            out.append(TextChunk(block.id, piece))
+        elif channel != "refusal":
+            out.append(ReasoningChunk(block.id, piece))
+
+    def cite(self, index: int, annotation: object, out: list[StreamEvent]) -> None:
+        """Take a source of the text at *index*."""
+        place = ("output_text", index)
+        if place not in self._places:
+            self._places[place] = self._begin("output_text", out)
+        _cite(self._places[place], annotation, out)
+
+    def _begin(self, channel: str, out: list[StreamEvent]) -> _Block:
+        block = _Block(f"{self.name}.{len(self._blocks)}", channel)
+        self._blocks.append(block)
+        if channel == "output_text":
+            out.append(TextStarted(block.id))
+        elif channel != "refusal":
+            out.append(ReasoningStarted(block.id))
+        return block
+
+    def _close(self, facts: Json, out: list[StreamEvent]) -> None:
+        """Hand on what was not streamed. Parts are matched by their order: the indexes of deltas may count otherwise."""
+        parts = [as_object(part) for name in ("summary", "content") for part in as_list(facts.get(name))]
+        streamed = {channel: deque(b for b in self._blocks if b.channel == channel) for channel in CHANNELS}
+        for part in parts:
+            channel = text(part, "type")
+            if channel not in CHANNELS:
+                self._ignored[f"{self.kind} {channel}"] += 1
+                continue
+            told = text(part, CHANNELS[channel])
+            if not streamed[channel] and not told:
+                continue
+            block = streamed[channel].popleft() if streamed[channel] else self._begin(channel, out)
+            _catch_up(block, told, out)
+            for annotation in as_list(part.get("annotations"))[block.citations :]:
+                _cite(block, annotation, out)
+        self._end(facts, out, self._signature(facts))
+
+    def _leave(self, out: list[StreamEvent], *, is_complete: bool) -> None:
+        self._end(self.facts, out, None)
+
+    def _end(self, facts: Json, out: list[StreamEvent], signature: str | None) -> None:
+        thoughts = [block for block in self._blocks if block.channel not in {"output_text", "refusal"}]
+        if signature is not None and not thoughts:
+            thoughts = [self._begin("reasoning", out)]
+        for block in self._blocks:
+            if block.channel == "output_text":
+                out.append(TextDone(block.id, block.replacement))
+            elif block.channel == "refusal":
+                self.refuse("".join(block.pieces))
+            else:
+                out.append(ReasoningDone(block.id, signature if block is thoughts[-1] else None))
+        phase = text(facts, PHASE) or text(self.facts, PHASE)
+        if phase and any(block.channel == "output_text" for block in self._blocks):
+            out.append(ProviderItem(f"{self.name}.{PHASE}", PHASE, dumps({PHASE: phase})))
+
+    def _signature(self, facts: Json) -> str | None:
+        """Return what the host needs to have its thinking back; None if that is nothing.
+
+        It stands on the item's last part, and says how many parts before it belong to
+        the item too. A summary without the thinking it sums up is of no use to the host.
+        """
+        parts = [block.channel for block in self._blocks]
+        encrypted = text(facts, "encrypted_content")
+        if self.kind != "reasoning" or not (encrypted or "reasoning_text" in parts):
+            return None
+        kept = {"id": text(facts, "id"), "encrypted_content": encrypted, "parts": parts}
+        return dumps({name: value for name, value in kept.items() if value})
+
+
+def _catch_up(block: _Block, told: str, out: list[StreamEvent]) -> None:
+    """Hand on what was not streamed of the text *told*; where the two differ, the host's last word counts."""
+    streamed = whole_characters("".join(block.pieces))
+    if not told or told == streamed:
+        return
+    if block.channel == "refusal":
+        block.pieces = [told]
+    elif not told.startswith(streamed):
+        block.replacement = told
+    else:
+        chunk = TextChunk if block.channel == "output_text" else ReasoningChunk
+        out.append(chunk(block.id, told[len(streamed) :]))
+
+
+def _cite(block: _Block, annotation: object, out: list[StreamEvent]) -> None:
+    block.citations += 1
+    if facts := as_object(annotation):
+        # Its indexes are places in the answer: the words of the source itself are not told.
+        title = text(facts, "title") or text(facts, "filename")
+        out.append(Cited(block.id, Citation(url=text(facts, "url"), title=title, raw=dumps(facts))))
+
+
+# -- calls ---------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class Call(Item):
+    """A call that we are to run.
+
+    A custom tool takes free text; the engine's calls have JSON. So the text is shown as
+    the argument `input` of an object, which a tool with one string for its schema can
+    read like any other, and which goes back as an ordinary call of the same name.
+    """
+
+    _pieces: list[str] = attrs.field(factory=list[str], init=False)
+
+    def open(self, out: list[StreamEvent]) -> None:
+        """Announce the call."""
+        out.append(ToolCallStarted(self.name, text(self.facts, "name")))
+
+    def grow(self, channel: str, index: int, piece: str, out: list[StreamEvent]) -> None:
+        """Take more of the arguments."""
+        if piece:
+            shown = piece
+            if self.kind == "custom_tool_call":
+                shown = ("" if self._pieces else '{"input":"') + dumps(piece)[1:-1]
+            self._pieces.append(piece)
+            out.append(ToolCallChunk(self.name, shown))
+
+    def _close(self, facts: Json, out: list[StreamEvent]) -> None:
+        if facts.get("status") == "incomplete":
+            return
+        streamed = whole_characters("".join(self._pieces))
+        tool = text(facts, "name") if not text(self.facts, "name") else ""
+        if self.kind == "custom_tool_call":
+            whole: str | None = dumps({"input": text(facts, "input") or streamed})
+        else:
+            arguments = text(facts, "arguments") or streamed or "{}"
+            whole = None if arguments == streamed else arguments
+        out.append(ToolCallDone(self.name, whole, tool or None))
+
+    def _leave(self, out: list[StreamEvent], *, is_complete: bool) -> None:
+        if is_complete and self.told:
+            self._close({"name": self.facts.get("name"), "arguments": self.told.get("arguments")}, out)
+
+
+# -- the rest ------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class Hosted(Item):
+    """The work of a hosted tool, or whatever else only the host understands."""
+
+    def _close(self, facts: Json, out: list[StreamEvent]) -> None:
+        if self.kind:
+            out.append(ProviderItem(self.name, self.kind, dumps(facts)))

@@ -1,0 +1,28 @@
+"""The OpenAI Responses API as a wire format."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import attrs
+
+from engine.providers.failures.error_body import http_failure
+from engine.providers.openai_responses.decode import ResponsesReader
+from engine.providers.openai_responses.encode import encoder
+from engine.providers.wire.decoding import decoder_for
+from engine.providers.wire.quirks import Quirks
+from engine.providers.wire.wire_format import WireFormat
+
+
+def wire(quirks: Quirks) -> WireFormat:
+    """Return the format as a host with *quirks* speaks it."""
+    quirks = attrs.evolve(quirks, title=quirks.title or "OpenAI")
+    return WireFormat(
+        host=quirks.title,
+        path=lambda _: "/responses",
+        accept="text/event-stream",
+        headers=lambda _: {},
+        encoder=partial(encoder, quirks),
+        decoder=lambda content_type: decoder_for(ResponsesReader(quirks.title), content_type),
+        failure=partial(http_failure, quirks.title),
+    )

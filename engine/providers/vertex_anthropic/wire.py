@@ -1,0 +1,41 @@
+"""The Anthropic Messages API as Google's Vertex serves it: the model is in the path, the version in the body."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import attrs
+
+from engine.core.llm_types import ModelRequest
+from engine.providers.anthropic import wire as anthropic
+from engine.providers.anthropic.encode import MESSAGES, AnthropicDialect, State
+from engine.providers.wire.encoding import Encoder, Piece
+from engine.providers.wire.extra_body import extra_of
+from engine.providers.wire.quirks import Quirks
+from engine.providers.wire.wire_format import WireFormat
+
+API_VERSION = "vertex-2023-10-16"
+
+
+def wire(quirks: Quirks) -> WireFormat:
+    """Return the format; its path is the host's to say, for it holds the user's project."""
+    return attrs.evolve(anthropic.wire(quirks), headers=_headers, encoder=partial(encoder, quirks))
+
+
+def _headers(_: ModelRequest) -> dict[str, str]:
+    return {}
+
+
+def encoder(quirks: Quirks) -> Encoder[State]:
+    """Return an encoder for one model."""
+    return Encoder(VertexDialect(quirks, extra_of(quirks, MESSAGES)), quirks)
+
+
+@attrs.frozen
+class VertexDialect(AnthropicDialect):
+    """How Vertex wants a request of the Messages API."""
+
+    def opening(self, request: ModelRequest) -> list[Piece]:
+        """Return what stays the same from step to step, without the model's name."""
+        _, *rest = super().opening(request)
+        return [Piece("version", b'{"anthropic_version":"%s"' % API_VERSION.encode()), *rest]

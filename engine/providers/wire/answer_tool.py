@@ -1,0 +1,104 @@
+"""An answer that fits a schema, where the host has no such thing: as a tool that must be called.
+
+The model is offered one more tool, whose arguments are the answer, and has to call some
+tool. What it passes to that one comes out as text, so nobody above knows the difference.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from engine.core.errors import ConfigError
+from engine.core.llm_types import (
+    Finished,
+    ModelRequest,
+    StreamEvent,
+    TextChunk,
+    TextDone,
+    TextStarted,
+    ToolCallChunk,
+    ToolCallDone,
+    ToolCallStarted,
+    ToolSchema,
+)
+from engine.providers.wire.wire_format import Body, WireDecoder, WireEncoder, WireFormat
+
+ANSWER: Final = "submit_answer"
+_DESCRIPTION: Final = (
+    "Gives your final answer, once all other work is done. Call it exactly once, and nothing after it."
+)
+
+
+def with_answer_tool(wire: WireFormat) -> WireFormat:
+    """Return *wire* for a host that knows no schema of an answer."""
+
+    def encoder() -> WireEncoder:
+        return _Encoder(wire.encoder())
+
+    def decoder(content_type: str) -> WireDecoder | None:
+        inner = wire.decoder(content_type)
+        return None if inner is None else _Decoder(inner)
+
+    return attrs.evolve(wire, encoder=encoder, decoder=decoder)
+
+
+def offer_answer(request: ModelRequest) -> ModelRequest:
+    """Return *request* with the schema of its answer as a tool. Raises `ConfigError` for a tool of the same name."""
+    if request.output_schema is None:
+        return request
+    if any(tool.name == ANSWER for tool in request.tools):
+        raise ConfigError(f"a tool is called {ANSWER!r}, which this host needs for the answer itself: rename it")
+    answer = ToolSchema(name=ANSWER, description=_DESCRIPTION, schema=request.output_schema)
+    # "none" too: without any other tool's call, this is how the model can answer at all.
+    return attrs.evolve(request, tools=(*request.tools, answer), tool_choice="required", output_schema=None)
+
+
+@attrs.define(eq=False)
+class _Encoder:
+    _inner: WireEncoder
+
+    def encode(self, request: ModelRequest) -> Body:
+        return self._inner.encode(offer_answer(request))
+
+
+@attrs.define(eq=False)
+class _Decoder:
+    _inner: WireDecoder
+    _answers: set[str] = attrs.field(factory=set[str], init=False)
+    _has_streamed: set[str] = attrs.field(factory=set[str], init=False)
+    _has_calls: bool = attrs.field(default=False, init=False)
+
+    @property
+    def is_over(self) -> bool:
+        return self._inner.is_over
+
+    def feed(self, data: bytes) -> list[StreamEvent]:
+        return [out for event in self._inner.feed(data) for out in self._read(event)]
+
+    def close(self) -> list[StreamEvent]:
+        return [out for event in self._inner.close() for out in self._read(event)]
+
+    def _read(self, event: StreamEvent) -> list[StreamEvent]:
+        match event:
+            case ToolCallStarted() if event.tool == ANSWER:
+                self._answers.add(event.id)
+                return [TextStarted(_text_id(event.id))]
+            case ToolCallStarted():
+                self._has_calls = True
+                return [event]
+            case ToolCallChunk() if event.id in self._answers:
+                self._has_streamed.add(event.id)
+                return [TextChunk(_text_id(event.id), event.text)]
+            case ToolCallDone() if event.id in self._answers:
+                rest = event.arguments if event.id not in self._has_streamed else None
+                return [*([TextChunk(_text_id(event.id), rest)] if rest else []), TextDone(_text_id(event.id))]
+            case Finished() if event.reason == "calls" and self._answers and not self._has_calls:
+                return [attrs.evolve(event, reason="stop")]
+            case _:
+                return [event]
+
+
+def _text_id(call: str) -> str:
+    return f"answer {call}"

@@ -1,0 +1,308 @@
+"""Requests whose bytes only ever grow at their end.
+
+A host caches the beginning of a request, so request N+1 has to begin with the bytes of
+request N. Here that is how bodies are made: a `Dialect` writes each item once, the
+bytes are kept with the transcript's lineage, and a step costs what it adds. What varies
+from step to step (the output cap, the choice of tools) comes after the messages; cache
+markers, which move, are put into the last pieces when the body is put together: one at
+the end, where this request is read from by the next, and one at the end of what was
+there before the model last spoke, which is where the request before it had its own.
+
+What is kept is for speed alone: a body is a function of its request, so a session that
+goes on in another process sends the same bytes.
+
+The state between two items is a value of the dialect's own. What the end of the
+transcript completes for now (a call without its result, a paused answer) is written
+from that state and forgotten, so nothing has to be taken back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import attrs
+
+from engine.core.llm_types import CacheLifetime, ModelRequest, ToolSchema
+from engine.core.messages import Transcript
+from engine.providers.wire.normalize_transcript import Arranger, AssistantItem, Item
+from engine.providers.wire.quirks import Quirks
+from engine.providers.wire.untrusted_json import Json, to_bytes
+from engine.providers.wire.wire_format import Body
+
+S = TypeVar("S")
+
+_BLOCK = 64 * 1024
+_SESSIONS = 4_096
+_OPENINGS = 64
+_KEPT_BYTES = 256 * 1024 * 1024
+
+
+@attrs.frozen
+class Piece:
+    """A part of a request's opening, with a name for people: `"system"`, `"tool read"`."""
+
+    label: str
+    data: bytes
+
+
+@attrs.frozen
+class Chunk:
+    """The bytes of a block or a message, the separator before it among them.
+
+    Attributes:
+        data: the bytes.
+        can_be_marked: whether a cache marker may stand at its end.
+    """
+
+    data: bytes
+    can_be_marked: bool = False
+
+
+class Dialect(Protocol[S]):
+    """How a wire format writes a request. Pure; made for one model."""
+
+    def opening(self, request: ModelRequest) -> Sequence[Piece]:
+        """Return the request up to its first message: what stays the same from step to step.
+
+        It must not depend on the transcript, the output cap or the choice of tools.
+        """
+        ...
+
+    def start(self) -> S:
+        """Return the state before the first item."""
+        ...
+
+    def add(self, state: S, item: Item) -> tuple[S, list[Chunk]]:
+        """Return the state after *item*, and its bytes. Must depend on nothing else."""
+        ...
+
+    def closing(self, state: S, request: ModelRequest) -> bytes:
+        """Return the rest of the request after its last message."""
+        ...
+
+    def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
+        """Return the bytes of a chunk with a cache marker at its end."""
+        ...
+
+
+@attrs.define(eq=False)
+class _Written(Generic[S]):
+    """Chunks that are not packed yet, and the state after them.
+
+    Attributes:
+        answered: of `chunks`, the last markable one before the model last spoke.
+    """
+
+    state: S
+    chunks: list[Chunk] = attrs.field(factory=list[Chunk])
+    answered: int | None = None
+
+    def write(self, items: Iterable[Item], dialect: Dialect[S]) -> None:
+        for item in items:
+            if isinstance(item, AssistantItem):
+                self.answered = self.last_markable()
+            self.state, chunks = dialect.add(self.state, item)
+            self.chunks += chunks
+
+    def last_markable(self) -> int | None:
+        places = range(len(self.chunks) - 1, -1, -1)
+        return next((place for place in places if self.chunks[place].can_be_marked), None)
+
+    def copy(self) -> _Written[S]:
+        return _Written(self.state, [*self.chunks], self.answered)
+
+
+@attrs.define(eq=False)
+class _History(Generic[S]):
+    """What is encoded of one lineage."""
+
+    arranger: Arranger
+    written: _Written[S]
+    messages: int = 0
+    blocks: list[bytes] = attrs.field(factory=list[bytes])
+    size: int = 0
+    used: int = 0
+
+    def fits(self, request: ModelRequest) -> bool:
+        """Tell whether the bytes are what *request* begins with."""
+        return (
+            self.messages <= len(request.transcript)
+            and self.arranger.reasoning_from == request.reasoning_from
+            and self.arranger.model == request.model
+        )
+
+    def extend(self, transcript: Transcript, dialect: Dialect[S]) -> None:
+        for position in range(self.messages, len(transcript)):
+            self.written.write(self.arranger.feed(transcript[position]), dialect)
+        self.messages = len(transcript)
+
+    def pack(self, upto: int) -> bool:
+        """Make a block of the first *upto* chunks, which will not change any more, if it is long enough."""
+        chunks = self.written.chunks
+        if sum(len(chunk.data) for chunk in chunks[:upto]) < _BLOCK:
+            return False
+        data = b"".join(chunk.data for chunk in chunks[:upto])
+        del chunks[:upto]
+        if self.written.answered is not None:
+            self.written.answered -= upto
+        self.blocks.append(data)
+        self.size += len(data)
+        return True
+
+
+@attrs.frozen(eq=False)
+class _Opening:
+    """A request up to its first message."""
+
+    pieces: tuple[Piece, ...]
+    data: bytes = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "data", b"".join(piece.data for piece in self.pieces))
+
+
+@attrs.frozen(eq=False)
+class _Sent:
+    """What the last request of a session began with."""
+
+    opening: _Opening
+    lineage: weakref.ref[object]
+    reasoning_from: int
+
+
+@attrs.define(eq=False)
+class Encoder(Generic[S]):
+    """Encodes requests for one model."""
+
+    _dialect: Dialect[S]
+    _quirks: Quirks
+    _histories: weakref.WeakKeyDictionary[object, _History[S]] = attrs.field(
+        factory=weakref.WeakKeyDictionary[object, "_History[S]"], init=False
+    )
+    _openings: OrderedDict[object, _Opening] = attrs.field(factory=OrderedDict[object, "_Opening"], init=False)
+    _sent: OrderedDict[str, _Sent] = attrs.field(factory=OrderedDict[str, "_Sent"], init=False)
+    _ticks: itertools.count[int] = attrs.field(factory=itertools.count, init=False)
+
+    def encode(self, request: ModelRequest) -> Body:
+        """Return the body for *request*; raise `ConfigError` for a transcript that can't be sent."""
+        opening = self._opening(request)
+        lineage = request.transcript.lineage
+        # It is put back when all has gone well: one that stopped in the middle would lack messages.
+        history = self._histories.pop(lineage, None)
+        if history is None or not history.fits(request):
+            arranger = Arranger(request.model, self._quirks, request.reasoning_from)
+            history = _History(arranger, _Written(self._dialect.start()))
+        history.extend(request.transcript, self._dialect)
+        now = history.written.copy()
+        now.write(history.arranger.pending(), self._dialect)
+        tail = self._tail(now, request.options.cache or "5m") + self._dialect.closing(now.state, request)
+        body = Body(pieces=(opening.data, *history.blocks, tail), broken_at=self._compare(request, opening))
+        history.used = next(self._ticks)
+        self._histories[lineage] = history
+        if history.pack(self._settled(history.written)):
+            self._forget_old(history)
+        return body
+
+    def _opening(self, request: ModelRequest) -> _Opening:
+        key = (request.model, request.system, request.tools, request.output_schema, request.options, request.session_id)
+        opening = self._openings.pop(key, None) or _Opening(tuple(self._dialect.opening(request)))
+        self._openings[key] = opening
+        if len(self._openings) > _OPENINGS:
+            self._openings.popitem(last=False)
+        return opening
+
+    def _tail(self, written: _Written[S], lifetime: CacheLifetime) -> bytes:
+        is_marking = self._quirks.marks and lifetime != "off"
+        marked = {written.answered, written.last_markable()} if is_marking else set[int | None]()
+        return b"".join(
+            self._dialect.mark(chunk.data, lifetime) if place in marked else chunk.data
+            for place, chunk in enumerate(written.chunks)
+        )
+
+    def _settled(self, written: _Written[S]) -> int:
+        """Return how many chunks come before the first that may bear a marker now or later."""
+        return (written.answered or 0) if self._quirks.marks else len(written.chunks)
+
+    def _compare(self, request: ModelRequest, opening: _Opening) -> str:
+        """Return where the request differs from the beginning of the session's last one; empty: nowhere."""
+        if not request.session_id:
+            return ""
+        before = self._sent.pop(request.session_id, None)
+        sent = _Sent(opening, weakref.ref(request.transcript.lineage), request.reasoning_from)
+        self._sent[request.session_id] = sent
+        if len(self._sent) > _SESSIONS:
+            self._sent.popitem(last=False)
+        return "" if before is None else _difference(before, sent)
+
+    def _forget_old(self, current: _History[S]) -> None:
+        """Keep the bytes of the sessions used last, as far as memory is meant for them."""
+        while sum(history.size for history in self._histories.values()) > _KEPT_BYTES:
+            lineage, oldest = min(self._histories.items(), key=lambda item: item[1].used)
+            if oldest is current:
+                return
+            del self._histories[lineage]
+
+
+def _difference(before: _Sent, now: _Sent) -> str:
+    if before.opening is not now.opening:
+        known = {piece.label for piece in before.opening.pieces}
+        for old, new in itertools.zip_longest(before.opening.pieces, now.opening.pieces):
+            if old != new:
+                # A piece that was there before, now in this place: what stood here is gone.
+                return old.label if old and (new is None or new.label in known) else new.label
+    if before.lineage() is not now.lineage() or before.reasoning_from != now.reasoning_from:
+        return "history"
+    return ""
+
+
+# -- for dialects ---------------------------------------------------------------------
+
+
+@attrs.frozen
+class TurnWriter:
+    """Writes blocks into turns of alternating roles.
+
+    Its state is the role of the turn that is open; None before the first. The turn is
+    closed by whatever comes after it, so more of the same role only adds to it.
+
+    Attributes:
+        content: the name of a turn's list of blocks.
+    """
+
+    content: str = "content"
+
+    def write(
+        self, state: str | None, role: str, blocks: Sequence[tuple[Json, bool]]
+    ) -> tuple[str | None, list[Chunk]]:
+        """Return the state and the chunks after *blocks*, each with whether a cache marker may stand at its end."""
+        chunks: list[Chunk] = []
+        for block, can_be_marked in blocks:
+            if role == state:
+                before = b","
+            else:
+                new = b'{"role":"%s","%s":[' % (role.encode(), self.content.encode())
+                before = new if state is None else b"]}," + new
+                state = role
+            chunks.append(Chunk(before + to_bytes(block), can_be_marked))
+        return state, chunks
+
+    def close(self, state: str | None) -> bytes:
+        """Return what closes the open turn."""
+        return b"" if state is None else b"]}"
+
+
+def members(value: Json) -> bytes:
+    """Return the members of an object as JSON, without its braces."""
+    return to_bytes(value)[1:-1]
+
+
+def array(tools: Sequence[ToolSchema], write: Sequence[Json]) -> list[Piece]:
+    """Return the pieces of a list of tools, named for them."""
+    return [
+        Piece(f"tool {tool.name}", (b"," if number else b"") + to_bytes(document))
+        for number, (tool, document) in enumerate(zip(tools, write, strict=True))
+    ]

@@ -1,0 +1,293 @@
+"""JSON schemas in the dialects that hosts read: T22's rows for schemas, as pure transforms.
+
+Theory of operation. Every host reads a subset of JSON Schema, and refuses the request,
+or the tool, for what lies outside. A schema is written anew in that subset, as close to
+its meaning as the subset allows: where a rule can't be said it is left out, so the
+result may allow more than the original, and the tool's own check of its arguments
+decides. What all dialects want is done for all: `const` is an `enum` of one, `oneOf`
+is `anyOf`, `allOf` is merged, a tuple is an array of its first item, every schema has
+a type, an object says its properties and an array its items, what does not belong to
+a type is dropped, and so is every keyword that is not in the dialect's list.
+
+- `openai`: that, and no more.
+- `moonshot`: a reference stands alone, and so does `anyOf`, but for what describes it.
+- `gemini`: no references (they are written out, a recursion ends in a plain object), an
+  `anyOf` stands quite alone, one type each, null is `nullable`, an `enum` holds strings.
+- `gemini-json`: what newer Gemini models read of JSON Schema itself: references, and what stands
+  alone, as for `moonshot`; of the rules for values only those that Google lists.
+
+Names of properties are never taken for keywords, and data (`enum`, `default`) never
+for schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+import attrs
+
+from engine.providers.wire.quirks import SchemaDialect
+from engine.providers.wire.schema_keywords import (
+    ABOUT,
+    COMMON,
+    belongs,
+    clean,
+    has_any,
+    inferred,
+    is_object_schema,
+    merged,
+    names_in,
+    picked,
+    types_in,
+)
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, text
+
+_GEMINI_FORMATS = {"date-time", "enum", "int32", "int64", "float", "double"}
+_DEFS = ("$defs", "definitions")
+_DEEPEST = 48
+_MOST_INLINED = 500
+_MOST_SCHEMAS = 5_000
+
+
+@attrs.frozen(kw_only=True)
+class _Rules:
+    """What a dialect allows.
+
+    Attributes:
+        keywords: those it knows; all others are dropped.
+        has_refs: whether it reads references to `$defs`.
+        lone_ref: a reference may have nothing beside it.
+        lone_union: an `anyOf` may have nothing beside it but these; None: anything.
+        is_gemini: one type each, `nullable`, and enums of strings.
+    """
+
+    keywords: frozenset[str]
+    has_refs: bool = True
+    lone_ref: bool = False
+    lone_union: tuple[str, ...] | None = None
+    is_gemini: bool = False
+
+
+_RULES: Mapping[SchemaDialect, _Rules] = {
+    "openai": _Rules(keywords=COMMON),
+    "moonshot": _Rules(keywords=COMMON, lone_ref=True, lone_union=ABOUT),
+    "gemini-json": _Rules(
+        keywords=COMMON
+        - {"default", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems", "minProperties"}
+        - {"maxProperties", "pattern", "format", "minLength", "maxLength"},
+        lone_ref=True,
+        lone_union=ABOUT,
+    ),
+    "gemini": _Rules(
+        keywords=COMMON
+        - {"$ref", "additionalProperties", "default", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+        - {"uniqueItems"}
+        | {"nullable"},
+        has_refs=False,
+        lone_union=(),
+        is_gemini=True,
+    ),
+}
+
+
+def adapt(schema: Json, dialect: SchemaDialect) -> Json:
+    """Return *schema*, of a tool's arguments or of an answer, in *dialect*. Changes nothing in place."""
+    rules = _RULES.get(dialect)
+    return schema if rules is None else _Adapter(schema, rules).adapted()
+
+
+@attrs.define(eq=False)
+class _Adapter:
+    """Writes one schema anew."""
+
+    root: Json
+    rules: _Rules
+    inlined: int = 0
+    schemas: int = 0
+
+    def adapted(self) -> Json:
+        """Return the whole schema."""
+        schema = clean(self.root)
+        if "$ref" in schema:
+            schema, _ = self._without_ref(schema, ("#",))
+        if not has_any(schema, ("type", "enum", "const", "anyOf", "oneOf", "allOf", "items", "prefixItems")):
+            schema = {"type": "object"} | schema
+        whole = self._schema(schema, ("#",))
+        defs = {name: each for word in _DEFS for name, each in as_object(self.root.get(word)).items()}
+        if self.rules.has_refs and defs:
+            whole["$defs"] = {name: self._schema(each, (f"#/$defs/{name}",)) for name, each in defs.items()}
+        one = _one_object(whole)
+        return whole if one is whole else self._schema(one, ("#",)) | picked(whole, ("$defs",))
+
+    def _schema(self, value: object, path: tuple[str, ...]) -> Json:
+        """Return one schema in the dialect; *path*: where we are, references followed among it."""
+        self.schemas += 1
+        if len(path) > _DEEPEST or self.schemas > _MOST_SCHEMAS:
+            return self._written({"type": "object"}, path)
+        schema, path = self._simplified(as_object(value), path)
+        choices = as_list(schema.get("anyOf"))
+        if choices and self.rules.lone_union is not None:
+            return self._union(schema, choices, path)
+        types = [name for name in types_in(schema) if name != "null"]
+        if self.rules.is_gemini and len(types) > 1 and "enum" not in schema:
+            return self._union(schema, [{"type": name} for name in types_in(schema)], path)
+        if self.rules.is_gemini:
+            _make_gemini(schema)
+        if "$ref" in schema and self.rules.lone_ref:
+            return {"$ref": schema["$ref"]}
+        return self._written(schema, path)
+
+    def _simplified(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
+        """Return *schema* in fewer words that mean the same."""
+        schema = clean(schema)
+        if "$ref" in schema and (reference := self._kept_ref(schema)) is not None:
+            schema = schema | {"$ref": reference}
+        elif "$ref" in schema:
+            schema, path = self._without_ref(schema, path)
+        parts = as_list(schema.get("allOf"))
+        is_alone = len(parts) == 1 and schema.keys() <= {"allOf", *ABOUT} and path != ("#",)
+        for part in reversed(parts):
+            whole, path = self._simplified(as_object(part), (*path, "allOf")) if len(path) < _DEEPEST else ({}, path)
+            if "$ref" in whole and not is_alone:
+                whole, path = self._simplified(*self._without_ref(whole, path))
+            schema = merged(whole, schema)
+        schema = {word: value for word, value in schema.items() if word != "allOf"}
+        if "const" in schema:
+            schema = {"enum": [schema["const"]]} | schema
+        if "oneOf" in schema:
+            schema = {"anyOf": schema["oneOf"]} | schema
+        if (tuple_items := as_list(schema.get("prefixItems") or schema.get("items"))) or schema.get("items") == []:
+            schema = schema | {"items": next(iter(tuple_items), Json())}
+        return schema, path
+
+    def _kept_ref(self, schema: Json) -> str | None:
+        """Return the reference as the dialect reads it; None: it has to be written out."""
+        reference = text(schema, "$ref")
+        for word in _DEFS:
+            name = reference.removeprefix(f"#/{word}/")
+            if self.rules.has_refs and name != reference and name in as_object(self.root.get(word)):
+                return f"#/$defs/{name}"
+        return None
+
+    def _without_ref(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
+        """Return *schema* with what it refers to written out."""
+        beside = {word: value for word, value in schema.items() if word != "$ref"}
+        reference = text(schema, "$ref")
+        if not reference:
+            return beside, path
+        self.inlined += 1
+        if reference in path or self.inlined > _MOST_INLINED or len(path) > _DEEPEST:
+            return {"type": "object"} | beside, path
+        return self._without_ref(merged(self._found(reference), beside), (*path, reference))
+
+    def _found(self, reference: str) -> Json:
+        """Return what *reference*, a JSON pointer, points at; an empty schema if there is nothing."""
+        name = reference.removeprefix("#/$defs/")
+        if name != reference and name in as_object(self.root.get("definitions")):
+            reference = f"#/definitions/{name}"  # it was renamed on the way here
+        if reference == "#":
+            return clean(self.root)
+        place: object = self.root if reference.startswith("#/") else {}
+        for step in reference.removeprefix("#/").split("/"):
+            name = unquote(step).replace("~1", "/").replace("~0", "~")
+            steps = {str(number): each for number, each in enumerate(as_list(place))} or as_object(place)
+            place = steps.get(name)
+        return clean(as_object(place))
+
+    def _union(self, schema: Json, choices: list[object], path: tuple[str, ...]) -> Json:
+        """Return an `anyOf` that stands alone: what stood beside it goes into each choice."""
+        kept = self.rules.lone_union or ()
+        shared = {word: value for word, value in schema.items() if word not in {"anyOf", *kept}}
+        is_nullable = self.rules.is_gemini and any(types_in(as_object(each)) == ["null"] for each in choices)
+        written: list[Json] = []
+        for choice in choices:
+            own = clean(as_object(choice))
+            if is_nullable and types_in(own) == ["null"]:
+                continue
+            base = {} if self._kept_ref(own) is not None else shared
+            each = self._schema(merged(base, own), (*path, "anyOf"))
+            nested = as_list(each.get("anyOf")) if self.rules.is_gemini else []
+            written += [as_object(one) for one in nested] or [each]
+        if is_nullable:
+            written = [each | {"nullable": True} for each in written] or [{"type": "string", "nullable": True}]
+        about = picked(schema, (word for word in kept if word in self.rules.keywords))
+        if len(written) == 1 and "$ref" not in written[0]:
+            return about | written[0]
+        return about | {"anyOf": written}
+
+    def _written(self, schema: Json, path: tuple[str, ...]) -> Json:
+        types = types_in(schema) or ([] if "anyOf" in schema or "$ref" in schema else inferred(schema))
+        out: Json = {}
+        for word, value in schema.items():
+            if word in self.rules.keywords and belongs(word, types) and word != "type":
+                self._write(word, value, out, path)
+        if types:
+            out = {"type": types[0] if len(types) == 1 else types} | out
+        if "object" in types and not out.get("properties"):
+            out["properties"] = {}
+            if self.rules.is_gemini:
+                # An empty list of properties is refused there.
+                del out["properties"]
+        if "array" in types and "items" not in out:
+            out["items"] = self._schema({}, (*path, "items"))
+        if required := [name for name in names_in(schema) if name in as_object(out.get("properties"))]:
+            out["required"] = required
+        return out
+
+    def _write(self, word: str, value: object, out: Json, path: tuple[str, ...]) -> None:
+        inner = (*path, word)
+        match word:
+            case "properties":
+                out[word] = {name: self._schema(each, inner) for name, each in as_object(value).items()}
+            case "items":
+                out[word] = self._schema(value, inner)
+            case "additionalProperties":
+                out[word] = value if isinstance(value, bool) else self._schema(value, inner)
+            case "anyOf":
+                out[word] = [self._schema(each, inner) for each in as_list(value)]
+            case "required":
+                pass  # it is written last: only what is there can be required
+            case _:
+                out[word] = value
+
+
+def _one_object(whole: Json) -> Json:
+    """Return a schema whose root is no choice between objects: hosts want one object there."""
+    choices = [_followed(as_object(each), whole) for each in as_list(whole.get("anyOf"))]
+    if not choices or not all(is_object_schema(each) or is_object_schema(whole) for each in choices):
+        return whole
+    properties = {name: each for choice in choices for name, each in as_object(choice.get("properties")).items()}
+    always = [name for name in names_in(choices[0]) if all(name in names_in(choice) for choice in choices)]
+    about = picked(choices[0], ABOUT)
+    rest = {word: value for word, value in whole.items() if word != "anyOf"}
+    return merged(about | {"type": "object", "properties": properties, "required": always}, rest)
+
+
+def _followed(schema: Json, whole: Json) -> Json:
+    for _ in range(_DEEPEST):
+        if "$ref" not in schema:
+            break
+        schema = as_object(as_object(whole.get("$defs")).get(text(schema, "$ref").removeprefix("#/$defs/")))
+    return schema
+
+
+def _make_gemini(schema: Json) -> None:
+    """Put one type, `nullable` and an enum of strings into *schema*, which is ours to change."""
+    types = types_in(schema)
+    values = as_list(schema.get("enum"))
+    if "null" in types or None in values:
+        schema["nullable"] = True
+    if "enum" in schema:
+        strings = [each if isinstance(each, str) else dumps(each) for each in values if each is not None]
+        # An empty string is refused there.
+        schema["enum"] = list(dict.fromkeys(each for each in strings if each))
+        schema["type"] = "string"
+        if not schema["enum"]:
+            del schema["enum"]
+    elif types:
+        schema["type"] = next((name for name in types if name != "null"), "string")
+    if text(schema, "format") not in _GEMINI_FORMATS:
+        schema.pop("format", None)
+    if schema.get("nullable") is not True:
+        schema.pop("nullable", None)

@@ -1,0 +1,42 @@
+"""Schemas that OpenAI's hosts hold an answer to, token by token.
+
+They do so (`strict`) only for a schema in which every object says all it may have, and
+has to have it all. One that is nearly so is closed here. One with optional properties
+can't be without changing what it means: to such a host it is a mere hint.
+"""
+
+from __future__ import annotations
+
+from engine.providers.wire.untrusted_json import Json, as_list, as_object
+
+_SAYS_WHAT = frozenset({"type", "enum", "const", "anyOf", "$ref"})
+_KNOWN = _SAYS_WHAT | {"properties", "required", "additionalProperties", "items", "$defs", "title", "description"}
+_DEEPEST = 10
+
+
+def strict(schema: Json) -> Json | None:
+    """Return *schema* as one that a host can hold an answer to; None if that would change its meaning."""
+    try:
+        return _closed(schema, 0) if schema.get("type") == "object" else None
+    except ValueError:
+        return None
+
+
+def _closed(schema: Json, depth: int) -> Json:
+    if depth > _DEEPEST or not _KNOWN.issuperset(schema) or _SAYS_WHAT.isdisjoint(schema):
+        raise ValueError("not for strict hosts")
+    out = dict(schema)
+    if "properties" in schema or "object" in (schema.get("type"), *as_list(schema.get("type"))):
+        names = list(as_object(schema.get("properties")))
+        # An object that says nothing of other properties can do without them.
+        if {*as_list(schema.get("required"))} != {*names} or schema.get("additionalProperties", False) is not False:
+            raise ValueError("an object with properties that may be absent, or others")
+        out |= {"properties": {}, "required": names, "additionalProperties": False}
+    for word in ("properties", "$defs"):
+        if word in schema:
+            out[word] = {name: _closed(as_object(each), depth + 1) for name, each in as_object(schema[word]).items()}
+    if "anyOf" in schema:
+        out["anyOf"] = [_closed(as_object(each), depth + 1) for each in as_list(schema["anyOf"])]
+    if "items" in schema:
+        out["items"] = _closed(as_object(schema["items"]), depth + 1)
+    return out

@@ -1,0 +1,182 @@
+"""What a sandbox is on this machine: which of its paths are there, and what has to be hidden besides.
+
+Temporary folders stay those that everybody uses, and are no private ones: a file that a command leaves in `/tmp`
+is there for the next command, and for the tools that read and write files, which run outside. What is hidden in
+them are the sockets: whoever listens there (the user's terminals, agents, desktop) runs outside, too, and
+would do there what he is told. So is `/run`, where most of them are, and wherever else somebody listens by now.
+
+A folder that is mounted can't be moved away by a command that runs in another sandbox at the same time, and a
+link put in its place. So all folders on the way from one that can be changed to the project are mounted, each.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from engine.config.sandbox_config import Kind, Layout, Sandbox
+from engine.core.errors import ToolError
+from engine.files.real_path import followed, is_within
+from engine.permission.project import project_of
+
+# Read-only in the project: they say what is run later, outside. The folders are made if they are missing, or a command
+# could make them.
+_SETTINGS: Final = ".engine"
+_GIT: Final = ".git"
+_HOOKS: Final = "hooks"
+_GIT_FILES: Final = ("config", "config.worktree", "commondir")
+
+_TEMPORARY: Final = ("/tmp", "/var/tmp")  # noqa: S108 - these are meant
+_RUN: Final = ("/run", "/var/run")
+# Of what is hidden there: the programs of NixOS and Guix; and with a network, how to find a host by its name.
+_PROGRAMS_IN_RUN: Final = ("/run/current-system", "/run/booted-system", "/run/wrappers")
+_NAMES_IN_RUN: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")
+_MAX_SEEN: Final = 10_000
+
+
+def layout_for(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
+    """Return the sandbox for a command that runs in *cwd*. It blocks. Raises `ToolError` if there can't be one."""
+    project = project_of(cwd, home=home)
+    if not project:
+        raise ToolError(f"The command was not run: in a sandbox only a project can be changed, and {cwd} is none.")
+    temporary: list[str] = [path for path in map(followed, (tempfile.gettempdir(), *_TEMPORARY)) if _is_folder(path)]
+    more = [path for path in (_expanded(path, home) for path in sandbox.writable) if os.path.lexists(path)]
+    free = [path for path in (*temporary, *more) if path != "/"]
+    places: dict[str, Kind] = dict(_sockets(temporary, project))
+    runs, links = _run(network=sandbox.network)
+    places |= runs
+    places |= dict.fromkeys((*free, *_way(project, free)), "writable")
+    _make(Path(project, _SETTINGS))
+    for folder in dict.fromkeys((project, followed(cwd))):
+        places |= _guarded(folder)
+    for path in (_expanded(path, home) for path in sandbox.hidden):
+        with suppress(OSError):
+            places[path] = "empty folder" if stat.S_ISDIR(Path(path).stat().st_mode) else "empty file"
+    covered = [path for path, kind in places.items() if kind == "empty folder"]
+    for path in _listening():
+        if not any(is_within(path, folder) for folder in (project, *covered)):
+            places[path] = "empty file"
+    return Layout(
+        cwd=followed(cwd),
+        network=sandbox.network,
+        is_root=os.geteuid() == 0,
+        places=tuple(sorted(places.items())),
+        links=links,
+        nothing=str(Path(__file__).with_name("nothing")),
+    )
+
+
+def _way(project: str, free: Sequence[str]) -> list[str]:
+    """Return the project, and the folders above it that could be changed."""
+    above = [parent for parent in map(str, Path(project).parents) if any(is_within(parent, folder) for folder in free)]
+    return [project, *above]
+
+
+def _expanded(path: str, home: str) -> str:
+    return followed(f"{home}{path[1:]}" if path.startswith("~") else path)
+
+
+def _is_folder(path: str) -> bool:
+    with suppress(OSError):
+        return stat.S_ISDIR(Path(path).stat().st_mode)
+    return False
+
+
+# ---- what says what is run later -------------------------------------------------------------------------------------
+
+
+def _guarded(folder: str) -> dict[str, Kind]:
+    """Return what can't be changed in a project, or below it. Raises `ToolError` for what can't be guarded."""
+    settings, git = Path(folder, _SETTINGS), Path(folder, _GIT)
+    if settings.is_symlink():
+        raise ToolError(f"The command was not run: {settings} is a symbolic link, which no sandbox can guard.")
+    guarded: dict[str, Kind] = {str(settings): "readable"} if os.path.lexists(settings) else {}
+    if git.is_symlink() or not os.path.lexists(git):
+        return guarded
+    if not git.is_dir():  # it says where the repository is
+        return {**guarded, str(git): "readable"}
+    _make(git / _HOOKS)
+    _name_settings(git)
+    inside = [git / name for name in (_HOOKS, *_GIT_FILES) if os.path.lexists(git / name)]
+    if git / _GIT_FILES[0] not in inside or any(path.is_symlink() for path in inside):
+        return {**guarded, str(git): "readable"}
+    # Itself as well, or it could be moved away and another one put in its place.
+    return {**guarded, str(git): "writable", **{str(path): "readable" for path in inside}}
+
+
+def _name_settings(git: Path) -> None:
+    """Make the files of a repository that may say where its settings are, or a command could. They say what holds anyhow."""
+    with suppress(OSError):
+        if (git / "HEAD").is_file():
+            with (git / "commondir").open("x", encoding="ascii") as file:
+                file.write(".\n")
+    with suppress(OSError):
+        if b"worktreeconfig" in (git / "config").read_bytes().lower():
+            (git / "config.worktree").touch(exist_ok=False)
+
+
+def _make(folder: Path) -> None:
+    # Where we may not make it, a command may not either.
+    with suppress(OSError):
+        folder.mkdir()
+
+
+# ---- ways out --------------------------------------------------------------------------------------------------------
+
+
+def _run(*, network: bool) -> tuple[dict[str, Kind], tuple[tuple[str, str], ...]]:
+    """Return what becomes of `/run`, and the links in it that are kept."""
+    folders = {followed(path) for path in (*_RUN, os.environ.get("XDG_RUNTIME_DIR", ""))} - {followed("")}
+    places: dict[str, Kind] = {path: "empty folder" for path in folders if path != "/" and _is_folder(path)}
+    links: list[tuple[str, str]] = []
+    for path in (*_PROGRAMS_IN_RUN, *(_NAMES_IN_RUN if network else ())):
+        if os.path.islink(path):  # noqa: PTH114
+            links.append((path, os.readlink(path)))  # noqa: PTH115
+        elif _is_folder(path):
+            places[path] = "readable"
+    return places, tuple(links)
+
+
+def _sockets(folders: Sequence[str], project: str) -> Iterator[tuple[str, Kind]]:
+    """Yield sockets in temporary folders, and the folders in them that hold some; not those in the project."""
+    left = _MAX_SEEN
+    for folder in dict.fromkeys(folders):
+        for entry in _entries(folder, left):
+            left -= 1
+            if is_within(entry.path, project):
+                continue
+            if _is_socket(entry):
+                yield entry.path, "empty file"
+            elif entry.is_dir(follow_symlinks=False) and any(map(_is_socket, _entries(entry.path, left))):
+                yield entry.path, "empty folder"
+
+
+def _listening() -> Iterator[str]:
+    """Yield the sockets at which somebody listens, wherever they lie: that a folder can't be changed keeps nobody from talking."""
+    with suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123
+        for line in lines:
+            # Number, users, protocol, flags, type, state, inode, and where it lies, if it does.
+            path = line.rstrip("\n").split(maxsplit=7)[7:]
+            if path and path[0].startswith("/"):
+                real = followed(path[0])
+                with suppress(OSError):
+                    if stat.S_ISSOCK(os.lstat(real).st_mode):
+                        yield real
+
+
+def _entries(folder: str, most: int) -> list[os.DirEntry[str]]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [entry for entry, _ in zip(entries, range(most), strict=False)]
+    return []
+
+
+def _is_socket(entry: os.DirEntry[str]) -> bool:
+    try:
+        return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,88 @@
+"""What a host may say to a turn: answers to its questions, and words; each checked where it comes in."""
+
+from __future__ import annotations
+
+from typing import Literal, cast, get_args
+
+import attrs
+
+from engine.core.errors import ConfigError
+from engine.core.events import GrantScope
+from engine.nursery.questions import Given
+
+
+@attrs.frozen
+class Once:
+    """Allow this call."""
+
+
+@attrs.frozen
+class Always:
+    """Allow this call and what one of its offers covers, from now on.
+
+    Attributes:
+        offer: which of them; the first one is the narrowest.
+        scope: for this turn, for this session with its sub-agents, or for everybody who works in this project.
+        seconds: how long at most; None: as long as the scope.
+    """
+
+    offer: int = 0
+    scope: GrantScope = "session"
+    seconds: float | None = None
+
+
+@attrs.frozen
+class Reject:
+    """Refuse. Without feedback the turn ends; with it, the model reads it and goes on."""
+
+    feedback: str = ""
+
+
+Answer = Once | Always | Reject
+Recovery = Literal["wait", "switch", "stop"]
+
+
+def worded(value: object, what: str) -> str:
+    """Return *value* if it is a text that says something. Raises `ConfigError` that names *what* it is."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{what} must be a str, not {type(value).__name__}")
+    if not value.strip():
+        raise ConfigError(f"{what} must not be empty")
+    return value
+
+
+def given(answer: object) -> Given:
+    """Return what *answer* says, for the questions. Raises `ConfigError` for what is none."""
+    match answer:
+        case Once():
+            return Given(kind="once")
+        case Always():
+            return Given(kind="always", offer=_which(answer), scope=_scope(answer), seconds=_seconds(answer))
+        case Reject() if isinstance(cast("object", answer.feedback), str):
+            return Given(kind="reject", feedback=answer.feedback)
+        case _:
+            raise ConfigError(
+                f"answer with engine.Once(), engine.Always() or engine.Reject(feedback=a str), not {answer!r}"
+            )
+
+
+def _which(answer: Always) -> int:
+    offer = cast("object", answer.offer)
+    if type(offer) is not int or offer < 0:
+        raise ConfigError(f"the offer of an Always is a number from 0, not {offer!r}")
+    return offer
+
+
+def _scope(answer: Always) -> GrantScope:
+    if answer.scope not in get_args(GrantScope):
+        raise ConfigError(f"the scope of an Always is one of {', '.join(get_args(GrantScope))}, not {answer.scope!r}")
+    return answer.scope
+
+
+def _seconds(answer: Always) -> float | None:
+    seconds = cast("object", answer.seconds)
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
+        raise ConfigError(f"the seconds of an Always are a number above 0, or None, not {seconds!r}")
+    return float(seconds)

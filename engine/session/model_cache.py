@@ -1,0 +1,88 @@
+"""The models of an engine: those that were named are resolved once, served while it is open, and closed with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from engine.config.config import Config
+from engine.core.exception_groups import public
+from engine.core.protocols import Closeable, Learning, Model, Served
+from engine.session.validation import ModelChoice, chosen
+
+if TYPE_CHECKING:
+    from engine.session.background_tasks import Beside
+
+
+@attrs.define(eq=False)
+class ResolvedModels:
+    """The models that were asked for by name."""
+
+    _config: Config
+    _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
+    _mentioned: set[str] = attrs.field(factory=set[str], init=False)
+    _beside: Beside | None = attrs.field(default=None, init=False)
+
+    def serve_with(self, beside: Beside) -> None:
+        """From now on, run what a model needs beside its requests. Not a checkpoint."""
+        self._beside = beside
+        for model in self._models.values():
+            self._serve(model)
+
+    def choices_of(self, model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
+        """Return what was given as a chain of models. Raises `ConfigError`. Not a checkpoint."""
+        return chosen(model, self._config)
+
+    def models_of(self, choices: Iterable[ModelChoice]) -> tuple[Model, ...]:
+        """Return the models of a chain, those of a name resolved once. Raises `ConfigError`. Not a checkpoint."""
+        return tuple(self._model(choice) for choice in choices)
+
+    @property
+    def summariser(self) -> Model | None:
+        """The model that is configured to write summaries; None: each session's own does. Raises `ConfigError`."""
+        named = self._config.compaction.model
+        return None if named is None else self._model(named)
+
+    def is_first_mention(self, model: str) -> bool:
+        """Tell whether this is asked about *model* for the first time. Not a checkpoint."""
+        is_first = model not in self._mentioned
+        self._mentioned.add(model)
+        return is_first
+
+    async def learn(self, models: Iterable[Model]) -> None:
+        """Ask servers on this machine about their models, all at once. Always a checkpoint; takes two seconds at most."""
+        failure: BaseException | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                for model in models:
+                    if isinstance(model, Learning):
+                        nursery.start_soon(model.learn)
+        except BaseExceptionGroup as group:
+            # Hosts await this: a cancel is one `Cancelled` for them.
+            failure = public(group)
+        if failure is not None:
+            raise failure
+
+    @property
+    def closeable(self) -> tuple[Closeable, ...]:
+        """Those that hold connections."""
+        return tuple(model for model in self._models.values() if isinstance(model, Closeable))
+
+    def _model(self, choice: ModelChoice) -> Model:
+        if not isinstance(choice, str):
+            return choice
+        if choice not in self._models:
+            # Imported here: a provider costs time, and a host may bring its own.
+            from engine.providers.registry import resolve
+
+            self._models[choice] = resolve(choice, os.environ, self._config)
+            self._serve(self._models[choice])
+        return self._models[choice]
+
+    def _serve(self, model: Model) -> None:
+        if self._beside is not None and isinstance(model, Served):
+            self._beside.start(model.serve, name=f"model {model.info.name}")

@@ -1,0 +1,26 @@
+"""Opens the store that a host names: a file, or a database."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.core.protocols import Store
+
+DATABASES: Final = ("postgresql://", "postgres://")
+
+
+async def opened(place: str) -> Store:
+    """Open what is at *place*: the path of a file, `:memory:`, or the URL of a PostgreSQL database. A checkpoint.
+
+    If cancelled, it is closed again. Raises `StoreError`, `StoreMismatch`, `StoreCorrupt`; `ConfigError` where
+    something is not installed.
+    """
+    if place.startswith(DATABASES):
+        # Imported here: it is an extra, and most have none.
+        from engine.store.postgres.open import open_store as open_database
+
+        return await open_database(place)
+    # Imported here: who has a store of their own, or none, needs no database.
+    from engine.store.sqlite.store import open_store as open_file
+
+    return await open_file(place)

@@ -1,0 +1,73 @@
+"""Answers that shall fit a class: what is asked of the model, what is wrong with its answer, and the result."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import attrs
+
+from engine.core.errors import ConfigError, InvalidArguments
+from engine.core.events import TurnResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T", bound=attrs.AttrsInstance)
+_FENCE = re.compile(r"\A\s*```(?:json)?[^\S\n]*\n(.*)\n```\s*\Z", re.DOTALL)
+
+
+@attrs.frozen(kw_only=True)
+class StructuredResult(TurnResult, Generic[T]):
+    """A `TurnResult` whose answer was asked to fit a class; `value` is there if it does."""
+
+    value: T | None = None
+
+
+@attrs.frozen
+class Wanted:
+    """The class that an answer shall fit.
+
+    Attributes:
+        schema: of its JSON text, as the model is told.
+        check: returns the JSON text of an answer that fits, or what is wrong with it.
+    """
+
+    schema: str
+    check: Callable[[str], tuple[str | None, str | None]]
+
+
+def wanted_of(output: type[attrs.AttrsInstance]) -> Wanted:
+    """Return what a turn has to know of the class."""
+    # Imported here, as below: most turns answer in words.
+    from engine.core.schema import schema_of
+
+    return Wanted(schema_of(output), partial(_fitted, output))
+
+
+def check_class(value: object) -> None:
+    """Raise `ConfigError` unless it is a class that an answer can fit."""
+    if not (isinstance(value, type) and attrs.has(value)):
+        raise ConfigError(f"output must be an attrs class, not {value!r}")
+
+
+def structured(output: type[T], result: TurnResult) -> StructuredResult[T]:
+    """Return *result* with the value that its answer stands for, if it fits."""
+    from engine.core.arguments import parse
+
+    value = None if result.output is None else parse(output, result.output)
+    return StructuredResult(value=value, **attrs.asdict(result, recurse=False))
+
+
+def _fitted(output: type[attrs.AttrsInstance], text: str) -> tuple[str | None, str | None]:
+    """Return the JSON of an answer that fits its class, or what is wrong with it."""
+    from engine.core.arguments import parse
+
+    found = _FENCE.match(text)
+    bare = found.group(1) if found else text
+    try:
+        parse(output, bare)
+    except InvalidArguments as error:
+        return None, str(error)
+    return bare, None

@@ -1,0 +1,389 @@
+"""The sub-agents of one session: begun, resumed, waited for, or left to work in the background.
+
+In the foreground a sub-agent's turn runs inside the call that sent for it, so that whatever
+ends the call ends the turn, and settles it first. In the background it runs in the engine's
+nursery: it belongs to the call only while it starts (`trio.Nursery.start`), and from then
+on to the session. Its end is taken in like input: it wakes the model, or waits for it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.agents.background import MAX_RUNNING, AgentJob, AgentJobs
+from engine.agents.reports import cut_off, facts_of, report, told
+from engine.core.agent_result import AgentResult
+from engine.core.errors import SessionElsewhere, SessionNotFound, SubAgentRefused, TurnOver
+from engine.core.events import CallProgress
+from engine.core.exception_groups import describe, split
+from engine.core.messages import AssistantMessage, Settlement
+from engine.core.settings import Limits, Settings
+from engine.nursery.permission_scope import in_force
+from engine.nursery.running_turn import Cause, TurnRun
+from engine.nursery.turn_task import run_turn
+from engine.session.answers import worded
+from engine.session.session_config import Way
+from engine.session.sub_agent_limiter import Gate
+
+if TYPE_CHECKING:
+    from engine.core.events import TurnResult
+    from engine.core.protocols import Link
+    from engine.nursery.call_ledger import Entry
+    from engine.session.engine import Engine
+    from engine.session.session import Session
+    from engine.tools.context import Errand
+
+CHILD_SHARE: Final = 0.8
+_WAITING: Final = "waits: as many sub-agents as may be are at work"
+_STOPPED: Final = Cause(kind="user", reason="aborted", detail="it was stopped")
+
+
+@attrs.frozen(kw_only=True)
+class Above:
+    """What a sub-agent's turn hangs on.
+
+    Attributes:
+        run: the turn that sent for it.
+        entry: and the call.
+        agent: what the sub-agent is called; empty: it has no name.
+        in_background: it goes on when they are over.
+    """
+
+    run: TurnRun
+    entry: Entry
+    agent: str = ""
+    in_background: bool = False
+
+    @property
+    def chain(self) -> tuple[Link, ...]:
+        """The rights that bound it."""
+        return in_force(self.run.chain, self.entry.shared)
+
+    @property
+    def grace(self) -> float | None:
+        """How long its calls may clean up at most; None: as long as they declare."""
+        if self.in_background:
+            return None
+        limit = self.run.grace_limit
+        return CHILD_SHARE * (self.entry.grace if limit is None else min(self.entry.grace, limit))
+
+    def settle(self, child: TurnRun, result: TurnResult) -> None:
+        """A child is over: if its parent is being cancelled, the call is settled now, not when the child's last task has gone. Not a checkpoint."""
+        if self.in_background:
+            return
+        # The parent may end before this child's block is left.
+        self.run.changes.add(child.changes)
+        if self.run.cause is None or self.run.step is None:
+            return
+        told = _result(child, result)
+        self.run.step.ledger.settle(
+            self.entry,
+            Settlement(
+                status="aborted",
+                reason="cancelled",
+                text=cut_off(self.agent, told),
+                metadata=facts_of(self.agent, told) if self.agent else "",
+            ),
+        )
+
+
+@attrs.define(eq=False)
+class Children:
+    """The sub-agents of one session.
+
+    Attributes:
+        gate: lets so many work at once, in the whole tree of sessions.
+        jobs: those in the background.
+    """
+
+    _session: Session
+    _engine: Engine
+    gate: Gate = attrs.field(factory=Gate)
+    jobs: AgentJobs = attrs.field(factory=AgentJobs, init=False)
+    _at_work: set[str] = attrs.field(factory=set[str], init=False)
+
+    async def run(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentResult:
+        """Run a sub-agent's turn inside the calling task. Always a checkpoint; if cancelled, it is settled and saved first."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        text = self._checked(run, errand)
+        waits = CallProgress(call_id=entry.call_id, message=_WAITING)
+        leave = await self.gate.enter(
+            self._level, limit=run.settings.agents_at_once, on_wait=partial(run.journal.append_live, waits)
+        )
+        try:
+            self._checked(run, errand)
+            child = await self._opened(run, entry, errand)
+            try:
+                child_run = child.begin_child(
+                    text, _settings(run, errand), Above(run=run, entry=entry, agent=errand.name)
+                )
+                run.children.append(child_run)
+                try:
+                    await run_turn(child_run)
+                finally:
+                    run.children.remove(child_run)
+                    run.changes.add(child_run.changes)
+            finally:
+                self.closed(child)
+        finally:
+            leave()
+        if run.cause is not None:
+            # The call was settled with the child's end: what the tool would still make of the result counts no more.
+            await trio.lowlevel.checkpoint_if_cancelled()
+        assert child_run.result is not None
+        return _result(child_run, child_run.result)
+
+    async def start(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentJob:
+        """Start a sub-agent in the background, and return it. Always a checkpoint; if cancelled, there is none."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._checked(run, errand)
+        if self._level > 1:
+            raise SubAgentRefused("a sub-agent starts none in the background: wait for it")
+        if self.jobs.is_closed:
+            raise SubAgentRefused("the session is being closed: it starts no sub-agent any more")
+        if len(self.jobs.running) >= MAX_RUNNING:
+            raise SubAgentRefused(f"{MAX_RUNNING} sub-agents work in the background, which is the limit: wait for one")
+        work = _Background(self, run, entry, errand)
+        await self._engine.start_task(work.run, name=f"sub-agent for {entry.call_id}")
+        if work.refused is not None:
+            raise work.refused
+        if work.job is None:
+            # Its task had the engine's nursery already, which was just being cancelled.
+            raise SubAgentRefused("the engine is being closed: it starts no sub-agent any more")
+        return work.job
+
+    def close(self) -> None:
+        """End those in the background, for good. Not a checkpoint; they are settled and saved a moment later."""
+        self.jobs.close()
+
+    # -- one of them ----------------------------------------------------------------------
+
+    @property
+    def _level(self) -> int:
+        """How far below the first session its sub-agents are."""
+        return len(self._session.journal.path)
+
+    def _checked(self, run: TurnRun, errand: Errand) -> str:
+        """Return what the sub-agent is told. Raises `SubAgentRefused`, `TurnOver`, `ConfigError`."""
+        if run.cause is not None:
+            # Only a tool that shields itself gets here; what it starts would outlive the turn's end.
+            raise TurnOver("the turn is ending: it starts no sub-agent any more")
+        depth = run.settings.agent_depth
+        if self._level > depth:
+            levels = f"{depth} {'level' if depth == 1 else 'levels'}"
+            raise SubAgentRefused(
+                f"sub-agents may be {levels} deep here, and this is level {self._level - 1}: do it yourself"
+            )
+        return worded(errand.prompt, "a sub-agent's prompt")
+
+    async def _opened(self, run: TurnRun, entry: Entry, errand: Errand) -> Session:
+        """Return the session that it works in: a new one, or one of before. A checkpoint in the second case."""
+        resumed = await self.resumed(run, errand)
+        return self.made(run, entry, errand) if resumed is None else resumed
+
+    def made(self, run: TurnRun, entry: Entry, errand: Errand) -> Session:
+        """Return a new session that it works in. Not a checkpoint."""
+        child = self._engine.create_child(self._session, entry.call_id, self._way(run, errand))
+        self._at_work.add(child.id)
+        child.share_places(self.gate)
+        return child
+
+    async def resumed(self, run: TurnRun, errand: Errand) -> Session | None:
+        """Return the session of before that it works in; None: it wants a new one. A checkpoint in the first case."""
+        way = self._way(run, errand)
+        if errand.resume is None:
+            return None
+        child = await self._reopened(worded(errand.resume, "a sub-agent's session id"), way)
+        child.share_places(self.gate)
+        return child
+
+    async def _reopened(self, session_id: str, way: Way) -> Session:
+        if session_id == self._session.id:
+            raise SubAgentRefused(f"{session_id} is this very session: it can't wait for itself")
+        if session_id in self._at_work:
+            raise SubAgentRefused(f"{session_id} is at work: wait until it has ended")
+        self._at_work.add(session_id)
+        try:
+            return await self._engine.open_child(self._session, session_id, way)
+        except SessionNotFound as error:
+            self._at_work.discard(session_id)
+            raise SubAgentRefused(
+                f"{session_id[:80]!r} is no sub-agent of this session: leave it out to begin a new one"
+            ) from error
+        except SessionElsewhere as error:
+            self._at_work.discard(session_id)
+            raise SubAgentRefused(str(error)) from error
+        except BaseException:  # whatever it is goes on: a session that was not opened is at no work
+            self._at_work.discard(session_id)
+            raise
+
+    def closed(self, child: Session) -> None:
+        """A sub-agent is done. Not a checkpoint."""
+        self._at_work.discard(child.id)
+        self._engine.forget(child)
+
+    def _way(self, run: TurnRun, errand: Errand) -> Way:
+        """Return how it works: as its agent says now, whatever was so when it was begun."""
+        agent = errand.agent
+        choices = self._session.choices if agent.model is None else self._engine.models.choices_of(agent.model)
+        if agent.fallback is not None:
+            choices = (choices[0], *agent.fallback)
+        return Way(
+            settings=run.settings,
+            registry=self._session.registry.of_agent(agent),
+            choices=choices,
+            rules=agent.rules,
+            bounds=agent.bounds,
+            agent=errand.name,
+        )
+
+    def note_begun(self, child: Session, name: str) -> None:
+        """One begins in the background. Not a checkpoint."""
+        self._session.note_begun(child.id, "agent", name)
+
+    def tell(self, job: AgentJob, *, may_wake: bool) -> None:
+        """One in the background has ended: the session hears of it. Not a checkpoint."""
+        result = job.result
+        status = "aborted" if result is None else result.status
+        text = f"It never began: {job.trouble}." if result is None else told(job.agent, result)
+        self._session.report(
+            report(job.agent, job.session_id, status, text),
+            f"The sub-agent {job.agent} ({job.session_id}) has ended: {job.state}",
+            may_wake=may_wake,
+        )
+        # After its report: cut off between the two, it is told twice rather than never.
+        self._session.note_ended(job.session_id)
+
+
+def _settings(run: TurnRun, errand: Errand) -> Settings:
+    agent = errand.agent
+    return attrs.evolve(
+        run.settings,
+        system=run.settings.system if agent.system is None else agent.system,
+        options=agent.options.over(run.settings.options),
+        limits=Limits(steps=agent.steps, seconds=agent.seconds, cost=agent.cost),
+        token_target=None,
+    )
+
+
+def _result(run: TurnRun, result: TurnResult) -> AgentResult:
+    return AgentResult(
+        session_id=run.session_id,
+        changed=tuple(run.changes.files),
+        changes_known=run.changes.are_known,
+        **attrs.asdict(result, recurse=False),
+    )
+
+
+@attrs.define(eq=False)
+class _Background:
+    """The task of one sub-agent in the background.
+
+    Attributes:
+        job: what is seen of it, once it is certain that there is one.
+        refused: why there is none.
+    """
+
+    _children: Children
+    _run: TurnRun
+    _entry: Entry
+    _errand: Errand
+    job: AgentJob | None = attrs.field(default=None, init=False)
+    refused: Exception | None = attrs.field(default=None, init=False)
+    _waiting: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _turn: TurnRun | None = attrs.field(default=None, init=False)
+
+    @enable_ki_protection
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Run it to its end. Always a checkpoint; if cancelled, its turn is settled and saved first."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        child = await self._children.resumed(self._run, self._errand)
+        try:
+            task_status.started()
+            # If the call was cancelled, this task is still its own, and ends here: nothing was made, and nobody is told.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            # From here to the turn's first event there is no checkpoint but at the gate.
+            child = self._begun(child)
+        except Exception as error:  # noqa: BLE001  # the call raises it: here it would end all turns of the engine
+            self.refused = error
+        except BaseException:  # a cancel goes on: what was gone on with is let go of
+            if child is not None:
+                self._children.closed(child)
+            raise
+        if child is not None and self.job is not None:
+            await self._run_to_its_end(child, self.job)
+
+    def _begun(self, resumed: Session | None) -> Session:
+        """Return the session that it works in: from now on it is the session's, which hears of its end. Not a checkpoint."""
+        child = self._children.made(self._run, self._entry, self._errand) if resumed is None else resumed
+        try:
+            name = self._errand.name or "the sub-agent"
+            self._children.note_begun(child, name)
+        except BaseException:  # whatever it is goes on: nobody would close it, since no job holds it yet
+            self._children.closed(child)
+            raise
+        job = self.job = AgentJob(session_id=child.id, agent=name, stop=self._stop, peek=partial(_said, child))
+        self._children.jobs.add(job)
+        return child
+
+    async def _run_to_its_end(self, child: Session, job: AgentJob) -> None:
+        came_to_its_end = False
+        try:
+            await self._work(child, job)
+            came_to_its_end = True
+        except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
+            passing, ordinary = split(error)
+            if ordinary is not None:
+                job.trouble = describe(ordinary)
+            if passing is error:
+                raise
+            if passing is not None:
+                raise passing from None  # noqa: ASYNC104  # what must pass is raised
+        finally:
+            self._children.closed(child)
+            if job.result is None:
+                job.trouble = job.trouble or "it was stopped before it had begun"
+            job.end()
+            self._children.tell(job, may_wake=came_to_its_end)
+
+    async def _work(self, child: Session, job: AgentJob) -> None:
+        run, limit = self._run, self._run.settings.agents_at_once
+        leave = None
+        with self._waiting:
+            leave = await self._children.gate.enter(1, limit=limit, in_background=True)
+        if leave is None:
+            return
+        try:
+            if job.is_stopped:
+                return
+            above = Above(run=run, entry=self._entry, in_background=True)
+            turn = self._turn = child.begin_child(self._errand.prompt, _settings(run, self._errand), above)
+            try:
+                await run_turn(turn)
+            finally:
+                if turn.result is not None:
+                    job.result = _result(turn, turn.result)
+        finally:
+            leave()
+
+    def _stop(self) -> None:
+        self._waiting.cancel(reason="the sub-agent was stopped")
+        if self._turn is not None:
+            self._turn.end(_STOPPED)
+
+
+def _said(child: Session) -> str:
+    """Return the last text of a sub-agent that is at work."""
+    state = child.state
+    step = None if state.turn is None else state.turn.step
+    texts = [] if step is None else [part.text for part in step.parts if part.kind == "text" and part.text]
+    return (
+        texts[-1]
+        if texts
+        else next((m.text for m in reversed(state.transcript[:]) if isinstance(m, AssistantMessage) and m.text), "")
+    )

@@ -1,0 +1,192 @@
+"""`Turn`: one turn as its host holds it.
+
+It lives inside its block: `__aenter__` opens a nursery and starts the turn's frame in
+it, `__aexit__` ends the turn and leaves the nursery. Turns are left in the reverse
+order in which they were entered, as all nurseries are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, final
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.core.errors import CursorInUse, SessionError, TurnNotEnded, TurnOver, TurnParked
+from engine.core.events import Durable, Live, TurnEnded, TurnResult
+from engine.core.exception_groups import leave
+from engine.core.ids import InputId, TurnId
+from engine.core.protocols import Model
+from engine.core.state import Resync
+from engine.journal.journal import Cursor
+from engine.nursery.running_turn import Cause, TurnRun
+from engine.nursery.turn_task import run_turn
+from engine.session.answers import Answer, Recovery, worded
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+
+@final
+@attrs.define(eq=False)
+class Turn:
+    """A turn: `async with session.prompt("…") as turn: async for event in turn: …`.
+
+    Leaving the block, in whatever way, ends the turn: it is settled and saved before
+    the block is left, and nothing of it is left afterwards.
+    """
+
+    _session: Session
+    _begin: Callable[[], TurnRun]
+    _run: TurnRun | None = attrs.field(default=None, init=False)
+    _nursery: AbstractAsyncContextManager[trio.Nursery] | None = attrs.field(default=None, init=False)
+    _cursor: Cursor | None = attrs.field(default=None, init=False)
+    _in_use: bool = attrs.field(default=False, init=False)
+    _seen_end: bool = attrs.field(default=False, init=False)
+    _cancelled_early: bool = attrs.field(default=False, init=False)
+
+    @enable_ki_protection
+    async def __aenter__(self) -> Self:
+        """Start the turn. Not a checkpoint. Raises `SessionBusy`, `EngineClosed`."""
+        run = self.start()
+        self._nursery = trio.open_nursery()
+        nursery = await self._nursery.__aenter__()
+        nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
+        return self
+
+    @enable_ki_protection
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Literal[False]:
+        """End the turn if it has not ended, wait until nothing of it is left.
+
+        A schedule point. If cancelled, the turn is settled and saved all the same. The
+        body's own exception goes on as it is: the nursery never sees it.
+        """
+        assert self._nursery is not None
+        assert self._run is not None
+        if self._run.cause is None:
+            # A Cancelled that gets here is the host's, or it came with the turn's own deadline.
+            self._run.end(self._run.first_catch() if isinstance(error, trio.Cancelled) else _LEFT)
+        await leave(self._nursery, error)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
+        # The body's own exception goes on as it is.
+        return False
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> Durable | Live | Resync:
+        """Return the next event; the last one is `TurnEnded`. A cancellation point, see `Cursor`.
+
+        One task at a time may iterate; for more watchers use `session.subscribe()`.
+        """
+        if self._seen_end:
+            raise StopAsyncIteration
+        cursor = self._started()[1]
+        if self._in_use:
+            raise CursorInUse("another task iterates over this turn; use session.subscribe() for a second watcher")
+        self._in_use = True
+        try:
+            event = await cursor.__anext__()
+        except StopAsyncIteration:
+            self._check_parked()
+            raise
+        finally:
+            self._in_use = False
+        if isinstance(event, TurnEnded) and event.turn_id == self.id:
+            self._seen_end = True
+        return event
+
+    @property
+    def id(self) -> TurnId:
+        """Its identifier, once it has started."""
+        return self._started()[0].journal.turn_id
+
+    @property
+    def result(self) -> TurnResult:
+        """How it ended. Raises `TurnNotEnded` before; `TurnParked` if the engine has left it as it waits."""
+        self._check_parked()
+        if self._run is None or self._run.result is None:
+            raise TurnNotEnded("the turn has not ended yet; iterate over it, or await turn.wait(), first")
+        return self._run.result
+
+    async def wait(self) -> TurnResult:
+        """Wait for the end and return the result. Always a checkpoint; cancelling it leaves the turn alone.
+
+        Raises `TurnParked` if the engine was closed while the turn waited for an answer.
+        """
+        await self._started()[0].over.wait()
+        return self.result
+
+    @enable_ki_protection
+    def cancel(self) -> None:
+        """Cancel this turn, and no other. Synchronous, idempotent, not a checkpoint.
+
+        The block then ends normally with `stop_reason == "aborted"`. Before the start
+        it cancels the turn as soon as it starts; after the end it does nothing.
+        """
+        if self._run is None:
+            self._cancelled_early = True
+        else:
+            self._run.end(_CANCELLED)
+
+    def steer(self, text: str, *, input_id: str | None = None) -> InputId:
+        """Add a user message at the next step boundary; running tools go on. Not a checkpoint.
+
+        Raises `TurnOver` if the turn is ending. The same id with the same text is taken once.
+        """
+        run = self._started()[0]
+        if run.cause is not None:
+            raise TurnOver("the turn has ended or is ending; use session.prompt() or session.queue()")
+        return self._session.admit(worded(text, "a steer"), "steer", input_id, run.journal.turn_id)
+
+    def skip_wait(self) -> None:
+        """Send a failed request again now instead of after its delay. Not a checkpoint."""
+        self._started()[0].skip_wait.set()
+
+    async def reply(self, request_id: str, answer: Answer) -> None:
+        """Answer an open question of this turn or of its sub-agents; see `Session.reply`."""
+        await self._session.reply(request_id, answer)
+
+    async def answer(self, request_id: str, *answers: str) -> None:
+        """Answer a question of a tool of this turn or of its sub-agents; see `Session.answer`."""
+        await self._session.answer(request_id, *answers)
+
+    async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
+        """Say how to go on after a failed request of this turn or of its sub-agents; see `Session.recover`."""
+        await self._session.recover(request_id, how, model=model)
+
+    # -- for the engine -------------------------------------------------------------------
+
+    @enable_ki_protection
+    def start(self) -> TurnRun:
+        """Begin the turn; whoever calls this runs its frame. For the engine. Not a checkpoint."""
+        if self._run is not None:
+            raise SessionError("a turn can be started only once; call session.prompt() again")
+        before = self._session.state.seq
+        self._run = self._begin()
+        self._cursor = self._session.subscribe(after=before)
+        if self._cancelled_early:
+            self._run.end(_CANCELLED)
+        return self._run
+
+    def _check_parked(self) -> None:
+        if self._run is not None and self._run.is_parked:
+            raise TurnParked(
+                f"turn {self._run.journal.turn_id} waits for an answer, and its engine was closed: go on with it in "
+                "another, with session.resume()"
+            )
+
+    def _started(self) -> tuple[TurnRun, Cursor]:
+        if self._run is None or self._cursor is None:
+            raise SessionError("the turn has not started; enter it: async with session.prompt(...) as turn")
+        return self._run, self._cursor
+
+
+_CANCELLED = Cause(kind="user", reason="aborted", detail="cancelled by the user")
+_LEFT = Cause(kind="left", reason="aborted", detail="the block was left before the turn's end")

@@ -1,0 +1,497 @@
+"""Undo, redo, compare and restore: what a session does with the snapshots of its turns.
+
+Undoing a turn takes its messages back and puts the files that it changed back, as one
+event, which is written once the files are in place. What they held is noted before, so that redo brings
+exactly that back. If it is cut off between the files and the event, by a crash or a cancel, the
+turn still counts, and to undo it again finds the files as they should be, and goes on.
+
+A file is put back only if it is as the turn has left it. Where the turn was cut off before that was
+noted, the time of a file's last change says whether the turn can have made it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+import attrs
+
+from engine.core.errors import NothingToUndo, SnapshotError, UndoConflict
+from engine.core.events import (
+    ContextChanged,
+    Durable,
+    InputAdmitted,
+    InputPromoted,
+    Notice,
+    SnapshotTaken,
+    TurnRedone,
+    TurnUndone,
+)
+from engine.core.fold import fold
+from engine.core.ids import CallId, InputId, TurnId
+from engine.core.messages import Message, UserMessage
+from engine.core.protocols import Deps, Snapshots
+from engine.core.snapshot_types import Change, Entry, Put
+from engine.core.state import SessionState
+from engine.core.threads import to_thread
+from engine.journal.closing_events import CRASHED
+from engine.journal.journal import Journal
+from engine.snapshots.turn_history import Past, PastTurn, past
+
+# Somebody waits for it and wants it, so it may take longer than within a turn.
+_SECONDS: Final = 60.0
+# The clock of a file system is a little behind.
+_SLACK: Final = 0.05
+_NO_CALL: Final = CallId("")
+_OLDER: Final = "older than the turn, and left out before it, so left as they are: {}"
+_NAMED: Final = 5
+_UNNOTED: Final = "what the turn changed in files was not noted, so files are as it has left them"
+
+
+@attrs.frozen(kw_only=True)
+class Undone:
+    """What was undone.
+
+    Attributes:
+        turn_id: the turn.
+        inputs: what the user had said in it, the prompt first: to be put back into an editor, say.
+        files: what was put back, or removed, relative to the working directory.
+        left: what has changed, too, but is not in snapshots: too large, say.
+        note: why no file was put back, where that was not possible and `force` said to go on.
+        remarks: what else is to be known of the files: that only some of them were noted, say.
+    """
+
+    turn_id: TurnId
+    inputs: tuple[UserMessage, ...] = ()
+    files: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    note: str = ""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def prompt(self) -> str:
+        """The words that the turn began with; empty if it began without."""
+        return self.inputs[0].text if self.inputs else ""
+
+
+@attrs.frozen(kw_only=True)
+class Redone:
+    """What was redone.
+
+    Attributes:
+        turn_id: the turn.
+        files: what was changed again.
+        note: why no file was, where that was not possible and `force` said to go on.
+    """
+
+    turn_id: TurnId
+    files: tuple[str, ...] = ()
+    note: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class FileDiff:
+    """What a turn did to a file.
+
+    Attributes:
+        path: relative to the working directory.
+        before, after: what it was and is; None: nothing was there.
+        text: the difference as a unified diff; empty for what is no text.
+    """
+
+    path: str
+    before: Entry | None
+    after: Entry | None
+    text: str = ""
+
+
+@attrs.define(eq=False)
+class _Plan:
+    """What is to be put where, and what speaks against it."""
+
+    puts: list[Put] = attrs.field(factory=list[Put])
+    settled: list[str] = attrs.field(factory=list[str])
+    conflicts: list[str] = attrs.field(factory=list[str])
+    left: list[str] = attrs.field(factory=list[str])
+    older: list[str] = attrs.field(factory=list[str])
+
+    def add(self, path: str, *, now: Entry | None, usual: Entry | None, want: Entry | None, force: bool) -> None:
+        """Add a path, which is *usual* if nobody but the turn has changed it."""
+        if any(entry is not None and entry.is_left_out for entry in (now, want)):
+            self.left.append(path)
+        elif now == want:
+            self.settled.append(path)
+        elif now == usual or force:
+            self.puts.append(Put(path, now, want))
+        else:
+            self.conflicts.append(path)
+
+
+@attrs.frozen
+class _Tail:
+    """What has changed behind the last snapshot of a turn: in its time, and in a time that nobody knows of."""
+
+    own: Mapping[str, Change]
+    unsure: Mapping[str, Change]
+
+
+@attrs.frozen(eq=False)
+class History:
+    """A session's record, for undoing what is in it. It is the caller who sees to it that no turn runs."""
+
+    _journal: Journal
+    _deps: Deps
+
+    async def undo(self, *, force: bool) -> Undone:
+        """Undo the newest turn that counts. See `Session.undo`."""
+        events = await self._events()
+        seen = await to_thread(past, events, CRASHED)
+        if not seen.done:
+            raise NothingToUndo("there is no turn to undo")
+        turn = seen.done[-1]
+        # As it was before the turn: its messages, and what its tools knew of files.
+        before = await to_thread(fold, events[: turn.begins])
+        transcript = before.transcript[:]
+        inputs = await to_thread(_inputs, events, turn.turn_id)
+        note = ""
+        try:
+            return await self._undo_files(seen, turn, before, transcript, inputs, force=force)
+        except SnapshotError as error:
+            if not force:
+                raise
+            note = str(error)
+        self._append_undone(turn, before, transcript, ())
+        await self._flush()
+        return Undone(turn_id=turn.turn_id, inputs=inputs, note=note)
+
+    async def _undo_files(
+        self,
+        seen: Past,
+        turn: PastTurn,
+        before: SessionState,
+        transcript: Sequence[Message],
+        inputs: tuple[UserMessage, ...],
+        *,
+        force: bool,
+    ) -> Undone:
+        if not turn.trees:
+            self._append_undone(turn, before, transcript, ())
+            await self._flush()
+            return Undone(turn_id=turn.turn_id, inputs=inputs, remarks=(_UNNOTED,) if turn.is_unnoted else ())
+        snapshots = self._snapshots()
+        changed = await self._changed(snapshots, turn)
+        remarks: list[str] = []
+        now = await self._now(snapshots, changed, remarks)
+        plan, wanted = await self._plan_undo(snapshots, turn, changed, now, force=force)
+        self._raise_conflicts(plan)
+        if plan.older:
+            remarks.append(_OLDER.format(self._some(plan.older)))
+        # What an attempt that was cut off has put back already is a part of this undo.
+        earlier = await self._differing(snapshots, turn.trees[0], seen.saved)
+        restored = [path for path in plan.settled if path in wanted and path in earlier]
+        files = self._shown(sorted([*restored, *(put.path for put in plan.puts)]))
+        async with self._deps.locks.hold(*(f"file:{put.path}" for put in plan.puts)):
+            if plan.puts:
+                await self._save(now)
+                await snapshots.put(now, plan.puts, cwd=self._cwd)
+            self._append_undone(turn, before, transcript, files)
+        await self._flush()
+        return Undone(
+            turn_id=turn.turn_id, inputs=inputs, files=files, left=self._shown(plan.left), remarks=tuple(remarks)
+        )
+
+    async def redo(self, *, force: bool) -> Redone:
+        """Redo the turn that was undone last. See `Session.redo`."""
+        events = await self._events()
+        seen = await to_thread(past, events, CRASHED)
+        if not seen.undone:
+            raise NothingToUndo("there is no turn to redo: none was undone, or a new prompt came after that")
+        undone = seen.undone[-1]
+        # What its tools knew of files was put back just before the turn was: so it is what was known before that.
+        context = (await to_thread(fold, events[: undone.at - 1])).context
+        note = ""
+        try:
+            files = await self._redo_files(undone.turn, undone.files, undone.saved, force=force)
+        except SnapshotError as error:
+            if not force:
+                raise
+            files, note = (), str(error)
+        self._append(ContextChanged.of(_NO_CALL, self._journal.state.context, context))
+        self._append(TurnRedone(redone=undone.turn.turn_id, files=files))
+        await self._flush()
+        return Redone(turn_id=undone.turn.turn_id, files=files, note=note)
+
+    async def _redo_files(
+        self, turn: PastTurn, files: Collection[str], saved: Sequence[str], *, force: bool
+    ) -> tuple[str, ...]:
+        if not files:
+            return ()
+        snapshots = self._snapshots()
+        paths = {self._named(file) for file in files}
+        first = turn.trees[0]
+        targets = await self._differing(snapshots, first, saved)
+        now = await self._now(snapshots, paths)
+        since = {change.path: change for change in await self._diff(snapshots, first, now)}
+        plan = _Plan()
+        for path in sorted(paths & targets.keys()):
+            target = targets[path]
+            is_now = since[path].after if path in since else target.before
+            plan.add(path, now=is_now, usual=target.before, want=target.after, force=force)
+        self._raise_conflicts(plan)
+        async with self._deps.locks.hold(*(f"file:{put.path}" for put in plan.puts)):
+            if plan.puts:
+                await self._save(now)
+                await snapshots.put(now, plan.puts, cwd=self._cwd)
+        # By this one it is known what the turn has left, if it is undone again.
+        self._append(SnapshotTaken(step=0, tree=await self._now(snapshots, paths)))
+        return self._shown(sorted([*plan.settled, *(put.path for put in plan.puts)]))
+
+    async def diff(self, turn_id: str | None) -> tuple[FileDiff, ...]:
+        """Return what a turn did to files. See `Session.diff`."""
+        turn = self._turn(await to_thread(past, await self._events(), CRASHED), turn_id)
+        if turn.is_unnoted and not turn.trees:
+            raise SnapshotError(f"what turn {turn.turn_id} changed was not noted, so it can't be compared")
+        if not turn.trees:
+            return ()
+        snapshots = self._snapshots()
+        changed = await self._changed(snapshots, turn)
+        if turn.is_missed and turn.redone is None:
+            now = await self._now(snapshots, changed)
+            tail = await self._tail(snapshots, turn, changed, now)
+            changed |= {**tail.own, **tail.unsure}
+        entries = [e for change in changed.values() for e in (change.before, change.after) if e is not None]
+        contents = await snapshots.read(turn.trees[0], [entry for entry in entries if not entry.is_left_out])
+        return await to_thread(self._diffs, changed, contents)
+
+    async def restore(self, paths: Sequence[str], turn_id: str | None, *, force: bool) -> tuple[str, ...]:
+        """Put chosen files back as they were before a turn. See `Session.restore`."""
+        seen = await to_thread(past, await self._events(), CRASHED)
+        turn = self._turn(seen, turn_id, with_files=True)
+        snapshots = self._snapshots()
+        # A folder on the way may be a link by now: what was there then can be meant, or what is there.
+        chosen = [whole for path in paths for whole in (self._named(path), self._real(path))]
+        now = await self._now(snapshots, chosen)
+        changes = [c for c in await self._diff(snapshots, turn.trees[0], now) if _is_among(c.path, chosen)]
+        # What nobody but the session has changed is as it was noted last, or as an undo has left it.
+        foreign = {change.path for change in await self._diff(snapshots, seen.last_tree, now)}
+        if seen.undone and seen.undone[-1].turn.trees:
+            foreign &= {change.path for change in await self._diff(snapshots, seen.undone[-1].turn.trees[0], now)}
+        older = await to_thread(_older, changes, turn.began)
+        plan = _Plan()
+        for change in changes:
+            if change.path in older:
+                continue
+            may = force or change.path not in foreign
+            plan.add(change.path, now=change.after, usual=None, want=change.before, force=may)
+        self._raise_conflicts(plan)
+        if plan.left:
+            raise SnapshotError(f"snapshots do not hold {', '.join(self._shown(plan.left))}: left out, being too large")
+        files = self._shown(sorted(put.path for put in plan.puts))
+        if files:
+            async with self._deps.locks.hold(*(f"file:{put.path}" for put in plan.puts)):
+                await self._save(now)
+                await snapshots.put(now, plan.puts, cwd=self._cwd)
+                self._append(SnapshotTaken(step=0, tree=await self._now(snapshots, chosen)))
+                text = f"put back as before turn {turn.turn_id}: {', '.join(files)}; before that they were {now}"
+                self._notice("info", "files_restored", text)
+            await self._flush()
+        return files
+
+    # -- what has changed -----------------------------------------------------------------
+
+    async def _changed(self, snapshots: Snapshots, turn: PastTurn) -> dict[str, Change]:
+        """Return what a turn has changed, as far as it was noted."""
+        first = turn.trees[0]
+        if turn.redone is not None:
+            again = {self._named(file) for file in turn.redone}
+            return {c.path: c for c in await self._diff(snapshots, first, turn.tree_redone) if c.path in again}
+        return {change.path: change for change in await self._diff(snapshots, first, turn.trees[-1])}
+
+    async def _tail(self, snapshots: Snapshots, turn: PastTurn, changed: Mapping[str, Change], now: str) -> _Tail:
+        """Return what has changed since the last snapshot of a turn that was cut off, and may be its doing.
+
+        When a file was removed nobody can tell. To bring it back does no harm.
+        """
+        since = [
+            Change(c.path, changed[c.path].before if c.path in changed else c.before, c.after)
+            for c in await self._diff(snapshots, turn.trees[-1], now)
+        ]
+        times = await to_thread(lambda: {c.path: _changed_at(c.path) for c in since})
+        own = {c.path: c for c in since if c.after is None or times[c.path] <= turn.until + _SLACK}
+        unsure = {c.path: c for c in since if c.path not in own and times[c.path] <= turn.ended + _SLACK}
+        return _Tail(own, unsure)
+
+    async def _plan_undo(
+        self, snapshots: Snapshots, turn: PastTurn, changed: Mapping[str, Change], now: str, *, force: bool
+    ) -> tuple[_Plan, dict[str, Change]]:
+        last = turn.tree_redone if turn.redone is not None else turn.trees[-1]
+        since = {change.path: change for change in await self._diff(snapshots, last, now)}
+        wanted = dict(changed)
+        unsure: Mapping[str, Change] = {}
+        if turn.is_missed and turn.redone is None:
+            tail = await self._tail(snapshots, turn, changed, now)
+            wanted |= {**tail.own, **tail.unsure}
+            unsure = tail.unsure
+        older = set[str]() if turn.redone is not None else await to_thread(_older, wanted.values(), turn.began)
+        plan = _Plan()
+        for path, change in sorted(wanted.items()):
+            if path in older:
+                plan.older.append(path)
+                continue
+            is_now = since[path].after if path in since else change.after
+            usual = change.before if path in unsure else change.after
+            plan.add(path, now=is_now, usual=usual, want=change.before, force=force)
+        return plan, wanted
+
+    async def _diff(self, snapshots: Snapshots, old: str, new: str) -> Sequence[Change]:
+        return await snapshots.diff(old, new, owner=self._journal.session_id)
+
+    async def _differing(self, snapshots: Snapshots, first: str, saved: Iterable[str]) -> dict[str, Change]:
+        """Return what differed from the snapshot before a turn, as it was in the latest attempt in which it did."""
+        found: dict[str, Change] = {}
+        for tree in saved:
+            found |= {change.path: change for change in await self._diff(snapshots, first, tree)}
+        return found
+
+    async def _now(self, snapshots: Snapshots, paths: Iterable[str], remarks: list[str] | None = None) -> str:
+        """Note the files as they are; put what is said of that into *remarks*."""
+        taken = await snapshots.take(self._cwd, owner=self._journal.session_id, paths=frozenset(paths), within=_SECONDS)
+        if taken.tree is None:
+            raise SnapshotError(f"the files can't be noted as they are now: {'; '.join(taken.remarks) or 'too slow'}")
+        if remarks is not None:
+            remarks.extend(taken.remarks)
+        return taken.tree
+
+    def _diffs(self, changed: Mapping[str, Change], contents: Mapping[str, bytes]) -> tuple[FileDiff, ...]:
+        # Imported here: it is needed by who compares, and by no turn.
+        from engine.snapshots.diff import difference
+
+        return tuple(
+            FileDiff(
+                path=self._shown([path])[0],
+                before=change.before,
+                after=change.after,
+                text=difference(self._shown([path])[0], change, contents),
+            )
+            for path, change in sorted(changed.items())
+        )
+
+    async def _events(self) -> tuple[Durable, ...]:
+        """Return all events. In a thread: those of a long session from the disk take a second to read. A checkpoint."""
+        return await to_thread(self._journal.events)
+
+    # -- the record -----------------------------------------------------------------------
+
+    def _append_undone(
+        self, turn: PastTurn, before: SessionState, transcript: Sequence[Message], files: tuple[str, ...]
+    ) -> None:
+        """Write that a turn was undone. Not a checkpoint."""
+        state = self._journal.state
+        keep = 0
+        for mine, its in zip(state.transcript, transcript, strict=False):
+            if mine is not its and mine != its:
+                break
+            keep += 1
+        self._append(ContextChanged.of(_NO_CALL, state.context, before.context))
+        self._append(TurnUndone(undone=turn.turn_id, keep=keep, messages=tuple(transcript[keep:]), files=files))
+
+    async def _save(self, tree: str) -> None:
+        """Make it durable which snapshot holds what is about to be overwritten. A checkpoint."""
+        self._append(SnapshotTaken(step=0, tree=tree))
+        await self._flush()
+
+    def _append(self, event: ContextChanged | TurnUndone | TurnRedone | SnapshotTaken) -> None:
+        self._journal.append(event)
+
+    def _notice(self, level: Literal["info"], code: str, text: str) -> None:
+        self._journal.append(Notice(level=level, code=code, text=text))
+
+    async def _flush(self) -> None:
+        await self._deps.store.flushed(self._journal.session_id, self._journal.seq)
+
+    # -- words ----------------------------------------------------------------------------
+
+    @property
+    def _cwd(self) -> str:
+        return self._journal.state.context.cwd
+
+    def _snapshots(self) -> Snapshots:
+        if self._deps.snapshots is None:
+            raise SnapshotError("the engine was opened without snapshots, so it can't put files back")
+        return self._deps.snapshots
+
+    def _turn(self, seen: Past, turn_id: str | None, *, with_files: bool = False) -> PastTurn:
+        if turn_id is None:
+            # One of which nothing is known may have changed files: it is not passed over in silence.
+            found = next((t for t in reversed(seen.done) if t.trees or (t.is_unnoted and not with_files)), None)
+            if found is None and seen.done and not with_files:
+                found = seen.done[-1]
+        else:
+            found = next((turn for turn in seen.turns if turn.turn_id == turn_id), None)
+        if found is None or (with_files and not found.trees):
+            named = "no turn" if turn_id is None else f"no turn {turn_id!r}"
+            raise NothingToUndo(f"there is {named} {'that has changed files' if with_files else 'that is over'}")
+        return found
+
+    def _raise_conflicts(self, plan: _Plan) -> None:
+        if plan.conflicts:
+            shown = self._shown(plan.conflicts)
+            raise UndoConflict(
+                f"changed since by somebody else, so nothing was done: {', '.join(shown)}. With force they are overwritten.",
+                shown,
+            )
+
+    def _named(self, file: str) -> str:
+        """Return the path that the record calls so: it was a real one then, whatever the folders on the way are now."""
+        return os.path.normpath(os.path.join(os.path.realpath(self._cwd), file))  # noqa: PTH118 - of a str, which may be no UTF-8
+
+    def _real(self, file: str) -> str:
+        whole = self._named(file)
+        # The folder that a file is in, for real; the file itself may be a link that is meant.
+        return os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))  # noqa: PTH118, PTH120, PTH119
+
+    def _some(self, paths: Sequence[str]) -> str:
+        """Return the first of them, and how many more there are."""
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        return ", ".join(self._shown(paths[:_NAMED])) + more
+
+    def _shown(self, paths: Iterable[str]) -> tuple[str, ...]:
+        folder = os.path.realpath(self._cwd)
+        return tuple(os.path.relpath(path, folder) for path in paths)
+
+
+def _inputs(events: Sequence[Durable], turn_id: TurnId) -> tuple[UserMessage, ...]:
+    """Return what was given to a turn, in the order in which it was taken up."""
+    admitted: dict[InputId, UserMessage] = {}
+    found: list[UserMessage] = []
+    for event in events:
+        if isinstance(event, InputAdmitted):
+            admitted[event.input_id] = event.message
+        elif isinstance(event, InputPromoted) and event.turn_id == turn_id:
+            found.append(admitted[event.input_id])
+    # A report of the engine's is nothing that the user had said.
+    return tuple(message for message in found if message.origin != "engine")
+
+
+def _is_among(path: str, chosen: Iterable[str]) -> bool:
+    return any(path == one or path.startswith(f"{one}/") for one in chosen)
+
+
+def _older(changes: Collection[Change], began: float) -> set[str]:
+    """Return what seems new only because it was left out before: it is older than the turn, and no snapshot holds it.
+
+    What a turn takes out of `.gitignore` comes to light so. Files of a folder that was renamed are as old, but what is
+    in them was noted under their old names. It blocks.
+    """
+    held = {change.before.id for change in changes if change.before is not None}
+    new = (c.path for c in changes if c.before is None and c.after is not None and c.after.id not in held)
+    return {path for path in new if _changed_at(path) + _SLACK < began}
+
+
+def _changed_at(path: str) -> float:
+    """Return when a file was changed last, in whatever way; if it is gone, never. It blocks."""
+    try:
+        return os.lstat(path).st_ctime
+    except OSError:
+        return float("inf")

@@ -1,0 +1,226 @@
+"""What a host gives to an engine, checked where it comes in: all of it raises `ConfigError`, none is a checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from engine.config.config import Config
+from engine.core.errors import ConfigError
+from engine.core.hooks import Hooks
+from engine.core.messages import FilePart, ImagePart, MediaPart
+from engine.core.protocols import Approver, ContextKeeper, LeavingOut, Model, Opinion, Snapshots, Store
+from engine.core.settings import Settings
+from engine.permission.policy import Policy
+from engine.permission.rules.profiles import DEFAULT, PROFILES
+from engine.permission.rules.rules import Rule
+from engine.session.open_store import DATABASES
+from engine.store.memory import MemoryStore
+from engine.store.sqlite.location import MEMORY
+from engine.tools.registry import Registry
+from engine.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from engine.prompt.layers import PromptLayers
+    from engine.tools.edit.formatters import Around, Diagnose
+
+ModelChoice = str | Model
+P = TypeVar("P")
+V = TypeVar("V", Settings, Hooks, Config)
+
+
+def port(name: str, given: P | None, default: Callable[[], P], *members: str) -> P:
+    """Return what was given for a port, or its default. Raises `ConfigError` if it lacks a member."""
+    if given is None:
+        return default()
+    missing = [member for member in members if not hasattr(given, member)]
+    if missing or isinstance(given, type):
+        raise ConfigError(f"{name} must be an object with {', '.join(members)}, not {given!r}")
+    return given
+
+
+def snapshots_of(given: Snapshots | None, store: Store | str) -> Snapshots | None:
+    """Return who notes files, and not the file of the *store*; None: nobody does. Raises `ConfigError`."""
+    if given is None:
+        return None
+    if isinstance(store, str) and isinstance(given, LeavingOut):
+        given.leave_out(store)
+    return port("snapshots", given, lambda: given, "take", "about_to_change", "diff", "read", "put")
+
+
+def paths_given(paths: object) -> tuple[str, ...]:
+    """Return what was given as paths. Raises `ConfigError` unless there is one, and all are."""
+    given = tuple(cast("Iterable[object]", paths)) if isinstance(paths, Iterable) and not isinstance(paths, str) else ()
+    named = tuple(os.fsdecode(cast("os.PathLike[str]", path)) for path in given if isinstance(path, (str, os.PathLike)))
+    if not given or len(named) < len(given) or not all(named):
+        raise ConfigError(f"paths must be a list of one or more, not {paths!r}")
+    return named
+
+
+def media_given(value: object) -> tuple[MediaPart, ...]:
+    """Return what was given as attachments."""
+    given = tuple(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else None
+    if given is None or not all(isinstance(part, (ImagePart, FilePart)) for part in given):
+        raise ConfigError(f"attachments are what `await engine.attach(...)` returns, in a list, not {value!r}")
+    return cast("tuple[MediaPart, ...]", given)
+
+
+def settings_given(value: object, default: Settings) -> Settings:
+    """Return a prompt's own settings, or the *default* where it brings none."""
+    if value is None:
+        return default
+    if not isinstance(value, Settings):
+        raise ConfigError(f"settings must be an engine.Settings, not {value!r}")
+    return value
+
+
+def registry_of(tools: Iterable[Tool]) -> Registry:
+    """Return a session's tools."""
+    try:
+        given = tuple(tools)
+    except TypeError as error:
+        raise ConfigError(f"tools must be a sequence of tools, not {tools!r}") from error
+    return Registry.of(given)
+
+
+def checked(value: V | None, kind: type[V]) -> V:
+    """Return *value*, which must be of that kind; None: one that says nothing."""
+    if value is None:
+        return kind()
+    given = cast("object", value)
+    if not isinstance(given, kind):
+        raise ConfigError(f"expected {kind.__name__}, got {given!r}")
+    return value
+
+
+def absolute(path: str | os.PathLike[str], name: str = "cwd") -> str:
+    """Return a folder's path, absolute; `~` is the home folder."""
+    try:
+        return str(Path(path).expanduser().absolute())
+    except (TypeError, RuntimeError) as error:
+        raise ConfigError(f"{name} must be the path of a directory, not {path!r}: {error}") from error
+
+
+def store_of(store: Store | str | os.PathLike[str] | None) -> Store | str:
+    """Return a store, or where one is to be opened."""
+    if isinstance(store, (str, os.PathLike)):
+        place = os.fspath(store)
+        if not isinstance(cast("object", place), str) or not place.strip():
+            raise ConfigError(f"store must be a path, the URL of a database or a store, not {store!r}")
+        return place if place == MEMORY or place.startswith(DATABASES) else absolute(place, "store")
+    return port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose")
+
+
+def hooks_of(config: Config) -> Hooks:
+    """Return the hooks of a configuration. Raises `ConfigError`."""
+    if not config.hooks:
+        return Hooks()
+    # Imported here: most configurations have none.
+    from engine.tools.claude_hooks.load import load_hooks
+
+    return load_hooks(config.hooks)
+
+
+def around_of(config: Config, diagnostics: Diagnose | None) -> Around | None:
+    """Return what happens around each change of a file; None: nothing. Raises `ConfigError`."""
+    if diagnostics is not None and not callable(diagnostics):
+        raise ConfigError(f"diagnostics must be an async function of a path, not {diagnostics!r}")
+    if diagnostics is None and not config.formatters and not config.checkers:
+        return None
+    # Imported here: most engines have none.
+    from engine.tools.edit.formatters import Around
+
+    return Around(
+        formatters=tuple(config.formatters.values()), checkers=tuple(config.checkers.values()), diagnose=diagnostics
+    )
+
+
+def chosen(model: ModelChoice | Sequence[ModelChoice] | None, config: Config) -> tuple[ModelChoice, ...]:
+    """Return the chain of models: what was given, or else what the configuration says."""
+    if model is None:
+        model = config.model_for()
+    if model is None:
+        raise ConfigError("no model was given, and the configuration names none: model='anthropic/claude-sonnet-4-5'")
+    return config.chain(model) if isinstance(model, str) else several(model)
+
+
+def several(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
+    """Return a chain of models, one at least."""
+    choices = tuple(model) if isinstance(model, (list, tuple)) else (model,)
+    if not choices:
+        raise ConfigError("no model was given")
+    for choice in choices:
+        if not isinstance(choice, str) and not (hasattr(choice, "open") and hasattr(choice, "info")):
+            raise ConfigError(f"a model is a name like 'anthropic/claude-sonnet-4-5' or a Model, not {choice!r}")
+    return cast("tuple[ModelChoice, ...]", choices)
+
+
+def titles_of(model: ModelChoice | None, config: Config) -> ModelChoice | None:
+    """Return the model that gives sessions their titles; None: nobody does."""
+    wanted = config.defaults.titles if model is None else model
+    return None if wanted is None else several(wanted)[0]
+
+
+def rules_given(rules: Iterable[str]) -> tuple[Rule, ...]:
+    """Return rules that a host has written."""
+    several = cast("object", rules)
+    given = (
+        tuple(cast("Iterable[object]", several))
+        if isinstance(several, Iterable) and not isinstance(several, (str, bytes))
+        else (None,)
+    )
+    if not all(isinstance(rule, str) for rule in given):
+        raise ConfigError(f"rules are a sequence of texts such as 'deny bash git push *', not {rules!r}")
+    return tuple(map(_rule_given, cast("tuple[str, ...]", given)))
+
+
+def _rule_given(text: str) -> Rule:
+    # Imported here: most hosts write none, and reading them brings TOML.
+    from engine.permission.rules.rule_file import parse_rule
+
+    try:
+        return parse_rule(text, "the host's own")
+    except ConfigError as error:
+        raise ConfigError(f"the rule {text!r}: {error}") from error
+
+
+def approver_of(approver: Approver | None, config: Config, profile: str | None, rules: Iterable[str]) -> Approver:
+    """Return who judges: a host's own, or the rules of a configuration and of a host."""
+    own = rules_given(rules)
+    if approver is not None and (profile is not None or own):
+        raise ConfigError("an approver judges instead of a profile and rules: give it, or them")
+    return port("approver", approver, lambda: _policy_of(config, profile, own), "judge", "grant")
+
+
+def _policy_of(config: Config, profile: str | None, rules: tuple[Rule, ...]) -> Policy:
+    if profile is not None and profile not in PROFILES:
+        raise ConfigError(f"the profile is one of {', '.join(PROFILES)}, not {profile!r}")
+    return Policy(profile=profile or config.profile or DEFAULT, user=config.rules, host=rules)
+
+
+def prompt_of(prompt: PromptLayers | None) -> PromptLayers | None:
+    """Return what prompts are made of."""
+    # Looked at without its class: most engines have no layers, and need not import them.
+    if prompt is not None and not all(hasattr(prompt, name) for name in ("read", "may_read", "instructions")):
+        raise ConfigError(f"prompt must be an engine.prompt.layers.PromptLayers, not {prompt!r}")
+    return prompt
+
+
+def keeper_of(keeper: ContextKeeper | None, config: Config) -> ContextKeeper:
+    """Return who keeps transcripts inside the window: a host's own, or the engine's, as the configuration has it."""
+    # Imported here: a host may bring its own.
+    from engine.compaction.manager import Keeper
+
+    said = config.compaction
+    usual = partial(Keeper, auto=said.auto, clears=said.clear, reserve=said.reserve, tail=said.tail)
+    return port("keeper", keeper, usual, "prune", "collapse", "wants_compaction", "compact", "is_blocked")
+
+
+def opinion_of(opinion: Opinion | None) -> Opinion | None:
+    """Return who may answer in the user's place."""
+    if opinion is not None and not callable(opinion):
+        raise ConfigError(f"opinion must be an async function of a query and a judgement, not {opinion!r}")
+    return opinion

@@ -1,0 +1,368 @@
+"""The user's configuration file: TOML into a `Config`, strictly.
+
+It is looked for where the user says (`--config`, `$ENGINE_CONFIG`) or in the user's own
+folder for such files, and nowhere else: a file in the folder that the agent works in
+came with somebody's repository, and could send a key to somebody's machine.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import attrs
+
+from engine.config.agent_config import AgentConfig, Mode
+from engine.config.config import CompactionConfig, Config, Defaults, HostConfig, ModelConfig, Prices, known
+from engine.config.formatter_config import PATIENCE, FileProgram
+from engine.config.instruction_config import MAX_BYTES, NAMES, Instructions
+from engine.config.sandbox_config import SECRETS, Backend, Sandbox
+from engine.core.arguments import structure
+from engine.core.errors import ConfigError, InvalidArguments
+from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
+from engine.permission.rules.rule_file import Permissions, parse_rule, read_permissions
+from engine.providers.hosts.host_config import host_named
+
+if TYPE_CHECKING:
+    from engine.permission.programs.registry import Knowledge
+
+VARIABLE = "ENGINE_CONFIG"
+_SECTIONS = (
+    "hosts",
+    "models",
+    "agents",
+    "defaults",
+    "compaction",
+    "hooks",
+    "formatters",
+    "checkers",
+    "permissions",
+    "sandbox",
+    "programs",
+    "instructions",
+    "skills",
+)
+# What people call a key: it has no place here by any name.
+_KEY_WORDS = frozenset({"api_key", "apikey", "api-key", "key_value", "token", "secret", "password"})
+
+T = TypeVar("T", bound=attrs.AttrsInstance)
+V = TypeVar("V")
+
+
+@attrs.frozen(kw_only=True)
+class _HostTable:
+    like: str | None = None
+    title: str | None = None
+    base_url: str | None = None
+    wire: str | None = None
+    key: str | None = None
+    auth: str | None = None
+    path: str | None = None
+    headers: dict[str, str] = attrs.field(factory=dict[str, str])
+    quirks: dict[str, str | bool | int | float | tuple[str, ...]] = attrs.field(
+        factory=dict[str, str | bool | int | float | tuple[str, ...]]
+    )
+    parallel: int | None = None
+    local: bool | None = None
+
+
+@attrs.frozen(kw_only=True)
+class _SandboxTable:
+    backend: str = "bwrap"
+    network: bool = False
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class _InstructionsTable:
+    names: tuple[str, ...] = NAMES
+    files: tuple[str, ...] = ()
+    urls: dict[str, str] = attrs.field(factory=dict[str, str])
+    max_bytes: int = MAX_BYTES
+    sub_agents: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class _SkillsTable:
+    folders: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class _OptionsTable:
+    effort: str | None = None
+    temperature: float | None = None
+    output_cap: int | None = None
+    cache: str | None = None
+
+    @property
+    def options(self) -> ModelOptions:
+        """What it says of how to work; `ModelOptions` knows the words."""
+        return ModelOptions(
+            effort=cast("Effort | None", self.effort),
+            temperature=self.temperature,
+            output_cap=self.output_cap,
+            cache=cast("CacheLifetime | None", self.cache),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class _ModelTable(_OptionsTable):
+    same_as: str | None = None
+    context: int | None = None
+    output: int | None = None
+    prices: Prices = Prices()
+    fallback: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class _AgentTable(_OptionsTable):
+    description: str = ""
+    mode: str | None = None
+    hidden: bool = False
+    model: str | None = None
+    fallback: tuple[str, ...] | None = None
+    system: str | None = None
+    rules: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+    steps: int | None = None
+    seconds: float | None = None
+    cost: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class _ProgramTable:
+    command: tuple[str, ...]
+    patterns: tuple[str, ...]
+    timeout: float = PATIENCE
+
+
+def load_config(path: str | Path | None, env: Mapping[str, str]) -> Config:
+    """Return what the user configured; an empty `Config` where there is no file. Not a checkpoint.
+
+    Args:
+        path: the file; None: the one that `$ENGINE_CONFIG` names, or the usual one.
+        env: the environment.
+
+    Raises:
+        ConfigError: for a file that is named and can't be read, and for one that says what can't be.
+    """
+    named = path or env.get(VARIABLE, "").strip()
+    try:
+        file = Path(named).expanduser() if named else usual_path()
+    except RuntimeError as error:  # `~somebody`, who has no home here
+        raise ConfigError(f"can't read the configuration file {named}: {error}") from error
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError as error:
+        if named:
+            raise ConfigError(f"there is no configuration file {file}") from error
+        return Config()
+    except OSError as error:
+        raise ConfigError(f"can't read the configuration file {file}: {error.strerror}") from error
+    return read_config(text, str(file))
+
+
+def usual_path() -> Path:
+    """Return where the user's configuration file is if nobody says otherwise."""
+    # Imported here: who names a file does not need to look for one.
+    from platformdirs import user_config_path
+
+    return user_config_path("engine", appauthor=False) / "config.toml"
+
+
+def read_config(text: bytes, source: str) -> Config:
+    """Return what *text*, a TOML document, says; *source* names it in errors. Raises `ConfigError`."""
+    try:
+        document = tomllib.loads(text.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{source} is not UTF-8") from error
+    except ValueError as error:  # of numbers that nobody can count to as well
+        raise ConfigError(f"{source} is no valid TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{source} is nested too deeply") from error
+    for section in document:
+        if section not in _SECTIONS:
+            raise ConfigError(f"{source}: there is no section [{section}]: {known(section, _SECTIONS)}")
+    reader = _Reader(source, document)
+    permissions = _permissions(document, text.decode("utf-8"), source)
+    config = reader.made(
+        "",
+        lambda: Config(
+            hosts=dict(reader.tables("hosts", _HostTable, _host)),
+            models=dict(reader.tables("models", _ModelTable, _model)),
+            agents=dict(reader.tables("agents", _AgentTable, _agent)),
+            defaults=reader.table("[defaults]", document.get("defaults", {}), Defaults),
+            compaction=reader.table("[compaction]", document.get("compaction", {}), CompactionConfig),
+            hooks=_hooks(document),
+            formatters=dict(reader.tables("formatters", _ProgramTable, _program)),
+            checkers=dict(reader.tables("checkers", _ProgramTable, _program)),
+            profile=permissions.profile,
+            rules=permissions.rules,
+            sandbox=_sandbox(reader),
+            programs=_programs(reader),
+            instructions=_instructions(reader),
+            skills=reader.table("[skills]", document.get("skills", {}), _SkillsTable).folders,
+            source=source,
+        ),
+    )
+    for name in config.hosts:
+        reader.made(f"[hosts.{_quoted(name)}]", partial(host_named, name, config))
+    return config
+
+
+def _hooks(document: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the section with hooks, which must make sense. Raises `ConfigError`."""
+    if "hooks" not in document:
+        return {}
+    # Imported here: most configurations have none.
+    from engine.tools.claude_hooks.load import load_hooks
+
+    load_hooks({"hooks": document["hooks"]})
+    return cast("Mapping[str, object]", document["hooks"])
+
+
+def _permissions(document: Mapping[str, object], text: str, source: str) -> Permissions:
+    """Return the section with rules. Raises `ConfigError`."""
+    if "permissions" not in document:
+        return Permissions()
+    return read_permissions(document["permissions"], text, source)
+
+
+def _sandbox(reader: _Reader) -> Sandbox | None:
+    """Return where commands run. Raises `ConfigError`."""
+    if "sandbox" not in reader.document:
+        return None
+    table = reader.table("[sandbox]", reader.document["sandbox"], _SandboxTable)
+    hidden = SECRETS if table.hidden is None else table.hidden
+    return reader.made(
+        "[sandbox]",
+        lambda: Sandbox(
+            backend=cast("Backend", table.backend), network=table.network, writable=table.writable, hidden=hidden
+        ),
+    )
+
+
+def _programs(reader: _Reader) -> Knowledge | None:
+    """Return what is known of programs. Raises `ConfigError`."""
+    if "programs" not in reader.document:
+        return None
+    given = reader.document["programs"]
+    if not isinstance(given, dict):
+        raise ConfigError(f"{reader.source}: programs must hold tables: [programs.NAME]")
+    # Imported here: it is known of some 850 programs, and most configurations say nothing about any.
+    from engine.permission.programs.registry import knowledge_of
+
+    return reader.made("[programs]", partial(knowledge_of, cast("dict[str, object]", given)))
+
+
+def _instructions(reader: _Reader) -> Instructions:
+    """Return which files hold instructions. Raises `ConfigError`."""
+    table = reader.table("[instructions]", reader.document.get("instructions", {}), _InstructionsTable)
+    return reader.made("[instructions]", lambda: Instructions(**attrs.asdict(table, recurse=False)))
+
+
+def _host(table: _HostTable) -> HostConfig:
+    values = attrs.asdict(table, recurse=False)
+    return HostConfig(**values)
+
+
+def _model(table: _ModelTable) -> ModelConfig:
+    return ModelConfig(
+        same_as=table.same_as,
+        context=table.context,
+        output=table.output,
+        prices=table.prices,
+        options=table.options,
+        fallback=table.fallback,
+    )
+
+
+def _agent(table: _AgentTable) -> AgentConfig:
+    return AgentConfig(
+        description=table.description,
+        mode=cast("Mode", "all" if table.mode is None else table.mode),
+        hidden=table.hidden,
+        model=table.model,
+        options=table.options,
+        fallback=table.fallback,
+        system=table.system,
+        rules=tuple(parse_rule(rule, "the agent's own") for rule in table.rules),
+        bounds=tuple(parse_rule(rule, "the agent's bounds") for rule in table.bounds),
+        tools=table.tools,
+        without=table.without,
+        steps=table.steps,
+        seconds=table.seconds,
+        cost=table.cost,
+    )
+
+
+def _program(table: _ProgramTable) -> FileProgram:
+    return FileProgram(command=table.command, patterns=table.patterns, timeout=table.timeout)
+
+
+@attrs.frozen
+class _Reader:
+    """Reads tables, and says of each error which file and section it is in."""
+
+    source: str
+    document: Mapping[str, object]
+
+    def tables(self, section: str, shape: type[T], make: Callable[[T], V]) -> Iterator[tuple[str, V]]:
+        """Yield what each table of a section is made into, by name."""
+        found = self.document.get(section, {})
+        if not isinstance(found, dict):
+            raise ConfigError(f"{self.source}: {section} must hold tables: [{section}.NAME]")
+        for name, value in cast("dict[str, object]", found).items():
+            where = f"[{section}.{_quoted(name)}]"
+            table = self.table(where, value, shape)
+            yield name, self.made(where, partial(make, table))
+
+    def table(self, where: str, value: object, shape: type[T]) -> T:
+        """Return a table in its shape."""
+        if not isinstance(value, dict):
+            raise ConfigError(f"{self.source}, {where}: must be a table, not {type(value).__name__}")
+        given = cast("dict[str, object]", value)
+        if any(_is_date(each) for each in _leaves(given)):
+            raise ConfigError(f"{self.source}, {where}: holds a date or a time; put it into quotes if it is a text")
+        try:
+            return structure(shape, given)
+        except InvalidArguments as error:
+            advice = "\nkeys belong in the environment: `key` names the variable" if _KEY_WORDS & given.keys() else ""
+            told = str(error).replace(" or null", "")  # TOML has none
+            raise ConfigError(f"{self.source}, {where}: {told}{advice}") from error
+
+    def made(self, where: str, make: Callable[[], V]) -> V:
+        """Return what *make* makes; its error says where."""
+        try:
+            return make()
+        except ConfigError as error:
+            if str(error).startswith(self.source):
+                raise
+            raise ConfigError(f"{self.source}{f', {where}' if where else ''}: {error}") from error
+
+
+def _quoted(name: str) -> str:
+    is_bare = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+    return name if is_bare else f'"{name}"'
+
+
+def _leaves(value: object) -> Iterator[object]:
+    if isinstance(value, dict):
+        for each in cast("dict[str, object]", value).values():
+            yield from _leaves(each)
+    elif isinstance(value, list):
+        for each in cast("list[object]", value):
+            yield from _leaves(each)
+    else:
+        yield value
+
+
+def _is_date(value: object) -> bool:
+    return isinstance(value, (dt.date, dt.time))

@@ -1,0 +1,135 @@
+"""What git has found in a project, sorted: what a snapshot holds, what is gone, and what is left out by rule. It blocks.
+
+Left out are files that are larger than `LARGEST_FILE`, that can't be read, and repositories in
+the repository. Sockets, pipes and devices git does not even name. Of a file that is left out the
+snapshot says that it is there, and in which state, so that nobody takes it for a file that was removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import attrs
+
+from engine.core.snapshot_types import LEFT_OUT
+from engine.snapshots.location import is_git_folder
+
+LARGEST_FILE: Final = 10_485_760
+_NOTHING: Final = b"0 " + b"0" * 40
+# So much is added at once; what is done stays done if there is no time for more.
+_BATCH_FILES: Final = 4_000
+_BATCH_BYTES: Final = 33_554_432
+
+
+@attrs.define
+class Sorted:
+    """What is to be done to the index.
+
+    Attributes:
+        added: paths of files and links, with the size of each.
+        infos: lines for `update-index --index-info`: what is removed, and what is marked as left out.
+        marks: the paths of the latter.
+        repositories: repositories in the repository.
+    """
+
+    added: list[tuple[bytes, int]] = attrs.field(factory=list[tuple[bytes, int]])
+    infos: list[bytes] = attrs.field(factory=list[bytes])
+    marks: list[bytes] = attrs.field(factory=list[bytes])
+    repositories: list[bytes] = attrs.field(factory=list[bytes])
+
+    @property
+    def size(self) -> int:
+        """How many bytes are in what is added."""
+        return sum(size for _, size in self.added)
+
+    def batches(self) -> Iterator[bytes]:
+        """Yield what is added, as input for git, so much at a time that it does not take long."""
+        batch: list[bytes] = []
+        size = 0
+        for path, length in self.added:
+            batch.append(path)
+            size += length
+            if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
+                yield _joined(batch)
+                batch, size = [], 0
+        if batch:
+            yield _joined(batch)
+
+
+def sort_out(
+    root: str, others: Iterable[bytes], changed: Iterable[bytes], marked: Iterable[bytes], own: tuple[bytes, ...] = ()
+) -> Sorted:
+    """Look at each path that git has named, and say what becomes of it.
+
+    Args:
+        root: the project.
+        others: what the index does not know. Repositories end with a slash.
+        changed: what it knows, and what is not as it was.
+        marked: what was left out the last time.
+        own: what is no part of the project: what begins with one of these is removed where it is known.
+    """
+    found = Sorted()
+    top = os.fsencode(root)
+    for path in sorted({*others}):
+        if path.endswith(b"/"):
+            found.repositories.append(path[:-1])
+        else:
+            _sort(found, top, path, is_known=False)
+    for path in sorted({*changed, *marked}):
+        if path.startswith(own):
+            found.infos.append(_NOTHING + b"\t" + path + b"\0")
+        else:
+            _sort(found, top, path, is_known=True)
+    return found
+
+
+def git_folders_among(root: str, paths: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Return those folders, with a slash, that git keeps a repository in, and that are not called `.git`."""
+    top = os.fsencode(root)
+    folders = (path.removesuffix(b"HEAD") for path in paths if path.endswith(b"/HEAD"))
+    return tuple(folder for folder in folders if is_git_folder(os.fsdecode(os.path.join(top, folder))))  # noqa: PTH118 - of bytes
+
+
+def stale_marks(root: str, marked: Iterable[bytes]) -> bytes:
+    """Return lines for `update-index --index-info` that remove those marks where there is no file any more."""
+    top = os.fsencode(root)
+    gone = (path for path in marked if not os.path.isfile(os.path.join(top, path)))  # noqa: PTH113, PTH118 - of bytes
+    return b"".join(_NOTHING + b"\t" + path + b"\0" for path in gone)
+
+
+def _sort(found: Sorted, top: bytes, path: bytes, *, is_known: bool) -> None:
+    whole = os.path.join(top, path)  # noqa: PTH118 - Path has no bytes
+    try:
+        state = os.lstat(whole)
+    except OSError:
+        state = None
+    is_beyond = is_known and state is not None and _is_beyond_link(top, path)
+    if state is None or is_beyond or not (stat.S_ISREG(state.st_mode) or stat.S_ISLNK(state.st_mode)):
+        if is_known:
+            found.infos.append(_NOTHING + b"\t" + path + b"\0")
+        return
+    if stat.S_ISREG(state.st_mode) and (state.st_size > LARGEST_FILE or not os.access(whole, os.R_OK)):
+        found.marks.append(path)
+        found.infos.append(f"{LEFT_OUT} {_state_id(state)}\t".encode() + path + b"\0")
+        return
+    found.added.append((path, state.st_size))
+
+
+def _is_beyond_link(top: bytes, path: bytes) -> bool:
+    """Tell whether a folder on the way to *path* is a link by now: what is behind it is another file."""
+    parts = path.split(b"/")[:-1]
+    folders = (os.path.join(top, *parts[:count]) for count in range(1, len(parts) + 1))  # noqa: PTH118 - Path has no bytes
+    return any(os.path.islink(folder) for folder in folders)  # noqa: PTH114
+
+
+def _state_id(state: os.stat_result) -> str:
+    told = f"{state.st_size} {state.st_mtime_ns} {state.st_ino}"
+    return hashlib.sha1(told.encode(), usedforsecurity=False).hexdigest()
+
+
+def _joined(paths: Iterable[bytes]) -> bytes:
+    return b"".join(path + b"\0" for path in paths)

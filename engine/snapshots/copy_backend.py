@@ -1,0 +1,184 @@
+"""Snapshots without git: copies of the files that tools say they are about to change.
+
+What a command changes is not seen. A file is known from the first time that a tool is about to
+change it, and what it was then is kept as its origin: so a snapshot need not have been taken
+of a file that nobody knew yet for its changes to be told from there on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, cast
+
+import attrs
+
+from engine.core.errors import SnapshotError
+from engine.core.snapshot_types import FILE, LEFT_OUT, LINK, PROGRAM, Change, Entry
+from engine.files.safe_open import open_folder
+from engine.snapshots.classify import LARGEST_FILE
+from engine.snapshots.location import Place, write_whole
+from engine.snapshots.repository import safe_name
+from engine.snapshots.restore import blob_id
+
+_Known = dict[str, Entry | None]
+
+
+@attrs.frozen
+class Copies:
+    """The copies of a project. All of it blocks."""
+
+    place: Place
+
+    @property
+    def folder(self) -> Path:
+        """Where they are."""
+        return self.place.own / "copies"
+
+    def about_to_change(self, paths: Iterable[str]) -> None:
+        """Keep what is at these paths, unless they are known. Raises `SnapshotError`."""
+        known = self._known()
+        new = {path: self._copied(path) for path in paths if path not in known and self._is_inside(path)}
+        if new:
+            try:
+                with (self.folder / "known").open("a", encoding="ascii") as file:
+                    file.write("".join(f"{json.dumps([path, *_told(entry)])}\n" for path, entry in new.items()))
+            except OSError as error:
+                raise _refused(error) from error
+
+    def take(self, owner: str, paths: Iterable[str]) -> str:
+        """Note the known files, and *paths*, as they are; return the snapshot's name. Raises `SnapshotError`."""
+        known = self._known()
+        rows = [[path, *_told(self._copied(path)), *_told(origin)] for path, origin in known.items()]
+        rows += [[path, *_told(self._copied(path))] for path in paths if path not in known]
+        whole = "".join(f"{json.dumps(row)}\n" for row in sorted(rows)).encode()
+        tree = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
+        kept = self._kept(tree, owner)
+        try:
+            kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(self.folder / "trees" / tree, whole)
+            write_whole(kept, b"")
+        except OSError as error:
+            raise _refused(error) from error
+        return tree
+
+    def is_kept(self, tree: str, owner: str) -> bool:
+        """Tell whether a snapshot was taken for a session, and is kept for it still."""
+        return self._kept(tree, owner).is_file()
+
+    def diff(self, old: str, new: str) -> tuple[Change, ...]:
+        """Return what became of each path, as far as both snapshots know of it. Raises `SnapshotError`."""
+        before, after = self._tree(old), self._tree(new)
+        changes: list[Change] = []
+        for path, (now, origin) in after.items():
+            if path in before:
+                then = before[path][0]
+            elif origin is not None:
+                (then,) = origin
+            else:
+                continue
+            if then != now:
+                changes.append(Change(path, then, now))
+        return tuple(changes)
+
+    def read(self, ids: Iterable[str]) -> dict[str, bytes]:
+        """Return what is in entries, by their ids. Raises `SnapshotError`."""
+        try:
+            return {object_id: (self.folder / "contents" / object_id).read_bytes() for object_id in ids}
+        except OSError as error:
+            raise SnapshotError("the snapshot is gone, or damaged: it lacks the content of a file") from error
+
+    # -- inside ---------------------------------------------------------------------------
+
+    def _is_inside(self, path: str) -> bool:
+        return self.place.root == "/" or path.startswith(f"{self.place.root}/")
+
+    def _kept(self, tree: str, owner: str) -> Path:
+        return self.folder / "kept" / safe_name(owner) / tree
+
+    def _known(self) -> _Known:
+        self._make()
+        known: _Known = {}
+        for row in _rows(self.folder / "known"):
+            # The first time counts.
+            known.setdefault(row[0], _entry(row[1], row[2]))
+        return known
+
+    def _make(self) -> None:
+        self.place.make()
+        try:
+            for name in ("trees", "contents", "kept"):
+                (self.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise _refused(error) from error
+
+    def _tree(self, tree: str) -> dict[str, tuple[Entry | None, tuple[Entry | None] | None]]:
+        path = self.folder / "trees" / tree
+        if not path.exists():
+            raise SnapshotError("the snapshot is gone: old ones are removed after a while")
+        return {
+            row[0]: (_entry(row[1], row[2]), (_entry(row[3], row[4]),) if len(row) > 3 else None) for row in _rows(path)
+        }
+
+    def _copied(self, path: str) -> Entry | None:
+        """Return what is at a path, and keep it."""
+        try:
+            entry, data = _content(path)
+        except OSError:
+            return None
+        place = self.folder / "contents" / entry.id
+        if data is not None and not place.exists():
+            try:
+                write_whole(place, data)
+            except OSError as error:
+                raise _refused(error) from error
+        return entry
+
+
+def _content(path: str) -> tuple[Entry, bytes | None]:
+    with open_folder(path) as (folder, name):
+        state = folder.look(name)
+        if stat.S_ISLNK(state.st_mode):
+            data = os.fsencode(folder.read_link(name))
+            return Entry(LINK, blob_id(data)), data
+        if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST_FILE:
+            told = f"{state.st_size} {state.st_mtime_ns} {state.st_ino}"
+            return Entry(LEFT_OUT, blob_id(told.encode())), None
+        with os.fdopen(folder.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+    return Entry(PROGRAM if state.st_mode & stat.S_IXUSR else FILE, blob_id(data)), data
+
+
+def _told(entry: Entry | None) -> tuple[str, str]:
+    return ("", "") if entry is None else (entry.mode, entry.id)
+
+
+def _entry(mode: str, object_id: str) -> Entry | None:
+    return Entry(mode, object_id) if mode else None
+
+
+def _rows(path: Path) -> list[list[str]]:
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise SnapshotError(f"the snapshots can't be read: {error.strerror or error}") from error
+    rows: list[list[str]] = []
+    for line in lines:
+        try:
+            rows.append(cast("list[str]", json.loads(line)))
+        except ValueError:  # cut off by a crash
+            continue
+    return rows
+
+
+def _refused(error: OSError) -> SnapshotError:
+    return SnapshotError(f"the snapshot can't be kept: {error.strerror or error}")
+
+
+COPIES_NOTE: Final = "{why}: only what the tools that edit files change can be put back, not what commands change"

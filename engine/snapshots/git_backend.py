@@ -1,0 +1,226 @@
+"""Snapshots by git: taken, compared and read in the private directory of a project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from engine.core.errors import SnapshotError
+from engine.core.snapshot_types import Change, Entry
+from engine.core.threads import to_thread
+from engine.files.cancellable_thread import to_halting_thread
+from engine.snapshots.classify import Sorted, git_folders_among, sort_out, stale_marks
+from engine.snapshots.location import exclude_file, git_folder
+from engine.snapshots.repository import PACKED, Repository, TooMuch
+
+# More files than these are no project that anybody writes in.
+MOST_FILES: Final = 200_000
+# And what is new in one must not fill the user's disk.
+MOST_BYTES: Final = 2_000_000_000
+_MANY_FILES: Final = f"there are more than {MOST_FILES:,} files"
+# What else keeps a history in the folder of a project: to put that back in part would break it.
+_HISTORIES: Final = (".hg/", ".jj/", ".svn/")
+# The listing of that many, with long names.
+_MOST_LISTED: Final = 64_000_000
+# From so many new files on, they are packed.
+_MANY: Final = 500
+_READ_BYTES: Final = 67_108_864
+
+
+class TooLarge(Exception):
+    """It is no project that could be noted in a moment, or kept: the text says why."""
+
+
+@attrs.frozen
+class Shot:
+    """A snapshot that was taken: its tree, and what was left out because it is a repository of its own."""
+
+    tree: str
+    repositories: tuple[str, ...]
+
+
+async def take(repository: Repository, owner: str) -> Shot:
+    """Note the files of the project as they are. A checkpoint; if cancelled, nothing was taken, and what was read is known.
+
+    Raises `SnapshotError`, `TooLarge`.
+    """
+    await to_thread(repository.make)
+    async with repository.held():
+        index = repository.new_copy()
+        try:
+            await to_halting_thread(partial(repository.copy_index, index))
+            found = await _look(repository, index)
+            await _update(repository, index, found)
+            tree = (await repository.git("write-tree", index=index)).decode().strip()
+            # Nothing of it counts before this; it is short, and whoever waits for it need not wait long.
+            await to_thread(_keep, repository, index, tree, found.marks, owner)
+        finally:
+            repository.drop(index)
+    return Shot(tree, tuple(os.fsdecode(path) for path in found.repositories))
+
+
+async def prime(repository: Repository) -> None:
+    """Read the files of the project, so that the next snapshot is quick. A checkpoint; if cancelled, what was read is known.
+
+    Raises `SnapshotError`, `TooLarge`.
+    """
+    await to_thread(repository.make)
+    async with repository.held():
+        index = repository.new_copy()
+        try:
+            await to_halting_thread(partial(repository.copy_index, index))
+            await _update(repository, index, await _look(repository, index))
+            await to_thread(repository.adopt, index)
+        finally:
+            repository.drop(index)
+
+
+def _keep(repository: Repository, index: Path, tree: str, marks: Sequence[bytes], owner: str) -> None:
+    try:
+        repository.adopt(index)
+        repository.keep_marks(marks)
+        repository.keep(tree, owner)
+    except OSError as error:
+        raise SnapshotError(f"the snapshot can't be kept: {error.strerror or error}") from error
+
+
+async def _look(repository: Repository, index: Path) -> Sorted:
+    """Ask git what there is that the index does not know, and what is not as it knows it. Always a checkpoint."""
+    root = repository.place.root
+    inside = await to_thread(_inside, repository)
+    excludes = await to_thread(_excludes, repository, inside)
+    stale = await to_thread(stale_marks, root, repository.marks())
+    if stale:
+        # Where there is a folder now, git would not look into it.
+        await repository.git("update-index", "-z", "--index-info", index=index, input=stale)
+    try:
+        listing = ("ls-files", "-z", "--others", "--exclude-standard", *excludes)
+        others = _split(await repository.git(*listing, index=index, limit=_MOST_LISTED))
+        known = await to_thread(repository.known_files, index)
+        # What may have changed, by sizes and times; a repository inside is not asked.
+        dirty = ("diff-files", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
+        changed = _split(await repository.git(*dirty, index=index, limit=_MOST_LISTED)) if known else []
+    except TooMuch as error:
+        raise TooLarge(_MANY_FILES) from error
+    bare = await to_thread(git_folders_among, root, others)
+    others = [path for path in others if not path.startswith(bare)]
+    if len(others) + known > MOST_FILES:
+        raise TooLarge(_MANY_FILES)
+    found = await to_thread(lambda: sort_out(root, others, changed, repository.marks(), inside))
+    if found.size > MOST_BYTES:
+        raise TooLarge(f"more than {MOST_BYTES // 1_000_000_000} GB would have to be kept")
+    found.repositories += [path[:-1] for path in bare]
+    return found
+
+
+def _excludes(repository: Repository, inside: Iterable[bytes]) -> tuple[str, ...]:
+    own = exclude_file(repository.place.root)
+    excluded = [f"--exclude={name}" for name in _HISTORIES]
+    excluded += [] if own is None else [f"--exclude-from={own}"]
+    for path in inside:
+        pattern = "".join(f"\\{char}" if char in "\\*?[ !#" else char for char in os.fsdecode(path))
+        excluded.append(f"--exclude=/{pattern}*")
+    return tuple(excluded)
+
+
+def _inside(repository: Repository) -> tuple[bytes, ...]:
+    """Return what is the engine's own in the project, and git's, relative to it: that is no part of it, wherever it is kept.
+
+    What begins with one of these is meant: names beside a store's file belong to it, and those beside a folder don't.
+    """
+    root = repository.place.root
+    paths = [os.path.realpath(path) for path in (str(repository.place.folder), *repository.left_out)]
+    of_git = git_folder(root)
+    paths += [] if of_git is None else [f"{of_git}/"]
+    return tuple(os.fsencode(path.removeprefix(f"{root}/")) for path in paths if path.startswith(f"{root}/"))
+
+
+async def _update(repository: Repository, index: Path, found: Sorted) -> None:
+    """Bring the index up to date. A checkpoint if there is something to do; if cancelled, the batches before stay known."""
+    if found.infos:
+        await repository.git(
+            "update-index", "--replace", "-z", "--index-info", index=index, input=b"".join(found.infos)
+        )
+    how = PACKED if len(found.added) > _MANY and await repository.packs_together() else ()
+    batches = list(found.batches())
+    for number, batch in enumerate(batches):
+        command = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+        await repository.git(*how, *command, index=index, input=batch)
+        if number + 1 < len(batches):
+            await to_thread(repository.adopt, index)
+
+
+async def diff(repository: Repository, old: str, new: str) -> tuple[Change, ...]:
+    """Return what became of each path from one tree to another. Always a checkpoint. Raises `SnapshotError`."""
+    what = ("--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
+    try:
+        told = await repository.git("diff-tree", "-r", "-z", *what, old, new)
+    except SnapshotError as error:
+        raise SnapshotError(f"the snapshot is gone, or damaged: {error}") from error
+    return tuple(_changes(repository.place.root, told.split(b"\0")))
+
+
+def _changes(root: str, fields: list[bytes]) -> Iterator[Change]:
+    for head, path in zip(fields[0::2], fields[1::2], strict=False):
+        old_mode, new_mode, old_id, new_id, _ = head.decode().removeprefix(":").split(" ")
+        yield Change(
+            os.path.join(root, os.fsdecode(path)),  # noqa: PTH118 - of a str, which may be no UTF-8
+            _entry(old_mode, old_id),
+            _entry(new_mode, new_id),
+        )
+
+
+def _entry(mode: str, object_id: str) -> Entry | None:
+    return None if mode == "000000" else Entry(mode, object_id)
+
+
+async def portions(repository: Repository, ids: Iterable[str]) -> list[list[str]]:
+    """Return ids of entries in portions that may be read at once. A checkpoint if there are any. Raises `SnapshotError`."""
+    wanted = sorted(set(ids))
+    if not wanted:
+        return []
+    told = await repository.git("cat-file", "--batch-check", input=_lines(wanted))
+    found: list[list[str]] = [[]]
+    size = 0
+    for line in told.decode().splitlines():
+        object_id, _, length = _described(line)
+        if size + length > _READ_BYTES and found[-1]:
+            found.append([])
+            size = 0
+        found[-1].append(object_id)
+        size += length
+    return found
+
+
+async def read(repository: Repository, ids: Sequence[str]) -> dict[str, bytes]:
+    """Return what is in entries, by their ids. A checkpoint. Raises `SnapshotError`."""
+    return dict(_contents(await repository.git("cat-file", "--batch", input=_lines(ids))))
+
+
+def _contents(told: bytes) -> Iterator[tuple[str, bytes]]:
+    position = 0
+    while position < len(told):
+        end = told.index(b"\n", position)
+        object_id, _, size = _described(told[position:end].decode())
+        yield object_id, told[end + 1 : end + 1 + size]
+        position = end + 1 + size + 1
+
+
+def _described(line: str) -> tuple[str, str, int]:
+    words = line.split(" ")
+    if len(words) != 3 or words[1] != "blob":
+        raise SnapshotError("the snapshot is gone, or damaged: it lacks the content of a file")
+    return words[0], words[1], int(words[2])
+
+
+def _lines(ids: Iterable[str]) -> bytes:
+    return "".join(f"{object_id}\n" for object_id in ids).encode()
+
+
+def _split(listed: bytes) -> list[bytes]:
+    return [path for path in listed.split(b"\0") if path]

@@ -1,0 +1,155 @@
+"""Which folder a snapshot is of, and where what it holds is kept: a private folder of the user's, never in the project.
+
+The project is the innermost repository around the working directory, or else that directory. Of the user's repository
+nothing is used but, as a text, the list of what it leaves out; no program is run in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from engine.core.errors import SnapshotError
+
+_KEY_CHARS: Final = 20
+# Nobody writes longer lists by hand; a pipe in their place would keep us waiting.
+_LARGEST_LIST: Final = 1_048_576
+# By these git itself knows such a folder.
+_OF_GIT: Final = ("HEAD", "objects", "refs")
+
+
+def default_folder() -> Path:
+    """Return where the snapshots of all projects are kept."""
+    # Imported here: it is needed where no folder is given, and costs an import.
+    from platformdirs import user_data_path
+
+    return user_data_path("engine", appauthor=False) / "snapshots"
+
+
+@attrs.frozen
+class Place:
+    """A project, and the private folder of its snapshots.
+
+    Attributes:
+        folder: that of all projects.
+        root: the real path of the project.
+    """
+
+    folder: Path
+    root: str
+
+    @property
+    def key(self) -> str:
+        """What names the project in the name of a snapshot."""
+        return hashlib.sha256(os.fsencode(self.root)).hexdigest()[:_KEY_CHARS]
+
+    @property
+    def own(self) -> Path:
+        """The private folder of this project."""
+        return self.folder / self.key
+
+    @property
+    def lock(self) -> Path:
+        """The file that is locked; it is beside the folder, so that it outlives that."""
+        return self.folder / f"{self.key}.lock"
+
+    def make(self) -> None:
+        """Make the private folder. It blocks. Raises `SnapshotError`."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.own.mkdir(mode=0o700, exist_ok=True)
+            if not (self.own / "root").exists():
+                write_whole(self.own / "root", os.fsencode(self.root))
+        except OSError as error:
+            raise SnapshotError(f"snapshots can't be kept in {self.folder}: {error.strerror or error}") from error
+
+    @classmethod
+    def of_key(cls, folder: Path, key: str) -> Place:
+        """Return the place that a snapshot's name speaks of. It blocks. Raises `SnapshotError`."""
+        try:
+            return cls(folder, os.fsdecode((folder / key / "root").read_bytes()))
+        except OSError as error:
+            raise SnapshotError("the snapshot is gone: old ones are removed after a while") from error
+
+
+def root_of(cwd: str) -> str:
+    """Return the real path of the project that a working directory is in. It blocks."""
+    real = os.path.realpath(cwd)
+    folder = real
+    while True:
+        if os.path.lexists(os.path.join(folder, ".git")):  # noqa: PTH118 - of a str, which may be no UTF-8
+            return folder
+        above = os.path.dirname(folder)  # noqa: PTH120
+        if above == folder:
+            return real
+        folder = above
+
+
+def is_too_wide(root: str) -> bool:
+    """Tell whether a folder is nobody's project: `/`, or a home with all that is in it. It blocks."""
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - Path raises where there is no home
+    return root in {"/", home} or home.startswith(f"{root}/")
+
+
+def is_git_folder(path: str) -> bool:
+    """Tell whether a folder is what git keeps a repository in, under whatever name. It blocks."""
+    head, *folders = (os.path.join(path, name) for name in _OF_GIT)  # noqa: PTH118 - of a str, which may be no UTF-8
+    return os.path.lexists(head) and all(map(os.path.isdir, folders))
+
+
+def git_folder(root: str) -> str | None:
+    """Return the real path of what git keeps the repository in, if that is not the usual `.git`. It blocks."""
+    mark = Path(root) / ".git"
+    folder = None if mark.is_dir() else _git_folder(mark)
+    return os.path.realpath(folder) if folder is not None and is_git_folder(str(folder)) else None
+
+
+def exclude_file(root: str) -> str | None:
+    """Return the path of the repository's own list of what it leaves out, `info/exclude`. It blocks."""
+    common = _git_folder(Path(root) / ".git")
+    if common is None:
+        return None
+    path = common / "info" / "exclude"
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return str(path) if stat.S_ISREG(state.st_mode) and state.st_size <= _LARGEST_LIST else None
+
+
+def _git_folder(mark: Path) -> Path | None:
+    """Return the folder that the work trees of a repository share, however this one names it."""
+    if mark.is_dir():
+        own = mark
+    else:
+        told = _line(mark)
+        if not told.startswith("gitdir:"):
+            return None
+        own = mark.parent / told.removeprefix("gitdir:").strip()
+    common = _line(own / "commondir")
+    return own / common if common else own
+
+
+def _line(path: Path) -> str:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return ""
+        with path.open(errors="surrogateescape") as file:
+            return file.readline(4096).rstrip("\n")
+    except OSError:
+        return ""
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that is there whole or not at all. It blocks. Raises `OSError`."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        beside.write_bytes(data)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

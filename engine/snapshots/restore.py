@@ -1,0 +1,278 @@
+"""Files are put back: all that is new is written beside its place first, then one after the other takes it.
+
+So what the disk refuses is found while nothing has happened yet. Each path is compared with what must
+be there, once before anything is written and once more at the moment of its change. It is all done in
+folders that were opened by their real paths, link by link refused: nothing leads out of the project.
+
+If it ends half way, because something fails or somebody cancels, each file is what it was or
+what it shall be, and the same again does the rest. All of it blocks.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+from uuid import uuid4
+
+import attrs
+
+from engine.core.errors import SnapshotError, UndoConflict, UndoIncomplete
+from engine.core.snapshot_types import FILE, LINK, PROGRAM, Entry, Put
+from engine.files.safe_open import RealFolder, Swapped
+
+_EXECUTE: Final = 0o111
+_CHUNK: Final = 1_048_576
+
+
+def entry_at(path: str) -> Entry | None:
+    """Return what is at a real path. Raises `OSError`; `Strange` for a folder, a pipe and the like."""
+    try:
+        folder = RealFolder.above(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        return _entry_in(folder, os.path.basename(path))  # noqa: PTH119 - of a str, which may be no UTF-8
+    finally:
+        folder.close()
+
+
+class Strange(OSError):
+    """Something is there that no snapshot holds: a folder, a pipe."""
+
+
+@attrs.define(eq=False)
+class Putting:
+    """Puts are prepared, as far as their contents are there, and then made.
+
+    Attributes:
+        puts: all of them; removals are made first, so that a folder may become a file, and the reverse.
+        shown: how a path is called before a person.
+        kept: folders that stay, be they empty.
+    """
+
+    puts: Sequence[Put]
+    shown: Callable[[str], str]
+    kept: Sequence[str] = ()
+    _staged: dict[str, tuple[RealFolder, str]] = attrs.field(factory=dict[str, tuple[RealFolder, str]], init=False)
+    _done: list[str] = attrs.field(factory=list[str], init=False)
+
+    def check(self) -> None:
+        """Compare each path with what must be there. Raises `UndoConflict`, `SnapshotError`."""
+        wrong: list[str] = []
+        going = self._going
+        for put in self.puts:
+            try:
+                if entry_at(put.path) != put.now or (put.want is not None and _is_barred(put.path, going)):
+                    wrong.append(put.path)
+            except Swapped:
+                # A link in the way that is to go does not stand in it then.
+                if put.now is not None or not any(above in going for above in _above(put.path)):
+                    wrong.append(put.path)
+            except Strange:
+                # A folder that is empty once the removals are made does not stand in the way.
+                if put.now is not None or not self._becomes_free(put.path):
+                    wrong.append(put.path)
+            except OSError as error:
+                raise SnapshotError(f"{self.shown(put.path)} can't be looked at: {error.strerror or error}") from error
+        if wrong:
+            raise _conflict([self.shown(path) for path in wrong])
+
+    def stage(self, contents: Mapping[str, bytes], halt: Callable[[], None]) -> None:
+        """Write beside their places those entries whose contents are given. Raises `SnapshotError`."""
+        going = self._going
+        for put in self.puts:
+            if put.want is None or put.want.id not in contents or put.path in self._staged:
+                continue
+            halt()
+            try:
+                self._stage(put, put.want, contents[put.want.id], going)
+            except OSError as error:
+                raise SnapshotError(
+                    f"{self.shown(put.path)} can't be put back: {error.strerror or error}. No file was changed."
+                ) from error
+
+    def make(self, halt: Callable[[], None]) -> None:
+        """Remove what is to go, and let what is new take its place.
+
+        Raises `UndoIncomplete`, or `SnapshotError` and `UndoConflict` as long as nothing was done.
+        """
+        removals = [put for put in self.puts if put.want is None]
+        for put in removals:
+            self._make_one(put, halt)
+        remove_empty_folders([put.path for put in removals], self.kept)
+        for put in self.puts:
+            if put.want is not None:
+                self._make_one(put, halt)
+
+    def clean_up(self) -> None:
+        """Remove what was written for nothing."""
+        for folder, name in self._staged.values():
+            with suppress(OSError):
+                folder.remove(name)
+            folder.remove_made()
+            folder.close()
+        self._staged.clear()
+
+    # -- inside ---------------------------------------------------------------------------
+
+    @property
+    def _going(self) -> set[str]:
+        return {put.path for put in self.puts if put.want is None}
+
+    def _make_one(self, put: Put, halt: Callable[[], None]) -> None:
+        try:
+            halt()
+            self._make(put)
+        except (OSError, UndoConflict) as error:
+            raise self._half_way(put, error) from error
+        self._done.append(put.path)
+
+    def _becomes_free(self, path: str) -> bool:
+        """Tell whether a folder holds nothing but what is removed."""
+        going = self._going
+        return all(os.path.join(folder, name) in going for folder, _, names in os.walk(path) for name in names)  # noqa: PTH118
+
+    def _stage(self, put: Put, want: Entry, data: bytes, going: set[str]) -> None:
+        # Where a file must go before its folder can come, it is written above that.
+        at = put.path
+        for above in _above(put.path):
+            if above in going or (os.path.lexists(above) and not os.path.isdir(above)):  # noqa: PTH112
+                at = above
+        folder = RealFolder.above(at, make=True)
+        name = f".{uuid4().hex}.tmp"
+        self._staged[put.path] = folder, name
+        if want.mode == LINK:
+            folder.make_link(os.fsdecode(data), name)
+            return
+        mode = _mode(put)
+        # For a new file the umask counts.
+        made = mode if mode is not None else 0o777 if want.mode == PROGRAM else 0o666
+        descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, made)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+
+    def _make(self, put: Put) -> None:
+        try:
+            now = entry_at(put.path)
+        except Strange:
+            now = None  # a folder, in whose place a file comes only if there is nothing in it
+        if now != put.now:
+            raise _conflict([self.shown(put.path)])
+        if put.want is None:
+            folder = RealFolder.above(put.path)
+            try:
+                folder.remove(os.path.basename(put.path))  # noqa: PTH119
+            finally:
+                folder.close()
+            return
+        staged, name = self._staged[put.path]
+        target = RealFolder.above(put.path, make=True)
+        try:
+            base = os.path.basename(put.path)  # noqa: PTH119
+            if put.now is None:
+                target.remove_empty(base)
+            target.take(staged, name, base)
+        finally:
+            target.close()
+        del self._staged[put.path]
+        staged.close()
+
+    def _half_way(self, put: Put, error: OSError | UndoConflict) -> Exception:
+        reason = str(error) if isinstance(error, UndoConflict) else f"{self.shown(put.path)}: {error.strerror or error}"
+        if not self._done:
+            if isinstance(error, UndoConflict):
+                return error
+            return SnapshotError(f"nothing could be put back: {reason}. No file was changed.")
+        return self.interrupted(reason)
+
+    def interrupted(self, reason: str) -> UndoIncomplete:
+        """Return the error that says how far it came."""
+        done = tuple(self.shown(path) for path in self._done)
+        left = tuple(self.shown(put.path) for put in self.puts if put.path not in self._done)
+        return UndoIncomplete(
+            f"{len(done)} of {len(self.puts)} files are as they should be, the others are as they were: {reason}. "
+            "The same again does the rest.",
+            done=done,
+            left=left,
+        )
+
+
+def remove_empty_folders(paths: Iterable[str], kept: Iterable[str]) -> None:
+    """Remove folders that have become empty above removed files, but for *kept* ones and those above these."""
+    stays = {above for folder in kept for above in (folder, *_above(folder))}
+    for path in sorted(paths, key=len, reverse=True):
+        for above in _above(path):
+            if above in stays:
+                break
+            try:
+                folder = RealFolder.above(above)
+            except OSError:
+                continue
+            try:
+                if not folder.remove_empty(os.path.basename(above)):  # noqa: PTH119
+                    break
+            finally:
+                folder.close()
+
+
+def _is_barred(path: str, going: set[str]) -> bool:
+    """Tell whether a file that is not to go stands where a folder of this path has to be."""
+    return any(
+        above not in going and os.path.lexists(above) and not os.path.isdir(above)  # noqa: PTH112 - of a str
+        for above in _above(path)
+    )
+
+
+def _above(path: str) -> list[str]:
+    """Return the folders above a path, the nearest first."""
+    folders: list[str] = []
+    while (parent := os.path.dirname(path)) != path:  # noqa: PTH120 - of a str, which may be no UTF-8
+        folders.append(parent)
+        path = parent
+    return folders
+
+
+def _entry_in(folder: RealFolder, name: str) -> Entry | None:
+    try:
+        state = folder.look(name)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(state.st_mode):
+        return Entry(LINK, blob_id(os.fsencode(folder.read_link(name))))
+    if not stat.S_ISREG(state.st_mode):
+        raise Strange(errno.EISDIR, "it is no file", name)
+    descriptor = folder.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    with os.fdopen(descriptor, "rb") as file:
+        state = os.fstat(descriptor)
+        digest = hashlib.sha1(f"blob {state.st_size}\0".encode(), usedforsecurity=False)
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return Entry(PROGRAM if state.st_mode & stat.S_IXUSR else FILE, digest.hexdigest())
+
+
+def blob_id(data: bytes) -> str:
+    """Return the id that git gives to a file's content."""
+    return hashlib.sha1(f"blob {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
+
+
+def _conflict(shown: Sequence[str]) -> UndoConflict:
+    return UndoConflict(f"changed by somebody else meanwhile: {', '.join(shown)}", tuple(shown))
+
+
+def _mode(put: Put) -> int | None:
+    """Return the mode that a file keeps, but for who may execute it; None: it is a new one."""
+    if put.want is None or put.now is None or put.now.mode not in {FILE, PROGRAM}:
+        return None
+    mode = stat.S_IMODE(os.lstat(put.path).st_mode)
+    if put.want.mode != PROGRAM:
+        return mode & ~_EXECUTE
+    return mode | (mode & 0o444) >> 2

@@ -1,0 +1,186 @@
+"""What a session's record says of its turns: which can be undone or redone, and which snapshots belong to them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import attrs
+
+from engine.core.events import (
+    CallDelivered,
+    CallSettled,
+    Durable,
+    Notice,
+    PartDiscarded,
+    PartEnded,
+    PermissionAnswered,
+    QuestionAnswered,
+    RecoveryAnswered,
+    SnapshotTaken,
+    StepEnded,
+    TurnEnded,
+    TurnRedone,
+    TurnStarted,
+    TurnUndone,
+)
+from engine.core.ids import TurnId
+
+# What a record that a crash has cut off is closed with, later.
+_CLOSING: Final = (
+    PermissionAnswered,
+    QuestionAnswered,
+    RecoveryAnswered,
+    PartEnded,
+    PartDiscarded,
+    CallSettled,
+    CallDelivered,
+    StepEnded,
+)
+
+
+@attrs.frozen(kw_only=True)
+class PastTurn:
+    """A turn that is over.
+
+    Attributes:
+        turn_id: the turn.
+        begins: where in the record it begins.
+        began: when that was, in seconds since the epoch.
+        trees: the snapshots of its time: the first one is of the files before its first change.
+        is_missed: what it changed last is not in the last of them.
+        is_unnoted: it may have changed files, and there is no snapshot of how they were before.
+        until: what was changed before that can be the turn's, in seconds since the epoch.
+        ended: when its record was closed: after a crash this is later, and what was changed between may be anybody's.
+        redone: the files that were changed again when it was redone last; None: it never was.
+        tree_redone: the snapshot after that.
+    """
+
+    turn_id: TurnId
+    begins: int
+    began: float = 0.0
+    trees: tuple[str, ...] = ()
+    is_missed: bool = False
+    is_unnoted: bool = False
+    until: float = 0.0
+    ended: float = 0.0
+    redone: tuple[str, ...] | None = None
+    tree_redone: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class UndonePast:
+    """A turn that was undone.
+
+    Attributes:
+        turn: the turn.
+        at: where in the record it was undone.
+        files: what was put back.
+        saved: snapshots of the files as they were before that, the last attempt at the end.
+    """
+
+    turn: PastTurn
+    at: int
+    files: tuple[str, ...]
+    saved: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Past:
+    """What a record says.
+
+    Attributes:
+        turns: all that are over, in their order.
+        done: those of them that count, the newest at the end.
+        undone: those that can be redone, the next one at the end.
+        saved: snapshots taken since the last of them was over, undone or redone: by attempts to undo or redo.
+        last_tree: the newest snapshot of all.
+    """
+
+    turns: tuple[PastTurn, ...]
+    done: tuple[PastTurn, ...]
+    undone: tuple[UndonePast, ...]
+    saved: tuple[str, ...]
+    last_tree: str
+
+
+def past(events: Sequence[Durable], crashed: str) -> Past:
+    """Return what *events* say; *crashed* is how the end of a turn is described that a crash has cut off."""
+    reader = _Reader(events, crashed)
+    for index, event in enumerate(events):
+        reader.read(index, event)
+    return Past(
+        turns=tuple(reader.turns),
+        done=tuple(reader.done),
+        undone=tuple(reader.undone),
+        saved=tuple(reader.saved),
+        last_tree=reader.last_tree,
+    )
+
+
+@attrs.define(eq=False)
+class _Reader:
+    _events: Sequence[Durable]
+    _crashed: str
+    turns: list[PastTurn] = attrs.field(factory=list[PastTurn], init=False)
+    done: list[PastTurn] = attrs.field(factory=list[PastTurn], init=False)
+    undone: list[UndonePast] = attrs.field(factory=list[UndonePast], init=False)
+    saved: list[str] = attrs.field(factory=list[str], init=False)
+    last_tree: str = attrs.field(default="", init=False)
+    _open: PastTurn | None = attrs.field(default=None, init=False)
+
+    def read(self, index: int, event: Durable) -> None:
+        match event:
+            case TurnStarted() if event.turn_id is not None:
+                self._open = PastTurn(turn_id=event.turn_id, begins=index, began=event.time)
+                self.undone, self.saved = [], []
+            case SnapshotTaken():
+                self._taken(event)
+            case Notice() if self._open is not None and _is_of_a_lack(event):
+                self._open = attrs.evolve(self._open, is_missed=True, is_unnoted=not self._open.trees)
+            case Notice(code="files_restored"):
+                self.saved = []
+            case TurnEnded():
+                self._ended(index, event)
+            case TurnUndone() if self.done:
+                self.undone.append(
+                    UndonePast(turn=self.done.pop(), at=index, files=event.files, saved=tuple(self.saved))
+                )
+                self.saved = []
+            case TurnRedone() if self.undone:
+                turn = self.undone.pop().turn
+                if event.files:
+                    turn = attrs.evolve(turn, redone=event.files, tree_redone=self.last_tree)
+                self.done.append(turn)
+                self.saved = []
+            case _:
+                pass
+
+    def _taken(self, event: SnapshotTaken) -> None:
+        self.last_tree = event.tree
+        if self._open is None:
+            self.saved.append(event.tree)
+        else:
+            self._open = attrs.evolve(self._open, trees=(*self._open.trees, event.tree), is_missed=False)
+
+    def _ended(self, index: int, event: TurnEnded) -> None:
+        if self._open is None:
+            return
+        is_crashed = event.result.detail == self._crashed
+        until = _last_sign(self._events[self._open.begins : index]) if is_crashed else event.time
+        is_missed = self._open.is_missed or is_crashed
+        ended = attrs.evolve(self._open, is_missed=is_missed, until=until, ended=event.time)
+        self._open, self.saved = None, []
+        self.turns.append(ended)
+        self.done.append(ended)
+
+
+def _is_of_a_lack(event: Notice) -> bool:
+    """Tell whether a notice says that there is no snapshot where there ought to be one."""
+    is_in_vain = event.code in {"snapshot_failed", "snapshot_limited"} and event.level == "warning"
+    return is_in_vain or event.code == "snapshot_missed"
+
+
+def _last_sign(events: Iterable[Durable]) -> float:
+    """Return when the turn last said something by itself, before a crash and before its record was closed."""
+    return max((event.time for event in events if not isinstance(event, _CLOSING)), default=0.0)

@@ -1,0 +1,124 @@
+"""`Shelf`: an engine's way to its store, whatever that can do beyond the port of the turn.
+
+A store of a host's own may keep events and no more. Then nobody is kept from a session,
+nothing is remembered, and a session is opened by folding all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Self
+
+import attrs
+
+from engine.core.errors import EngineError, SessionNotFound
+from engine.core.events import TurnStarted
+from engine.core.fold import fold
+from engine.core.ids import SessionId
+from engine.core.protocols import Store
+from engine.core.state import SessionState
+from engine.journal.closing_events import AtWork, running_calls
+from engine.journal.partial_output import Drafting, Drafts, with_drafts
+from engine.store.protocols import Catalogue, Leasing, Remembering, SessionQuery
+
+if TYPE_CHECKING:
+    from engine.store.lazy_events import Stored
+
+
+# Of a session that was left while its sub-agents worked, so many of those that were heard of last are looked at.
+_MAX_AT_WORK: Final = 32
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Shelf:
+    """Where sessions are taken from, and put back. Made by `of`.
+
+    Attributes:
+        store: the store.
+        drafting: the same, if it keeps drafts.
+    """
+
+    store: Store
+    drafting: Drafting | None
+    _leasing: Leasing | None = attrs.field(alias="leasing")
+    _remembering: Remembering | None = attrs.field(alias="remembering")
+
+    @classmethod
+    def of(cls, store: Store) -> Self:
+        """Look at what *store* can do."""
+        # Once: to ask an object whether it is like a protocol takes microseconds.
+        return cls(
+            store=store,
+            drafting=store if isinstance(store, Drafting) else None,
+            leasing=store if isinstance(store, Leasing) else None,
+            remembering=store if isinstance(store, Remembering) else None,
+        )
+
+    async def take(self, session_id: SessionId) -> Stored:
+        """Hold a session, so that no other engine writes it, and return it. A checkpoint; if cancelled, it is not held.
+
+        Where an engine was killed, its state holds what is there of parts that were being received.
+        Raises `SessionElsewhere`, `SessionNotFound`, `JournalCorrupt`, `StoreError`.
+        """
+        if self._leasing is not None:
+            await self._leasing.claim(session_id)
+        try:
+            found = await self.read(session_id)
+            if self.drafting is None or found.state.turn is None:
+                return found
+            drafts = await self.drafting.drafts(session_id)
+            return attrs.evolve(found, state=with_drafts(found.state, found.events, drafts))
+        except BaseException:
+            self.release(session_id)
+            raise
+
+    async def at_work(self, state: SessionState) -> Sequence[AtWork]:
+        """Return the sub-agents that work, or worked, for calls that were running when the session was left.
+
+        A checkpoint if any was. What of them can't be read is left out; if cancelled, nothing has happened.
+        """
+        calls, found = running_calls(state), list[AtWork]()
+        if not calls or not isinstance(self.store, Catalogue):
+            return found
+        with suppress(EngineError):
+            query = SessionQuery(parent_id=state.session_id, limit=_MAX_AT_WORK)
+            for row in await self.store.list_sessions(query):
+                with suppress(EngineError):
+                    child = await self.read(row.id)
+                    begun = [event.call_id for event in child.events.of(TurnStarted)]
+                    if begun and begun[-1] is not None and begun[-1] in calls:
+                        found.append(AtWork(call_id=begun[-1], session_id=row.id, agent=row.agent))
+        return found
+
+    def drafts(self) -> Drafts | None:
+        """Return where one journal keeps its drafts; None if the store keeps none. Not a checkpoint."""
+        return None if self.drafting is None else Drafts(self.drafting)
+
+    async def read(self, session_id: SessionId) -> Stored:
+        """Return a session as it stands, whoever holds it. A checkpoint.
+
+        Raises `SessionNotFound`, `JournalCorrupt`, `StoreError`.
+        """
+        found: Stored | None
+        if self._remembering is not None:
+            found = await self._remembering.open(session_id)
+        else:
+            # Imported here: the codec comes with it, and a new session needs none.
+            from engine.store.lazy_events import Events, Stored
+
+            events = await self.store.load(session_id)
+            found = Stored(fold(events), Events(session_id, events)) if events else None
+        if found is None:
+            raise SessionNotFound(f"the store has no session {session_id!r}")
+        return found
+
+    def release(self, session_id: SessionId) -> None:
+        """Let go of a session, after what was put. Not a checkpoint; no error if it is not held."""
+        if self._leasing is not None:
+            self._leasing.release(session_id)
+
+    def remember(self, state: SessionState) -> None:
+        """Keep the state of a session whose turn has ended, if that is worth it. Not a checkpoint."""
+        if self._remembering is not None:
+            self._remembering.remember(state)

@@ -1,0 +1,289 @@
+"""`EventSink`: the writer's thread's side. Everything that is queued becomes one transaction.
+
+What can go wrong stays where it belongs:
+
+- what may pass (another's lock, a full disk): the batch is kept and tried again with the next
+  one; whoever waits for a flush is told;
+- a session that another engine has taken, or an event that doesn't follow: that session is
+  *refused* from then on, the others go on;
+- the file was deleted, replaced, migrated or damaged: the writer ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TypeVar
+
+import attrs
+
+from engine.core.codec import PRESENT, TAGS, Schema, encode_event
+from engine.core.errors import SessionElsewhere, StoreError
+from engine.core.events import Durable
+from engine.core.ids import SessionId
+from engine.store.backend import Desk, Passing, Row, Writing
+from engine.store.commands import Order, take
+from engine.store.leases import Lease, Owner, elsewhere
+from engine.store.projection import Change
+
+T = TypeVar("T")
+
+
+@attrs.define(eq=False, kw_only=True)
+class EventSink:
+    """Writes events and carries out orders. Its public attributes are set here and read in the trio thread.
+
+    Attributes:
+        durable: the last event of each session that this store has made durable.
+        refused: sessions of which nothing more is written, and why.
+        trouble: why the last attempt failed; None: it did not.
+        behind: how many events and orders are still to be written since.
+    """
+
+    desk: Desk
+    owner: Owner
+    schema: Schema = PRESENT
+    durable: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
+    refused: dict[SessionId, Exception] = attrs.field(factory=dict[SessionId, Exception], init=False)
+    trouble: StoreError | None = attrs.field(default=None, init=False)
+    behind: int = attrs.field(default=0, init=False)
+    _backlog: list[Row | Order] = attrs.field(factory=list["Row | Order"], init=False)
+    _last: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
+    _number: int = attrs.field(default=0, init=False)
+    _unsure: _Attempt | None = attrs.field(default=None, init=False)
+
+    def write(self, batch: Sequence[Durable | Order]) -> None:
+        """Write *batch*, and what is left from before. Raises `StoreError` for what ends the writer."""
+        # Encoded once, whatever happens to the transaction.
+        self._backlog += [item if isinstance(item, Order) else self._prepared(item) for item in batch]
+        self._try(self._commit)
+
+    def close(self) -> None:
+        """Try what is left once more, give all leases back, and close the connection."""
+        try:
+            if self._backlog:
+                self._try(self._commit)
+            if self.trouble is None:
+                self._try(self._release_all)
+        except StoreError as error:
+            # A lease that stays expires. What was put and is not written is told by `behind`.
+            self.trouble = error
+        finally:
+            self.desk.close()
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """Do *work*, again if the desk thinks so. Raises `StoreError` for what ends the writer."""
+        began = time.monotonic()
+        try:
+            while True:
+                try:
+                    work()
+                except Passing as error:
+                    self.trouble = error
+                    if not self.desk.will_retry(error, began):
+                        return
+                else:
+                    self.trouble = None
+                    return
+        except StoreError as error:
+            self.trouble = error
+            raise
+        finally:
+            self.behind = len(self._backlog)
+
+    def _release_all(self) -> None:
+        with self._transaction() as tables:
+            tables.release_all(self.owner)
+
+    def _commit(self) -> None:
+        self._settle()
+        if not self._backlog:
+            return
+        attempt = _Attempt(self._number + 1, Transaction(self.owner, self._last, self.refused), len(self._backlog))
+        with self._transaction() as tables:
+            attempt.at.run(tables, self._backlog)
+            # From here on a connection that breaks leaves it open whether this was committed.
+            self._unsure = attempt
+        self._unsure = None
+        self._accept(attempt)
+
+    def _settle(self) -> None:
+        """Find out what became of an attempt of which the end was not heard."""
+        attempt = self._unsure
+        if attempt is not None:
+            has_committed = self.desk.has_committed(attempt.number)
+            self._unsure = None
+            if has_committed:
+                self._accept(attempt)
+
+    def _accept(self, attempt: _Attempt) -> None:
+        """It is committed: what it found counts."""
+        done, self._backlog = self._backlog[: attempt.count], self._backlog[attempt.count :]
+        for item in done:
+            if isinstance(item, Order):
+                item.is_done = not item.is_withdrawn
+        _merge(self._last, attempt.at.last)
+        _merge(self.durable, attempt.at.written)
+        _merge(self.refused, attempt.at.refused)
+        self.desk.announce([session_id for session_id, seq in attempt.at.written.items() if seq is not None])
+
+    def _transaction(self) -> AbstractContextManager[Writing]:
+        self._number += 1
+        return self.desk.transaction(self._number)
+
+    def _prepared(self, event: Durable) -> Row:
+        tag = TAGS[type(event)]
+        assert event.seq is not None  # `SqliteStore.put` has looked
+        try:
+            if (why := unfit(event.session_id)) is not None:
+                raise ValueError(why)
+            return Row(event, event.seq, tag, self.schema.version(tag), encode_event(event, schema=self.schema))
+        except (TypeError, ValueError, RecursionError) as error:
+            return Row(event, event.seq, tag, 0, "", error)
+
+
+@attrs.frozen
+class _Attempt:
+    """A transaction, and how much of the backlog is in it."""
+
+    number: int
+    at: Transaction
+    count: int
+
+
+@attrs.define(eq=False)
+class Transaction:
+    """One transaction: what it finds counts once it is committed, and not before.
+
+    Attributes:
+        last: the last events that it has looked up or written; None: not known any more.
+        written: those that it has written.
+        refused: sessions of which nothing more is written, and why; None: no longer so.
+    """
+
+    owner: Owner
+    _known: Mapping[SessionId, int]
+    _known_refused: Mapping[SessionId, Exception]
+    last: dict[SessionId, int | None] = attrs.field(factory=dict[SessionId, "int | None"], init=False)
+    written: dict[SessionId, int | None] = attrs.field(factory=dict[SessionId, "int | None"], init=False)
+    refused: dict[SessionId, Exception | None] = attrs.field(factory=dict[SessionId, "Exception | None"], init=False)
+    _tables: Writing | None = attrs.field(default=None, init=False)
+
+    @property
+    def tables(self) -> Writing:
+        """See `Round`."""
+        assert self._tables is not None  # set by `run`, inside which all else happens
+        return self._tables
+
+    def run(self, tables: Writing, backlog: Iterable[Row | Order]) -> None:
+        """Do all of *backlog*, in order."""
+        self._tables = tables
+        rows: list[Row] = []
+        for item in backlog:
+            if isinstance(item, Row):
+                rows.append(item)
+            else:
+                self._write(rows)
+                rows = []
+                if not item.is_withdrawn:
+                    item.do(self)
+        self._write(rows)
+
+    def forget(self, session_id: SessionId, *, refused: bool) -> None:
+        """See `Round`."""
+        self.last[session_id] = self.written[session_id] = None
+        if refused:
+            self.refused[session_id] = None
+
+    def is_refused(self, session_id: SessionId) -> bool:
+        """See `Round`."""
+        if session_id in self.refused:
+            return self.refused[session_id] is not None
+        return session_id in self._known_refused
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        """Write those events that may be written and that follow."""
+        changes: dict[SessionId, Change] = {}
+        accepted: list[Row] = []
+        leases = self._leases_of(rows)
+        for row in rows:
+            session_id = row.event.session_id
+            change = changes.get(session_id)
+            if change is None:
+                if self.is_refused(session_id):
+                    continue
+                change = Change.of(row.event, row.seq)
+            if (error := self._objection(row, leases, is_first=session_id not in changes)) is not None:
+                self.refused[session_id] = error
+                # Those of it that came before stay; of those after it, each is the first again.
+                self._apply(accepted, changes)
+                accepted, changes = [], {}
+                continue
+            changes[session_id] = change
+            change.take(row.event, row.seq)
+            self.last[session_id] = self.written[session_id] = row.seq
+            accepted.append(row)
+        self._apply(accepted, changes)
+
+    def _apply(self, rows: Sequence[Row], changes: Mapping[SessionId, Change]) -> None:
+        if rows:
+            self.tables.write(rows, tuple(changes.values()))
+
+    def _leases_of(self, rows: Sequence[Row]) -> dict[SessionId, Lease]:
+        """Return the leases of the sessions that are to be written."""
+        session_ids = {row.event.session_id for row in rows if row.error is None}
+        wanted = [session_id for session_id in session_ids if not self.is_refused(session_id)]
+        return dict(self.tables.leases_of(wanted, self.owner)) if wanted else {}
+
+    def _objection(self, row: Row, leases: dict[SessionId, Lease], *, is_first: bool) -> Exception | None:
+        """Return why *row* may not be written; its session's lease is looked at for the first one."""
+        session_id = row.event.session_id
+        if row.error is not None:
+            return row.error
+        if is_first and (taken := self._hold(session_id, leases)) is not None:
+            return taken
+        last = self._last_of(session_id)
+        if row.seq != last + 1:
+            return StoreError(
+                f"event {row.seq} of session {session_id} can't follow {last}, the last one in the store: "
+                "the session went on elsewhere, so open it again"
+            )
+        return None
+
+    def _hold(self, session_id: SessionId, leases: dict[SessionId, Lease]) -> SessionElsewhere | None:
+        """Make sure that the session is ours to write, and return None; or return who has it."""
+        lease = leases.get(session_id)
+        if self.owner.holds(lease):
+            return None
+        found = take(self.tables, self.owner, session_id, lease)
+        if found is not None:
+            return elsewhere(session_id, found)
+        self.forget(session_id, refused=False)
+        return None
+
+    def _last_of(self, session_id: SessionId) -> int:
+        known = self.last[session_id] if session_id in self.last else self._known.get(session_id)
+        if known is None:
+            known = self.tables.last_of(session_id)
+            self.last[session_id] = known
+        return known
+
+
+def _merge(known: dict[SessionId, T], found: Mapping[SessionId, T | None]) -> None:
+    for session_id, value in found.items():
+        if value is None:
+            known.pop(session_id, None)
+        else:
+            known[session_id] = value
+
+
+def unfit(session_id: SessionId) -> str | None:
+    """Return why no database takes that name; None: all do."""
+    if "\x00" in session_id:
+        return "it holds a NUL"
+    try:
+        session_id.encode()
+    except UnicodeEncodeError:
+        return "it holds half a character"
+    return None

@@ -1,0 +1,178 @@
+"""What the writer does besides writing events, in their order and in their transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import attrs
+
+from engine.core.codec import encode_state
+from engine.core.errors import SessionElsewhere
+from engine.core.ids import SessionId
+from engine.core.state import SessionState
+from engine.store.backend import Writing
+from engine.store.leases import Lease, Owner, elsewhere
+
+
+class Round(Protocol):
+    """The transaction in which an order is carried out."""
+
+    @property
+    def tables(self) -> Writing:
+        """What can be done in it."""
+        ...
+
+    @property
+    def owner(self) -> Owner:
+        """For whom."""
+        ...
+
+    def forget(self, session_id: SessionId, *, refused: bool) -> None:
+        """Know nothing of a session any more: look its last event up again; with *refused*, nor that it was refused."""
+        ...
+
+    def is_refused(self, session_id: SessionId) -> bool:
+        """Tell whether nothing more of a session is written: what was put of it last is not in the store."""
+        ...
+
+
+@attrs.define(eq=False)
+class Order:
+    """Something to do. It may be done again, if the transaction fails: each time is as the first.
+
+    Attributes:
+        is_done: it is committed.
+        is_withdrawn: whoever gave it has gone: if it is not done yet, it need not be.
+    """
+
+    is_done: bool = attrs.field(default=False, init=False)
+    is_withdrawn: bool = attrs.field(default=False, init=False)
+
+    def do(self, at: Round) -> None:
+        """Do it, in the writer's thread. Raises what the database raises."""
+        raise NotImplementedError
+
+
+@attrs.define(eq=False)
+class Nudge(Order):
+    """Nothing, but for what is left from before, which is tried again."""
+
+    def do(self, at: Round) -> None:
+        """Do nothing."""
+
+
+@attrs.define(eq=False)
+class Beat(Order):
+    """Renew all leases."""
+
+    def do(self, at: Round) -> None:
+        """Renew them."""
+        at.tables.renew(at.owner)
+
+
+@attrs.define(eq=False)
+class Claim(Order):
+    """Take a session; `error`, if another engine has it."""
+
+    session_id: SessionId
+    error: SessionElsewhere | None = attrs.field(default=None, init=False)
+
+    def do(self, at: Round) -> None:
+        """Take it if it is free."""
+        lease = at.tables.leases_of([self.session_id], at.owner).get(self.session_id)
+        found = take(at.tables, at.owner, self.session_id, lease)
+        if found is None:
+            at.forget(self.session_id, refused=True)
+        self.error = None if found is None else elsewhere(self.session_id, found)
+
+
+@attrs.define(eq=False)
+class Release(Order):
+    """Let go of a session."""
+
+    session_id: SessionId
+
+    def do(self, at: Round) -> None:
+        """Give the lease back."""
+        at.tables.release(at.owner, self.session_id)
+
+
+@attrs.define(eq=False)
+class Remember(Order):
+    """Keep the folded state of a session; the engine's version is kept with it, as another may fold otherwise."""
+
+    state: SessionState
+    made_by: str
+    _body: str | None = attrs.field(default=None, init=False)
+
+    def do(self, at: Round) -> None:
+        """Keep it, unless it is the fold of events that were refused: whoever has the session now has written others."""
+        if at.is_refused(self.state.session_id):
+            return
+        if self._body is None:
+            self._body = encode_state(self.state)
+        at.tables.remember(self.state.session_id, self.state.seq, self.made_by, self._body)
+
+
+@attrs.define(eq=False)
+class Delete(Order):
+    """Remove a session and its descendants for good.
+
+    Attributes:
+        quiet_since: only if nothing has happened in any of them since then; None: whatever happened.
+        deleted: which were.
+        error: one of them is open.
+    """
+
+    session_id: SessionId
+    quiet_since: float | None = None
+    deleted: Sequence[SessionId] = attrs.field(default=(), init=False)
+    error: SessionElsewhere | None = attrs.field(default=None, init=False)
+
+    def do(self, at: Round) -> None:
+        """Remove them, unless one of them is open or was used."""
+        self.deleted, self.error = (), None
+        rows = at.tables.tree(self.session_id)
+        if self.quiet_since is not None and any(updated >= self.quiet_since for _, updated in rows):
+            return
+        # Held while they are removed, so that nobody goes on with one meanwhile.
+        self.error = self._hold(at, [session_id for session_id, _ in rows])
+        if self.error is not None:
+            return
+        for session_id, _ in rows:
+            at.forget(session_id, refused=False)
+        self.deleted = tuple(session_id for session_id, _ in rows if at.tables.remove(session_id))
+
+    def _hold(self, at: Round, session_ids: Sequence[SessionId]) -> SessionElsewhere | None:
+        """Take all of them, and return None; or none, and return who has one."""
+        known = at.tables.leases()
+        for session_id in session_ids:
+            lease = known.get(session_id)
+            if lease is not None and at.owner.is_live(lease):
+                return elsewhere(session_id, lease)
+        for number, session_id in enumerate(session_ids):
+            found = take(at.tables, at.owner, session_id, known.get(session_id))
+            if found is not None:
+                for taken in session_ids[:number]:
+                    at.tables.release(at.owner, taken)
+                return elsewhere(session_id, found)
+        return None
+
+
+@attrs.define(eq=False)
+class Shrink(Order):
+    """Give pages that hold nothing any more back to the disk, some of them."""
+
+    def do(self, at: Round) -> None:
+        """Give them back."""
+        at.tables.shrink()
+
+
+def take(tables: Writing, owner: Owner, session_id: SessionId, lease: Lease | None) -> Lease | None:
+    """Take a session whose lease was *lease*, and return None; or return the lease of who has it."""
+    while lease is None or owner.holds(lease) or owner.may_take(lease):
+        if tables.take(owner, session_id, lease):
+            return None
+        lease = tables.leases_of([session_id], owner).get(session_id)
+    return lease

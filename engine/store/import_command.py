@@ -1,0 +1,71 @@
+"""The order that takes whole sessions in: all of them in one transaction, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from engine.core.codec import TAGS, Schema, encode_event
+from engine.core.errors import StoreError
+from engine.core.events import Durable
+from engine.core.ids import SessionId
+from engine.store.backend import Row
+from engine.store.commands import Order, Round, take
+from engine.store.leases import elsewhere
+from engine.store.projection import Change
+
+
+@attrs.define(eq=False)
+class Adopt(Order):
+    """Write whole journals of sessions that are not there yet.
+
+    Attributes:
+        error: why none of them was written.
+    """
+
+    journals: Sequence[Sequence[Durable]]
+    schema: Schema
+    error: StoreError | None = attrs.field(default=None, init=False)
+    _rows: Sequence[Row] | None = attrs.field(default=None, init=False)
+
+    def do(self, at: Round) -> None:
+        """Write them, unless one is there."""
+        ids = [journal[0].session_id for journal in self.journals]
+        self.error = self._hold(at, ids)
+        if self.error is not None:
+            return
+        if self._rows is None:
+            # Here, in the writer's thread: it may take seconds.
+            self._rows = [_row(event, self.schema) for journal in self.journals for event in journal]
+        at.tables.write(self._rows, [_change(journal) for journal in self.journals])
+        for session_id in ids:
+            at.tables.release(at.owner, session_id)
+            at.forget(session_id, refused=True)
+
+    def _hold(self, at: Round, ids: Sequence[SessionId]) -> StoreError | None:
+        """Take all of them, so that nobody else makes one meanwhile, and return None; or return why that can't be."""
+        known = at.tables.leases_of(ids, at.owner)
+        for number, session_id in enumerate(ids):
+            taken = take(at.tables, at.owner, session_id, known.get(session_id))
+            is_there = taken is None and at.tables.last_of(session_id) > 0
+            if taken is None and not is_there:
+                continue
+            for held in ids[: number + is_there]:
+                if not at.owner.holds(known.get(held)):
+                    at.tables.release(at.owner, held)
+            why = "it is there already" if taken is None else str(elsewhere(session_id, taken))
+            return StoreError(f"session {session_id} can't be taken in: {why}")
+        return None
+
+
+def _row(event: Durable, schema: Schema) -> Row:
+    tag = TAGS[type(event)]
+    return Row(event, event.seq or 0, tag, schema.version(tag), encode_event(event, schema=schema))
+
+
+def _change(journal: Sequence[Durable]) -> Change:
+    change = Change.of(journal[0], 1)
+    for event in journal:
+        change.take(event, event.seq or 0)
+    return change

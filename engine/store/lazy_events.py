@@ -1,0 +1,125 @@
+"""`Stored`: a session as it comes from the disk, its state folded and its events still JSON.
+
+A session of ten thousand messages has sixty thousand events; to decode and fold
+them takes a second, and nearly nobody asks for more than the last few. So the state
+comes from a remembered one and the events after it, and each event is decoded when
+it is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableSequence, Sequence
+from typing import TypeAlias, TypeVar, cast, overload
+
+import attrs
+
+from engine.core.codec import PRESENT, TAGS, Schema, decode_event
+from engine.core.errors import JournalCorrupt
+from engine.core.events import Durable
+from engine.core.state import SessionState
+
+E = TypeVar("E", bound=Durable)
+_Slice: TypeAlias = "slice[int | None, int | None, int | None]"
+
+
+def decoded(body: str, session_id: str, seq: int, schema: Schema = PRESENT) -> Durable:
+    """Return the event that a stored *body* holds. Raises `JournalCorrupt` unless it is that one."""
+    try:
+        event = decode_event(body, schema=schema)
+    except JournalCorrupt as error:
+        raise JournalCorrupt(f"event {seq} of session {session_id} can't be read: {error}") from error
+    if event.seq != seq or event.session_id != session_id:
+        raise JournalCorrupt(
+            f"event {seq} of session {session_id} says that it is event {event.seq} of {event.session_id}"
+        )
+    return cast("Durable", event)
+
+
+class Events(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it changes
+    """The events of one session, number 1 first; those from the disk are decoded when they are looked at.
+
+    It can be appended to, as a journal does. Reading one raises `JournalCorrupt`
+    if it is damaged.
+    """
+
+    __slots__ = ("_items", "_schema", "_session_id")
+
+    def __init__(self, session_id: str, items: Iterable[str | Durable], schema: Schema = PRESENT) -> None:
+        self._session_id = session_id
+        self._items = list(items)
+        self._schema = schema
+
+    def copy(self) -> Events:
+        """Return another sequence of the same events, which costs next to nothing."""
+        return Events(self._session_id, self._items, self._schema)
+
+    __copy__ = copy
+
+    def of(self, kind: type[E]) -> Iterator[E]:
+        """Yield the events of one class, decoding no other."""
+        # An upcaster may give a document another type; then all must be looked at.
+        head = "{" if self._schema.upcasters else f'{{"type":"{TAGS[kind]}",'
+        for index, item in enumerate(self._items):
+            if not isinstance(item, str) or item.startswith(head):
+                event = self[index]
+                if isinstance(event, kind):
+                    yield event
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> Durable: ...
+    @overload
+    def __getitem__(self, index: _Slice) -> list[Durable]: ...
+    def __getitem__(self, index: int | _Slice) -> Durable | list[Durable]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self._items)))]
+        item = self._items[index]
+        if isinstance(item, str):
+            seq = index + 1 if index >= 0 else len(self._items) + index + 1
+            item = self._items[index] = decoded(item, self._session_id, seq, self._schema)
+        return item
+
+    @overload
+    def __setitem__(self, index: int, value: Durable) -> None: ...
+    @overload
+    def __setitem__(self, index: _Slice, value: Iterable[Durable]) -> None: ...
+    def __setitem__(self, index: int | _Slice, value: Durable | Iterable[Durable]) -> None:
+        if isinstance(index, slice):
+            self._items[index] = cast("Iterable[Durable]", value)
+        else:
+            self._items[index] = cast("Durable", value)
+
+    def __delitem__(self, index: int | _Slice) -> None:
+        del self._items[index]
+
+    def insert(self, index: int, value: Durable) -> None:
+        """Put an event before that place."""
+        self._items.insert(index, value)
+
+    def append(self, value: Durable) -> None:
+        """Put an event behind the last."""
+        self._items.append(value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        others = cast("Sequence[object]", other)
+        return len(self) == len(others) and all(a == b for a, b in zip(self, others, strict=True))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} events of session {self._session_id}>"
+
+
+@attrs.frozen(eq=False)
+class Stored:
+    """A session as it is stored.
+
+    Attributes:
+        state: the fold of all its events.
+        events: all of them.
+    """
+
+    state: SessionState
+    events: Events

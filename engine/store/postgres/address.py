@@ -1,0 +1,102 @@
+"""Where a database is: what libpq is told, and what may be told of it to anybody else."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final, Self
+from urllib.parse import quote, quote_plus
+
+import attrs
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from engine.core.errors import ConfigError
+
+_NAMESPACE: Final = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,47}")
+_PORTS: Final = re.compile(r"[0-9,]*")
+_SECRETS: Final = ("password", "sslpassword", "oauth_client_secret")
+# Of a connection over which nothing comes: it is given up after some seconds, and not after hours.
+_KEPT_ALIVE: Final = {
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Address:
+    """A database, and the schema in it that is the store's.
+
+    Attributes:
+        name: what it is called in errors.
+        namespace: the schema.
+        patience: seconds to wait for a connection, or for another's lock.
+    """
+
+    name: str
+    namespace: str
+    patience: float
+    conninfo: str = attrs.field(repr=False)
+    _secrets: tuple[str, ...] = attrs.field(repr=False, alias="secrets")
+
+    @classmethod
+    def of(cls, dsn: str, *, namespace: str, patience: float) -> Self:
+        """Return the address that *dsn* says: a URL, or `name=value` pairs. Raises `ConfigError`."""
+        if not _NAMESPACE.fullmatch(namespace):
+            raise ConfigError(
+                f"{namespace!r} can't be the name of a store's schema: lower-case letters, figures and _, 48 at most,"
+                " not beginning with pg_"
+            )
+        said = _read(dsn)
+        defaults = {"connect_timeout": str(max(2, math.ceil(patience))), "application_name": "engine", **_KEPT_ALIVE}
+        secrets = tuple(said[name] for name in _SECRETS if said.get(name))
+        host = said.get("host", said.get("hostaddr", ""))
+        where = "" if host.startswith(("/", "@")) else host
+        forms = tuple(form for secret in secrets for form in (secret, quote(secret, safe=""), quote_plus(secret)))
+        return cls(
+            name=_scrubbed(f"postgresql://{where}/{said.get('dbname', '')}", forms),
+            namespace=namespace,
+            patience=patience,
+            conninfo=make_conninfo(**{**defaults, **said, "client_encoding": "UTF8"}),
+            secrets=forms,
+        )
+
+    def scrubbed(self, text: str) -> str:
+        """Return *text* without the password, should somebody have quoted it."""
+        return _scrubbed(text, self._secrets)
+
+    @property
+    def channel(self) -> str:
+        """What notifications of the store go through."""
+        return f"engine_{self.namespace}"
+
+
+def _read(dsn: str) -> dict[str, str]:
+    """Return what *dsn* says. Raises `ConfigError`, which quotes nothing: it may be a piece of the password."""
+    try:
+        given = conninfo_to_dict(dsn)
+    except (psycopg.Error, ValueError):
+        given = None
+    if given is None or not _PORTS.fullmatch(str(given.get("port") or "")) or _is_misread(dsn):
+        raise ConfigError(
+            "the address of the PostgreSQL database can't be read: write it as postgresql://user@host:port/name,"
+            " special characters of the password as %XX"
+        )
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def _is_misread(dsn: str) -> bool:
+    """Tell whether libpq takes a piece of a URL's password for a host's or a database's name: it is not quoted."""
+    scheme, mark, rest = dsn.partition("://")
+    if not mark or scheme not in {"postgresql", "postgres"}:
+        return False
+    authority, _, path = rest.partition("?")[0].partition("/")
+    return authority.count("@") > 1 or "@" in path
+
+
+def _scrubbed(text: str, secrets: tuple[str, ...]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text

@@ -1,0 +1,125 @@
+"""The connections to one database: how each is made, and the pool for reading."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final, TypeAlias, TypeVar
+
+import attrs
+import psycopg
+from psycopg.rows import TupleRow
+
+from engine.core.errors import StoreMismatch
+from engine.core.threads import in_background
+from engine.store.postgres.address import Address
+from engine.store.postgres.error_mapping import Broken, renamed
+from engine.store.reader_pool import Readers
+
+T = TypeVar("T")
+Connection: TypeAlias = psycopg.Connection[TupleRow]
+
+# Of a transaction whose engine has gone silent in the middle of it: it must not keep others from a session.
+_ABANDONED_AFTER: Final = "30s"
+# Between two attempts: at first, and at most.
+_FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
+_CANCEL_WITHIN: Final = 5.0
+
+# One statement, and no `options` of libpq, which what stands between us and the server may not pass on.
+_SET_UP: Final = """
+SELECT set_config('search_path', %(path)s, false),
+    set_config('lock_timeout', %(lock)s, false),
+    set_config('idle_in_transaction_session_timeout', %(abandoned)s, false),
+    set_config('default_transaction_isolation', 'read committed', false),
+    set_config('standard_conforming_strings', 'on', false),
+    set_config('synchronous_commit',
+        CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END,
+        false),
+    current_setting('server_encoding')
+"""
+
+
+def connect(address: Address) -> Connection:
+    """Return a new connection. It blocks, for as long as the patience at most. Raises `StoreMismatch`, `psycopg.Error`."""
+    connection = psycopg.connect(address.conninfo, autocommit=True)
+    try:
+        values = {
+            # Nothing after it, where a table could be made or found instead.
+            "path": f'"{address.namespace}"',
+            "lock": f"{max(1, round(address.patience * 1000))}ms",
+            "abandoned": _ABANDONED_AFTER,
+        }
+        row = connection.execute(_SET_UP, values).fetchone()
+        encoding = row[-1] if row is not None else ""
+        if encoding != "UTF8":
+            raise StoreMismatch(
+                f"the database {address.name} keeps texts as {encoding}, which can't hold all that is said:"
+                " make one with ENCODING 'UTF8'"
+            )
+    except BaseException:  # whatever it is goes on: nobody has the connection yet, who could close it
+        connection.close()
+        raise
+    return connection
+
+
+def pause(since: float, address: Address) -> bool:
+    """Wait a moment for what broke, longer each time, and return True; False: the patience is at its end."""
+    waited = time.monotonic() - since
+    if waited >= address.patience:
+        return False
+    time.sleep(min(max(_FIRST_WAIT, waited), _LONGEST_WAIT))  # in a thread: nobody tells when a server is there again
+    return True
+
+
+@attrs.define(eq=False, kw_only=True)
+class PostgresReaders(Readers[Connection]):
+    """See `Readers`."""
+
+    address: Address
+
+    @property
+    def name(self) -> str:
+        """See `Readers`."""
+        return self.address.name
+
+    def connect_reader(self) -> Connection:
+        """See `Readers`."""
+        connection = connect(self.address)
+        try:
+            connection.execute("SET default_transaction_read_only = on")
+        except BaseException:  # as in `connect`
+            connection.close()
+            raise
+        return connection
+
+    def close_reader(self, connection: Connection) -> None:
+        """See `Readers`."""
+        connection.close()
+
+    def interrupt(self, connection: Connection) -> None:
+        """See `Readers`: the server is asked, through a connection of its own, by a thread that nobody waits for."""
+        in_background(lambda: _cancel(connection))
+
+    def renamed(self) -> AbstractContextManager[None]:
+        """See `Readers`."""
+        return renamed(self.address)
+
+    def attempt(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
+        """See `Readers`: a connection that broke is made anew, within the patience."""
+        began = time.monotonic()
+        while True:
+            try:
+                return work()
+            except Broken:
+                # What broke one has most likely broken all.
+                self.drop_idle()
+                if is_stopped() or self._is_closed or not pause(began, self.address):
+                    raise
+
+
+def _cancel(connection: Connection) -> None:
+    with contextlib.suppress(psycopg.Error):
+        # Whoever used it closes it, so that this can meet nobody else's query, be it ever so late.
+        connection.cancel_safe(timeout=_CANCEL_WITHIN)

@@ -1,0 +1,151 @@
+"""How texts get into the full-text index of PostgreSQL, and how a person's words are looked up in it. Pure.
+
+PostgreSQL's own parser takes paths, addresses and hyphens for one word or several, as
+the locale of a server has it. So the words are found here, the same way on each server,
+and the index gets a list of them: letters and figures between anything else, without
+accents, in small letters; a character of a script that is written without blanks is a
+word of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from engine.store.sqlite.full_text import FOUND, UNSPACED
+
+# Of a snippet.
+SNIPPET_TOKENS: Final = 24
+# The index takes words of 2,046 bytes.
+_LONGEST: Final = 500
+_MARKS: Final = "\u0300-\u036f"
+_TOKEN: Final = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])[^\W_]|[{_MARKS}])+")
+_ASCII_TOKEN: Final = re.compile(r"[a-z0-9]+")
+
+
+@attrs.frozen
+class Token:
+    """A word of a text, from *begin* to *end*."""
+
+    begin: int
+    end: int
+    word: str
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """Yield the words of *text*, folded."""
+    for found in _TOKEN.finditer(text):
+        word = _folded(found[0])
+        if word:
+            yield Token(found.start(), found.end(), word)
+
+
+def vector(text: str) -> str:
+    """Return the words of *text* as PostgreSQL reads a `tsvector`: letters and figures only, so nothing is quoted."""
+    if text.isascii():
+        return " ".join({word[:_LONGEST] for word in _ASCII_TOKEN.findall(text.lower())})
+    return " ".join({token.word for token in tokens(text)})
+
+
+@attrs.frozen
+class Wanted:
+    """What a person looks for: every one of the phrases, in one text. Made by `of`.
+
+    Attributes:
+        phrases: words that follow one another; a phrase is what was written without a blank.
+        is_open: the last word may be the beginning of one.
+    """
+
+    phrases: tuple[tuple[str, ...], ...]
+    is_open: bool
+
+    @classmethod
+    def of(cls, words: str) -> Wanted:
+        """Read what was typed. Nothing in it is an operator: a query has no syntax, so it has no syntax errors."""
+        found = (tuple(token.word for token in tokens(word)) for word in words.split())
+        return cls(tuple(phrase for phrase in found if phrase), bool(words) and not words[-1].isspace())
+
+    @property
+    def query(self) -> str:
+        """What the index is asked, as PostgreSQL reads a `tsquery`: texts that have all words, in whatever order."""
+        every = [f"'{word}'" for phrase in self.phrases for word in phrase]
+        if every and self.is_open:
+            every[-1] += ":*"
+        return " & ".join(every)
+
+    def snippet(self, text: str) -> str | None:
+        """Return what surrounds the phrases in *text*, each between two marks; None if one of them is not there."""
+        found = list(tokens(text))
+        places = [list(self._places(found, number)) for number in range(len(self.phrases))]
+        if not places or not all(places):
+            return None
+        spans = _merged(sorted({span for places_of_one in places for span in places_of_one}))
+        first = _best(spans, places)
+        last = min(len(found), first + SNIPPET_TOKENS) - 1
+        begin = 0 if first == 0 else found[first].begin
+        end = len(text) if last == len(found) - 1 else found[last].end
+        marked = _marked(
+            text, begin, end, [(found[a].begin, found[b].end) for a, b in spans if first <= a and b <= last]
+        )
+        return ("…" if begin else "") + marked + ("…" if end < len(text) else "")
+
+    def _places(self, found: Sequence[Token], number: int) -> Iterator[tuple[int, int]]:
+        """Yield the first and the last word of each place at which that phrase stands."""
+        phrase = self.phrases[number]
+        is_open = self.is_open and number == len(self.phrases) - 1
+        *whole, end = phrase
+        for at in range(len(found) - len(whole)):
+            word = found[at + len(whole)].word
+            if (word.startswith(end) if is_open else word == end) and all(
+                found[at + n].word == wanted for n, wanted in enumerate(whole)
+            ):
+                yield at, at + len(whole)
+
+
+def _folded(word: str) -> str:
+    if word.isascii():
+        return word.lower()[:_LONGEST]
+    bare = unicodedata.normalize("NFKD", word).casefold()
+    return "".join(char for char in unicodedata.normalize("NFKD", bare) if char.isalnum())[:_LONGEST] or _bare(word)
+
+
+def _bare(word: str) -> str:
+    """Return a word of which nothing is left, such as a vowel sign by itself, as it is; empty for a mark."""
+    return "" if re.fullmatch(rf"[{_MARKS}]+", word) else word
+
+
+def _best(spans: Sequence[tuple[int, int]], places: Sequence[Sequence[tuple[int, int]]]) -> int:
+    """Return the first word of the snippet: the first window that shows the most phrases."""
+
+    def shown(first: int) -> int:
+        last = first + SNIPPET_TOKENS - 1
+        return sum(any(first <= a and b <= last for a, b in of_one) for of_one in places)
+
+    if spans[-1][1] < SNIPPET_TOKENS:
+        return 0
+    return max((max(0, a - SNIPPET_TOKENS // 4) for a, _ in spans[:100]), key=shown)
+
+
+def _merged(spans: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+    """Return *spans*, those that share a word as one."""
+    merged: list[tuple[int, int]] = []
+    for begin, end in spans:
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _marked(text: str, begin: int, end: int, spans: Sequence[tuple[int, int]]) -> str:
+    parts: list[str] = []
+    at = begin
+    for a, b in spans:
+        if a >= at:
+            parts += (text[at:a], FOUND[0], text[a:b], FOUND[1])
+            at = b
+    return "".join([*parts, text[at:end]])

@@ -1,0 +1,58 @@
+"""A store in PostgreSQL, for fleets of engines behind one database: `pip install 'nursery-engine[postgres]'`.
+
+store = await engine.store.postgres.open.open_store("postgresql://engine@db.example/agents")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from engine.core.codec import PRESENT, Schema
+from engine.core.errors import ConfigError
+from engine.store.leases import SECONDS
+
+if TYPE_CHECKING:
+    from engine.store.postgres.store import PostgresStore
+
+# For a connection that breaks, and for another's lock. A flush that takes longer fails.
+PATIENCE: Final = 5.0
+NAMESPACE: Final = "engine"
+_MISSING: Final = "a store in PostgreSQL needs psycopg: pip install 'nursery-engine[postgres]'"
+
+
+async def open_store(
+    dsn: str,
+    *,
+    namespace: str = NAMESPACE,
+    patience: float = PATIENCE,
+    lease_seconds: float = SECONDS,
+    schema: Schema = PRESENT,
+) -> PostgresStore:
+    """Open the store in a database, or make its tables there. Always a checkpoint; if cancelled, it is closed again.
+
+    Args:
+        dsn: where the database is, as libpq reads it: a URL, or `name=value` pairs. What it does not say comes from
+            the environment (`PGPASSWORD`, `PGSERVICE`, …) and from `~/.pgpass`.
+        namespace: the database's schema in which the tables are, made if need be: it holds nothing else.
+        patience: seconds in which a connection that broke may come back, and a lock be given free.
+        lease_seconds: how long an engine may be silent before its sessions are free, by the database's clock.
+        schema: the versions of events, and what lifts older ones.
+
+    Raises:
+        ConfigError: psycopg is not installed, or the address can't be read.
+        StoreMismatch: the schema holds another program's tables, or a newer engine's. They are left as they are.
+        StoreError: the database can't be reached, read and written.
+    """
+    await trio.lowlevel.checkpoint()
+    try:
+        # Imported here: it is an extra.
+        from engine.store.postgres.address import Address
+        from engine.store.postgres.store import open_address
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "engine":
+            raise
+        raise ConfigError(f"{_MISSING} ({error})") from error
+    address = Address.of(dsn, namespace=namespace, patience=patience)
+    return await open_address(address, lease_seconds=lease_seconds, schema=schema)

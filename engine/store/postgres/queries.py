@@ -1,0 +1,177 @@
+"""`PostgresReading`: what readers ask of PostgreSQL. Each method blocks, and has a connection for itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Mapping, Sequence
+from typing import Final, LiteralString
+
+import attrs
+
+from engine.core.codec import Schema
+from engine.core.events import Delta, Durable
+from engine.core.ids import SessionId
+from engine.store.lazy_events import Stored
+from engine.store.leases import Owner
+from engine.store.postgres.connections import Connection
+from engine.store.postgres.full_text import Wanted
+from engine.store.postgres.tables import all_leases, clean
+from engine.store.protocols import Hit, Role, SessionQuery, SessionRow, Spending, SpendingQuery
+from engine.store.sqlite import drafts as drafted
+from engine.store.sqlite import load as reading
+from engine.store.sqlite import queries
+from engine.store.sqlite import spending as accounts
+
+# Of the texts that fit, how many are looked at to find that many sessions.
+_LOOKED_AT: Final = 5_000
+_AT_ONCE: Final = 50
+# What can be done about a gap: `engine sessions repair` is for files.
+_REMEDY: Final = "restore the database from a backup"
+
+
+@attrs.frozen
+class PostgresReading:
+    """See `Reading`."""
+
+    _connection: Connection
+
+    def load(self, session_id: SessionId, schema: Schema, *, after: int = 0) -> Sequence[Durable]:
+        """See `Reading`."""
+        rows = self._connection.execute(
+            "SELECT seq, body FROM events WHERE session_id = %s AND seq > %s ORDER BY seq", (session_id, after)
+        ).fetchall()
+        return reading.events_of(session_id, rows, schema, after=after, remedy=_REMEDY)
+
+    def open_session(self, session_id: SessionId, schema: Schema) -> tuple[Stored, int] | None:
+        """See `Reading`."""
+        with self._one_moment():
+            rows = self._connection.execute(
+                "SELECT seq, body FROM events WHERE session_id = %s ORDER BY seq", (session_id,)
+            ).fetchall()
+            kept = self._connection.execute(
+                "SELECT seq, body FROM states WHERE session_id = %s AND made_by = %s", (session_id, reading.maker())
+            ).fetchone()
+        return reading.opened(session_id, rows, None if kept is None else (kept[0], kept[1]), schema, remedy=_REMEDY)
+
+    def drafts(self, session_id: SessionId, schema: Schema) -> Sequence[Delta]:
+        """See `Reading`."""
+        rows = self._connection.execute(
+            "SELECT body FROM drafts WHERE session_id = %s ORDER BY part_id, at", (session_id,)
+        ).fetchall()
+        return drafted.readable((body for (body,) in rows), schema)
+
+    def old_trees(self, older_than: float, keep: int) -> Sequence[SessionId]:
+        """See `Reading`."""
+        rows = self._connection.execute(
+            "SELECT root_id, max(updated) AS newest FROM sessions GROUP BY root_id ORDER BY newest DESC OFFSET %s",
+            (keep,),
+        ).fetchall()
+        return [SessionId(root_id) for root_id, newest in rows if newest < older_than]
+
+    # -- lists and search -----------------------------------------------------------------
+
+    def list_sessions(self, owner: Owner, query: SessionQuery) -> Sequence[SessionRow]:
+        """See `Reading`."""
+        where: list[LiteralString] = ["parent_id IS NULL" if query.parent_id is None else "parent_id = %(parent)s"]
+        if query.cwd is not None:
+            where.append("cwd = %(cwd)s")
+        before = query.before
+        if before is not None:
+            where.append("(updated, id) < (%(updated)s, %(id)s)")
+        values = {
+            "parent": None if query.parent_id is None else clean(query.parent_id),
+            "cwd": None if query.cwd is None else clean(query.cwd),
+            "updated": None if before is None else before.updated,
+            "id": None if before is None else before.id,
+            "limit": query.limit,
+        }
+        with self._one_moment():
+            rows = self._connection.execute(
+                f"SELECT {queries.COLUMNS} FROM sessions WHERE {' AND '.join(where)}"  # noqa: S608  # texts of ours
+                " ORDER BY updated DESC, id DESC LIMIT %(limit)s",
+                values,
+            ).fetchall()
+            leases = all_leases(self._connection)
+        held = queries.holders_in(leases, owner)
+        return [queries.row_of(row, held) for row in rows]
+
+    def ids(self, prefix: str) -> Sequence[SessionId]:
+        """See `Reading`."""
+        begin = clean(prefix)
+        rows = self._connection.execute(
+            "SELECT id FROM sessions WHERE id >= %s AND id < %s ORDER BY id", (begin, f"{begin}\U0010ffff")
+        ).fetchall()
+        return [SessionId(session_id) for (session_id,) in rows]
+
+    def spending(self, query: SpendingQuery) -> Sequence[Spending]:
+        """See `Reading`."""
+        statement, values = accounts.statement_of(query)
+        rows = self._connection.execute(statement.replace("?", "%s").encode(), values).fetchall()
+        return [accounts.spending_of(row) for row in rows]
+
+    def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[Hit]:
+        """See `Reading`."""
+        wanted = Wanted.of(clean(words))
+        if not wanted.phrases:
+            return []
+        with self._one_moment():
+            found = self._found(wanted, limit, None if cwd is None else clean(cwd))
+            rows = self._connection.execute(
+                f"SELECT {queries.COLUMNS} FROM sessions WHERE id = ANY(%s)",  # noqa: S608  # a list of ours
+                ([text.session_id for text in found],),
+            ).fetchall()
+            leases = all_leases(self._connection)
+        held = queries.holders_in(leases, owner)
+        sessions = {row.id: row for row in (queries.row_of(row, held) for row in rows)}
+        return [
+            Hit(session=sessions[text.session_id], seq=text.seq, role=text.role, snippet=snippet, time=text.time)
+            for text, snippet in found.items()
+            if text.session_id in sessions
+        ]
+
+    @contextlib.contextmanager
+    def _one_moment(self) -> Generator[None]:
+        """Let all queries of the block see the same: between two of them another engine may end a turn, or remove it."""
+        with self._connection.transaction():
+            self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            yield
+
+    def _found(self, wanted: Wanted, limit: int, cwd: str | None) -> Mapping[_Text, str]:
+        """Return the newest text of each of the *limit* sessions that were spoken in last, and its snippet."""
+        texts = self._connection.execute(
+            "SELECT id, session_id FROM texts WHERE words @@ %(query)s::tsquery"
+            " AND (%(cwd)s::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE cwd = %(cwd)s))"
+            " ORDER BY id DESC LIMIT %(looked_at)s",
+            {"query": wanted.query, "cwd": cwd, "looked_at": _LOOKED_AT},
+        ).fetchall()
+        found: dict[SessionId, tuple[_Text, str]] = {}
+        for start in range(0, len(texts), _AT_ONCE):
+            numbers = [number for number, name in texts[start : start + _AT_ONCE] if name not in found]
+            for text in self._texts(numbers):
+                # The index knows words; that they stand in the order that was asked for is seen here.
+                snippet = None if text.session_id in found else wanted.snippet(text.text)
+                if snippet is not None:
+                    found[text.session_id] = text, snippet
+                if len(found) == limit:
+                    return dict(found.values())
+        return dict(found.values())
+
+    def _texts(self, numbers: Sequence[int]) -> Sequence[_Text]:
+        """Return those texts, the newest first."""
+        rows = self._connection.execute(
+            "SELECT id, session_id, seq, role, time, text FROM texts WHERE id = ANY(%s) ORDER BY id DESC",
+            (list(numbers),),
+        ).fetchall()
+        return [_Text(*row) for row in rows]
+
+
+@attrs.frozen
+class _Text:
+    """What was said, as it is found again."""
+
+    number: int
+    session_id: SessionId
+    seq: int
+    role: Role
+    time: float
+    text: str

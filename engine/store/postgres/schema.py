@@ -1,0 +1,217 @@
+"""The tables in PostgreSQL, and how a database gets to their present version. As in `schema.py`, but for the types.
+
+engine_store   the version, and when the whole was looked at last
+writers        of each open store, the number of its last transaction
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Final, LiteralString
+
+import attrs
+
+from engine.core.errors import StoreMismatch
+from engine.store.postgres.address import Address
+from engine.store.postgres.connections import Connection
+
+VERSION: Final = 1
+
+# Ids are compared by their bytes, as SQLite does, and not as the locale of a server has it.
+TABLES: Final = """
+CREATE TABLE writers (
+    owner text COLLATE "C" PRIMARY KEY,
+    number bigint NOT NULL,
+    at timestamptz NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE events (
+    session_id text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL,
+    type text NOT NULL,
+    version integer NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (session_id, seq)
+);
+CREATE TABLE sessions (
+    id text COLLATE "C" PRIMARY KEY,
+    parent_id text COLLATE "C",
+    root_id text COLLATE "C" NOT NULL,
+    title text NOT NULL DEFAULT '',
+    cwd text COLLATE "C" NOT NULL DEFAULT '',
+    model text NOT NULL DEFAULT '',
+    created double precision NOT NULL,
+    updated double precision NOT NULL,
+    seq bigint NOT NULL,
+    messages bigint NOT NULL DEFAULT 0,
+    turns bigint NOT NULL DEFAULT 0,
+    is_busy boolean NOT NULL DEFAULT false,
+    asked bigint NOT NULL DEFAULT 0,
+    stop_reason text,
+    input bigint NOT NULL DEFAULT 0,
+    output bigint NOT NULL DEFAULT 0,
+    cache_read bigint NOT NULL DEFAULT 0,
+    cache_write bigint NOT NULL DEFAULT 0,
+    reasoning bigint NOT NULL DEFAULT 0,
+    cost double precision NOT NULL DEFAULT 0,
+    given_title text NOT NULL DEFAULT '',
+    titled_by text NOT NULL DEFAULT '',
+    forked_from text COLLATE "C",
+    agent text NOT NULL DEFAULT '',
+    step_model text NOT NULL DEFAULT ''
+) WITH (fillfactor = 70);
+CREATE INDEX sessions_listed ON sessions (parent_id, updated, id);
+CREATE INDEX sessions_of_folder ON sessions (cwd, parent_id, updated, id);
+CREATE INDEX sessions_of_tree ON sessions (root_id);
+CREATE INDEX sessions_of_parent ON sessions (parent_id);
+CREATE TABLE texts (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    session_id text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL,
+    message_id text NOT NULL,
+    part_id text NOT NULL,
+    role text NOT NULL,
+    time double precision NOT NULL,
+    text text NOT NULL,
+    words tsvector NOT NULL
+);
+CREATE INDEX texts_of_message ON texts (session_id, message_id);
+CREATE INDEX texts_by_word ON texts USING gin (words);
+CREATE TABLE spent (
+    slot bigint NOT NULL,
+    root_id text COLLATE "C" NOT NULL,
+    model text COLLATE "C" NOT NULL,
+    steps bigint NOT NULL,
+    input bigint NOT NULL,
+    output bigint NOT NULL,
+    cache_read bigint NOT NULL,
+    cache_write bigint NOT NULL,
+    reasoning bigint NOT NULL,
+    cost double precision NOT NULL,
+    PRIMARY KEY (slot, root_id, model)
+);
+CREATE INDEX spent_by_tree ON spent (root_id);
+CREATE TABLE leases (
+    session_id text COLLATE "C" PRIMARY KEY,
+    owner text COLLATE "C" NOT NULL,
+    machine text NOT NULL,
+    host text NOT NULL,
+    pid bigint NOT NULL,
+    started bigint NOT NULL,
+    expires timestamptz NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX leases_of_owner ON leases (owner);
+CREATE TABLE states (
+    session_id text COLLATE "C" PRIMARY KEY,
+    seq bigint NOT NULL,
+    made_by text NOT NULL,
+    body text NOT NULL
+);
+CREATE TABLE drafts (
+    session_id text COLLATE "C" NOT NULL,
+    part_id text COLLATE "C" NOT NULL,
+    at bigint NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (session_id, part_id, at)
+);
+"""
+
+Step = Callable[[Connection], None]
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """How a database gets to a version.
+
+    Attributes:
+        version: the one to get to.
+        tables: what makes it in an empty schema.
+        steps: by version, what leads from there to the next. A step must not begin or end a transaction.
+    """
+
+    version: int
+    tables: LiteralString
+    steps: Mapping[int, Step] = attrs.field(factory=dict[int, Step])
+
+
+PRESENT: Final = Plan(version=VERSION, tables=TABLES)
+
+
+def migrate(connection: Connection, address: Address, plan: Plan = PRESENT) -> None:
+    """Bring the database to the version of *plan*. It blocks. Raises `StoreMismatch`, and then it is as it was."""
+    if _version(connection, address, plan) == plan.version:
+        return
+    with connection.transaction():
+        # Waits for all who write there, and for another engine that begins at the same time.
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_of(address),))
+        version = _version(connection, address, plan)
+        if version == plan.version:
+            return
+        if version is None:
+            _make(connection, address, plan)
+        else:
+            _lift(connection, version, plan)
+        connection.execute(
+            "INSERT INTO engine_store (name, value) VALUES ('version', %s)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (plan.version,),
+        )
+
+
+def lock_of(address: Address) -> int:
+    """Return the number of the lock that writers share, and that whoever changes the tables has alone."""
+    digest = hashlib.blake2b(f"engine store {address.namespace}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def mismatch(found: int, known: int) -> StoreMismatch:
+    """Return what to raise where a newer engine has been."""
+    return StoreMismatch(
+        f"the store's tables have version {found}, made by a newer engine; this one knows {known}: "
+        "use the newer one, or give another database or schema",
+        is_newer=True,
+    )
+
+
+def _version(connection: Connection, address: Address, plan: Plan) -> int | None:
+    """Return the version of the tables; None: there are none. Raises `StoreMismatch` if they are not for us."""
+    row = connection.execute(
+        "SELECT count(*), count(*) FILTER (WHERE relname = 'engine_store') FROM pg_catalog.pg_class"
+        " WHERE relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = %s)",
+        (address.namespace,),
+    ).fetchone()
+    everything, ours = row if row is not None else (0, 0)
+    if not everything:
+        return None
+    found = connection.execute("SELECT value FROM engine_store WHERE name = 'version'").fetchone() if ours else None
+    if found is None:
+        raise StoreMismatch(
+            f"the schema {address.namespace} of {address.name} holds another program's tables; they were left as"
+            " they are: give another schema"
+        )
+    version = int(found[0])
+    if version > plan.version:
+        raise mismatch(version, plan.version)
+    return version
+
+
+def _make(connection: Connection, address: Address, plan: Plan) -> None:
+    known = connection.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", (address.namespace,))
+    if known.fetchone() is None:
+        # The name has no character that would have to be quoted: `Address` has looked.
+        connection.execute(f'CREATE SCHEMA "{address.namespace}"'.encode())
+    # By its full name: so the server says that our rights forbid it, if they do.
+    connection.execute(
+        f'CREATE TABLE "{address.namespace}".engine_store'.encode()
+        + b' (name text COLLATE "C" PRIMARY KEY, value double precision NOT NULL)'
+    )
+    connection.execute(plan.tables)
+
+
+def _lift(connection: Connection, version: int, plan: Plan) -> None:
+    while version < plan.version:
+        step = plan.steps.get(version)
+        if step is None:
+            raise StoreMismatch(f"nothing leads from version {version} of the store's tables to {plan.version}")
+        step(connection)
+        version += 1

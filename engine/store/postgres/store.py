@@ -1,0 +1,131 @@
+"""`PostgresStore`: the journals of a fleet of engines in one database. Opened by `engine.store.postgres.open.open_store`.
+
+    put ──► Writer ──► EventSink ──► PostgresDesk: one transaction for all that is queued, then a notification
+    load, list_sessions, search, open ──► threads with connections of their own
+    later ──► Listener: a thread that hears notifications
+
+`flushed` promises what the database's commit does.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final, TypeVar
+
+import attrs
+import trio
+
+from engine.core.codec import Schema
+from engine.core.ids import SessionId
+from engine.core.threads import in_background, to_thread
+from engine.store.backend import Reading
+from engine.store.batch_writer import EventSink
+from engine.store.database import DatabaseStore
+from engine.store.leases import Owner
+from engine.store.postgres.address import Address
+from engine.store.postgres.connections import Connection, PostgresReaders, connect
+from engine.store.postgres.error_mapping import renamed
+from engine.store.postgres.integrity import gaps_if_due
+from engine.store.postgres.listener import Listener
+from engine.store.postgres.queries import PostgresReading
+from engine.store.postgres.schema import migrate
+from engine.store.postgres.writer import PostgresDesk, enlist
+
+T = TypeVar("T")
+
+# A notification may be lost: who watches looks by itself after so long.
+WATCH_SECONDS: Final = 2.0
+
+
+async def open_address(address: Address, *, lease_seconds: float, schema: Schema) -> PostgresStore:
+    """See `engine.store.postgres.open.open_store`. Always a checkpoint."""
+    opening = _Opening(address, Owner(seconds=lease_seconds))
+    try:
+        connection, damaged = await to_thread(opening.run)
+    except trio.Cancelled:
+        opening.abandon()
+        raise
+    desk = PostgresDesk(address=address, owner_id=opening.owner.id, connection=connection)
+    sink = EventSink(desk=desk, owner=opening.owner, schema=schema)
+    return PostgresStore(address=address, damaged=damaged, sink=sink, readers=PostgresReaders(address=address))
+
+
+@attrs.define(eq=False, kw_only=True)
+class PostgresStore(DatabaseStore):
+    """A store in a database: see `engine.store.protocols` for what it can do. For one `trio.run`.
+
+    Attributes:
+        address: of the database.
+        damaged: sessions that were found to have gaps when it was opened; they can't be loaded, the others can.
+        epoch: of this opening, so a cursor from before must resync.
+    """
+
+    watch_seconds: ClassVar[float] = WATCH_SECONDS
+    address: Address
+    damaged: Sequence[SessionId]
+    _readers: PostgresReaders = attrs.field(alias="readers")
+    _listener: Listener = attrs.field(init=False)
+    # Each as long as somebody waits for it.
+    _watched: weakref.WeakValueDictionary[str, trio.Event] = attrs.field(
+        factory=weakref.WeakValueDictionary[str, trio.Event], init=False
+    )
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._listener = Listener(weakref.ref(self), self.address)
+
+    def hear(self, session_ids: Sequence[str]) -> None:
+        """Wake who watches those sessions, or everybody. See `Listener`. Not a checkpoint."""
+        for session_id in session_ids or tuple(self._watched):
+            news = self._watched.pop(session_id, None)
+            if news is not None:
+                news.set()
+
+    def _news(self, session_id: SessionId) -> trio.Event:
+        self._listener.start()
+        return self._watched.setdefault(session_id, trio.Event())
+
+    async def _read(self, work: Callable[[Reading], T]) -> T:
+        return await self._readers.read(lambda connection: work(PostgresReading(connection)))
+
+    def _close_readers(self) -> None:
+        self._listener.stop()
+        self._readers.close()
+
+
+@attrs.define(eq=False)
+class _Opening:
+    """Opens the database in a thread, and closes it again if nobody waits for that any more."""
+
+    _address: Address
+    owner: Owner
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _opened: Connection | None = attrs.field(default=None, init=False)
+    _is_abandoned: bool = attrs.field(default=False, init=False)
+
+    def run(self) -> tuple[Connection, Sequence[SessionId]]:
+        """Open it: in the thread."""
+        with renamed(self._address):
+            connection = connect(self._address)
+            try:
+                migrate(connection, self._address)
+                # This is where a database that can be read only is found out.
+                enlist(connection, self.owner.id)
+                damaged = gaps_if_due(connection, self._address)
+            except BaseException:  # whatever it is goes on: nobody has the connection yet, who could close it
+                connection.close()
+                raise
+        with self._lock:
+            self._opened = connection
+            if self._is_abandoned:
+                connection.close()
+        return connection, damaged
+
+    def abandon(self) -> None:
+        """Nobody waits any more. In the trio thread; not a checkpoint."""
+        with self._lock:
+            self._is_abandoned = True
+            if self._opened is not None:
+                in_background(self._opened.close)

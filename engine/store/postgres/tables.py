@@ -1,0 +1,351 @@
+"""`PostgresWriting`: the writer's transaction in PostgreSQL. Events and texts are copied; the rest is a few statements.
+
+Unlike in SQLite, others write at the same time. So a lease is locked by whoever writes
+under it, and taken only from the owner that it was seen to have: between the look and the
+commit nobody else can come in. All times of leases are the database's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, LiteralString, TypeAlias
+
+import attrs
+from psycopg.rows import TupleRow
+
+from engine.core.ids import PartId, SessionId
+from engine.store.backend import Row
+from engine.store.leases import Lease, Owner
+from engine.store.postgres.connections import Connection
+from engine.store.postgres.full_text import vector
+from engine.store.projection import Change, Said, Unsaid, storable, title_of
+from engine.store.sqlite.projection_writer import INDEXED_CHARS, finite, row_of, spent_of, write_texts
+
+_Value: TypeAlias = "str | float | bool | None"
+
+_LEASE: Final = (
+    "session_id, owner, machine, host, pid, started, extract(epoch FROM expires - clock_timestamp())::double precision"
+)
+# One session must not keep the others from being written.
+_MOST: Final = 1 << 61
+# Many rows with one statement, as `json`. The second part does not see what the first has made, and changes what was
+# there before; nobody else writes these rows, as nobody else has the sessions.
+_SESSIONS: Final = """
+WITH new AS (SELECT * FROM json_to_recordset(%(rows)s::json) AS (id text, parent text, root text, title text, cwd text,
+    model text, created float8, updated float8, seq bigint, messages bigint, turns bigint, is_busy boolean, asked bigint,
+    asked_anew boolean, stop_reason text, input bigint, output bigint, cache_read bigint, cache_write bigint,
+    reasoning bigint, cost float8, given_title text, titled_by text, forked_from text, agent text, step_model text)),
+made AS (INSERT INTO sessions (id, parent_id, root_id, title, cwd, model, created, updated, seq, messages, turns, is_busy,
+        asked, stop_reason, input, output, cache_read, cache_write, reasoning, cost, given_title, titled_by, forked_from,
+        agent, step_model)
+    SELECT id, parent, root, title, cwd, model, created, updated, seq, messages, turns, coalesce(is_busy, false),
+        asked, stop_reason, input, output, cache_read, cache_write, reasoning, cost, given_title, titled_by, forked_from,
+        agent, coalesce(step_model, '')
+    FROM new ON CONFLICT (id) DO NOTHING)
+UPDATE sessions AS old SET
+    title = CASE old.title WHEN '' THEN new.title ELSE old.title END,
+    cwd = CASE new.cwd WHEN '' THEN old.cwd ELSE new.cwd END,
+    model = CASE new.model WHEN '' THEN old.model ELSE new.model END,
+    updated = greatest(old.updated, new.updated),
+    seq = greatest(old.seq, new.seq),
+    messages = old.messages + new.messages,
+    turns = old.turns + new.turns,
+    is_busy = coalesce(new.is_busy, old.is_busy),
+    asked = CASE WHEN new.asked_anew THEN 0 ELSE old.asked END + new.asked,
+    stop_reason = coalesce(new.stop_reason, old.stop_reason),
+    input = least(old.input + new.input, %(most)s),
+    output = least(old.output + new.output, %(most)s),
+    cache_read = least(old.cache_read + new.cache_read, %(most)s),
+    cache_write = least(old.cache_write + new.cache_write, %(most)s),
+    reasoning = least(old.reasoning + new.reasoning, %(most)s),
+    cost = old.cost + new.cost,
+    given_title = CASE WHEN new.titled_by = '' OR (new.titled_by = 'model' AND old.titled_by = 'user')
+        THEN old.given_title ELSE new.given_title END,
+    titled_by = CASE WHEN new.titled_by = '' OR (new.titled_by = 'model' AND old.titled_by = 'user')
+        THEN old.titled_by ELSE new.titled_by END,
+    forked_from = coalesce(new.forked_from, old.forked_from),
+    agent = CASE new.agent WHEN '' THEN old.agent ELSE new.agent END,
+    step_model = coalesce(new.step_model, old.step_model)
+FROM new WHERE old.id = new.id
+"""
+# As in `index.py`. A sum that grows beyond all bounds stops there.
+_ADDED: Final = """
+ON CONFLICT (slot, root_id, model) DO UPDATE SET
+    steps = old.steps + excluded.steps,
+    input = least(old.input + excluded.input, %(most)s),
+    output = least(old.output + excluded.output, %(most)s),
+    cache_read = least(old.cache_read + excluded.cache_read, %(most)s),
+    cache_write = least(old.cache_write + excluded.cache_write, %(most)s),
+    reasoning = least(old.reasoning + excluded.reasoning, %(most)s),
+    cost = old.cost + excluded.cost
+"""
+# In order, as another engine may add to the same rows.
+_SPEND: Final = f"""
+INSERT INTO spent AS old (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
+SELECT slot, root, coalesce(new.model, sessions.step_model, '') AS named, sum(steps), sum(new.input), sum(new.output),
+    sum(new.cache_read), sum(new.cache_write), sum(new.reasoning), sum(new.cost)
+FROM json_to_recordset(%(rows)s::json) AS new (slot bigint, root text, model text, steps bigint, input bigint,
+    output bigint, cache_read bigint, cache_write bigint, reasoning bigint, cost float8, session text)
+    LEFT JOIN sessions ON sessions.id = new.session
+GROUP BY slot, root, named ORDER BY slot, root, named
+{_ADDED}"""  # noqa: S608  # texts of ours
+_SPENT_BY_NOBODY: Final = f"""
+INSERT INTO spent AS old (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
+SELECT slot, '', model, steps, input, output, cache_read, cache_write, reasoning, cost FROM spent
+WHERE root_id = %(root)s AND root_id <> '' ORDER BY slot, model
+{_ADDED}"""  # noqa: S608  # texts of ours
+_TAKE: Final = """
+INSERT INTO leases AS old (session_id, owner, machine, host, pid, started, expires)
+VALUES (%(session)s, %(owner)s, %(machine)s, %(host)s, %(pid)s, %(started)s,
+    clock_timestamp() + make_interval(secs => %(seconds)s))
+ON CONFLICT (session_id) DO UPDATE SET owner = excluded.owner, machine = excluded.machine, host = excluded.host,
+    pid = excluded.pid, started = excluded.started, expires = excluded.expires
+WHERE old.owner IN (%(owner)s, %(over)s)
+"""
+# UNION, not UNION ALL: damaged rows may name each other as parents.
+_TREE: Final = """
+WITH RECURSIVE tree (id) AS (
+    SELECT id FROM sessions WHERE id = %(id)s OR root_id = %(id)s
+    UNION
+    SELECT sessions.id FROM sessions JOIN tree ON sessions.parent_id = tree.id
+)
+SELECT id, updated FROM sessions WHERE id IN (SELECT id FROM tree) ORDER BY id
+"""
+# In the order of `spent_of`.
+_SPENT: Final = (
+    "slot",
+    "root",
+    "model",
+    "steps",
+    "input",
+    "output",
+    "cache_read",
+    "cache_write",
+    "reasoning",
+    "cost",
+    "session",
+)
+_OF_A_SESSION: Final[tuple[LiteralString, ...]] = ("events", "states", "drafts", "texts", "leases")
+_CONTROL: Final = re.compile(r"[\n\r\t]")
+
+
+@attrs.frozen
+class PostgresWriting:
+    """See `Writing`."""
+
+    _connection: Connection
+
+    def write(self, rows: Sequence[Row], changes: Sequence[Change]) -> None:
+        """See `Writing`."""
+        lines = (
+            f"{escaped(row.event.session_id)}\t{row.seq}\t{row.type}\t{row.version}\t{escaped(row.body)}\n"
+            for row in rows
+        )
+        self._copy("COPY events (session_id, seq, type, version, body) FROM STDIN", lines)
+        # Before the rows, which tell the model of a step that had begun before.
+        spent = [_spent_values(row) for change in changes for row in spent_of(change)]
+        if spent:
+            self._connection.execute(_SPEND, {"rows": json.dumps(spent), "most": _MOST})
+        sessions = [_cleaned(row_of(change)) for change in changes]
+        self._connection.execute(_SESSIONS, {"rows": json.dumps(sessions), "most": _MOST})
+        write_texts(_Texts(self._connection, self._copy), changes)
+        for change in changes:
+            if change.is_title_lost:
+                self._title_anew(change.session_id)
+
+    def last_of(self, session_id: SessionId) -> int:
+        """See `Writing`."""
+        row = self._connection.execute(
+            "SELECT coalesce(max(seq), 0) FROM events WHERE session_id = %s", (session_id,)
+        ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def remember(self, session_id: SessionId, seq: int, made_by: str, body: str) -> None:
+        """See `Writing`."""
+        self._connection.execute(
+            "INSERT INTO states (session_id, seq, made_by, body)"
+            " SELECT %(id)s, %(seq)s::bigint, %(made_by)s, %(body)s"
+            " WHERE (SELECT max(seq) FROM events WHERE session_id = %(id)s) >= %(seq)s::bigint"
+            " ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq, made_by = excluded.made_by,"
+            " body = excluded.body",
+            {"id": session_id, "seq": seq, "made_by": made_by, "body": body},
+        )
+
+    def draft(self, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
+        """See `Writing`."""
+        self._connection.execute(
+            "INSERT INTO drafts (session_id, part_id, at, body) VALUES (%s, %s, %s, %s)"
+            " ON CONFLICT (session_id, part_id, at) DO UPDATE SET body = excluded.body",
+            (session_id, clean(part_id), offset, body),
+        )
+
+    def undraft(self, session_id: SessionId, part_id: PartId | None) -> None:
+        """See `Writing`."""
+        part = None if part_id is None else clean(part_id)
+        self._connection.execute(
+            "DELETE FROM drafts WHERE session_id = %s AND (%s::text IS NULL OR part_id = %s)",
+            (session_id, part, part),
+        )
+
+    # -- leases ---------------------------------------------------------------------------
+
+    def leases_of(self, session_ids: Collection[SessionId], owner: Owner) -> Mapping[SessionId, Lease]:
+        """See `Writing`: our own are locked; for those of others nobody waits."""
+        wanted = list(session_ids)
+        ours = self._connection.execute(
+            f"SELECT {_LEASE} FROM leases WHERE session_id = ANY(%s) AND owner = %s ORDER BY session_id FOR UPDATE",  # noqa: S608  # columns of ours
+            (wanted, owner.id),
+        ).fetchall()
+        found = leases_in(ours)
+        if len(found) < len(wanted):
+            others = self._connection.execute(
+                f"SELECT {_LEASE} FROM leases WHERE session_id = ANY(%s) AND owner <> %s",  # noqa: S608  # as above
+                (wanted, owner.id),
+            ).fetchall()
+            found.update(leases_in(others))
+        return found
+
+    def leases(self) -> Mapping[SessionId, Lease]:
+        """See `Writing`."""
+        return all_leases(self._connection)
+
+    def take(self, owner: Owner, session_id: SessionId, over: Lease | None) -> bool:
+        """See `Writing`."""
+        values = {
+            "session": session_id,
+            "owner": owner.id,
+            "machine": owner.machine,
+            "host": owner.host,
+            "pid": owner.process.pid,
+            "started": owner.process.start_time,
+            "seconds": owner.seconds,
+            "over": owner.id if over is None else over.owner,
+        }
+        return self._connection.execute(_TAKE, values).rowcount == 1
+
+    def renew(self, owner: Owner) -> None:
+        """See `Writing`."""
+        self._connection.execute(
+            "UPDATE leases SET expires = clock_timestamp() + make_interval(secs => %s) WHERE owner = %s",
+            (owner.seconds, owner.id),
+        )
+
+    def release(self, owner: Owner, session_id: SessionId) -> None:
+        """See `Writing`."""
+        self._connection.execute("DELETE FROM leases WHERE session_id = %s AND owner = %s", (session_id, owner.id))
+
+    def release_all(self, owner: Owner) -> None:
+        """See `Writing`."""
+        self._connection.execute("DELETE FROM leases WHERE owner = %s", (owner.id,))
+        # Nothing more is written by it, so nobody will ask for the number of its last transaction.
+        self._connection.execute("DELETE FROM writers WHERE owner = %s", (owner.id,))
+
+    # -- retention ------------------------------------------------------------------------
+
+    def tree(self, session_id: SessionId) -> Sequence[tuple[SessionId, float]]:
+        """See `Writing`."""
+        rows = self._connection.execute(_TREE, {"id": session_id}).fetchall()
+        return [(SessionId(name), updated) for name, updated in rows]
+
+    def remove(self, session_id: SessionId) -> bool:
+        """See `Writing`."""
+        for table in _OF_A_SESSION:
+            self._connection.execute(f"DELETE FROM {table} WHERE session_id = %s", (session_id,))  # noqa: S608  # names of ours
+        self._connection.execute(_SPENT_BY_NOBODY, {"root": session_id, "most": _MOST})
+        self._connection.execute("DELETE FROM spent WHERE root_id = %s AND root_id <> ''", (session_id,))
+        return self._connection.execute("DELETE FROM sessions WHERE id = %s", (session_id,)).rowcount == 1
+
+    def shrink(self) -> None:
+        """See `Writing`: the server does it by itself."""
+
+    # -- texts ----------------------------------------------------------------------------
+
+    def _copy(self, statement: LiteralString, lines: Iterable[str]) -> None:
+        with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.write("".join(lines).encode())
+
+    def _title_anew(self, session_id: SessionId) -> None:
+        """Make the title again, of what the user said that still stands."""
+        texts = self._connection.execute(
+            "SELECT text FROM texts WHERE session_id = %s AND role = 'user' ORDER BY seq, id", (session_id,)
+        ).fetchall()
+        titles = (title_of(text) for (text,) in texts)
+        title = next((title for title in titles if title), "")
+        self._connection.execute("UPDATE sessions SET title = %s WHERE id = %s", (title, session_id))
+
+
+@attrs.frozen
+class _Texts:
+    """See `TextTable`."""
+
+    _connection: Connection
+    _copy: Callable[[LiteralString, Iterable[str]], None]
+
+    def add(self, said: Sequence[tuple[SessionId, Said]]) -> None:
+        if not said:
+            return
+        self._copy(
+            "COPY texts (session_id, seq, message_id, part_id, role, time, text, words) FROM STDIN",
+            (_line_of(session_id, text) for session_id, text in said),
+        )
+
+    def take_back(self, session_id: SessionId, what: Unsaid) -> None:
+        self._connection.execute(
+            "DELETE FROM texts WHERE session_id = %s AND message_id = %s AND role <> 'title'"
+            " AND (%s = '' OR part_id = %s)",
+            (session_id, clean(what.message_id), clean(what.part_id), clean(what.part_id)),
+        )
+
+    def take_title_back(self, session_id: SessionId) -> None:
+        self._connection.execute(
+            "DELETE FROM texts WHERE session_id = %s AND message_id = '' AND role = 'title'", (session_id,)
+        )
+
+    def titled_by(self, session_id: SessionId) -> str:
+        row = self._connection.execute("SELECT titled_by FROM sessions WHERE id = %s", (session_id,)).fetchone()
+        return "" if row is None else str(row[0])
+
+
+def all_leases(connection: Connection) -> Mapping[SessionId, Lease]:
+    """Return all leases."""
+    return leases_in(connection.execute(f"SELECT {_LEASE} FROM leases").fetchall())  # noqa: S608  # columns of ours
+
+
+def leases_in(rows: Iterable[TupleRow]) -> dict[SessionId, Lease]:
+    """Return the leases that stand in *rows*, their ends told by the clock of this machine."""
+    now = time.time()
+    return {
+        SessionId(session_id): Lease(owner, machine, host, pid, started, now + seconds)
+        for session_id, owner, machine, host, pid, started, seconds in rows
+    }
+
+
+def clean(text: str) -> str:
+    """Return *text* as PostgreSQL takes it, which is without NUL."""
+    return storable(text).replace("\x00", "\ufffd")
+
+
+def escaped(text: str) -> str:
+    """Return *text* as a value of a COPY."""
+    doubled = text.replace("\\", "\\\\")
+    if _CONTROL.search(doubled):
+        return doubled.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return doubled
+
+
+def _line_of(session_id: SessionId, text: Said) -> str:
+    kept = clean(text.text[:INDEXED_CHARS])
+    values = (session_id, clean(text.message_id), clean(text.part_id), text.role, kept, vector(kept))
+    session, message_id, part_id, role, shown, words = map(escaped, values)
+    return f"{session}\t{text.seq}\t{message_id}\t{part_id}\t{role}\t{finite(text.time)!r}\t{shown}\t{words}\n"
+
+
+def _cleaned(row: Mapping[str, _Value]) -> dict[str, _Value]:
+    return {name: clean(value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def _spent_values(row: Sequence[_Value]) -> dict[str, _Value]:
+    return _cleaned(dict(zip(_SPENT, row, strict=True)))

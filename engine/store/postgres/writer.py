@@ -1,0 +1,161 @@
+"""`PostgresDesk`: the writer's connection, which may break at any moment and is made anew.
+
+A connection that breaks while a transaction is being committed leaves open whether it
+was. So each transaction leaves its number in a row of the store's own, which only this
+store writes: who reads it afterwards, and waits for whoever is still at that row, knows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Collection, Generator
+from typing import Final
+
+import attrs
+import psycopg
+from psycopg import sql
+from psycopg.pq import TransactionStatus
+
+from engine.core.ids import SessionId
+from engine.store.backend import Passing
+from engine.store.postgres.address import Address
+from engine.store.postgres.connections import Connection, connect, pause
+from engine.store.postgres.error_mapping import Broken, renamed
+from engine.store.postgres.schema import VERSION, lock_of, mismatch
+from engine.store.postgres.tables import PostgresWriting
+
+# PostgreSQL takes 8,000 bytes.
+_LONGEST_NEWS: Final = 4_000
+
+
+@attrs.define(eq=False, kw_only=True)
+class PostgresDesk:
+    """See `Desk`.
+
+    Attributes:
+        address: of the database.
+        owner_id: of the store whose desk it is.
+    """
+
+    address: Address
+    owner_id: str
+    _connection: Connection | None = attrs.field(alias="connection")
+
+    @property
+    def name(self) -> str:
+        """See `Desk`."""
+        return self.address.name
+
+    @contextlib.contextmanager
+    def transaction(self, number: int) -> Generator[PostgresWriting]:
+        """See `Desk`."""
+        with self._renamed():
+            connection = self._connected()
+            cursor = connection.execute(
+                _BEGIN.format(
+                    lock=sql.Literal(lock_of(self.address)),
+                    number=sql.Literal(number),
+                    owner=sql.Literal(self.owner_id),
+                )
+            )
+            while cursor.nextset():
+                pass
+            row = cursor.fetchone()
+            if row is None:
+                raise Broken(f"the store {self.name}: it was tidied away, as it was silent for too long")
+            if row[0] != VERSION:
+                raise mismatch(int(row[0]), VERSION)
+            yield PostgresWriting(connection)
+            connection.execute("COMMIT")
+
+    def has_committed(self, number: int) -> bool:
+        """See `Desk`: it waits for the server to end that transaction, which it may not have heard of yet."""
+        with self._renamed():
+            row = (
+                self._connected()
+                .execute("SELECT number FROM writers WHERE owner = %s FOR UPDATE", (self.owner_id,))
+                .fetchone()
+            )
+            return row is not None and row[0] == number
+
+    def will_retry(self, error: Passing, since: float) -> bool:
+        """See `Desk`."""
+        return isinstance(error, Broken) and pause(since, self.address)
+
+    def announce(self, session_ids: Collection[SessionId]) -> None:
+        """See `Desk`."""
+        if not session_ids or self._connection is None:
+            return
+        news = [session_id if len(session_id) < _LONGEST_NEWS else "" for session_id in session_ids]
+        try:
+            self._connection.execute(
+                _ANNOUNCE.format(channel=sql.Literal(self.address.channel), news=sql.Literal(json.dumps(news)))
+            )
+        except psycopg.Error:
+            self._clean_up(self._connection)
+
+    def close(self) -> None:
+        """See `Desk`."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _connected(self) -> Connection:
+        if self._connection is not None and self._connection.closed:
+            self.close()
+        if self._connection is None:
+            connection = connect(self.address)
+            try:
+                enlist(connection, self.owner_id)
+            except BaseException:  # whatever it is goes on: nobody has the connection yet, who could close it
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    @contextlib.contextmanager
+    def _renamed(self) -> Generator[None]:
+        """Raise `StoreError`; the connection is in no transaction afterwards, or closed."""
+        with renamed(self.address):
+            try:
+                yield
+            except BaseException as error:
+                if isinstance(error, Broken):
+                    self.close()
+                elif self._connection is not None:
+                    self._clean_up(self._connection)
+                raise
+
+    def _clean_up(self, connection: Connection) -> None:
+        try:
+            if connection.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+                connection.execute("ROLLBACK")
+        except psycopg.Error:
+            # The server rolls back what a connection leaves that is closed.
+            self.close()
+
+
+def enlist(connection: Connection, owner_id: str) -> None:
+    """Make the store's row. It blocks. Raises `psycopg.Error`, also if the database can be read only."""
+    connection.execute(
+        "INSERT INTO writers (owner, number, at) VALUES (%s, 0, now()) ON CONFLICT (owner) DO NOTHING", (owner_id,)
+    )
+
+
+# Several statements in one message: each answer that is waited for costs the interpreter's lock.
+# First the lock, then a look: whoever has it alone is changing the tables.
+_BEGIN: Final = sql.SQL("""
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SELECT pg_advisory_xact_lock_shared({lock});
+WITH mark AS (UPDATE writers SET number = {number}, at = now() WHERE owner = {owner} RETURNING owner)
+SELECT value FROM engine_store, mark WHERE name = 'version'
+""")
+# Not with the events: a commit that notifies waits for all others that do, in the whole database, and for the disk with
+# them. This one waits for no disk.
+_ANNOUNCE: Final = sql.SQL("""
+BEGIN;
+SET LOCAL synchronous_commit = off;
+SELECT pg_notify({channel}, session) FROM json_array_elements_text({news}) AS news (session);
+COMMIT
+""")

@@ -1,0 +1,272 @@
+"""What a store may do beyond the port of the turn: hold, watch, list, search, remove, and remember a state.
+
+Each is a Protocol of its own, so that a host's store may have some of them only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+import attrs
+
+from engine.core.events import Durable, StopReason
+from engine.core.ids import SessionId
+from engine.core.messages import Usage
+from engine.core.protocols import Store
+from engine.core.state import SessionState
+
+if TYPE_CHECKING:
+    # The codec comes with it, which costs more than all else that a first turn needs.
+    from engine.store.lazy_events import Stored
+
+# Whether an engine has a session open: this one, or another that is alive.
+Holder = Literal["nobody", "here", "elsewhere"]
+# Who said what was found; "title": it is what the session was called.
+Role = Literal["user", "assistant", "title"]
+# "waiting": somebody is asked; where no engine has the session any more, its turn may be gone on with.
+# "interrupted": a turn is open that waits for nobody, and no engine has the session.
+RowStatus = Literal["idle", "busy", "waiting", "interrupted"]
+
+
+@attrs.frozen(kw_only=True)
+class SessionRow:
+    """A session in a list.
+
+    Attributes:
+        parent_id: the session whose call made it.
+        root_id: the first one of its tree, itself perhaps.
+        title: the one that it was given; without one, the beginning of the first thing that was asked.
+        created: in seconds since the epoch, as all times.
+        updated: when its last event happened.
+        seq: the number of that event.
+        messages: inputs that got their place, steps that were kept, and those of a history that it began with.
+        stop_reason: how its last turn ended; None: none has.
+        titled_by: who has given it its title; empty: nobody.
+        forked_from: the session whose history it began with.
+        agent: the way of working that was chosen for it; empty: the usual one.
+    """
+
+    id: SessionId
+    parent_id: SessionId | None
+    root_id: SessionId
+    title: str
+    cwd: str
+    model: str
+    created: float
+    updated: float
+    seq: int
+    messages: int
+    turns: int
+    status: RowStatus
+    stop_reason: StopReason | None
+    usage: Usage
+    cost: float
+    holder: Holder
+    titled_by: Literal["", "user", "model"] = ""
+    forked_from: SessionId | None = None
+    agent: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class SessionQuery:
+    """Which sessions to list: the newest first.
+
+    Attributes:
+        limit: how many at most.
+        cwd: only those of this working directory.
+        parent_id: only the children of this one; None: only sessions that have no parent.
+        before: only those that come after this row in the list, to go on where a page ended.
+    """
+
+    limit: int = 100
+    cwd: str | None = None
+    parent_id: SessionId | None = None
+    before: SessionRow | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Hit:
+    """A session in which the words were found.
+
+    Attributes:
+        seq: the event that holds them, the newest such of the session.
+        role: who said it, or that it is the title.
+        snippet: the text around them, each found word between U+E000 and U+E001.
+        time: when it was said.
+    """
+
+    session: SessionRow
+    seq: int
+    role: Role
+    snippet: str
+    time: float
+
+
+SpendingKind = Literal["total", "day", "model", "folder", "session"]
+
+
+@attrs.frozen(kw_only=True)
+class SpendingQuery:
+    """What to add up, of what was spent.
+
+    Attributes:
+        by: what for; a sub-agent's is its root session's.
+        since: nothing from before then, in seconds since the epoch, to a quarter of an hour.
+        until: nothing from then on.
+        clock: how many seconds local time is ahead of the world's, each from a moment on; none: a day is the world's.
+        of: nothing but what these root sessions spent, some hundreds at most; None: all that was.
+    """
+
+    by: SpendingKind = "total"
+    since: float | None = None
+    until: float | None = None
+    clock: tuple[tuple[float, int], ...] = ()
+    of: tuple[SessionId, ...] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Spending:
+    """What was spent for one thing.
+
+    Attributes:
+        key: the day (`2026-11-18`), the model, the folder, or the root session's id. Empty for the total, for the
+            folder and the session of what was deleted, and for a model of which nobody knows.
+        name: the title of that session.
+        sessions: root sessions that are there still.
+        steps: requests that were steps.
+    """
+
+    key: str
+    name: str = ""
+    sessions: int = 0
+    steps: int = 0
+    usage: Usage
+    cost: float
+
+
+@runtime_checkable
+class Catalogue(Protocol):
+    """Lists and searches what is stored, without reading any journal."""
+
+    async def list_sessions(self, query: SessionQuery) -> Sequence[SessionRow]:
+        """Return sessions, newest first. A checkpoint. Raises `StoreError`."""
+        ...
+
+    async def search(self, words: str, *, limit: int = 20, cwd: str | None = None) -> Sequence[Hit]:
+        """Return sessions in which one text holds all *words*, those said last first. A checkpoint.
+
+        The last word may be the beginning of one. Raises `StoreError`.
+        """
+        ...
+
+    async def ids(self, prefix: str = "") -> Sequence[SessionId]:
+        """Return the ids of all sessions, children too, that begin with *prefix*, in order. A checkpoint.
+
+        Raises `StoreError`.
+        """
+        ...
+
+
+@runtime_checkable
+class Accounting(Protocol):
+    """Adds up what was spent: what was deleted counts still, as nobody's."""
+
+    async def spending(self, query: SpendingQuery) -> Sequence[Spending]:
+        """Return what was spent: days in order, else what cost most first. A checkpoint. Raises `StoreError`."""
+        ...
+
+
+@runtime_checkable
+class Adopting(Protocol):
+    """Takes whole sessions in that were made elsewhere."""
+
+    async def adopt(self, journals: Sequence[Sequence[Durable]]) -> None:
+        """Take in *journals*, each the events of one session from the first, all of them or none. A checkpoint.
+
+        If cancelled, all or none. Nobody holds them then. Raises `StoreError`, also if one of them is there already.
+        """
+        ...
+
+
+@runtime_checkable
+class Retention(Protocol):
+    """Removes sessions for good."""
+
+    async def delete(self, session_id: SessionId) -> Sequence[SessionId]:
+        """Remove a session and its descendants, and return their ids; none if it is not known.
+
+        A checkpoint. Raises `SessionElsewhere` if an engine, this one too, has one of them open; `StoreError`.
+        """
+        ...
+
+    async def old(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
+        """Return the first sessions of the trees that `prune` would look at; it leaves those that are open. A checkpoint.
+
+        Raises `StoreError`.
+        """
+        ...
+
+    async def prune(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
+        """Remove trees of sessions in which nothing has happened since *older_than*, and return the ids of all.
+
+        The *keep* newest trees stay, and those that are open anywhere. A
+        checkpoint. If cancelled, what was removed by then is removed. Raises `StoreError`.
+        """
+        ...
+
+
+@runtime_checkable
+class Leasing(Protocol):
+    """Lets one engine at a time write a session.
+
+    A session that is put to without a claim is claimed by it, if nobody has it. A
+    hold is renewed while the engine lives, and free once it has died or was silent
+    for a time.
+    """
+
+    async def claim(self, session_id: SessionId) -> None:
+        """Hold a session: to be called before it is loaded to be prompted. A checkpoint.
+
+        If cancelled, it is not held. Raises `SessionElsewhere`, `StoreError`.
+        """
+        ...
+
+    def release(self, session_id: SessionId) -> None:
+        """Let go of a session, after what was put. Never blocks, not a checkpoint, no error if it is not held."""
+        ...
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """Shows what another engine appends."""
+
+    async def later(self, session_id: SessionId, after: int) -> Sequence[Durable]:
+        """Wait until the session has events after that number, and return them. A checkpoint.
+
+        If cancelled, nothing is lost: ask again with the same number. Raises `JournalCorrupt`, `StoreError`.
+        """
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """Keeps the folded state of long sessions, so that they open without being folded anew."""
+
+    async def open(self, session_id: SessionId) -> Stored | None:
+        """Return a session's events and their fold; None if it is not known. A checkpoint.
+
+        Raises `JournalCorrupt`, `StoreError`.
+        """
+        ...
+
+    def remember(self, state: SessionState) -> None:
+        """Keep *state*, the fold of what was put, if that is worth it now. Never blocks, not a checkpoint.
+
+        To be called at the end of a turn.
+        """
+        ...
+
+
+class FullStore(Store, Catalogue, Accounting, Retention, Adopting, Leasing, Watching, Remembering, Protocol):
+    """A store that can do all of it."""

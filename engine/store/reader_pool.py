@@ -1,0 +1,158 @@
+"""`Readers`: a pool of connections for reading, each used by one thread at a time.
+
+A read runs in a thread and may be abandoned by a cancel. Its connection is then told
+to stop, and is closed in that thread, when it really has: nobody ever shares a
+connection with a thread that is still at work, nor gets the stop that was meant for
+another.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Generic, TypeVar
+
+import attrs
+import trio
+
+from engine.core.errors import StoreError
+from engine.core.threads import to_thread
+
+T = TypeVar("T")
+C = TypeVar("C")
+
+READERS = 8
+
+
+@attrs.define(eq=False, kw_only=True)
+class Readers(ABC, Generic[C]):
+    """Connections of one kind to one place."""
+
+    _idle: list[C] = attrs.field(factory=list[C], init=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
+    _pid: int = attrs.field(factory=os.getpid, init=False)
+    _limiter: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(READERS), init=False)
+
+    # -- what each kind does: in any thread -----------------------------------------------
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the store is called in errors."""
+
+    @abstractmethod
+    def connect_reader(self) -> C:
+        """Return a new connection. It blocks."""
+
+    @abstractmethod
+    def close_reader(self, connection: C) -> None:
+        """Close a connection. It blocks."""
+
+    @abstractmethod
+    def interrupt(self, connection: C) -> None:
+        """Stop what the connection is doing. Never blocks: in the trio thread."""
+
+    @abstractmethod
+    def renamed(self) -> AbstractContextManager[None]:
+        """Raise `StoreError` for what the database raises inside."""
+
+    def attempt(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
+        """Do *work*, which may be done again as long as it *is_stopped* not. It blocks."""
+        return work()
+
+    # -- in the trio thread -----------------------------------------------------------------
+
+    async def read(self, work: Callable[[C], T]) -> T:
+        """Run *work* with a connection in a thread, and return what it returns. A checkpoint.
+
+        If cancelled, the thread is abandoned, and what it asks of the database is stopped.
+        Raises `StoreError` for what the database raises.
+        """
+        if os.getpid() != self._pid:
+            raise StoreError(f"this process was forked; the store {self.name} works only in the one that opened it")
+        job = _Read(self, work)
+        try:
+            # Its own limiter: tools that hang must not keep a session from being opened.
+            return await to_thread(job.run, limiter=self._limiter)
+        except trio.Cancelled:
+            job.stop()
+            raise
+
+    # -- in any thread ----------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the readers' connections; those at work are closed when they are back. It blocks, for a moment."""
+        self._is_closed = True
+        self.drop_idle()
+
+    def drop_idle(self) -> None:
+        """Close the connections that nobody uses."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            self.close_reader(connection)
+
+    def lent(self, is_stopped: Callable[[], bool]) -> AbstractContextManager[C]:
+        """Lend a connection to a reader's thread; one whose work *is_stopped* is closed after it."""
+        return self.pooled(is_stopped)
+
+    @contextmanager
+    def pooled(self, is_stopped: Callable[[], bool]) -> Generator[C]:
+        """Lend one of the pool."""
+        connection = self._take()
+        try:
+            yield connection
+        except BaseException:  # whatever it is goes on: who knows in which state the connection is
+            self.close_reader(connection)
+            raise
+        with self._lock:
+            if not (self._is_closed or is_stopped()):
+                self._idle.append(connection)
+                return
+        self.close_reader(connection)
+
+    def _take(self) -> C:
+        with self._lock:
+            if self._is_closed:
+                raise StoreError(f"the store {self.name} is closed")
+            if self._idle:
+                return self._idle.pop()
+        return self.connect_reader()
+
+
+@attrs.define(eq=False)
+class _Read(Generic[C, T]):
+    """One piece of work of a reader."""
+
+    _readers: Readers[C]
+    _work: Callable[[C], T]
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _at: list[C] = attrs.field(factory=list[C], init=False)
+    _is_stopped: bool = attrs.field(default=False, init=False)
+
+    def run(self) -> T:
+        """Do it, in a thread."""
+        return self._readers.attempt(self._once, lambda: self._is_stopped)
+
+    def _once(self) -> T:
+        with self._readers.renamed(), self._readers.lent(lambda: self._is_stopped) as connection:
+            with self._lock:
+                if self._is_stopped:
+                    raise StoreError(f"the store {self._readers.name}: it was interrupted")
+                self._at.append(connection)
+            try:
+                return self._work(connection)
+            finally:
+                with self._lock:
+                    self._at.clear()
+
+    def stop(self) -> None:
+        """Interrupt it, if it is at work: in the trio thread. Never blocks longer than an assignment takes."""
+        with self._lock:
+            self._is_stopped = True
+            for connection in self._at:
+                self._readers.interrupt(connection)

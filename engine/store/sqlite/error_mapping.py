@@ -1,0 +1,68 @@
+"""What SQLite says, renamed in one place: which error it is for the host, and whether trying again may help."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Generator
+from pathlib import Path
+from typing import Final
+
+from engine.core.errors import StoreCorrupt, StoreError
+
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+# The `-shm` file, at least.
+_SHARED_BYTES: Final = 32_768
+# What may pass: another's lock, a full disk, a cable. Anything else will be the same next time.
+_PASSING: Final = {
+    sqlite3.SQLITE_BUSY: "another process has locked it",
+    sqlite3.SQLITE_LOCKED: "another connection has locked it",
+    sqlite3.SQLITE_FULL: "the disk is full: free some space",
+    sqlite3.SQLITE_IOERR: "the disk refuses to read or write",
+    sqlite3.SQLITE_NOMEM: "there is no memory left",
+    sqlite3.SQLITE_CANTOPEN: "it can't be opened: look at the rights of its folder",
+    sqlite3.SQLITE_READONLY: "it is read-only: look at its rights and those of its folder",
+    sqlite3.SQLITE_PERM: "its rights forbid it",
+    sqlite3.SQLITE_INTERRUPT: "it was interrupted",
+}
+
+
+def error_of(error: sqlite3.Error, path: str) -> StoreError:
+    """Return what to raise for *error* of the store at *path*; it has no cause yet."""
+    code = primary(error)
+    if code in _DAMAGED:
+        return StoreCorrupt(
+            f"the store {path} is damaged ({error}): `engine sessions repair` puts what can be read into a new file"
+        )
+    why = _PASSING.get(sqlite3.SQLITE_FULL if code == sqlite3.SQLITE_IOERR and _is_full(path) else code)
+    return StoreError(f"the store {path} failed: {error}" if why is None else f"the store {path}: {why} ({error})")
+
+
+def _is_full(path: str) -> bool:
+    """Tell whether there is no room for so much as SQLite's shared memory, which it calls an I/O error."""
+    try:
+        found = os.statvfs(Path(path).parent)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < _SHARED_BYTES
+
+
+def may_pass(error: sqlite3.Error) -> bool:
+    """Tell whether the same may succeed a little later."""
+    return primary(error) in _PASSING
+
+
+def primary(error: sqlite3.Error) -> int:
+    """Return SQLite's result code without its details; 0 if it has none."""
+    code: object = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF if isinstance(code, int) else 0
+
+
+@contextlib.contextmanager
+def renamed(path: str) -> Generator[None]:
+    """Raise `StoreError` for what SQLite raises inside."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise error_of(error, path) from error

@@ -1,0 +1,73 @@
+"""Is the file whole? Looked at when it is opened, if there is reason to; and what to do when it is not.
+
+The whole file is looked at if an engine has died with it open, and once a day; one that is very
+large is not: what is damaged in it is told by whoever reads it. A session whose journal has a gap harms no other.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from engine.core.errors import StoreCorrupt
+from engine.core.ids import SessionId
+from engine.store.leases import Owner, leases
+
+EVERY: Final = 86_400.0
+# Looked at when it is opened: that takes about a second.
+LARGEST: Final = 256 << 20
+
+_NOTE: Final = "checked"
+
+
+def is_due(connection: sqlite3.Connection, owner: Owner) -> bool:
+    """Tell whether the file should be looked at now. It blocks, for less than a millisecond."""
+    pages: int = connection.execute("PRAGMA page_count").fetchone()[0]
+    size: int = connection.execute("PRAGMA page_size").fetchone()[0]
+    if pages * size > LARGEST:
+        return False
+    last: tuple[float] | None = connection.execute("SELECT value FROM notes WHERE name = ?", (_NOTE,)).fetchone()
+    if last is None or abs(time.time() - last[0]) > EVERY:
+        return True
+    return any(not owner.is_live(lease) for lease in leases(connection).values())
+
+
+def check(connection: sqlite3.Connection, path: str) -> Sequence[SessionId]:
+    """Look at the whole file, and return the sessions whose journals have gaps.
+
+    It blocks, about a second for 256 MiB. Raises `StoreCorrupt`, `sqlite3.Error`.
+    """
+    found: list[tuple[str]] = connection.execute("PRAGMA quick_check (5)").fetchall()
+    if found != [("ok",)]:
+        what = "; ".join(line for (line,) in found)
+        raise StoreCorrupt(
+            f"the store {path} is damaged ({what}): `engine sessions repair` puts what can be read into a new file"
+        )
+    return damaged(connection)
+
+
+def note_checked(connection: sqlite3.Connection, owner: Owner) -> None:
+    """Write down that it was looked at now, and forget the leases of the dead, which were the reason. It blocks."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute("INSERT OR REPLACE INTO notes (name, value) VALUES (?, ?)", (_NOTE, time.time()))
+        dead = [(session_id,) for session_id, lease in leases(connection).items() if not owner.is_live(lease)]
+        connection.executemany("DELETE FROM leases WHERE session_id = ?", dead)
+        connection.execute("COMMIT")
+    except BaseException:  # whatever it is goes on: the connection must not stay in a transaction
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def damaged(connection: sqlite3.Connection) -> Sequence[SessionId]:
+    """Return the sessions whose events are not 1, 2, 3… to the last one that was ever written."""
+    rows: list[tuple[SessionId]] = connection.execute(
+        "SELECT session_id FROM (SELECT session_id, count(*) AS n, min(seq) AS first, max(seq) AS last FROM events"
+        " GROUP BY session_id) AS found LEFT JOIN sessions ON sessions.id = found.session_id"
+        " WHERE first <> 1 OR last <> n OR sessions.seq IS NOT last"
+        " UNION SELECT id FROM sessions WHERE NOT EXISTS (SELECT 1 FROM events WHERE session_id = sessions.id)"
+    ).fetchall()
+    return sorted(session_id for (session_id,) in rows)

@@ -1,0 +1,85 @@
+"""Where the file is: made with rights for its owner alone, recognised again, and suited to its file system."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final, Literal
+
+import attrs
+
+from engine.core.errors import StoreError
+from engine.store.sqlite.filesystem import MOUNTS, is_shared, kind_of
+
+MEMORY: Final = ":memory:"
+
+JournalMode = Literal["wal", "truncate", "memory"]
+
+
+def default_path() -> Path:
+    """Return where the user's sessions are kept."""
+    from platformdirs import user_data_path
+
+    return user_data_path("engine", appauthor=False) / "sessions.db"
+
+
+def make(path: Path) -> None:
+    """Make the file and its folder, if they are not there, so that nobody else may read them. It blocks.
+
+    What is there keeps the rights that it has. It is not even opened: closing it again would
+    take back the locks that this process may hold on it. Raises `StoreError`.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass  # somebody was quicker, or a folder above it is a file
+    except OSError as error:
+        raise StoreError(f"the store {path} can't be written: {error.strerror or error}") from error
+    if not path.is_file():
+        raise StoreError(f"the store {path} can't be written: there is something that is no file")
+    # SQLite would open it for reading only, and say so at the first event. It makes files beside it, too.
+    for place in (path, path.parent):
+        if not os.access(place, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise StoreError(f"the store {path} can't be written: {place} is read-only")
+
+
+def journal_mode(path: Path, mounts: Path = MOUNTS) -> JournalMode:
+    """Return how SQLite should journal there. It blocks.
+
+    The WAL needs memory that all processes share. Where that may not be so (NFS, a
+    folder of a virtual machine's host) files were damaged; the older way needs
+    locks only.
+    """
+    return "truncate" if is_shared(kind_of(path.parent, mounts)) else "wal"
+
+
+@attrs.frozen
+class Identity:
+    """Which files are at the path: the database, and its WAL if there is one. None: there is none."""
+
+    database: tuple[int, int] | None
+    wal: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, path: str) -> Identity:
+        """Look. It blocks, for some microseconds."""
+        return cls(_node(path), _node(f"{path}-wal"))
+
+
+def check_same(path: str, known: Identity) -> None:
+    """Raise `StoreError` if the files that were opened are at the path no more: writing would go to nowhere."""
+    now = Identity.of(path)
+    if now != known:
+        is_gone = now.database is None or (known.wal is not None and now.wal is None)
+        what = "deleted" if is_gone else "replaced"
+        raise StoreError(f"the store {path} was {what} while it was open: nothing more is written; open it again")
+
+
+def _node(path: str) -> tuple[int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

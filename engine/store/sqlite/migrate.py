@@ -1,0 +1,114 @@
+"""From any file to the present tables, in one transaction: made if it is empty, lifted if it is older, else refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+
+from engine.core.errors import StoreMismatch
+from engine.store.sqlite.error_mapping import primary
+from engine.store.sqlite.rebuild import project_anew, statements
+from engine.store.sqlite.schema import APPLICATION_ID, TABLES, VERSION
+
+Step = Callable[[sqlite3.Connection], None]
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """How files get to a version.
+
+    Attributes:
+        version: the one to get to.
+        tables: what makes it in an empty file.
+        steps: by version, what leads from there to the next. A step must not begin or end a transaction.
+        last: what is done after the last step, once.
+    """
+
+    version: int
+    tables: str
+    steps: Mapping[int, Step] = attrs.field(factory=dict[int, Step])
+    last: Step | None = None
+
+
+def _nothing_but_projections(connection: sqlite3.Connection) -> None:
+    """Version 2 has other projections, which are made anew after the last step."""
+
+
+PRESENT: Final = Plan(version=VERSION, tables=TABLES, steps={1: _nothing_but_projections}, last=project_anew)
+
+
+def migrate(connection: sqlite3.Connection, plan: Plan = PRESENT) -> None:
+    """Bring the file to the version of *plan*. Raises `StoreMismatch`, and then it is as it was."""
+    if _version(connection, plan) == plan.version:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Looked at again, now that nobody else can migrate it.
+        version = _version(connection, plan)
+        if version is None:
+            run(connection, plan.tables)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        else:
+            _lift(connection, version, plan)
+        connection.execute(f"PRAGMA user_version = {plan.version}")
+        connection.execute("COMMIT")
+    except BaseException:  # whatever it is goes on: a file is migrated whole or not at all
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def look(connection: sqlite3.Connection) -> None:
+    """Raise `StoreMismatch` if the file is not for us; nothing is written."""
+    try:
+        _version(connection, PRESENT)
+    except sqlite3.DatabaseError as error:
+        if primary(error) != sqlite3.SQLITE_NOTADB:
+            raise
+        raise StoreMismatch(
+            "the file is no SQLite database, or its beginning is damaged; it was left as it is: give another path"
+        ) from error
+
+
+def run(connection: sqlite3.Connection, script: str) -> None:
+    """Run the statements of *script* inside the open transaction, which `executescript` would commit."""
+    for statement in statements(script):
+        connection.execute(statement)
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the version that the file says."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def _version(connection: sqlite3.Connection, plan: Plan) -> int | None:
+    """Return the version of the file; None: it is empty. Raises `StoreMismatch` if it is not for us."""
+    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = version_of(connection)
+    if application == APPLICATION_ID:
+        if version > plan.version:
+            raise StoreMismatch(
+                f"the store's file has version {version}, made by a newer engine; this one knows {plan.version}: "
+                "use the newer one, or give another path",
+                is_newer=True,
+            )
+        return version
+    tables: int = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if application or version or tables:
+        raise StoreMismatch("the file is another program's database; it was left as it is: give another path")
+    return None
+
+
+def _lift(connection: sqlite3.Connection, version: int, plan: Plan) -> None:
+    while version < plan.version:
+        step = plan.steps.get(version)
+        if step is None:
+            raise StoreMismatch(f"nothing leads from version {version} of the store's file to {plan.version}")
+        step(connection)
+        version += 1
+    if plan.last is not None:
+        plan.last(connection)

@@ -1,0 +1,72 @@
+"""Makes the projections of a file anew, of its events: what a new version needs, and the old tables did not have.
+
+It goes through the events in the order in which they were written, as the writer did, so
+that what was said last is found first. Of a session that is damaged, what can be read counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from engine.core.codec import TAGS
+from engine.core.errors import JournalCorrupt
+from engine.core.ids import SessionId
+from engine.store.lazy_events import decoded
+from engine.store.projection import TAKEN, Change
+from engine.store.sqlite.projection_writer import apply
+from engine.store.sqlite.schema import PROJECTED, PROJECTIONS
+
+_AT_ONCE: Final = 2_000
+_Row: TypeAlias = tuple[SessionId, int, str]
+
+
+def project_anew(connection: sqlite3.Connection) -> None:
+    """Drop the projections and make them of the events, inside the open transaction. It blocks, perhaps for seconds."""
+    known = connection.execute(
+        "SELECT id, parent_id, root_id, title, cwd, model, created, updated, seq FROM sessions"
+    ).fetchall()
+    for table in PROJECTED:
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    for statement in statements(PROJECTIONS):
+        connection.execute(statement)
+    tags = [TAGS[kind] for kind in TAKEN]
+    rows: Iterator[_Row] = connection.execute(
+        f"SELECT session_id, seq, body FROM events WHERE type IN ({', '.join('?' * len(tags))}) ORDER BY rowid",  # noqa: S608  # marks
+        tags,
+    )
+    while batch := list(itertools.islice(rows, _AT_ONCE)):
+        apply(connection, _changes(batch))
+    # The number and the time of the last event, whatever it is; and of a session that can't be read, what was known.
+    connection.executemany(
+        "INSERT INTO sessions (id, parent_id, root_id, title, cwd, model, created, updated, seq)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, seq = excluded.seq",
+        known,
+    )
+
+
+def statements(script: str) -> Iterator[str]:
+    """Yield the statements of *script*, since `executescript` would commit the open transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _changes(rows: Iterable[_Row]) -> Sequence[Change]:
+    changes: dict[SessionId, Change] = {}
+    for session_id, seq, body in rows:
+        try:
+            event = decoded(body, session_id, seq)
+        except JournalCorrupt:
+            continue  # who opens the session is told
+        change = changes.get(session_id)
+        if change is None:
+            change = changes[session_id] = Change.of(event, seq)
+        change.take(event, seq)
+    return tuple(changes.values())

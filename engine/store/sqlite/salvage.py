@@ -1,0 +1,207 @@
+"""`rescue`: puts what can be read of a damaged file into a new one.
+
+Rows are read one by one where a run of them can't be. Of each session the events up to
+the first that is lost go into the new file, in which it opens as any other; what can be
+read behind that is written beside it, as lines of JSON. The damaged file is only read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from engine.core.codec import PRESENT, Schema
+from engine.core.errors import JournalCorrupt, StoreCorrupt, StoreError
+from engine.core.events import Durable
+from engine.core.fold import apply
+from engine.core.ids import SessionId
+from engine.core.state import SessionState
+from engine.core.threads import to_thread
+from engine.store.batch_writer import EventSink
+from engine.store.lazy_events import decoded
+from engine.store.leases import Owner
+from engine.store.sqlite.connections import Connections, uri_of
+from engine.store.sqlite.error_mapping import error_of, primary, renamed
+from engine.store.sqlite.location import make
+from engine.store.sqlite.migrate import migrate
+from engine.store.sqlite.tables import SqliteDesk
+
+# Rows that are tried one by one behind one that can't be read; after that, in longer and longer steps.
+_ONE_BY_ONE: Final = 5_000
+_LARGEST_ROW: Final = 1 << 32
+
+
+@attrs.frozen(kw_only=True)
+class Loss:
+    """What of a session is not in the new file.
+
+    Attributes:
+        seq: the first event that is not.
+        reason: why.
+        beside: how many later events could be read, and stand in the file beside the new one.
+    """
+
+    session_id: SessionId
+    seq: int
+    reason: str
+    beside: int
+
+
+@attrs.frozen(kw_only=True)
+class Rescued:
+    """What was rescued.
+
+    Attributes:
+        sessions: how many are in the new file.
+        events: how many of them.
+        losses: sessions that are not whole. (Of what the list has lost as well, nobody can know.)
+        beside: the file for what could be read and does not follow; None: there is nothing.
+    """
+
+    sessions: int
+    events: int
+    losses: Sequence[Loss]
+    beside: Path | None
+
+
+async def rescue(damaged: Path, target: Path, *, schema: Schema = PRESENT) -> Rescued:
+    """Put what can be read of *damaged* into a new file. Always a checkpoint.
+
+    It may take minutes. If cancelled, the thread is abandoned, and the new file holds
+    some sessions only. Raises `StoreError` if nothing can be read, or *target* is there.
+    """
+    return await to_thread(_rescue, damaged, target, schema)
+
+
+def _rescue(damaged: Path, target: Path, schema: Schema) -> Rescued:
+    if target.exists():
+        raise StoreError(f"{target} is there already: give the path of a new file")
+    if not damaged.is_file():
+        raise StoreError(f"there is no file {damaged}")
+    source = sqlite3.connect(uri_of(str(damaged), "ro"), uri=True, isolation_level=None)
+    try:
+        try:
+            found = _found(source)
+        except sqlite3.DatabaseError as error:
+            told = error_of(error, str(damaged))
+            if isinstance(told, StoreCorrupt) or primary(error) == sqlite3.SQLITE_ERROR:
+                raise StoreCorrupt(
+                    f"nothing of {damaged} can be read: it is no store's file, or its beginning is damaged ({error})"
+                ) from error
+            raise told from error
+        make(target)
+        connections = Connections(path=str(target.absolute()), mode="truncate", patience=1.0)
+        with renamed(str(target)):
+            connection = connections.open()
+            migrate(connection)
+            desk = SqliteDesk(connections=connections, connection=connection)
+            sink = EventSink(desk=desk, owner=Owner(), schema=schema)
+            try:
+                return _copy(source, found, sink, target)
+            finally:
+                sink.close()
+    finally:
+        source.close()
+
+
+def _copy(source: sqlite3.Connection, found: dict[SessionId, dict[int, int]], sink: EventSink, target: Path) -> Rescued:
+    losses: list[Loss] = []
+    sessions = events = 0
+    beside = target.with_name(f"{target.name}.beside.jsonl")
+    listed = _listed(source)
+    for session_id in sorted({*found, *listed}):
+        rows = found.get(session_id, {})
+        whole, why = _prefix(source, session_id, rows, sink.schema)
+        if not why and len(whole) < listed.get(session_id, 0):
+            why = f"its events to number {listed[session_id]}, the last that the list knows, are lost"
+        if whole:
+            sink.write(whole)
+            if sink.trouble is not None:
+                raise sink.trouble
+            sessions, events = sessions + 1, events + len(whole)
+        if why:
+            left = [body for seq in sorted(rows) if seq > len(whole) and (body := _body(source, rows[seq])) is not None]
+            losses.append(Loss(session_id=session_id, seq=len(whole) + 1, reason=why, beside=len(left)))
+            if left:
+                with open(beside, "a", encoding="utf-8", opener=_private) as file:
+                    file.writelines(f"{body}\n" for body in left)
+    return Rescued(sessions=sessions, events=events, losses=tuple(losses), beside=beside if beside.exists() else None)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _prefix(
+    source: sqlite3.Connection, session_id: SessionId, rows: dict[int, int], schema: Schema
+) -> tuple[list[Durable], str]:
+    """Return the events that follow one another from the first, and why there are no more; empty: these are all."""
+    events: list[Durable] = []
+    state = SessionState()
+    for seq in range(1, max(rows, default=0) + 1):
+        body = _body(source, rows[seq]) if seq in rows else None
+        if body is None:
+            return events, f"event {seq} is lost"
+        try:
+            event = decoded(body, session_id, seq, schema)
+            state = apply(state, event)
+        except JournalCorrupt as error:
+            return events, str(error)
+        events.append(event)
+    return events, ""
+
+
+def _listed(source: sqlite3.Connection) -> dict[SessionId, int]:
+    """Return the last event of each session, as the list has it, as far as that can be read."""
+    listed: dict[SessionId, int] = {}
+    with contextlib.suppress(sqlite3.DatabaseError):
+        for session_id, seq in source.execute("SELECT id, seq FROM sessions"):
+            if isinstance(session_id, str) and isinstance(seq, int):
+                listed[SessionId(session_id)] = seq
+    return listed
+
+
+def _found(source: sqlite3.Connection) -> dict[SessionId, dict[int, int]]:
+    """Return the row of each event that can be found, by session and number."""
+    found: dict[SessionId, dict[int, int]] = {}
+    for rowid, session_id, seq in _rows(source):
+        found.setdefault(session_id, {})[seq] = rowid
+    return found
+
+
+def _rows(source: sqlite3.Connection) -> Iterator[tuple[int, SessionId, int]]:
+    """Yield row, session and number of all that can be read. Raises `sqlite3.Error` if the table can't be found."""
+    source.execute("SELECT 1 FROM events LIMIT 0").fetchone()
+    rowid, misses = 1, 0
+    while rowid < _LARGEST_ROW:
+        try:
+            for row in _rows_from(source, rowid):
+                yield row
+                rowid, misses = row[0] + 1, 0
+        except sqlite3.DatabaseError:
+            # What stands on a page that can't be read is lost; the next page is some rows further on.
+            misses += 1
+            rowid += 1 if misses < _ONE_BY_ONE else misses
+        else:
+            return
+
+
+def _rows_from(source: sqlite3.Connection, rowid: int) -> Iterator[tuple[int, SessionId, int]]:
+    rows: Iterator[tuple[int, SessionId, int]] = source.execute(
+        "SELECT rowid, session_id, seq FROM events NOT INDEXED WHERE rowid >= ? ORDER BY rowid", (rowid,)
+    )
+    return rows
+
+
+def _body(source: sqlite3.Connection, rowid: int) -> str | None:
+    try:
+        row: tuple[object] | None = source.execute("SELECT body FROM events WHERE rowid = ?", (rowid,)).fetchone()
+    except sqlite3.DatabaseError:
+        return None
+    return row[0] if row is not None and isinstance(row[0], str) else None

@@ -1,0 +1,99 @@
+"""`SqliteStore`: the journal in one SQLite file, written by one thread, read by a few.
+
+    put ──► Writer ──► EventSink ──► events, lists, search: one transaction for all that is queued
+    load, list_sessions, search, open ──► threads with connections of their own
+
+`flushed` promises that neither a kill nor a power cut takes the event back.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar, Final, TypeVar
+
+import attrs
+import trio
+
+from engine.core.codec import PRESENT, Schema
+from engine.core.ids import SessionId
+from engine.core.threads import to_thread
+from engine.store.backend import Reading
+from engine.store.batch_writer import EventSink
+from engine.store.database import DatabaseStore
+from engine.store.leases import SECONDS, Owner
+from engine.store.sqlite.connections import Connections
+from engine.store.sqlite.filesystem import MOUNTS
+from engine.store.sqlite.location import JournalMode, default_path
+from engine.store.sqlite.open_file import Opening
+from engine.store.sqlite.tables import SqliteDesk, SqliteReading
+
+T = TypeVar("T")
+
+# For another process's lock. A flush that takes longer fails.
+PATIENCE: Final = 5.0
+WATCH_SECONDS: Final = 0.25
+
+
+async def open_store(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    patience: float = PATIENCE,
+    lease_seconds: float = SECONDS,
+    schema: Schema = PRESENT,
+    mounts: Path = MOUNTS,
+) -> SqliteStore:
+    """Open a store's file, or make it. Always a checkpoint; if cancelled, it is closed again.
+
+    Args:
+        path: of the file; by default the user's own. `:memory:`: in memory, for tests.
+        patience: seconds to wait for another process's lock.
+        lease_seconds: how long an engine may be silent before its sessions are free.
+        schema: the versions of events, and what lifts older ones.
+        mounts: where the system tells its file systems.
+
+    Raises:
+        StoreMismatch: the file is another program's, or a newer engine's. It is left as it is.
+        StoreCorrupt: the file is damaged.
+        StoreError: it can't be read and written.
+    """
+    opening = Opening(default_path() if path is None else Path(path), patience, mounts, Owner(seconds=lease_seconds))
+    try:
+        connections, connection, damaged = await to_thread(opening.run)
+    except trio.Cancelled:
+        opening.abandon()
+        raise
+    desk = SqliteDesk(connections=connections, connection=connection)
+    sink = EventSink(desk=desk, owner=opening.owner, schema=schema)
+    return SqliteStore(
+        path=connections.path, mode=connections.mode, damaged=tuple(damaged), sink=sink, connections=connections
+    )
+
+
+@attrs.define(eq=False, kw_only=True)
+class SqliteStore(DatabaseStore):
+    """A store in a file: see `engine.store.protocols` for what it can do. Made by `open_store`, for one `trio.run`.
+
+    Attributes:
+        path: of the file, or `:memory:`.
+        mode: how SQLite journals there: `"wal"`, or `"truncate"` on a file system that other machines may share.
+        damaged: sessions that were found to have gaps when it was opened; they can't be loaded, the others can.
+        epoch: of this opening, so a cursor from before must resync.
+    """
+
+    watch_seconds: ClassVar[float] = WATCH_SECONDS
+    path: str
+    mode: JournalMode
+    damaged: Sequence[SessionId]
+    _connections: Connections = attrs.field(alias="connections")
+
+    async def _read(self, work: Callable[[Reading], T]) -> T:
+        return await self._connections.read(lambda connection: work(SqliteReading(connection)))
+
+    def _close_readers(self) -> None:
+        self._connections.close()
+
+    def _news(self, session_id: SessionId) -> trio.Event:
+        # A file tells nobody that it was written.
+        return trio.Event()

@@ -1,0 +1,234 @@
+"""`Writer`: one thread that writes, in order, in batches, whatever becomes of the tasks.
+
+Rule 5 of the design. The thread is not a task of any nursery: one that was died
+with its host's cancel, and the flush that a clean-up waited for never came. It
+is not one of trio's either: abandoned tool threads used up the limiter, and
+delayed a flush by seconds. It is a daemon, so that a disk which hangs can't
+keep the program from ending; and it answers through the trio token.
+
+    trio thread                         writer thread
+    put(item) -> ticket ──── queue ───► write(all that is queued)
+    flushed(ticket) waits ◄── token ─── that ticket is durable, or: it failed
+
+What `flushed` and `put` decide by is changed in the trio thread only, so
+nothing here needs a lock. Shields and deadlines are the caller's: a writer
+alone can't know how long a turn may wait for a disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Generic, Literal, Protocol, TypeVar
+
+import attrs
+import trio
+
+from engine.core.errors import StoreError
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+A = TypeVar("A")
+
+
+class Sink(Protocol[T_contra]):
+    """Where the items go. Both methods run in the writer's thread, one call at a time."""
+
+    def write(self, batch: Sequence[T_contra]) -> None:
+        """Write *batch*; when this returns it is durable. An exception ends the writer: do retries in here."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; called once, last, after a failure as well."""
+        ...
+
+
+class WriteFailed(StoreError):
+    """The sink raised; its error is the `__cause__`. What was not flushed before is lost."""
+
+
+class WriterUnusable(StoreError):
+    """The writer can't be used in this place.
+
+    Attributes:
+        reason: `"closed"`; `"forked"`: the thread lives in the parent process
+            only; or `"other run"`: it answers to the `trio.run` it began in.
+    """
+
+    def __init__(self, reason: Literal["closed", "forked", "other run"]) -> None:
+        super().__init__(f"the writer can't be used here: {reason}")
+        self.reason = reason
+
+
+class _Close:
+    """The last thing in the queue."""
+
+
+@attrs.define(eq=False)
+class Writer(Generic[T]):
+    """Writes items to a sink, in the order of `put`, in a thread of its own.
+
+    To be used from inside one `trio.run`, in its thread. The writer's thread
+    begins with the first `put`, and ends after `close`, or when the sink fails.
+    """
+
+    _sink: Sink[T]
+    name: str = attrs.field(kw_only=True)
+    _queue: queue.SimpleQueue[T | _Close] = attrs.field(factory=queue.SimpleQueue["T | _Close"], init=False)
+    _pid: int = attrs.field(factory=os.getpid, init=False)
+    _token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
+    _put: int = attrs.field(default=0, init=False)
+    _durable: int = attrs.field(default=0, init=False)
+    _error: BaseException | None = attrs.field(default=None, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
+    _has_ended: bool = attrs.field(default=False, init=False)
+    _news: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    @property
+    def durable(self) -> int:
+        """The last ticket known to be durable. Decide by this: in a cancelled scope `flushed` raises all the same."""
+        return self._durable
+
+    @trio.lowlevel.enable_ki_protection
+    def put(self, item: T) -> int:
+        """Queue *item* and return its ticket: 1, 2, 3... Never blocks, not a checkpoint.
+
+        Raises:
+            WriteFailed: the sink has failed.
+            WriterUnusable: closed, forked, or in another `trio.run`.
+        """
+        self._check_place()
+        self._check_sink()
+        if self._is_closed:
+            raise WriterUnusable("closed")
+        if self._token is None:
+            self._start()
+            self._check_sink()
+        self._queue.put(item)
+        self._put += 1
+        return self._put
+
+    async def flushed(self, ticket: int) -> None:
+        """Wait until *ticket*, and so all before it, is durable. Always a checkpoint; cancelling it changes nothing.
+
+        It waits for as long as the sink takes: put a deadline on it, and a shield in a clean-up.
+
+        Raises:
+            WriteFailed: the sink has failed before.
+            WriterUnusable: forked, or in another `trio.run`.
+            ValueError: there is no such ticket.
+        """
+        self._check_place()
+        if not 0 <= ticket <= self._put:
+            raise ValueError(f"ticket {ticket} of {self._put}")
+        await trio.lowlevel.checkpoint()
+        while self._durable < ticket:
+            self._check_sink()
+            await self._news.wait()
+
+    @trio.lowlevel.enable_ki_protection
+    def close(self) -> None:
+        """Take no more; the thread ends when it has written what was put. Never blocks, not a checkpoint, idempotent.
+
+        Raises `WriterUnusable` after a fork, or in another `trio.run`.
+        """
+        self._check_place()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._token is None:
+            self._start()  # the sink is closed by the thread, so that it knows one thread only
+        self._queue.put(_Close())
+
+    async def aclose(self, timeout: float) -> bool:
+        """Close, and wait *timeout* seconds at most for the thread; return whether all is durable and the sink closed.
+
+        A sink that hangs keeps its thread, a daemon, and nobody else. Always a
+        checkpoint. If cancelled, the thread ends by itself a little later.
+        Raises `WriterUnusable` as `close` does; never `WriteFailed`.
+        """
+        self.close()
+        with trio.move_on_after(timeout):
+            await trio.lowlevel.checkpoint()
+            while not self._has_ended:
+                await self._news.wait()
+        return self._has_ended and self._error is None
+
+    def _check_place(self) -> None:
+        if os.getpid() != self._pid:
+            raise WriterUnusable("forked")
+        if self._token is not None and self._token is not trio.lowlevel.current_trio_token():
+            raise WriterUnusable("other run")
+
+    def _check_sink(self) -> None:
+        if self._error is not None:
+            # A new one each time: one exception raised in many tasks would gather all their tracebacks.
+            raise WriteFailed(f"{self.name} could not be written: {self._error}") from self._error
+
+    def _start(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        thread = threading.Thread(target=self._work, args=(self._token,), name=self.name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # no more threads to be had, or the interpreter is shutting down
+            self._on_end(error)
+
+    def _on_durable(self, ticket: int) -> None:
+        self._durable = ticket
+        self._wake()
+
+    def _on_end(self, error: BaseException | None) -> None:
+        self._error = error
+        self._has_ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake all who wait. One event for all, so that nobody who is cancelled has anything to take back."""
+        news, self._news = self._news, trio.Event()
+        news.set()
+
+    # ---- in the thread: only the queue, the sink and the token are touched
+
+    def _work(self, token: trio.lowlevel.TrioToken) -> None:
+        error = self._write_all(token)
+        try:
+            self._sink.close()
+        except BaseException as raised:  # noqa: ASYNC103, BLE001 - a thread's border, as below
+            error = error or raised
+        _tell(token, self._on_end, error)
+
+    def _write_all(self, token: trio.lowlevel.TrioToken) -> BaseException | None:
+        """Write until the close comes; return what the sink raised, be it what it may: no thread ends in silence."""
+        written = 0
+        try:
+            while True:
+                batch, is_last = self._take()
+                if batch:
+                    self._sink.write(batch)
+                    written += len(batch)
+                    _tell(token, self._on_durable, written)
+                if is_last:
+                    return None
+        except BaseException as error:  # noqa: ASYNC103, BLE001 - the waiters get it; there is no Cancelled in a thread
+            return error  # noqa: ASYNC104
+
+    def _take(self) -> tuple[list[T], bool]:
+        """Return all that is queued, after a wait for the first, and whether the close was the end of it."""
+        batch: list[T] = []
+        item = self._queue.get()
+        while not isinstance(item, _Close):
+            batch.append(item)
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                return batch, False
+        return batch, True
+
+
+def _tell(token: trio.lowlevel.TrioToken, function: Callable[[A], None], argument: A) -> None:
+    """Call back in the trio thread. If that run is over nobody waits; what was put is written all the same."""
+    with contextlib.suppress(trio.RunFinishedError):
+        token.run_sync_soon(function, argument)

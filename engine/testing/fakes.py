@@ -1,0 +1,183 @@
+"""In-memory ports for tests: deterministic ids and time, a slow or failing store, a scripted context keeper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import attrs
+import trio
+
+from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted, Summariser
+from engine.core.errors import SnapshotError, StoreError
+from engine.core.events import Durable
+from engine.core.ids import SessionId
+from engine.core.messages import Message
+from engine.core.null_trace import NoTrace
+from engine.core.protocols import ContextView, Trace
+from engine.core.snapshot_types import Change, Entry, Put, Taken
+
+
+@attrs.define(eq=False)
+class CountingIds:
+    """Identifiers that count: the same run makes the same ones."""
+
+    _count: int = attrs.field(default=0, init=False)
+
+    def new(self, kind: str) -> str:
+        """Return the next identifier."""
+        self._count += 1
+        return f"{kind}_{self._count}"
+
+
+class TrioClock:
+    """Wall time that is trio's time, so that a mock clock moves both."""
+
+    def now(self) -> float:
+        """Return trio's current time."""
+        return trio.current_time()
+
+
+@attrs.define(eq=False, kw_only=True)
+class SlowStore:
+    """A store in memory whose flush takes time, fails, or hangs.
+
+    Attributes:
+        delay: seconds that a flush takes on trio's clock.
+        hangs: a flush never returns.
+        fails: a flush raises `StoreError`.
+        durable: how far each session has been flushed.
+    """
+
+    delay: float = 0.0
+    hangs: bool = False
+    fails: bool = False
+    epoch: str = "test"
+    trace: Trace = attrs.field(factory=NoTrace)
+    durable: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
+    flushes: list[tuple[SessionId, int]] = attrs.field(factory=list[tuple[SessionId, int]], init=False)
+    _events: dict[SessionId, list[Durable]] = attrs.field(factory=dict[SessionId, list[Durable]], init=False)
+
+    def put(self, event: Durable) -> None:
+        """Keep *event*. Not a checkpoint."""
+        self.trace.point("store.put")
+        self._events.setdefault(event.session_id, []).append(event)
+
+    async def flushed(self, session_id: SessionId, seq: int) -> None:
+        """Wait as long as a slow disk takes. Always a checkpoint."""
+        self.trace.point("store.flush")
+        if self.hangs:
+            await trio.sleep_forever()
+        await trio.sleep(self.delay)
+        if self.fails:
+            raise StoreError("the disk is full")
+        self.durable[session_id] = max(seq, self.durable.get(session_id, 0))
+        self.flushes.append((session_id, seq))
+        self.trace.point("store.flushed")
+
+    async def load(self, session_id: SessionId) -> Sequence[Durable]:
+        """Return the events of a session. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        return tuple(self._events.get(session_id, ()))
+
+    async def aclose(self) -> None:
+        """Do nothing. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+
+
+@attrs.define(eq=False, kw_only=True)
+class ScriptedSnapshots:
+    """Snapshots of nothing, which take time, fail, or are never done.
+
+    Attributes:
+        seconds: how long each takes on trio's clock.
+        fails: each raises `SnapshotError`.
+        taken: the names of those that were completed.
+    """
+
+    seconds: float = 0.0
+    fails: bool = False
+    taken: list[str] = attrs.field(factory=list[str], init=False)
+
+    async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> Taken:
+        """Take one, unless it takes longer than *within*. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(within):
+            await trio.sleep(self.seconds)
+            if self.fails:
+                raise SnapshotError("the disk is full")
+            self.taken.append(f"tree{len(self.taken) + 1}")
+            return Taken(self.taken[-1])
+        return Taken(None, ("too slow",))
+
+    async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
+        """Note nothing. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+
+    async def diff(self, old: str, new: str, *, owner: str) -> Sequence[Change]:
+        """Return that nothing has changed. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        return ()
+
+    async def read(self, tree: str, entries: Collection[Entry]) -> dict[str, bytes]:
+        """Return nothing. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        return {}
+
+    async def put(self, tree: str, puts: Sequence[Put], *, cwd: str) -> None:
+        """Put nothing. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+
+
+Shrink = Callable[[ContextView], Sequence[Message] | None]
+
+
+@attrs.define(eq=False, kw_only=True)
+class ScriptedKeeper:
+    """A context keeper that does what it is told.
+
+    Attributes:
+        prunes / collapses / compacts: asked in turn; None where nothing is left.
+        forced: what is done about an overflow.
+        seconds: how long each takes on trio's clock.
+        blocked: the blocking limit is reached.
+        asked: what was asked, in order.
+    """
+
+    prunes: list[Shrink] = attrs.field(factory=list[Shrink])
+    collapses: list[Shrink] = attrs.field(factory=list[Shrink])
+    compacts: list[Shrink] = attrs.field(factory=list[Shrink])
+    forced: list[Shrink] = attrs.field(factory=list[Shrink])
+    seconds: float = 0.0
+    blocked: bool = False
+    asked: list[str] = attrs.field(factory=list[str], init=False)
+
+    async def prune(self, view: ContextView) -> Sequence[Message] | None:
+        """Do the next pruning. Always a checkpoint."""
+        return await self._do("prune", self.prunes, view)
+
+    async def collapse(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
+        """Do the next collapse. Always a checkpoint."""
+        return await self._do("collapse", self.forced if forced else self.collapses, view)
+
+    def wants_compaction(self, view: ContextView) -> bool:
+        """Tell whether a compaction is left to do."""
+        return bool(self.compacts if view.failure == "none" else self.forced)
+
+    async def compact(
+        self, view: ContextView, summariser: Summariser, wish: CompactionWish
+    ) -> Compaction | NotCompacted | None:
+        """Do the next compaction. Always a checkpoint."""
+        made = await self._do("compact", self.compacts if wish.trigger == "full" else self.forced, view)
+        return None if made is None else Compaction(messages=tuple(made))
+
+    def is_blocked(self, view: ContextView) -> bool:
+        """Return what was set."""
+        return self.blocked
+
+    async def _do(self, kind: str, script: list[Shrink], view: ContextView) -> Sequence[Message] | None:
+        await trio.lowlevel.checkpoint()
+        if not script:
+            return None
+        self.asked.append(kind)
+        await trio.sleep(self.seconds)
+        return script.pop(0)(view)

@@ -1,0 +1,122 @@
+"""Cutting secrets out of what is to be kept.
+
+Of headers and of queries only what is known to be harmless is kept. In all that is
+kept, every known secret is replaced, in each of the forms that it may have there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+
+import attrs
+
+from engine.core.errors import ConfigError
+
+_PLACE = "[secret]"
+_HARMLESS_HEADERS = re.compile(
+    r"content-type|retry-after(-ms)?|x-should-retry|(x-|x-amzn-)?request-?id|x-amzn-errortype"
+    r"|(x-|anthropic-)ratelimit-[\w-]+"
+)
+_HARMLESS_QUERY = {"alt", "api-version", "beta"}
+_CREDENTIALS = re.compile(r"auth|key|token|secret|cookie|credential|signature", re.IGNORECASE)
+_MEMBER = re.compile(rb'"([^"\\]*)"\s*:\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
+# A header that is called so may hold a word or a number: to cut that out of every text would spoil the recording.
+_SHORTEST_GUESS = 8
+
+
+@attrs.frozen
+class Scrubber:
+    """Knows the secrets of an exchange."""
+
+    _forms: tuple[str, ...] = attrs.field(repr=False)
+
+    @classmethod
+    def of(cls, secrets: Iterable[str], url: str, headers: Iterable[tuple[str, str]]) -> Scrubber:
+        """Return a scrubber for *secrets*, and for what looks like one in a request's *url* and *headers*."""
+        guesses = [*_values(url), *(word for name, value in headers for word in _words(name, value))]
+        known = {*secrets, *(guess for guess in guesses if len(guess) >= _SHORTEST_GUESS)} - {""}
+        forms = {form for secret in known for form in _forms_of(secret)}
+        # The longest first: one may be a part of another.
+        return cls(tuple(sorted(forms, key=len, reverse=True)))
+
+    def text(self, text: str) -> str:
+        """Return *text* without secrets."""
+        for form in self._forms:
+            text = text.replace(form, _PLACE)
+        return text
+
+    def data(self, data: bytes) -> bytes:
+        """Return *data* without secrets, its other bytes as they are."""
+        for form in self._forms:
+            data = data.replace(form.encode(), _PLACE.encode())
+        return data
+
+    def answer(self, body: bytes, *, is_binary: bool) -> bytes:
+        """Return the body of an answer without secrets; raise `ConfigError` where they can't be cut out.
+
+        The frames of a binary stream have checksums; and a text may come in pieces, each
+        of which is harmless.
+        """
+        clean = self.data(body)
+        if is_binary and clean != body:
+            raise ConfigError("the host's answer repeats a secret in binary frames: it can't be recorded")
+        long = [form for form in self._forms if len(form) >= _SHORTEST_GUESS]  # a short one would be found anywhere
+        if any(form in spelled for spelled in _spelled(clean) for form in long):
+            raise ConfigError("the host's answer spells a secret in several pieces: it can't be recorded")
+        return clean
+
+    def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return the harmless ones of an answer's *headers*, without secrets."""
+        return {
+            name.lower(): self.text(value)
+            for name, value in headers.items()
+            if _HARMLESS_HEADERS.fullmatch(name.lower())
+        }
+
+    def url(self, url: str) -> str:
+        """Return *url* without a user's name and password, and without what its query holds of secrets."""
+        parts = urlsplit(url)
+        query = [(n, v if n in _HARMLESS_QUERY else _PLACE) for n, v in parse_qsl(parts.query, keep_blank_values=True)]
+        place = parts.netloc.rpartition("@")[2]
+        return self.text(urlunsplit((parts.scheme, place, parts.path, urlencode(query, safe="[]"), "")))
+
+
+def _values(url: str) -> list[str]:
+    """Return what may be secret in a URL."""
+    parts = urlsplit(url)
+    values = [value for name, value in parse_qsl(parts.query) if name not in _HARMLESS_QUERY]
+    return [*values, *(unquote(part) for part in (parts.username, parts.password) if part)]
+
+
+def _words(name: str, value: str) -> list[str]:
+    """Return what may be secret in a header: its value, that without the scheme before it, each cookie's."""
+    if not _CREDENTIALS.search(name):
+        return []
+    cookies = [cookie.partition("=")[2].strip() for cookie in value.split(";")] if name.lower() == "cookie" else []
+    return [value, value.partition(" ")[2], *cookies]
+
+
+def _spelled(body: bytes) -> list[str]:
+    """Return what the members of one name say together, whatever stands between them: text comes in such pieces."""
+    words: dict[bytes, list[str]] = {}
+    for name, value in _MEMBER.findall(body):
+        try:
+            words.setdefault(name, []).append(str(json.loads(b'"' + value + b'"')))
+        except ValueError:
+            continue
+    return ["".join(pieces) for pieces in words.values()]
+
+
+def _forms_of(secret: str) -> set[str]:
+    in_url = {quote(secret, safe=""), quote(secret)}
+    in_json = _in_json(secret)
+    # A gateway's error holds that of the host behind it as a text: JSON in JSON.
+    return {secret} | in_url | in_json | {twice for once in in_json for twice in _in_json(once)}
+
+
+def _in_json(text: str) -> set[str]:
+    escaped = json.dumps(text)[1:-1]
+    return {escaped, json.dumps(text, ensure_ascii=False)[1:-1], escaped.replace("/", "\\/")}

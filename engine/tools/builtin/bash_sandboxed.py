@@ -1,0 +1,86 @@
+"""`bash` in a sandbox: the same tool, for commands that can change the project only; and a way out, which is asked about.
+
+The way out has a permission of its own, `unsandboxed`: no rule that allows a command allows it out there.
+Formatters, hooks, searches, and what takes files apart are not the model's commands, and run outside.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Annotated, Final
+
+import attrs
+
+from engine.config.sandbox_config import Sandbox
+from engine.core.protocols import Needed
+from engine.core.schema import doc
+from engine.sandbox.sandbox import KEEPERS, Jail
+from engine.tools.builtin.bash import Bash, is_safe, need_of, run_command, told
+from engine.tools.context import ToolContext
+from engine.tools.shell_environment import argv
+from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool_text import description
+
+if TYPE_CHECKING:
+    from engine.permission.programs.registry import Knowledge
+
+OUTSIDE: Final = "unsandboxed"
+
+# What programs say when the sandbox is in their way.
+_NO_WRITING: Final = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
+_NO_NETWORK: Final = re.compile(
+    r"network is unreachable|ENETUNREACH|name resolution|could not resolve|EAI_AGAIN|ENOTFOUND"
+    r"|name or service not known|nodename nor servname|no such host|dns error",
+    re.IGNORECASE,
+)
+
+
+@attrs.frozen
+class BoxedBash(Bash):
+    """Arguments of `bash` where there is a sandbox."""
+
+    outside_sandbox: Annotated[bool, doc("run it outside of the sandbox, about which the user is asked")] = False
+
+
+def boxed_bash_tool(sandbox: Sandbox, programs: Knowledge | None = None) -> Tool:
+    """Make the tool; *programs* is what is known of them, by default what everybody's do."""
+    jail = Jail(sandbox)
+
+    async def need(args: BoxedBash, ctx: ToolContext) -> Need:
+        needed = await need_of(args, ctx, programs)
+        facts = {"sandboxed": not args.outside_sandbox, "network": sandbox.network or args.outside_sandbox}
+        needed = attrs.evolve(needed, metadata=json.dumps({**json.loads(needed.metadata), **facts}))
+        if not args.outside_sandbox:
+            return attrs.evolve(needed, sandboxed=True)
+        way_out = Needed(permission=OUTSIDE, pattern=args.command)
+        return attrs.evolve(
+            needed, permission=OUTSIDE, patterns=(args.command,), rights=(way_out, *needed.rights), offers=()
+        )
+
+    def safe(args: BoxedBash) -> bool:
+        return is_safe(args, programs)
+
+    async def bash(args: BoxedBash, ctx: ToolContext) -> ToolOutput:
+        """Run a command line, in the sandbox or outside. Always a checkpoint; see `bash.bash`."""
+        if args.outside_sandbox:
+            return await run_command(args, argv(args.command), ctx)
+        command = await jail.argv(argv(args.command), cwd=ctx.cwd)
+        output = await run_command(args, command, ctx, keepers=KEEPERS)
+        note = _note(output, sandbox) if output.failed else ""
+        return attrs.evolve(output, text=f"{output.text}\n{note}") if note else output
+
+    network = "there is a network" if sandbox.network else "there is no network (not even the user's own servers)"
+    text = f"{told()}\n{description('bash_boxed', network=network)}"
+    return tool(name="bash", description=text, safe=safe, chain=True, need=need, permission="bash")(bash)
+
+
+def _note(output: ToolOutput, sandbox: Sandbox) -> str:
+    """Say that the sandbox may be why a command failed; empty: it looks like something else."""
+    if _NO_WRITING.search(output.text):
+        why = "outside of the project and the temporary folders nothing can be written"
+    elif not sandbox.network and _NO_NETWORK.search(output.text):
+        why = "there is no network"
+    else:
+        return ""
+    return f"[it ran in a sandbox, where {why}; with outside_sandbox=true the user is asked to let it run outside]"

@@ -1,0 +1,60 @@
+"""Which of the files that a search comes upon may be read: the contents of the others are nobody's to show."""
+
+from __future__ import annotations
+
+import os
+
+import attrs
+
+from engine.core.protocols import Needed
+from engine.files.real_path import followed
+from engine.files.text_files import pattern_of_real, visible_name
+from engine.tools.context import ToolContext
+from engine.tools.search.search_paths import Place, Wanted, joined
+from engine.tools.tool import Need
+
+
+@attrs.define(eq=False)
+class Readable:
+    """Tells which files count, and remembers those that may not be read.
+
+    A file is judged at its first hit, once; one that was named was judged with the call. Links below the folder are
+    not followed, so what is behind it is a file's real name.
+
+    Attributes:
+        wanted: which files count, whoever may read them.
+        place: where the search is.
+        ctx: the call.
+        real: the name of the folder as rules know it.
+        withheld: the files that count and may not be read.
+    """
+
+    wanted: Wanted
+    place: Place
+    ctx: ToolContext
+    real: str
+    withheld: set[bytes] = attrs.field(factory=set[bytes], init=False)
+    _readable: set[bytes] = attrs.field(factory=set[bytes], init=False)
+
+    def __call__(self, path: bytes) -> bool:
+        """Tell whether a file is searched. Not a checkpoint."""
+        if not self.wanted(path):
+            return False
+        if self.place.only or path in self._readable:
+            return True
+        if path in self.withheld:
+            return False
+        may_read = self.ctx.permits(self._need(path))
+        (self._readable if may_read else self.withheld).add(path)
+        return may_read
+
+    def _need(self, path: bytes) -> Need:
+        real, called = joined(self.real, visible_name(os.fsdecode(path))), self.place.path(path)
+        spellings = () if called == real else (called,)
+        right = Needed(permission="read", pattern=real, spellings=spellings, reads_only=True)
+        return Need(permission="read", patterns=(real,), rights=(right,))
+
+
+def readable(wanted: Wanted, place: Place, ctx: ToolContext) -> Readable:
+    """Return what tells of the files at *place* whether they may be read. It blocks."""
+    return Readable(wanted, place, ctx, pattern_of_real(ctx.cwd, followed(place.folder)))

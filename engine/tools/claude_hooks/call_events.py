@@ -1,0 +1,120 @@
+"""Claude Code's hook protocol: its events about a call."""
+
+from __future__ import annotations
+
+import json
+from typing import Final, Literal, cast
+
+from engine.core.hooks import PermissionDecision, PermissionWanted, ToolDecision, ToolUse
+from engine.core.messages import Settlement
+from engine.tools.claude_hooks.reply import BadReply, Point, Said, one_of, text_of
+from engine.tools.claude_hooks.tool_names import Json, arguments_of, input_of, names_of
+
+
+def _of_tool(use: ToolUse | PermissionWanted) -> tuple[str, ...]:
+    return names_of(use.tool)
+
+
+def _call(use: ToolUse | PermissionWanted) -> Json:
+    return {
+        "tool_name": names_of(use.tool)[0],
+        "tool_input": input_of(use.tool, use.arguments, use.cwd),
+        "tool_use_id": use.call_id,
+        "engine_tool": use.tool,
+    }
+
+
+def _has_failed(settlement: Settlement) -> bool:
+    return settlement.failed or settlement.status != "completed"
+
+
+def _response(use: ToolUse) -> Json:
+    assert use.settlement is not None
+    text, arguments = use.settlement.text, input_of(use.tool, use.arguments, use.cwd)
+    told: Json = {"success": not _has_failed(use.settlement), "text": text}
+    if use.tool == "bash":
+        told |= {"stdout": text, "stderr": "", "interrupted": use.settlement.status == "aborted"}
+    if "file_path" in arguments:
+        told["filePath"] = arguments["file_path"]
+    return told
+
+
+def _failure(use: ToolUse) -> Json:
+    assert use.settlement is not None
+    return {"error": use.settlement.text, "is_interrupt": use.settlement.reason == "cancelled"}
+
+
+def _changed(specific: Json, use: ToolUse | PermissionWanted) -> str | None:
+    value = specific.get("updatedInput")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise BadReply(f"updatedInput must be an object, not {value!r}")
+    return arguments_of(use.tool, cast("Json", value), use.arguments, use.cwd)
+
+
+_OLD_VERDICTS: Final[dict[str, Literal["none", "allow", "deny"]]] = {"": "none", "approve": "allow", "block": "deny"}
+
+
+def _before_tool(said: Said, use: ToolUse) -> ToolDecision:
+    if said.blocked is not None:
+        return ToolDecision(verdict="deny", reason=said.blocked)
+    verdict = one_of(said.specific, "permissionDecision", "allow", "ask", "deny") or _OLD_VERDICTS[said.decision]
+    return ToolDecision(
+        verdict=cast("Literal['none', 'allow', 'ask', 'deny']", verdict),
+        reason=text_of(said.specific, "permissionDecisionReason") or said.reason,
+        arguments=_changed(said.specific, use),
+        context=said.context,
+        stop=said.is_stop,
+        stop_reason=said.stop_reason,
+        message=said.message,
+    )
+
+
+def _after_tool(said: Said, _: ToolUse) -> ToolDecision:
+    text = said.specific.get("updatedToolOutput", said.specific.get("updatedMCPToolOutput"))
+    return ToolDecision(
+        text=text if text is None or isinstance(text, str) else json.dumps(text, ensure_ascii=False),
+        context="\n".join(told for told in (said.objection, said.context) if told),
+        stop=said.is_stop,
+        stop_reason=said.stop_reason,
+        message=said.message,
+    )
+
+
+def _permission(said: Said, wanted: PermissionWanted) -> PermissionDecision:
+    if said.blocked is not None:
+        return PermissionDecision(verdict="deny", reason=said.blocked)
+    value = said.specific.get("decision", {})
+    if not isinstance(value, dict):
+        raise BadReply(f"the decision must be an object, not {value!r}")
+    decision = cast("Json", value)
+    return PermissionDecision(
+        verdict=cast("Literal['none', 'allow', 'deny']", one_of(decision, "behavior", "allow", "deny") or "none"),
+        reason=text_of(decision, "message"),
+        arguments=_changed(decision, wanted),
+        stop=said.is_stop or decision.get("interrupt") is True,
+        stop_reason=said.stop_reason,
+        message=said.message,
+    )
+
+
+PRE_TOOL_USE: Final[Point[ToolUse, ToolDecision]] = Point(
+    event="PreToolUse", matched=_of_tool, told=_call, meant=_before_tool
+)
+POST_TOOL_USE: Final[Point[ToolUse, ToolDecision]] = Point(
+    event="PostToolUse",
+    # What failed is an event of its own.
+    matched=lambda use: None if use.settlement is None or _has_failed(use.settlement) else _of_tool(use),
+    told=lambda use: _call(use) | {"tool_response": _response(use)},
+    meant=_after_tool,
+)
+POST_TOOL_USE_FAILURE: Final[Point[ToolUse, ToolDecision]] = Point(
+    event="PostToolUseFailure", matched=_of_tool, told=lambda use: _call(use) | _failure(use), meant=_after_tool
+)
+PERMISSION_REQUEST: Final[Point[PermissionWanted, PermissionDecision]] = Point(
+    event="PermissionRequest",
+    matched=_of_tool,
+    told=lambda wanted: _call(wanted) | cast("Json", {"permission_suggestions": []}),
+    meant=_permission,
+)

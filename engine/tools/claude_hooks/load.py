@@ -1,0 +1,228 @@
+"""Shell commands as hooks, compatible with Claude Code's: `load_hooks(...)` makes `Hooks` of its settings.
+
+Only what the embedder names is read, never a file of the folder that the agent works
+in: that came with somebody's repository, and would run at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, TypeVar, cast
+
+import attrs
+
+from engine.core.arguments import structure
+from engine.core.errors import ConfigError, InvalidArguments
+from engine.core.hooks import Hooks, Remark, Subject
+from engine.tools.claude_hooks import call_events as calls
+from engine.tools.claude_hooks import session_events as events
+from engine.tools.claude_hooks.reply import Point
+from engine.tools.claude_hooks.run_command import ShellHook
+
+TIMEOUT: Final = 600.0
+# What Claude Code has and this engine has no such point for: loading says so, and goes on.
+ABSENT: Final = frozenset(
+    {"ConfigChange", "CwdChanged", "DirectoryAdded", "Elicitation", "ElicitationResult", "FileChanged"}
+    | {"InstructionsLoaded", "MessageDisplay", "PermissionDenied", "PostModelSwitch", "PostToolBatch"}
+    | {"PreModelSwitch", "Setup", "StopFailure", "SubagentStart", "TaskCreated", "UserPromptExpansion"}
+    | {"WorktreeCreate", "WorktreeRemove"}
+)
+
+_log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Subject)
+D = TypeVar("D", bound=Remark)
+
+
+@attrs.frozen
+class _Handler:
+    """One command."""
+
+    type: str
+    command: str
+    args: tuple[str, ...] | None = None
+    timeout: float = attrs.field(default=TIMEOUT, validator=attrs.validators.gt(0))
+    shell: str = "bash"
+    once: bool = False
+    statusMessage: str = ""  # noqa: N815  # as the protocol calls it
+
+
+def load_hooks(
+    source: Mapping[str, object] | str | os.PathLike[str], *, project: str | os.PathLike[str] | None = None
+) -> Hooks:
+    """Return the hooks of *source*. Not a checkpoint; a path is read at once.
+
+    Args:
+        source: settings as Claude Code has them, or only their "hooks", or the path of such a JSON file.
+        project: the folder that `CLAUDE_PROJECT_DIR` names; by default each session's working directory.
+
+    Raises:
+        ConfigError: for what can't be read and for what this engine can't do: a hook that guards
+            something is never left out without a word.
+    """
+    where, document = _document(source)
+    if document.get("disableAllHooks") is True:
+        return Hooks()
+    # Settings hold much besides; a mapping may be the hooks themselves.
+    listed = document.get("hooks", document if isinstance(source, Mapping) else {})
+    loader = _Loader(where, None if project is None else str(Path(project).absolute()))
+    return loader.hooks(_object(where, listed))
+
+
+def _document(source: object) -> tuple[str, Mapping[str, object]]:
+    if isinstance(source, Mapping):
+        return "hooks", cast("Mapping[str, object]", source)
+    if not isinstance(source, (str, os.PathLike)):
+        raise ConfigError(f"hooks are loaded from a mapping or a path, not from {source!r}")
+    path = Path(cast("str | os.PathLike[str]", source))
+    try:
+        value: object = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"can't read the hooks of {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is no valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} must hold an object, not {value!r}")
+    return str(path), cast("Mapping[str, object]", value)
+
+
+@attrs.frozen
+class _Listed:
+    """One command as it is listed: where, for what, and how."""
+
+    place: str
+    matcher: str
+    handler: _Handler
+    is_async: bool
+
+
+@attrs.frozen
+class _Loader:
+    where: str
+    project: str | None
+
+    def hooks(self, document: Mapping[str, object]) -> Hooks:
+        """Return all that *document* lists, each at its point."""
+        listed = {event: list(self._listed(event, groups)) for event, groups in document.items()}
+
+        def at(point: Point[S, D]) -> tuple[ShellHook[S, D], ...]:
+            return tuple(self._hook(point, one) for one in listed.get(point.event, ()))
+
+        return Hooks(
+            session_start=at(events.SESSION_START),
+            user_prompt=at(events.USER_PROMPT_SUBMIT),
+            request=at(events.REQUEST),
+            before_tool=at(calls.PRE_TOOL_USE),
+            permission_request=at(calls.PERMISSION_REQUEST),
+            after_tool=at(calls.POST_TOOL_USE),
+            tool_failed=at(calls.POST_TOOL_USE_FAILURE),
+            stop=at(events.STOP),
+            sub_agent_stop=at(events.SUBAGENT_STOP),
+            task_completed=at(events.TASK_COMPLETED),
+            before_compaction=at(events.PRE_COMPACT),
+            after_compaction=(*at(events.POST_COMPACT), *at(events.SESSION_START_AGAIN)),
+            notification=at(events.NOTIFICATION),
+            idle=(*at(events.NOTIFICATION_IDLE), *at(events.TEAMMATE_IDLE)),
+            session_end=at(events.SESSION_END),
+        )
+
+    def _listed(self, event: str, groups: object) -> Iterator[_Listed]:
+        if event in ABSENT:
+            _log.warning("%s: there is no event %s here; its hooks are left out", self.where, event)
+            return
+        if event not in KNOWN:
+            close = difflib.get_close_matches(event, KNOWN, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(KNOWN))}"
+            raise ConfigError(f"{self.where}: there is no event {event!r}; {hint}")
+        for number, raw in enumerate(_array(f"{self.where}: {event}", groups)):
+            place = f"{self.where}: {event}[{number}]"
+            group = _object(place, raw)
+            if unknown := group.keys() - {"matcher", "hooks"}:
+                raise ConfigError(f"{place}: there is no {', '.join(sorted(unknown))} here, only matcher and hooks")
+            matcher = group.get("matcher", "")
+            if not isinstance(matcher, str):
+                raise ConfigError(f"{place}: the matcher must be a text, not {matcher!r}")
+            for index, handler in enumerate(_array(f"{place}.hooks", group.get("hooks"))):
+                at = f"{place}.hooks[{index}]"
+                yield _handler(at, matcher, _object(at, handler))
+
+    def _hook(self, point: Point[S, D], listed: _Listed) -> ShellHook[S, D]:
+        handler = listed.handler
+        line = (handler.command, *handler.args) if handler.args is not None else (SHELL, "-c", "--", handler.command)
+        return ShellHook(
+            name=f"{point.event} ({_program(handler)})",
+            timeout=handler.timeout,
+            point=point,
+            matches=_matcher(listed.place, listed.matcher),
+            argv=line,
+            is_heard=not listed.is_async,
+            project=self.project,
+        )
+
+
+def _array(place: str, value: object) -> list[object] | tuple[object, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise ConfigError(f"{place} must be an array, not {value!r}")
+    return cast("list[object] | tuple[object, ...]", value)
+
+
+def _object(place: str, value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{place} must be an object, not {value!r}")
+    return cast("Mapping[str, object]", value)
+
+
+def _handler(place: str, matcher: str, raw: Mapping[str, object]) -> _Listed:
+    fields = dict(raw)
+    kind, is_async = fields.get("type"), fields.pop("async", False)
+    if kind != "command":
+        raise ConfigError(f"{place}: a hook's type must be 'command' here, not {kind!r}")
+    if not isinstance(is_async, bool):
+        raise ConfigError(f"{place}: async must be true or false, not {is_async!r}")
+    try:
+        handler = structure(_Handler, fields)
+    except InvalidArguments as error:
+        raise ConfigError(f"{place}: {error}") from error
+    if handler.shell != "bash":
+        raise ConfigError(f"{place}: the shell must be 'bash' here, not {handler.shell!r}")
+    return _Listed(place, matcher, handler, is_async)
+
+
+def _program(handler: _Handler) -> str:
+    """Return what to call a command: its program. The line may hold what is secret."""
+    try:
+        words = [handler.command] if handler.args is not None else shlex.split(handler.command)
+    except ValueError:
+        words = handler.command.split()
+    return Path(words[0]).name[:40] if words else "nothing"
+
+
+def _matcher(place: str, pattern: str) -> Callable[[tuple[str, ...]], bool]:
+    """Return a test of names: all, those of a list, or those that an expression finds."""
+    if pattern in {"", "*"}:
+        return lambda _: True
+    if _NAMES.fullmatch(pattern):
+        wanted = frozenset(name.strip() for name in re.split(r"[|,]", pattern))
+        return lambda names: not names or not wanted.isdisjoint(names)
+    try:
+        found = re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(f"{place}: the matcher {pattern!r} is no regular expression: {error}") from error
+    return lambda names: not names or any(found.search(name) for name in names)
+
+
+# What is a list of names and no expression.
+_NAMES: Final = re.compile(r"[\w\-, |]+")
+KNOWN: Final = frozenset(
+    thing.event for module in (calls, events) for thing in vars(module).values() if isinstance(thing, Point)
+)
+# POSIX promises a shell of that name; most hooks were written for the other one.
+SHELL: Final = "bash" if shutil.which("bash") else "sh"

@@ -1,0 +1,167 @@
+"""Claude Code's hook protocol: a command's reply, and what an event of the protocol is here.
+
+A command reads one JSON object from standard input. With exit code 0 it may print one,
+with exit code 2 it blocks and standard error says why; other codes are errors that
+block nothing. `docs/reference/hooks.md` has the tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar, cast
+
+import attrs
+
+from engine.core.hooks import Remark, Subject
+from engine.tools.claude_hooks.tool_names import Json
+
+# No more of any text of a reply is taken.
+MAX_CHARS: Final = 10_000
+BLOCKS: Final = 2
+
+S = TypeVar("S", bound=Subject)
+D = TypeVar("D", bound=Remark)
+
+
+class BadReply(Exception):
+    """A command said what makes no sense, or could not say anything; its hook has failed."""
+
+
+@attrs.frozen(kw_only=True)
+class Reply:
+    """How a command ended, and what it printed."""
+
+    code: int
+    output: str
+    errors: str
+
+
+@attrs.frozen(kw_only=True)
+class Said:
+    """What a command said, whatever the event.
+
+    Attributes:
+        blocked: with exit code 2, why.
+        decision: `"approve"` or `"block"`, where it says so.
+        reason: of that.
+        is_stop: it demands the end of the turn.
+        stop_reason: why, for the user.
+        message: for the user.
+        text: what it printed, if that is no JSON.
+        specific: what is particular to the event.
+    """
+
+    blocked: str | None = None
+    decision: str = ""
+    reason: str = ""
+    is_stop: bool = False
+    stop_reason: str = ""
+    message: str = ""
+    text: str = ""
+    specific: Json = attrs.field(factory=dict[str, object])
+
+    @property
+    def objection(self) -> str | None:
+        """Why it blocks, by either way; None if it does not."""
+        if self.blocked is not None:
+            return self.blocked
+        return self.reason if self.decision == "block" else None
+
+    @property
+    def context(self) -> str:
+        """What it adds for the model."""
+        return text_of(self.specific, "additionalContext")
+
+
+@attrs.frozen(kw_only=True)
+class Point(Generic[S, D]):
+    """An event of the protocol at one of our points.
+
+    Attributes:
+        event: its name.
+        matched: what a matcher is compared with; empty: with nothing; None: this subject is no such event.
+        told: what a command is told besides what all are.
+        meant: what its reply means.
+    """
+
+    event: str
+    matched: Callable[[S], tuple[str, ...] | None]
+    told: Callable[[S], Json]
+    meant: Callable[[Said, S], D]
+
+    def payload(self, subject: S) -> bytes:
+        """Return what a command reads."""
+        common: Json = {
+            "session_id": subject.session_id,
+            "cwd": subject.cwd,
+            "permission_mode": "default",
+            "hook_event_name": self.event,
+        }
+        document = json.dumps(common | self.told(subject), ensure_ascii=False)
+        return document.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+# -- a reply, read ---------------------------------------------------------------------
+
+
+def read(event: str, reply: Reply) -> Said:
+    """Return what a command said. Raises `BadReply` if it printed an object that makes no sense."""
+    if reply.code == BLOCKS:
+        # What it printed does not count then, be it JSON or not.
+        return Said(blocked=_cut(reply.errors.strip() or reply.output.strip() or "no reason given"))
+    if reply.code != 0:
+        first = next(iter(reply.errors.strip().splitlines()), "")
+        return Said(message=_cut(f"failed with exit code {reply.code}{f': {first}' if first else ''}"))
+    printed = reply.output.strip()
+    if not printed.startswith("{"):
+        return Said(text=_cut(printed))
+    return _said(event, _parsed(printed))
+
+
+def _parsed(printed: str) -> Json:
+    try:
+        value: object = json.loads(printed)
+    except (ValueError, RecursionError) as error:
+        raise BadReply(f"it printed what begins like a JSON object and is none ({error}): {printed[:200]}") from error
+    return cast("Json", value)
+
+
+def _said(event: str, document: Json) -> Said:
+    specific = document.get("hookSpecificOutput", {})
+    if not isinstance(specific, dict):
+        raise BadReply(f"hookSpecificOutput must be an object, not {specific!r}")
+    given = cast("Json", specific)
+    if given.get("hookEventName", event) != event:
+        raise BadReply(f"its hookEventName is {given.get('hookEventName')!r}, but the event is {event}")
+    goes_on = document.get("continue", True)
+    if not isinstance(goes_on, bool):
+        raise BadReply(f"continue must be true or false, not {goes_on!r}")
+    return Said(
+        decision=one_of(document, "decision", "approve", "block"),
+        reason=text_of(document, "reason"),
+        is_stop=not goes_on,
+        stop_reason=text_of(document, "stopReason"),
+        message=text_of(document, "systemMessage"),
+        specific=given,
+    )
+
+
+def one_of(document: Json, name: str, *known: str) -> str:
+    """Return a word of a reply; empty if it has none. Raises `BadReply` for one that is not known."""
+    value = text_of(document, name)
+    if value and value not in known:
+        raise BadReply(f"{name} must be one of {', '.join(known)}, not {value!r}")
+    return value
+
+
+def text_of(document: Json, name: str) -> str:
+    """Return a text of a reply; empty if it has none. Raises `BadReply` for what is no text."""
+    value = document.get(name)
+    if value is not None and not isinstance(value, str):
+        raise BadReply(f"{name} must be a text, not {value!r}")
+    return _cut(value or "")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}… ({len(text) - MAX_CHARS} more characters)"

@@ -1,0 +1,109 @@
+"""A shell command as a hook: it is told what it is about, runs, and its reply is read.
+
+A command runs in a process tree of its own, which is ended when it has exited, takes
+too long, or the call is cancelled: what it leaves running goes with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+import attrs
+
+from engine.core.hooks import Remark, Subject
+from engine.process.process import Finished, run_tree
+from engine.tools.claude_hooks.reply import BadReply, Point, Reply, read
+from engine.tools.shell_environment import hook_marker
+
+MAX_BYTES: Final = 1_048_576
+# Within the grace of a call, so that a cancel waits for nothing.
+_GRACE: Final = 0.2
+
+S = TypeVar("S", bound=Subject)
+D = TypeVar("D", bound=Remark)
+
+
+@attrs.frozen(kw_only=True)
+class ShellHook(Generic[S, D]):
+    """A command at a point.
+
+    Attributes:
+        name: for the record: the event and the program, without what may be secret in the line.
+        timeout: seconds that it has.
+        point: which event it is of.
+        matches: whether it is for what the event is about.
+        argv: the program and its arguments.
+        is_heard: whether its reply counts.
+        project: the folder that `CLAUDE_PROJECT_DIR` names; None: the session's working directory.
+    """
+
+    name: str
+    timeout: float
+    point: Point[S, D]
+    matches: Callable[[tuple[str, ...]], bool]
+    argv: tuple[str, ...]
+    is_heard: bool = True
+    project: str | None = None
+
+    async def __call__(self, subject: S) -> D | None:
+        """Run it, and return what its reply means. A checkpoint if it is for *subject*; if cancelled, its tree is ended.
+
+        Raises `BadReply` for a reply that makes no sense, and if it could not run to its end.
+        """
+        names = self.point.matched(subject)
+        if names is None or not self.matches(names):
+            return None
+        reply = await self._run(subject)
+        decision = self.point.meant(read(self.point.event, reply), subject)
+        return decision if self.is_heard else None
+
+    async def _run(self, subject: S) -> Reply:
+        output, errors = _Kept(), _Kept()
+        finished = await self._finished(subject, output, errors)
+        if finished.exit_code is None:
+            raise BadReply(f"it was ended by signal {finished.signal}")
+        return Reply(code=finished.exit_code, output=output.text, errors=errors.text)
+
+    async def _finished(self, subject: S, output: _Kept, errors: _Kept) -> Finished:
+        project = self.project or subject.cwd
+        told = {
+            "CLAUDE_PROJECT_DIR": project,
+            "ENGINE_PROJECT_DIR": project,
+            "ENGINE_SESSION_ID": subject.session_id,
+            "ENGINE_HOOK_EVENT": self.point.event,
+        }
+        failed: OSError | None = None
+        # The working directory may be gone; then it runs where the project is.
+        for folder in dict.fromkeys((subject.cwd, project, "/")):
+            try:
+                return await run_tree(
+                    self.argv,
+                    cwd=folder or "/",
+                    marker=hook_marker(subject.session_id),
+                    on_output=output.take,
+                    on_errors=errors.take,
+                    input=self.point.payload(subject),
+                    env={**os.environ, **told},
+                    grace=_GRACE,
+                )
+            except OSError as error:
+                failed = failed or error
+        raise BadReply(f"it could not be started: {failed}") from failed
+
+
+@attrs.define(eq=False)
+class _Kept:
+    """What a command prints, as far as it is taken."""
+
+    _data: bytearray = attrs.field(factory=bytearray, init=False)
+
+    def take(self, chunk: bytes) -> None:
+        """Take more of it."""
+        self._data += chunk[: MAX_BYTES - len(self._data)]
+
+    @property
+    def text(self) -> str:
+        """All of it as text."""
+        return self._data.decode("utf-8", "replace")

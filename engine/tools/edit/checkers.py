@@ -1,0 +1,52 @@
+"""Checkers: programs that tell what is wrong in files which were edited. They are bounded in time and in what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from engine.config.formatter_config import FileProgram
+from engine.process.process import run_tree
+from engine.tools.context import ToolContext
+from engine.tools.shell_environment import marker
+from engine.tools.tool import GRACE
+
+_SHOWN_BYTES: Final = 8_000
+_PROCESS_GRACE: Final = 0.8 * GRACE
+
+
+async def check(checker: FileProgram, paths: Sequence[Path], ctx: ToolContext) -> list[str]:
+    """Return what *checker* says of files, as far as it gets in its time. Always a checkpoint; a cancel ends its processes.
+
+    Nothing is wrong with a file on which it ends with exit code 0, whatever it prints.
+    """
+    found: list[str] = []
+    deadline = trio.current_time() + checker.timeout
+    for path in paths:
+        kept = bytearray()
+
+        def keep(chunk: bytes, kept: bytearray = kept) -> None:
+            kept.extend(chunk[: max(0, _SHOWN_BYTES + 1 - len(kept))])
+
+        try:
+            finished = await run_tree(
+                checker.argv(str(path)),
+                cwd=ctx.cwd,
+                marker=marker(ctx.session_id, ctx.call_id),
+                on_output=keep,
+                timeout=max(0.0, deadline - trio.current_time()),
+                grace=_PROCESS_GRACE,
+            )
+        except (OSError, ValueError) as error:
+            return [*found, f"[{checker.name} has not checked {path.name}: it could not be started ({error})]"]
+        if finished.timed_out:
+            return [*found, f"[{checker.name} has not checked {path.name}: it took longer than {checker.timeout:g} s]"]
+        if finished.exit_code != 0:
+            how = f"exit code {finished.exit_code}" if finished.signal is None else f"signal {finished.signal}"
+            more = "\n[more of it is not shown]" if len(kept) > _SHOWN_BYTES else ""
+            said = kept[:_SHOWN_BYTES].decode(errors="replace").replace("\0", "\ufffd").strip() or "(it said nothing)"
+            found.append(f"[{checker.name} on {path.name}: {how}]\n{said}{more}")
+    return found

@@ -1,0 +1,274 @@
+"""What the tools that change files share: they plan, are judged by the plan, plan again, and write.
+
+A plan is made without changing anything. It is made for the question (what would
+change, as a diff), and once more after the answer, of what the files hold by then: a
+file that the session has not read, or that has changed since, is not touched. From
+that second plan to the writing the files' locks are held, which keeps out the other
+sessions of the engine; `commit` looks a last time, because of other programs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from engine.core.errors import ToolError
+from engine.core.events import SharedContext
+from engine.core.protocols import Needed
+from engine.core.threads import to_thread
+from engine.files.diff import changes
+from engine.files.read_state import Modifier, digest, known, note_gone, note_read, together
+from engine.files.real_path import followed
+from engine.files.text_files import (
+    BOM,
+    TextFile,
+    decoded,
+    pattern_of_real,
+    read_data,
+    real_file,
+    renamed_errors,
+    resolve,
+)
+from engine.tools.context import ToolContext
+from engine.tools.edit.atomic_write import FileChange, commit
+from engine.tools.edit.formatters import Around
+from engine.tools.edit.source_text import unix
+from engine.tools.search.search_paths import shown_path
+from engine.tools.tool import Need, ToolOutput
+from engine.tools.tool_text import metadata
+
+PERMISSION: Final = "edit"
+# Lines of a diff that the model gets to see.
+SHOWN_LINES: Final = 120
+
+
+@attrs.frozen(kw_only=True)
+class Seen:
+    """A file as it was found: its path as the model wrote it, its real one, what it holds (None: it is not there)."""
+
+    shown: str
+    path: Path
+    data: bytes | None
+
+    def text(self) -> TextFile:
+        """Return its text. Raises `ToolError` if there is none."""
+        if self.data is None:
+            with renamed_errors(self.shown, self.path):
+                self.path.stat()
+            raise ToolError(f"{self.shown} does not exist.")
+        return decoded(self.shown, self.data)
+
+
+@attrs.frozen(kw_only=True)
+class Revision:
+    """What becomes of a file.
+
+    Attributes:
+        shown: its path as the model wrote it.
+        path: its real path.
+        before: what it holds; None: it is not there yet.
+        after: what it shall hold; None: it shall be gone.
+        moved: what it is called after that, if it moves, as the model wrote it.
+        target: and where that is.
+    """
+
+    shown: str
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    moved: str = ""
+    target: Path | None = None
+
+    @property
+    def place(self) -> Path:
+        """Where it is after that."""
+        return self.target or self.path
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        """What happens on the disk."""
+        if self.target is None:
+            return (FileChange(shown=self.shown, path=self.path, before=self.before, after=self.after),)
+        return (
+            FileChange(shown=self.moved, path=self.target, before=None, after=self.after, like=self.path),
+            FileChange(shown=self.shown, path=self.path, before=self.before, after=None),
+        )
+
+    @property
+    def notes(self) -> Modifier:
+        """What the session knows of it after that."""
+        gone = (note_gone(self.path),) if self.target is not None or self.after is None else ()
+        read = () if self.after is None else (note_read(self.place, digest(self.after)),)
+        return together(*gone, *read)
+
+    def diff(self, limit: int | None = None) -> str:
+        """Return it as a unified diff."""
+        return _diff(self.shown, self.before, self.after, moved=self.moved, limit=limit)
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """All that a call is going to change, and what is told of it.
+
+    Attributes:
+        revisions: what becomes of each file.
+        told: for the model, what was done.
+        summary: for clients, in one line.
+        facts: for clients, more.
+        has_diff: whether the model sees the diff; if not, it sees only what formatters did.
+    """
+
+    revisions: tuple[Revision, ...]
+    told: str
+    summary: str
+    facts: Mapping[str, str | float | bool | None] = attrs.field(factory=dict[str, str | float | bool | None])
+    has_diff: bool = True
+
+
+@attrs.frozen
+class Basis:
+    """What a plan must hold to.
+
+    Attributes:
+        shared: what the session knows: files must be as it has read them.
+        judged: the real paths that its right was judged for; None: nobody has judged it.
+    """
+
+    shared: SharedContext
+    judged: frozenset[str] | None = None
+
+
+# Makes a plan, or says why there can be none.
+Planner = Callable[[Basis], Plan]
+
+
+def look(cwd: str, shown: str, basis: Basis) -> Seen:
+    """Return what is at a path. It blocks. Raises `ToolError`, also if it is not what *basis* knows."""
+    real = real_file(cwd, shown, basis.judged)
+    if shown.endswith("/"):
+        raise ToolError(f"{shown} names a folder, not a file.")
+    seen = Seen(shown=shown, path=real, data=read_data(shown, real) if os.path.lexists(real) else None)
+    if seen.data is not None:
+        remembered = known(basis.shared, real)
+        if remembered is None:
+            seen.text()  # of what is no text it says so at once: to read it first would not help
+            raise ToolError(
+                f"{shown} exists, but has not been read in this session. Read it first; nothing was changed."
+            )
+        if remembered != digest(seen.data):
+            raise ToolError(f"{shown} has changed since it was last read. Read it again; nothing was changed.")
+    return seen
+
+
+async def need(ctx: ToolContext, names: Sequence[str], plan: Planner, *, otherwise: str) -> Need:
+    """Return the right to change files, with the diff, or *otherwise* where it can't be told yet. A checkpoint."""
+    return await ctx.to_thread(_need, ctx.cwd, ctx.shared, tuple(names), plan, otherwise)
+
+
+async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: Around | None) -> ToolOutput:
+    """Plan, and do what was planned. A checkpoint; if cancelled, nothing was changed, or it says what was.
+
+    *around* is the tool's own, which counts instead of the engine's.
+    """
+    around = around or ctx.around or Around()
+    locks = await ctx.to_thread(_lock_names, ctx.cwd, tuple(names), ctx.judged)
+    async with ctx.locks.hold(*locks):
+        # Abandoned if cancelled: it only reads.
+        planned = await ctx.to_thread(plan, Basis(ctx.shared, ctx.judged))
+        final, notes = await _formatted(planned, around, ctx)
+        await ctx.about_to_change(*(str(change.path) for revision in final.revisions for change in revision.changes))
+        # Not abandoned: a file must not change after the turn's record says that the call was aborted. On a disk
+        # that hangs, the turn ends at the grace all the same, and the record says that the outcome is not known.
+        output = await to_thread(_carry_out, planned, final, notes, abandon_on_cancel=False)
+    places = [revision.place for revision in final.revisions if revision.after is not None]
+    paths = [place for place in places if around.looks_at(place)]
+    if not paths:
+        return output
+    # Who is cancelled while he asks for diagnostics must not forget what he has done.
+    ctx.progress(output=output.text)
+    diagnostics = await around.diagnosed(paths, ctx)
+    return attrs.evolve(output, text=f"{output.text}\n{diagnostics}") if diagnostics else output
+
+
+def _lock_names(cwd: str, names: tuple[str, ...], judged: frozenset[str] | None) -> tuple[str, ...]:
+    # No other file will be touched, whatever the names lead to by now.
+    paths = judged if judged is not None else {followed(resolve(cwd, name)) for name in names}
+    return tuple(f"file:{path}" for path in paths)
+
+
+async def _formatted(plan: Plan, around: Around, ctx: ToolContext) -> tuple[Plan, tuple[str, ...]]:
+    """Return the plan with its new texts formatted, and notes. A checkpoint if there is a formatter for a file."""
+    revisions: list[Revision] = []
+    notes: list[str] = []
+    for revision in plan.revisions:
+        if revision.after is None or revision.after == revision.before:
+            revisions.append(revision)
+        else:
+            after, more = await around.formatted(revision.place, revision.after, ctx)
+            revisions.append(attrs.evolve(revision, after=after))
+            notes += more
+            if after == revision.before:
+                notes.append(f"[that has undone the change: {revision.shown} is as it was]")
+    return attrs.evolve(plan, revisions=tuple(revisions)), tuple(notes)
+
+
+def _carry_out(planned: Plan, final: Plan, notes: tuple[str, ...]) -> ToolOutput:
+    made = [change for revision in final.revisions for change in revision.changes if change.before != change.after]
+    notes = (*notes, *commit(made))
+    diffs = [revision.diff() for revision in final.revisions]
+    if planned.has_diff:
+        shown = [revision.diff(SHOWN_LINES) for revision in final.revisions]
+    else:
+        pairs = zip(planned.revisions, final.revisions, strict=True)
+        shown = [_diff(new.moved or new.shown, old.after, new.after, limit=SHOWN_LINES) for old, new in pairs]
+    return ToolOutput(
+        text="\n".join([final.told, *notes, *(diff.removesuffix("\n") for diff in shown if diff)]),
+        modify=together(*(revision.notes for revision in final.revisions)),
+        metadata=metadata(final.summary, **final.facts, diff="".join(diffs)),
+        changed=tuple(dict.fromkeys(str(change.path) for change in made)),
+    )
+
+
+def _need(cwd: str, shared: SharedContext, names: tuple[str, ...], plan: Planner, otherwise: str) -> Need:
+    called: dict[str, tuple[str, ...]] = {}
+    paths: tuple[str, ...] = ()
+    futile = ""
+    try:
+        # Once: what is judged is what may be changed.
+        found = [(followed(path), shown_path(cwd, path)) for path in (resolve(cwd, name) for name in names)]
+        paths = tuple(dict.fromkeys(real for real, _ in found))
+        for real, name in found:
+            pattern = pattern_of_real(cwd, real)
+            # A rule about the link to a file holds as well.
+            called[pattern] = (*called.get(pattern, ()), *(() if name == pattern else (name,)))
+        detail = "".join(revision.diff() for revision in plan(Basis(shared)).revisions)
+    except ToolError as error:
+        detail, futile = otherwise, str(error)
+    return Need(
+        permission=PERMISSION,
+        patterns=tuple(called) or tuple(names),
+        detail=detail or otherwise,
+        metadata=json.dumps({"paths": tuple(called), "diff": detail}),
+        rights=tuple(Needed(permission=PERMISSION, pattern=p, spellings=others) for p, others in called.items()),
+        paths=paths,
+        futile=futile,
+    )
+
+
+def _diff(shown: str, before: bytes | None, after: bytes | None, *, moved: str = "", limit: int | None = None) -> str:
+    old, new = _text(before), _text(after)
+    if old is not None and new is not None and unix(old) != unix(new):
+        # Carriage returns are kept, so showing them at each line would only be in the way.
+        old, new = unix(old), unix(new)
+    return (
+        changes(shown, old, new, moved=moved) if limit is None else changes(shown, old, new, moved=moved, limit=limit)
+    )
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.removeprefix(BOM).decode(errors="replace")

@@ -1,0 +1,161 @@
+"""What may happen around an edit: formatters before it is written, checkers and diagnostics after. All are bounded in time.
+
+A formatter works on a copy, in a folder beside the file, where it finds the same
+configuration. So an edit and its formatting reach the file in one step: it is never
+seen, and a cancel or a timeout never leaves it, half formatted. A formatter that
+fails is a note to the model; the edit is made without it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+import attrs
+import trio
+
+from engine.config.formatter_config import FileProgram, is_time
+from engine.core.exception_groups import describe
+from engine.core.threads import to_thread
+from engine.process.process import Finished, run_tree
+from engine.tools.context import ToolContext
+from engine.tools.edit.checkers import check
+from engine.tools.shell_environment import marker
+from engine.tools.tool import GRACE
+
+# Asked for a file that was edited; answers with what is wrong in it, as text for the model, or nothing.
+Diagnose = Callable[[str], Awaitable[str]]
+
+_SHOWN_BYTES: Final = 2_000
+_PROCESS_GRACE: Final = 0.8 * GRACE
+_DIAGNOSTICS_CHARS: Final = 8_000
+
+
+@attrs.frozen(kw_only=True)
+class Around:
+    """What happens around an edit.
+
+    Attributes:
+        formatters: run in their order on each file they are for, before it is written.
+        checkers: run in their order on each file they are for, after that; the model reads what they say.
+        diagnose: asked about each file that was changed: a language server of the host's, say.
+        diagnose_timeout: seconds that it may take for all of them.
+    """
+
+    formatters: tuple[FileProgram, ...] = ()
+    checkers: tuple[FileProgram, ...] = ()
+    diagnose: Diagnose | None = None
+    diagnose_timeout: float = attrs.field(default=5.0, validator=is_time)
+
+    async def formatted(self, path: Path, data: bytes, ctx: ToolContext) -> tuple[bytes, tuple[str, ...]]:
+        """Return what formatters make of *data*, which *path* shall hold, and notes. A checkpoint if one is for it.
+
+        If cancelled, no process and no copy is left behind.
+        """
+        notes: list[str] = []
+        for formatter in self.formatters:
+            if formatter.is_for(path.name):
+                after = await _run(formatter, path, data, ctx)
+                if isinstance(after, str):
+                    notes.append(f"[{formatter.name} has not formatted {path.name}: {after}]")
+                elif after != data:
+                    notes.append(f"[{formatter.name} has formatted {path.name}]")
+                    data = after
+        return data, tuple(notes)
+
+    def looks_at(self, path: Path) -> bool:
+        """Tell whether somebody is asked what is wrong in a file after it was changed."""
+        return self.diagnose is not None or any(checker.is_for(path.name) for checker in self.checkers)
+
+    async def diagnosed(self, paths: Sequence[Path], ctx: ToolContext) -> str:
+        """Return what is wrong in files that were changed. A checkpoint if somebody is asked.
+
+        Raises nothing ordinary; if cancelled, no process is left behind.
+        """
+        found: list[str] = []
+        for checker in self.checkers:
+            if wanted := [path for path in paths if checker.is_for(path.name)]:
+                found += await check(checker, wanted, ctx)
+        if self.diagnose is not None:
+            found += await _asked(self.diagnose, paths, self.diagnose_timeout)
+        text = "\n".join(part.strip() for part in found if part.strip())
+        return (
+            text
+            if len(text) <= _DIAGNOSTICS_CHARS
+            else f"{text[:_DIAGNOSTICS_CHARS]}\n[more diagnostics are not shown]"
+        )
+
+
+async def _asked(diagnose: Diagnose, paths: Sequence[Path], timeout: float) -> list[str]:
+    """Return what the host says of files, as far as it gets in its time. A checkpoint if its function is one."""
+    found: list[str] = []
+    with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the host's code is the cancel point
+        try:
+            for path in paths:
+                found.append(await diagnose(str(path)))  # noqa: PERF401  # what came in time is kept
+        except Exception as error:  # noqa: BLE001  # the host's own code; the edit is made and must be told
+            found.append(f"[diagnostics failed: {describe(error)}]")
+    if scope.cancelled_caught:
+        found.append(f"[diagnostics took longer than {timeout:g} s]")
+    return found
+
+
+async def _run(formatter: FileProgram, path: Path, data: bytes, ctx: ToolContext) -> bytes | str:
+    """Return a formatted copy of *data*, or why there is none. Always a checkpoint; if cancelled, nothing is left."""
+    try:
+        # Not abandoned: nobody would know of the folder, which lies in the user's project. It is one small file.
+        folder = await to_thread(_put_beside, path, data, abandon_on_cancel=False)
+    except OSError as error:
+        return f"no copy of it could be made ({error.strerror})"
+    try:
+        return await _run_on_copy(formatter, folder / path.name, ctx)
+    finally:
+        # At once: nothing can be awaited in a scope that is cancelled. It is one small file.
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _run_on_copy(formatter: FileProgram, copy: Path, ctx: ToolContext) -> bytes | str:
+    """Return what the formatter makes of a file, or why it failed. Always a checkpoint; a cancel ends its processes."""
+    kept = bytearray()
+    try:
+        finished = await run_tree(
+            formatter.argv(str(copy)),
+            cwd=ctx.cwd,
+            marker=marker(ctx.session_id, ctx.call_id),
+            on_output=lambda chunk: kept.extend(chunk[: max(0, _SHOWN_BYTES - len(kept))]),
+            timeout=formatter.timeout,
+            grace=_PROCESS_GRACE,
+        )
+    except (OSError, ValueError) as error:
+        return f"it could not be started ({error})"
+    if finished.timed_out:
+        return f"it took longer than {formatter.timeout:g} s"
+    if finished.exit_code != 0:
+        return _failure(finished, kept.decode(errors="replace").replace(str(copy), copy.name))
+    try:
+        formatted = await ctx.to_thread(copy.read_bytes)
+        formatted.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        return f"what it made can't be read ({error})"
+    return formatted
+
+
+def _failure(finished: Finished, output: str) -> str:
+    how = f"exit code {finished.exit_code}" if finished.signal is None else f"signal {finished.signal}"
+    return f"{how}: {output.strip()}" if output.strip() else how
+
+
+def _put_beside(path: Path, data: bytes) -> Path:
+    """Return a new folder near *path* that has a file of its name with *data* in it."""
+    near = next(folder for folder in path.parents if folder.is_dir())
+    # No dot before its name: there are formatters that pass by what is hidden.
+    folder = Path(mkdtemp(prefix="engine-", suffix=".tmp", dir=near))
+    try:
+        (folder / path.name).write_bytes(data)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder

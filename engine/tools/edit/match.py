@@ -1,0 +1,213 @@
+"""Where in a file a model's request belongs: exactly there, or at the one place that must be meant.
+
+An exact match is looked for first, and if there are several, that is the answer:
+nothing is guessed. Only where there is none are the tiers tried, from the strictest
+to the loosest. The first tier that finds something decides: one place is taken, of
+several none is. A place is never taken if
+
+- it is much larger than the request,
+- lines would go that the request does not know of,
+- the new text already stands there, so that the edit seems to have been made before.
+
+What is found is told as splices (`edit_text.py`), made so that only what the request
+changes is changed (`edit_merge.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final, Literal
+
+import attrs
+
+from engine.files.line_diff import differences
+from engine.tools.edit.match_lines import MOST_PLACES, Finder, Place, Search, Tier, runs
+from engine.tools.edit.match_parts import inside_a_line, occurrences, trimmed_boundary, unescaped
+from engine.tools.edit.merge import Request, merge
+from engine.tools.edit.similarity import align, closest, similarity
+from engine.tools.edit.source_text import Source, Splice, unix
+
+# In longer files only what is exact is found.
+_MOST_LINES: Final = 500_000
+# How similar a line that goes must be to the one that the request has in its place.
+_SIMILARITY_OF_LOST: Final = 0.5
+
+# The first and the last line, the first of a file being 1.
+Lines = tuple[int, int]
+
+
+@attrs.frozen
+class Found:
+    """The place, or all of them if all are to be replaced (the lines of the first thousand), and what to splice."""
+
+    tier: Tier
+    lines: tuple[Lines, ...]
+    splices: tuple[Splice, ...]
+    count: int = 1
+
+
+@attrs.frozen
+class Ambiguous:
+    """Several places fit: how many, and the lines on which they begin, or the first thousand of these."""
+
+    tier: Tier
+    lines: tuple[int, ...]
+    count: int
+
+
+@attrs.frozen
+class Missing:
+    """No place is certain: why, and the lines that this is about.
+
+    `absent`: nothing fits; the lines are the most similar ones. `applied`: the new
+    text stands there already. `lossy`: similar lines were found, and others among
+    them that the request does not have. `long`: nothing but an exact match was looked
+    for, because the file is that long.
+    """
+
+    why: Literal["absent", "applied", "lossy", "long"]
+    lines: Lines | None = None
+
+
+Answer = Found | Ambiguous | Missing
+
+
+def find(source: Source, old: str, new: str, *, replace_all: bool = False, fuzzy: bool = True) -> Answer:
+    """Return where *old*, which is not empty, stands in a file, and the splices that put *new* there."""
+    old, new = unix(old), unix(new)
+    starts = list(islice(occurrences(source.text, old, overlapping=not replace_all), MOST_PLACES))
+    if starts:
+        return _exact(source, old, new, starts, replace_all=replace_all)
+    if source.text.count("\n") > _MOST_LINES:
+        return Missing("long")
+    if not fuzzy or not old.strip():
+        return _missing(source, old.split("\n"))
+    search = Search(source, Request.of(old, new), (range(len(source.lines)),))
+    if "".join(old.split()) == "".join(new.split()):
+        # Who wants to change blanks has to know them.
+        return _decide(search, search.equal_tiers()[:1])
+    tiers: tuple[Finder, ...] = (
+        *search.equal_tiers(),
+        ("whitespace-normalised", lambda: inside_a_line(source, old, new)),
+        ("escape-normalised", lambda: unescaped(source, old, new)),
+        ("trimmed-boundary", lambda: trimmed_boundary(source, old, new)),
+        *search.similar_tiers(),
+    )
+    return _decide(search, tiers)
+
+
+def _exact(source: Source, old: str, new: str, starts: Sequence[int], *, replace_all: bool) -> Found | Ambiguous:
+    """Return what an exact match makes. *starts* are the first places."""
+    lines = source.lines_at(starts)
+    count = len(starts) if len(starts) < MOST_PLACES else max(MOST_PLACES, source.text.count(old))
+    if count > 1 and not replace_all:
+        return Ambiguous("exact", tuple(lines), count)
+    height = old.removesuffix("\n").count("\n")
+    places = tuple((line, line + height) for line in lines)
+    if count > MOST_PLACES and not source.is_mixed:
+        # One splice for all of them: objects by the million would take gigabytes.
+        return Found("exact", places, (Splice(0, len(source.text), source.text.replace(old, new)),), count)
+    every = occurrences(source.text, old, overlapping=False)
+    splices = tuple(_trimmed(source, Splice(start, start + len(old), new)) for start in every)
+    return Found("exact", places, splices, count)
+
+
+def find_lines(
+    source: Source, request: Request, scopes: tuple[range, ...], *, at_end: bool = False, fuzzy: bool = True
+) -> Answer:
+    """Return the same for whole lines, of which the first is in a range (from 0), and the last one the file's if *at_end*."""
+    search = Search(source, request, scopes, at_end)
+    tiers: tuple[Finder, ...] = (search.exact_tier(),)
+    if fuzzy and any(line.strip() for line in request.old):
+        tiers = (*tiers, *search.equal_tiers(), *search.similar_tiers())
+    return _decide(search, tiers)
+
+
+def _trimmed(source: Source, splice: Splice) -> Splice:
+    """Return an exact splice without the lines at its ends that stay: in a mixed file, they keep their own endings."""
+    if not source.is_mixed:
+        return splice
+    old, new = source.text[splice.start : splice.end].split("\n"), splice.text.split("\n")
+    head = _kept(old, new)
+    tail = _kept(old[head:][::-1], new[head:][::-1])
+    start = splice.start + sum(len(line) + 1 for line in old[:head])
+    end = splice.end - sum(len(line) + 1 for line in old[len(old) - tail :])
+    return Splice(start, end, "\n".join(new[head : len(new) - tail]))
+
+
+def _kept(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return how many lines both begin with, at least one being left of each."""
+    fewer = min(len(old), len(new)) - 1
+    return next((index for index in range(fewer) if old[index] != new[index]), fewer)
+
+
+# -- deciding -----------------------------------------------------------------------------
+
+
+def _decide(search: Search, tiers: Iterable[Finder]) -> Answer:
+    """Return what the first tier that finds something makes of it."""
+    source, request = search.source, search.request
+    lossy: Lines | None = None
+    for tier, places_of in tiers:
+        places = list(places_of())
+        if len(places) > 1:
+            return Ambiguous(tier, tuple(place.first + 1 for place in places), len(places))
+        for place in places:
+            lines = (place.first + 1, place.last + 1)
+            if tier != "exact" and (_is_much_larger(source, place, request) or _loses_lines(source, place, request)):
+                lossy = lossy or lines
+                continue
+            splices = merge(source, request, place.pairs) if place.splice is None else (place.splice,)
+            if all(map(source.is_idle, splices)):
+                return Missing("applied", lines)
+            applied = None if tier == "exact" else _applied_at(source, tier, place, request)
+            return Found(tier, (lines,), splices) if applied is None else Missing("applied", applied)
+    if lossy is None and len(request.old) > 2 and (block := search.richer_block()) is not None:
+        lossy = (block[0] + 1, block[1] + 1)
+    return Missing("lossy", lossy) if lossy else _missing(source, request.old)
+
+
+def _missing(source: Source, old: Sequence[str]) -> Missing:
+    lines = closest(source, old)
+    return Missing("absent", None if lines is None else (lines[0] + 1, lines[1] + 1))
+
+
+def _is_much_larger(source: Source, place: Place, request: Request) -> bool:
+    old = "\n".join(request.old).strip()
+    start, end = source.starts[place.first], source.line_end(place.last)
+    if place.splice is not None:
+        start, end = place.splice.start, place.splice.end
+    found = source.text[start:end].strip()
+    lines = old.count("\n") + 1
+    return found.count("\n") + 1 >= max(lines + 3, 2 * lines) or len(found) > max(len(old) + 500, 4 * len(old))
+
+
+def _loses_lines(source: Source, place: Place, request: Request) -> bool:
+    """Tell whether a line would go that is not, or hardly, in the request."""
+    if place.splice is not None:
+        return False
+    gone = (index for change in differences(request.old, request.new) for index in range(change.start, change.end))
+    return any(
+        (pair := place.pairs[index]) is not None
+        and similarity(request.old[index].strip(), source.stripped[pair]) < _SIMILARITY_OF_LOST
+        for index in gone
+    )
+
+
+def _applied_at(source: Source, tier: Tier, place: Place, request: Request) -> Lines | None:
+    """Return the lines where the new text already stands: anywhere if it has several lines, else at the place."""
+    if tier in {"block-anchor", "context-aware"} and _is_more_like_new(source, place, request):
+        return place.first + 1, place.last + 1
+    new = "\n".join(line.strip() for line in request.new).strip("\n").split("\n")
+    if not any(new) or runs([line.strip() for line in request.old], new):
+        return None
+    starts = range(len(source.lines)) if len(new) > 1 else range(place.first, place.last + 1)
+    first = next(iter(runs(source.stripped, new, starts)), None)
+    return None if first is None else (first + 1, first + len(new))
+
+
+def _is_more_like_new(source: Source, place: Place, request: Request) -> bool:
+    block = source.stripped[place.first : place.last + 1]
+    as_new, as_old = (align([line.strip() for line in lines], block) for lines in (request.new, request.old))
+    return as_new is not None and (as_old is None or as_new.mean >= as_old.mean)

@@ -1,0 +1,204 @@
+"""Tiers of whole lines: where the old lines of a request stand in a file, but for differences of a known kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Literal
+
+import attrs
+
+from engine.tools.edit.merge import Request
+from engine.tools.edit.similarity import align
+from engine.tools.edit.source_text import Source, Splice
+
+Tier = Literal[
+    "exact",
+    "indentation-flexible",
+    "line-trimmed",
+    "whitespace-normalised",
+    "punctuation-normalised",
+    "escape-normalised",
+    "trimmed-boundary",
+    "block-anchor",
+    "context-aware",
+]
+
+# How similar the lines between the anchors must be, in the mean.
+SIMILARITY: Final = 0.65
+# How many of them must be equal where they are not that similar.
+EQUAL_SHARE: Final = 0.5
+# More places than these are not told apart: it is certain by then that there is not one.
+MOST_PLACES: Final = 1_000
+# Blocks between anchors, or lines of them, that are compared. Among more of them none is certain to be the only one.
+_MOST_ALIGNED: Final = 200
+_MOST_ALIGNED_LINES: Final = 20_000
+# Lines that are looked at for the last one of a block.
+_MOST_SEEN: Final = 1_000_000
+# How much longer or shorter than the request a block between anchors may be, as a part of the request.
+_SLACK: Final = 0.25
+
+
+@attrs.frozen
+class Place:
+    """Lines that may be meant, from 0, the last included.
+
+    Attributes:
+        first: the first line.
+        last: the last one.
+        pairs: for each old line of the request, the file's line that it is.
+        splice: where the place is a part of these lines only, what to do there.
+    """
+
+    first: int
+    last: int
+    pairs: tuple[int | None, ...] = ()
+    splice: Splice | None = None
+
+
+Finder = tuple[Tier, Callable[[], Iterable[Place]]]
+
+
+@attrs.frozen
+class Search:
+    """Looks for old lines among those of a file that begin in some ranges, and end with the file if *at_end*."""
+
+    source: Source
+    request: Request
+    scopes: tuple[range, ...]
+    at_end: bool = False
+
+    def exact_tier(self) -> Finder:
+        """Return the tier in which lines are as they are."""
+        return "exact", lambda: self._blocks(str)
+
+    def equal_tiers(self) -> tuple[Finder, ...]:
+        """Return the tiers in which each line is equal, but for some blanks or signs."""
+        return (
+            ("indentation-flexible", self._indented),
+            ("line-trimmed", lambda: self._blocks(str.strip)),
+            ("whitespace-normalised", lambda: self._blocks(_squeezed)),
+            ("punctuation-normalised", lambda: self._blocks(_plain)),
+        )
+
+    def similar_tiers(self) -> tuple[Finder, ...]:
+        """Return the tiers in which the first and the last line are equal, and those between them similar."""
+        return ("block-anchor", self._anchored), ("context-aware", self._in_context)
+
+    def richer_block(self) -> tuple[int, int] | None:
+        """Return a block between the request's anchors that has lines which the request has not."""
+        asked, stripped = self._asked, self.source.stripped
+        blocks = self._between_anchors(_SLACK)[:_MOST_ALIGNED]
+        return next((block for block in blocks if align(asked[1:-1], stripped[block[0] + 1 : block[1]]) is None), None)
+
+    @property
+    def _asked(self) -> list[str]:
+        return [line.strip() for line in self.request.old]
+
+    def _blocks(self, key: Callable[[str], str]) -> list[Place]:
+        size = len(self.request.old)
+        lines = self.source.stripped if key is str.strip else [key(line) for line in self.source.lines]
+        return [
+            Place(first, first + size - 1, tuple(range(first, first + size)))
+            for first in self._runs(lines, [key(line) for line in self.request.old])
+            if not self.at_end or first + size == len(lines)
+        ]
+
+    def _indented(self) -> list[Place]:
+        wanted, lines = _dedented(self.request.old), self.source.lines
+        return [place for place in self._blocks(str.strip) if _dedented(lines[place.first : place.last + 1]) == wanted]
+
+    def _anchored(self) -> Iterator[Place]:
+        """Yield blocks whose lines between the anchors are similar enough in the mean, and all known to the request."""
+        asked, stripped = self._asked, self.source.stripped
+        for first, last in self._comparable(_SLACK):
+            aligned = align(asked[1:-1], stripped[first + 1 : last])
+            if aligned is not None and aligned.mean >= SIMILARITY:
+                middle = (None if pair is None else first + 1 + pair for pair in aligned.pairs)
+                yield Place(first, last, (first, *middle, last))
+
+    def _in_context(self) -> Iterator[Place]:
+        """Yield blocks of the same length, of whose lines between the anchors enough are equal."""
+        asked, stripped = self._asked, self.source.stripped
+        wanted = EQUAL_SHARE * max(1, sum(bool(line) for line in asked[1:-1]))
+        for first, last in self._comparable(0):
+            pairs = list(zip(asked[1:-1], stripped[first + 1 : last], strict=True))
+            # A line of the file where the request has a blank one is none that it knows of.
+            if all(one for one, other in pairs if other) and sum(one == other for one, other in pairs if one) >= wanted:
+                yield Place(first, last, tuple(range(first, last + 1)))
+
+    def _runs(self, lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+        found = (first for scope in self.scopes for first in runs(lines, wanted, scope))
+        return list(found) if len(self.scopes) == 1 else sorted(set(found))
+
+    def _comparable(self, slack: float) -> list[tuple[int, int]]:
+        """Return the blocks between anchors, if they are not too many to compare all of them."""
+        blocks = self._between_anchors(slack)
+        return blocks if len(blocks) <= max(_MOST_ALIGNED, _MOST_ALIGNED_LINES // len(self.request.old)) else []
+
+    def _between_anchors(self, slack: float) -> list[tuple[int, int]]:
+        """Return the first and last lines of blocks that begin and end like the request, and are about as long.
+
+        None of them, if looking for them would take too long.
+        """
+        asked, stripped = self._asked, self.source.stripped
+        size, filled = len(asked), sum(map(bool, asked))
+        if size < 3 or not asked[0] or not asked[-1]:
+            return []
+        firsts = sorted({index for scope in self.scopes for index in scope if stripped[index] == asked[0]})
+        if len(firsts) * 2 * size > _MOST_SEEN:
+            return []
+        some = max(1, int(filled * slack)) if slack else 0
+        blocks: list[tuple[int, int]] = []
+        for first in firsts:
+            found = 1
+            # Blank lines don't count, but for a limit to them.
+            for last in range(first + 1, min(first + 2 * size, len(stripped))):
+                found += bool(stripped[last])
+                is_end = stripped[last] == asked[-1] and (not self.at_end or last + 1 == len(stripped))
+                if is_end and abs(found - filled) <= some and (slack or last - first + 1 == size):
+                    blocks.append((first, last))
+        return blocks
+
+
+def runs(lines: Sequence[str], wanted: Sequence[str], starts: range | None = None) -> list[int]:
+    """Return where *wanted*, some lines, stands among *lines*; it begins in *starts*."""
+    size = len(wanted)
+    within = range(len(lines)) if starts is None else starts
+    stop = min(within.stop, len(lines) - size + 1)
+    found: list[int] = []
+    at = within.start - 1
+    while len(found) < MOST_PLACES:
+        try:
+            at = lines.index(wanted[0], at + 1, max(0, stop))
+        except ValueError:
+            break
+        if lines[at : at + size] == wanted:
+            found.append(at)
+    return found
+
+
+def _dedented(lines: Sequence[str]) -> list[str]:
+    """Return lines without the indentation that they have in common; blank lines are empty."""
+    indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
+    shared = min(indents, key=len, default="")
+    while not all(indent.startswith(shared) for indent in indents):
+        shared = shared[:-1]
+    return [line[len(shared) :] if line.strip() else "" for line in lines]
+
+
+def _squeezed(line: str) -> str:
+    return " ".join(line.split())
+
+
+_SIGNS: Final = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        "\u2026": "...",
+    }
+)
+
+
+def _plain(line: str) -> str:
+    return _squeezed(line).translate(_SIGNS)

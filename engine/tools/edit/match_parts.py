@@ -1,0 +1,99 @@
+"""Tiers of parts of lines: where the old text of a request stands in a file, but for differences of a known kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from engine.tools.edit.match_lines import MOST_PLACES, Place
+from engine.tools.edit.source_text import Source, Splice, unix
+
+_ESCAPE: Final = re.compile(r"\\([ntr\"'`\\$\n])")
+_MEANINGS: Final = {"n": "\n", "t": "\t", "r": "\r"}
+_BLANKS: Final = re.compile(r"[^\S\n]+")
+_WORDS: Final = re.compile(r"\S+")
+_WORD: Final = re.compile(r"\w")
+
+
+def occurrences(text: str, piece: str, *, overlapping: bool) -> Iterator[int]:
+    """Yield where *piece* begins; for a place to be certain, occurrences that overlap count as well."""
+    start = text.find(piece)
+    while start >= 0:
+        yield start
+        start = text.find(piece, start + (1 if overlapping else len(piece)))
+
+
+def inside_a_line(source: Source, old: str, new: str) -> list[Place]:
+    """Return the places of the words of *old* in one line, with other blanks between them."""
+    words = old.split()
+    if len(words) < 2 or "\n" in old.strip():
+        return []
+    squeezed = _BLANKS.sub(" ", source.text)
+    starts = islice(_whole_words(squeezed, " ".join(words)), MOST_PLACES)
+    text = _trimmed_like(old, new)
+    found: list[Place] = []
+    number = at = 0
+    for start in starts:
+        number += squeezed.count("\n", at, start)
+        at = start
+        begin = squeezed.rfind("\n", 0, start) + 1
+        first = sum(map(len, squeezed[begin:start].split()))
+        last = first + sum(map(len, words)) - 1
+        offset, line = source.starts[number], source.lines[number]
+        found.append(_part(source, offset + _nth(line, first), offset + _nth(line, last) + 1, text))
+    return found
+
+
+def trimmed_boundary(source: Source, old: str, new: str) -> list[Place]:
+    """Return the places of *old* without the blanks around it."""
+    trimmed = old.strip()
+    if trimmed == old:
+        return []
+    text = _trimmed_like(old, new)
+    starts = islice(_whole_words(source.text, trimmed), MOST_PLACES)
+    return [_part(source, start, start + len(trimmed), text) for start in starts]
+
+
+def unescaped(source: Source, old: str, new: str) -> list[Place]:
+    """Return the places of *old* as it reads when its escapes are taken for what they stand for."""
+    kinds = set(_ESCAPE.findall(old))
+    # If the new text has other ones, nobody can tell whether those are meant.
+    if not kinds or not kinds >= set(_ESCAPE.findall(new)):
+        return []
+    wanted, text = (unix(_ESCAPE.sub(lambda match: _MEANINGS.get(match[1], match[1]), piece)) for piece in (old, new))
+    starts = islice(occurrences(source.text, wanted, overlapping=True), MOST_PLACES)
+    return [_part(source, start, start + len(wanted), text) for start in starts]
+
+
+def _whole_words(text: str, piece: str) -> Iterator[int]:
+    """Yield where *piece* begins: a part of a word is meant exactly, or not at all.
+
+    Not by a regular expression: that could take a time that grows with the product of
+    both lengths, and would hold the interpreter's lock meanwhile.
+    """
+    begins, ends = _WORD.match(piece) is not None, _WORD.match(piece[-1]) is not None
+    for start in occurrences(text, piece, overlapping=True):
+        end = start + len(piece)
+        if not (begins and _WORD.match(text[start - 1 : start])) and not (ends and _WORD.match(text[end : end + 1])):
+            yield start
+
+
+def _trimmed_like(old: str, new: str) -> str:
+    """Return *new* without the blanks at those ends where *old* has some."""
+    text = new.lstrip() if old[0].isspace() else new
+    return text.rstrip() if old[-1].isspace() else text
+
+
+def _nth(line: str, count: int) -> int:
+    """Return where the character stands in *line* that has *count* others before it which are no blanks."""
+    for word in _WORDS.finditer(line):
+        if count < word.end() - word.start():
+            return word.start() + count
+        count -= word.end() - word.start()
+    return len(line)
+
+
+def _part(source: Source, start: int, end: int, text: str) -> Place:
+    return Place(source.line_at(start) - 1, source.line_at(end - 1) - 1, splice=Splice(start, end, text))

@@ -1,0 +1,178 @@
+"""From a request that fits a file loosely to the splices that do what it wants.
+
+A request says that some old lines become some new ones. Where the old lines are not
+exactly those of the file, the new ones can't simply take their place: lines that the
+request keeps would lose what the file really has, and lines that it adds would get
+an indentation from elsewhere. So the lines that differ between old and new are
+looked up, and only those are changed; what is added is indented as the file indents
+the lines around it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import attrs
+
+from engine.files.line_diff import Difference, differences
+from engine.tools.edit.source_text import Source, Splice
+
+_TAB: Final = 4
+_SAMPLE_LINES: Final = 1_000
+
+
+@attrs.frozen
+class Request:
+    """Lines that a model wants changed: as it believes them to be, and as they shall be."""
+
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+    @classmethod
+    def of(cls, old: str, new: str) -> Request:
+        """Return the lines of two texts. If both end with a line feed, it is none of their lines."""
+        if old.endswith("\n") and (new.endswith("\n") or not new):
+            return cls(tuple(old[:-1].split("\n")), tuple(new[:-1].split("\n")) if new else ())
+        if old.endswith("\n"):
+            return cls(tuple(old[:-1].split("\n")), tuple(new.split("\n")))
+        return cls(tuple(old.split("\n")), tuple(new.split("\n")))
+
+
+def merge(source: Source, request: Request, pairs: Sequence[int | None]) -> tuple[Splice, ...]:
+    """Return the splices that make *request* happen.
+
+    *pairs* has the index of the file's line for each old line of the request; None
+    for one that the file has not. An old line without a counterpart that shall stay is
+    not put in.
+    """
+    indents = Indents.of(source, request, pairs)
+    found: list[Splice] = []
+    for change in differences(request.old, request.new):
+        added = [indents.of_line(line, change.start) for line in request.new[change.new_start : change.new_end]]
+        replaced = [pair for pair in pairs[change.start : change.end] if pair is not None]
+        if replaced:
+            found.append(source.replaced(replaced[0], replaced[-1], added))
+        elif added:
+            found.append(source.inserted(_place(change, pairs), added))
+    return tuple(splice for splice in found if not source.is_idle(splice))
+
+
+def _place(change: Difference, pairs: Sequence[int | None]) -> int:
+    """Return the index of the file's line before which added lines belong."""
+    if change.start > 0 and (before := pairs[change.start - 1]) is not None:
+        return before + 1
+    after = next((pair for pair in pairs[change.end :] if pair is not None), None)
+    if after is not None:
+        return after
+    return next((pair + 1 for pair in reversed(pairs[: change.start]) if pair is not None), 0)
+
+
+@attrs.frozen
+class _Pair:
+    """An old line's number, and its indentation in the request and in the file."""
+
+    index: int
+    asked: str
+    found: str
+
+
+@attrs.frozen
+class Indents:
+    """How indentations of the request are written in the file."""
+
+    pairs: tuple[_Pair, ...]
+    odd: _Pair | None
+    asked_unit: int
+    found_unit: int
+    has_tabs: bool
+
+    @classmethod
+    def of(cls, source: Source, request: Request, pairs: Sequence[int | None]) -> Indents:
+        """Learn it from old lines and what they are in the file."""
+        known = tuple(
+            _Pair(index, _indent(line), _indent(source.lines[pair]))
+            for index, (line, pair) in enumerate(zip(request.old, pairs, strict=True))
+            if pair is not None and line.strip() and source.stripped[pair]
+        )
+        odd = None
+        if any(pair.asked and pair.asked == pair.found for pair in known[1:]):
+            # The first line of a request often lacks the blanks before it. The others tell that it is no measure.
+            odd, known = known[0], known[1:]
+        first = next((pair for pair in pairs if pair is not None), 0)
+        around = source.lines[max(0, first - _SAMPLE_LINES // 2) : first + _SAMPLE_LINES // 2]
+        return cls(
+            pairs=known,
+            odd=odd,
+            asked_unit=_unit([*request.old, *request.new]),
+            found_unit=_unit(around),
+            has_tabs=_has_tabs(around) if any(map(_indent, around)) else _has_tabs([*request.old, *request.new]),
+        )
+
+    def of_line(self, line: str, near: int) -> str:
+        """Return a new line with the file's indentation, as old lines near that index have it."""
+        asked = _indent(line)
+        if not self.pairs or len(asked) == len(line):
+            return line
+        if self.odd is not None and (near, asked) == (0, self.odd.asked):
+            return self.odd.found + line[len(asked) :]
+        pair = min(
+            self.pairs,
+            key=lambda pair: (abs(_width(pair.asked) - _width(asked)), -_width(pair.asked), abs(pair.index - near)),
+        )
+        return self._converted(asked, pair) + line[len(asked) :]
+
+    def _converted(self, asked: str, pair: _Pair) -> str:
+        if asked == pair.asked:
+            return pair.found
+        if asked.startswith(pair.asked):
+            return pair.found + self._step(asked[len(pair.asked) :])
+        more = _width(asked) - _width(pair.asked)
+        if more > 0:
+            return pair.found + self._step(" " * more)
+        surplus = pair.asked.removeprefix(asked) if pair.asked.startswith(asked) else " " * -more
+        return pair.found[: max(0, len(pair.found) - len(self._step(surplus)))]
+
+    def _step(self, more: str) -> str:
+        """Return some more indentation of the request as the file would write it."""
+        if set(more) == {"\t"}:
+            return more if self.has_tabs else " " * (self.found_unit * len(more))
+        if self.has_tabs:
+            return "\t" * max(1, round(_width(more) / self.asked_unit))
+        return " " * max(1, round(_width(more) * self._scale()))
+
+    def _scale(self) -> float:
+        """Return how wide the file's steps are beside the request's, as long as all lines agree on it."""
+        widths = sorted({(_width(pair.asked), _width(pair.found)) for pair in self.pairs})
+        (low, base), (high, top) = widths[0], widths[-1]
+        if high == low or top <= base:
+            return 1.0
+        scale = (top - base) / (high - low)
+        return scale if all(found - base == (asked - low) * scale for asked, found in widths) else 1.0
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _has_tabs(lines: Sequence[str]) -> bool:
+    indents = [line[0] for line in lines if _indent(line)]
+    return 2 * indents.count("\t") > len(indents)
+
+
+def _width(indent: str) -> int:
+    return len(indent.expandtabs(_TAB))
+
+
+def _unit(lines: Iterable[str]) -> int:
+    """Return by how much lines are indented at a time: what is most frequent."""
+    steps: Counter[int] = Counter()
+    last = 0
+    for line in lines:
+        if line.strip():
+            width = _width(_indent(line))
+            if width > last:
+                steps[width - last] += 1
+            last = width
+    return max(steps, key=lambda step: (steps[step], -step)) if steps else _TAB

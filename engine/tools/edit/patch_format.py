@@ -1,0 +1,215 @@
+"""Patches in the envelope of Codex: read, but not applied.
+
+::
+
+    *** Begin Patch
+    *** Add File: path
+    +a line
+    *** Delete File: path
+    *** Update File: path
+    *** Move to: another path
+    @@ a line before the place, where its context alone would not tell
+     context
+    -old
+    +new
+    *** End of File
+    *** End Patch
+
+Read with the patience that models need where nothing else can be meant: a shell's
+here-document or a code fence around it, blank lines between its parts, headers as in
+a unified diff. Whatever may be a patch that was cut off, or a line whose sign was
+forgotten, is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import attrs
+
+from engine.core.errors import ToolError
+from engine.tools.edit.merge import Request
+from engine.tools.edit.source_text import unix
+
+_BEGIN: Final = "*** Begin Patch"
+_END: Final = "*** End Patch"
+_ADD: Final = "*** Add File:"
+_DELETE: Final = "*** Delete File:"
+_UPDATE: Final = "*** Update File:"
+_MOVE: Final = "*** Move to:"
+_END_OF_FILE: Final = "*** End of File"
+# Line numbers of a unified diff, which count for nothing.
+_NUMBERS: Final = re.compile(r"-\d+(,\d+)? \+\d+(,\d+)? @@")
+# Possessive: a line of blanks without end must not take a time that grows with its square.
+_AROUND: Final = re.compile(r"\s*+(```\w*|(apply_patch\s*)?<<-?\s*['\"]?\w+['\"]?|[A-Z_]+)?\s*+")
+_SHOWN_CHARS: Final = 80
+
+
+@attrs.frozen
+class Chunk:
+    """Lines of a file that become others.
+
+    Attributes:
+        headers: lines that stand before the place, the outermost first.
+        request: the lines.
+        at_end: the last of them is the last of the file.
+        line: where it stands in the patch, from 1.
+    """
+
+    headers: tuple[str, ...]
+    request: Request
+    at_end: bool
+    line: int
+
+
+@attrs.frozen
+class AddFile:
+    """A file that shall be."""
+
+    path: str
+    text: str
+
+
+@attrs.frozen
+class DeleteFile:
+    """A file that shall be no more."""
+
+    path: str
+
+
+@attrs.frozen
+class UpdateFile:
+    """A file that shall change, and may move."""
+
+    path: str
+    moved: str | None
+    chunks: tuple[Chunk, ...]
+
+
+Operation = AddFile | DeleteFile | UpdateFile
+
+
+def parse_patch(text: str) -> tuple[Operation, ...]:
+    """Return what a patch asks for. Raises `ToolError`, which tells the line that can't be read."""
+    reader = _Reader(*_inside(unix(text).split("\n")))
+    found: list[Operation] = []
+    while reader.skip_blank():
+        found.append(reader.operation())
+    if not found:
+        raise ToolError("The patch is empty: there is nothing between *** Begin Patch and *** End Patch.")
+    return tuple(found)
+
+
+def _inside(lines: list[str]) -> tuple[list[str], int]:
+    """Return the lines between the marks, and the number of the first of them."""
+    marks = [index for index, line in enumerate(lines) if line.strip() == _BEGIN]
+    if not marks or not all(_AROUND.fullmatch(line) for line in lines[: marks[0]]):
+        raise ToolError(f"The first line of a patch is {_BEGIN!r}. Nothing was changed.")
+    begin = marks[0] + 1
+    end = next((index for index in range(len(lines) - 1, begin - 1, -1) if lines[index].strip() == _END), None)
+    if end is None:
+        raise ToolError(f"The patch has no {_END!r} at its end: it seems to be cut off. Nothing was changed.")
+    if not all(_AROUND.fullmatch(line) for line in lines[end + 1 :]):
+        raise ToolError(f"Something follows {_END!r}: {_shown(lines[end + 1])}. Nothing was changed.")
+    return lines[begin:end], begin + 1
+
+
+def _shown(line: str) -> str:
+    return repr(line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS]}…")
+
+
+@attrs.define(eq=False)
+class _Reader:
+    """Goes through the lines of a patch."""
+
+    lines: list[str]
+    first_number: int
+    at: int = 0
+
+    @property
+    def line(self) -> str | None:
+        return self.lines[self.at] if self.at < len(self.lines) else None
+
+    @property
+    def number(self) -> int:
+        return self.first_number + self.at
+
+    def skip_blank(self) -> bool:
+        """Pass over blank lines; tell whether there is something behind them."""
+        while self.line is not None and not self.line.strip():
+            self.at += 1
+        return self.line is not None
+
+    def operation(self) -> Operation:
+        for mark, read in ((_ADD, self._add), (_DELETE, DeleteFile), (_UPDATE, self._update)):
+            if (path := self._argument(mark)) is not None:
+                return read(path)
+        raise self._error(f"a part begins with {_ADD!r}, {_DELETE!r} or {_UPDATE!r} and a path")
+
+    def _argument(self, mark: str) -> str | None:
+        """Return what stands behind a mark in this line, and go on; None if it is another line."""
+        line = (self.line or "").strip()
+        if not line.startswith(mark):
+            return None
+        argument = line[len(mark) :].strip()
+        if not argument:
+            raise self._error("the path is missing")
+        self.at += 1
+        return argument
+
+    def _add(self, path: str) -> AddFile:
+        lines: list[str] = []
+        while self.line is not None and (count := self._blank_inside() or self.line.startswith("+")):
+            lines += (line[1:] for line in self.lines[self.at : self.at + count])
+            self.at += count
+        if self.line is not None and self.line.strip() and not self.line.lstrip().startswith("***"):
+            raise self._error("each line of a new file begins with '+'")
+        return AddFile(path, "".join(f"{line}\n" for line in lines))
+
+    def _blank_inside(self) -> int:
+        """Return how many blank lines stand here whose signs were forgotten: more of the file follows."""
+        end = self.at
+        while end < len(self.lines) and not self.lines[end]:
+            end += 1
+        return end - self.at if end < len(self.lines) and self.lines[end].startswith("+") else 0
+
+    def _update(self, path: str) -> UpdateFile:
+        moved = self._argument(_MOVE)
+        chunks: list[Chunk] = []
+        while self.skip_blank() and not self._is_mark():
+            chunks.append(self._chunk())
+        if not chunks and moved is None:
+            raise ToolError(f"The patch says nothing about what to change in {path}. Nothing was changed.")
+        return UpdateFile(path, moved, tuple(chunks))
+
+    def _is_mark(self) -> bool:
+        line = self.line or ""
+        return line.startswith("***") and line.strip() != _END_OF_FILE
+
+    def _chunk(self) -> Chunk:
+        number = self.number
+        headers: list[str] = []
+        while self.line is not None and self.line.startswith("@@"):
+            headers.append(_NUMBERS.sub("", self.line[2:].strip(), count=1).strip().removesuffix("@@").rstrip())
+            self.at += 1
+        body: list[str] = []
+        while self.line is not None and not self.line.startswith(("@@", "***")):
+            if self.line[:1] not in {"", " ", "-", "+", "\\"}:
+                raise self._error("a line of a change begins with ' ', '-', '+' or '@@'")
+            body.append(self.line)
+            self.at += 1
+        at_end = (self.line or "").strip() == _END_OF_FILE
+        self.at += at_end
+        lines = [line for line in "\n".join(body).strip("\n").split("\n") if not line.startswith("\\")]
+        if not any(lines):
+            raise ToolError(f"The change at line {number} of the patch has no lines. Nothing was changed.")
+        old = tuple(line[1:] for line in lines if line[:1] in {"", " ", "-"})
+        new = tuple(line[1:] for line in lines if line[:1] in {"", " ", "+"})
+        return Chunk(tuple(filter(None, headers)), Request(old, new), at_end, number)
+
+    def _error(self, expected: str) -> ToolError:
+        return ToolError(
+            f"Line {self.number} of the patch can't be read: {expected}, but this is {_shown(self.line or '')}. "
+            "Nothing was changed."
+        )

@@ -1,0 +1,133 @@
+"""Where in a file the chunks of a patch belong.
+
+Chunks come in the order of the file. Lines of context must fit one place only: in
+what belongs to the line that an `@@` names (what is indented deeper than it), or else
+anywhere behind it. So a patch that could mean two places is refused, where other
+programs take the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final
+
+import attrs
+
+from engine.files.line_diff import common
+from engine.tools.edit.match import Ambiguous, Answer, Found, Lines, Missing, find_lines
+from engine.tools.edit.match_lines import Tier
+from engine.tools.edit.patch_format import Chunk
+from engine.tools.edit.source_text import Source, Splice
+
+# A header that names more of them than these tells nothing about the place.
+_MOST_LINES: Final = 200
+
+
+@attrs.frozen
+class Placed:
+    """A chunk that has found its place: how, the lines that there were, and what to splice."""
+
+    chunk: Chunk
+    tier: Tier
+    lines: Lines
+    splices: tuple[Splice, ...]
+
+
+@attrs.frozen
+class Unplaced:
+    """A chunk that has no certain place: what was found instead, or the header that is not there, or not only once."""
+
+    chunk: Chunk
+    answer: Ambiguous | Missing | None = None
+    header: str | None = None
+
+
+def place_chunks(source: Source, chunks: Sequence[Chunk], *, fuzzy: bool) -> tuple[Placed, ...] | Unplaced:
+    """Return the places of all chunks, or the first of them that has none."""
+    found: list[Placed] = []
+    at = changed = 0
+    for chunk in chunks:
+        if chunk.request.old == chunk.request.new:
+            continue  # context of nothing
+        placed = _place(source, chunk, at, fuzzy=fuzzy)
+        if isinstance(placed, Unplaced) and isinstance(placed.answer, Missing) and changed < at:
+            # Its context may begin with the lines that the one before it ends with.
+            again = _place(source, chunk, changed, fuzzy=False)
+            placed = placed if isinstance(again, Unplaced) else again
+        if isinstance(placed, Unplaced):
+            return placed
+        found.append(placed)
+        at = placed.lines[1]
+        kept = common(chunk.request.old[::-1], chunk.request.new[::-1]) if placed.tier == "exact" else 0
+        changed = at - kept
+    return tuple(found)
+
+
+def _place(source: Source, chunk: Chunk, at: int, *, fuzzy: bool) -> Placed | Unplaced:
+    everywhere = range(at, len(source.lines))
+    scopes = _scopes(source, chunk.headers, everywhere)
+    if isinstance(scopes, str):
+        # It need not be there if the lines themselves are, exactly and only once.
+        answer = find_lines(source, chunk.request, (everywhere,), fuzzy=False) if chunk.request.old else None
+        return _told(chunk, answer) if isinstance(answer, Found) else Unplaced(chunk, header=scopes)
+    if not chunk.request.old:
+        return _inserted(source, chunk, scopes)
+    answer = find_lines(source, chunk.request, scopes, at_end=chunk.at_end, fuzzy=fuzzy)
+    if isinstance(answer, Missing) and chunk.headers:
+        behind = range(min(scope.start for scope in scopes), len(source.lines))
+        answer = find_lines(source, chunk.request, (behind,), at_end=chunk.at_end, fuzzy=fuzzy)
+    if isinstance(answer, Missing) and chunk.at_end:
+        # What the patch takes for the end of the file may be followed by something.
+        exact = find_lines(source, chunk.request, (everywhere,), fuzzy=False)
+        answer = exact if isinstance(exact, Found) else answer
+    return _told(chunk, answer)
+
+
+def _told(chunk: Chunk, answer: Answer) -> Placed | Unplaced:
+    if isinstance(answer, Found):
+        return Placed(chunk, answer.tier, answer.lines[0], answer.splices)
+    return Unplaced(chunk, answer)
+
+
+def _inserted(source: Source, chunk: Chunk, scopes: Sequence[range]) -> Placed | Unplaced:
+    """Place lines that have no context: behind the one line that the header names, or at the end of the file."""
+    if len(scopes) > 1:
+        return Unplaced(chunk, header=chunk.headers[-1])
+    before = scopes[0].start + 1 if chunk.headers and not chunk.at_end else len(source.lines)
+    return Placed(chunk, "exact", (before, before), (source.inserted(before, chunk.request.new),))
+
+
+def _scopes(source: Source, headers: Sequence[str], everywhere: range) -> tuple[range, ...] | str:
+    """Return the lines that belong to the innermost header, itself included; or a header that tells nothing."""
+    scopes: tuple[range, ...] = (everywhere,)
+    for header in headers:
+        inner = [_scope(source, index, within) for within in scopes for index in _lines_of(source, header, within)]
+        if not inner or len(inner) > _MOST_LINES:
+            return header
+        scopes = tuple(dict.fromkeys(inner))
+    return scopes
+
+
+def _lines_of(source: Source, header: str, within: range) -> list[int]:
+    """Return the lines that a header names: equal to it, else but for blanks around it, else those that begin with it.
+
+    Of too many, one more than is allowed.
+    """
+    tests: tuple[Callable[[int], bool], ...] = (
+        lambda index: source.lines[index] == header,
+        lambda index: source.stripped[index] == header.strip(),
+        lambda index: source.stripped[index].startswith(header.strip()),
+    )
+    for test in tests:
+        if found := list(islice(filter(test, within), _MOST_LINES + 1)):
+            return found
+    return []
+
+
+def _scope(source: Source, index: int, within: range) -> range:
+    """Return a line and those behind it that are indented deeper."""
+    indent = len(source.lines[index]) - len(source.lines[index].lstrip())
+    inside = range(index + 1, within.stop)
+    ends = (i for i in inside if source.stripped[i] and len(source.lines[i]) - len(source.lines[i].lstrip()) <= indent)
+    return range(index, next(ends, within.stop))

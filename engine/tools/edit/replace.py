@@ -1,0 +1,110 @@
+"""One text for another in a file's text: done, or told why not in a way that helps to do it right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from engine.core.errors import ToolError
+from engine.files.diff import comparison
+from engine.files.text_files import MAX_TEXT_BYTES
+from engine.tools.edit.match import Ambiguous, Found, Lines, Missing, find
+from engine.tools.edit.match_lines import Tier
+from engine.tools.edit.source_text import Source, unix
+
+_PLACES_NAMED: Final = 20
+_COMPARED_LINES: Final = 60
+
+
+@attrs.frozen
+class Replaced:
+    """A text after an edit: the tier in which its place was found, and the lines that there were."""
+
+    text: str
+    tier: Tier
+    lines: tuple[Lines, ...]
+    count: int = 1
+
+    @property
+    def where(self) -> str:
+        """The lines, for a person."""
+        return named(self.lines, self.count)
+
+    @property
+    def caution(self) -> str:
+        """What to say of a place that is not exactly what was asked for."""
+        return "" if self.tier == "exact" else f"not exactly old_string, but alike ({self.tier}): check it"
+
+
+def replace(shown: str, text: str, old: str, new: str, *, replace_all: bool = False, fuzzy: bool = True) -> Replaced:
+    """Return *text*, which is that of the file *shown*, after the edit. Raises `ToolError` if its place is not certain."""
+    if not old:
+        raise ToolError("old_string is empty. To create a file, or to replace all of it, use the write tool.")
+    if unix(old) == unix(new):
+        raise ToolError("old_string and new_string are the same: there is nothing to change. (Line endings are kept.)")
+    source = Source(text)
+    if replace_all and len(new) > len(old):
+        size = len(text) + source.text.count(unix(old)) * (len(new) - len(old))
+        if size > MAX_TEXT_BYTES:
+            raise ToolError(
+                f"{shown} would have {size:,} characters then; the limit of this tool is {MAX_TEXT_BYTES:,} bytes. Nothing "
+                "was changed."
+            )
+    answer = find(source, old, new, replace_all=replace_all, fuzzy=fuzzy)
+    match answer:
+        case Found():
+            return Replaced(source.spliced(answer.splices), answer.tier, answer.lines, answer.count)
+        case Ambiguous(tier="exact"):
+            raise ToolError(
+                f"old_string was found {answer.count:,} times in {shown}, on {_lines(answer)}. Add lines around it "
+                "so that it fits one place, or set replace_all. Nothing was changed."
+            )
+        case Ambiguous():
+            raise ToolError(
+                f"old_string was not found exactly in {shown}, and {answer.count:,} places are like it "
+                f"({answer.tier}), on {_lines(answer)}. Give it as it stands in the file, with enough lines around it to "
+                "fit one place. Nothing was changed."
+            )
+        case Missing():
+            raise ToolError(
+                f"old_string was not found in {shown}; nothing was changed. {_instead(source, old, answer)}"
+            )
+
+
+def named(places: Sequence[Lines], count: int = 0) -> str:
+    """Return `line 3`, `lines 3-5` or `lines 3-5, 7 and 9 more`, of *count* places."""
+    spans = [str(first) if first == last else f"{first}-{last}" for first, last in places[:_PLACES_NAMED]]
+    others = max(count, len(places)) - len(spans)
+    more = f" and {others:,} more" if others else ""
+    word = "line" if len(places) == 1 and places[0][0] == places[0][1] else "lines"
+    return f"{word} {', '.join(spans)}{more}"
+
+
+def compared(source: Source, old: str, lines: Lines) -> str:
+    """Return how some lines of a file differ from what a request has in their place."""
+    first, last = lines
+    return comparison(
+        unix(old).strip("\n"), "\n".join(source.lines[first - 1 : last]), first=first, limit=_COMPARED_LINES
+    )
+
+
+def _lines(answer: Ambiguous) -> str:
+    return named([(line, line) for line in answer.lines], answer.count)
+
+
+def _instead(source: Source, old: str, answer: Missing) -> str:
+    """Say what there is instead of the text that is missing."""
+    if answer.why == "long":
+        return "In a file that long, only what is exactly there is found."
+    if answer.lines is None:
+        return "There is nothing like it either. Read the file again."
+    where = named([answer.lines])
+    if answer.why == "applied":
+        return f"But new_string stands there already, on {where}: this edit seems to have been made before."
+    told = f"The most similar place is {where}"
+    if answer.why == "lossy":
+        told = f"Much of it is like {where}, but the file has more there, which would be lost"
+    differs = compared(source, old, answer.lines).removesuffix("\n")
+    return f"{told}. This is what differs (- old_string, + the file):\n{differs}"

@@ -1,0 +1,139 @@
+"""How much blocks of lines are alike, in bounded time."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from engine.files.line_diff import differences
+from engine.tools.edit.source_text import Source
+
+# Longer lines are equal or not at all alike.
+_LINE_CHARS: Final = 2_000
+# Pairs of lines that are compared to align one gap.
+_MOST_PAIRS: Final = 2_500
+# Lines of a file that are looked at for the closest ones, and lines of a request that these are compared with.
+_MOST_LINES: Final = 20_000
+_TRIED: Final = 3
+# A line less similar than this is not worth showing.
+_CLOSE: Final = 0.5
+
+
+def similarity(one: str, other: str) -> float:
+    """Return 1 for equal lines, 0 for lines that have nothing in common: Levenshtein's, normalised."""
+    if one == other:
+        return 1.0
+    if max(len(one), len(other)) > _LINE_CHARS:
+        return 0.0
+    from rapidfuzz.distance import Levenshtein
+
+    return Levenshtein.normalized_similarity(one, other)
+
+
+@attrs.frozen
+class Alignment:
+    """Which line of a block each line of a request is, and how alike they are in the mean, blank ones aside."""
+
+    pairs: tuple[int | None, ...]
+    mean: float
+
+
+def align(request: Sequence[str], block: Sequence[str]) -> Alignment | None:
+    """Align lines, given without the blanks around them. None if the block has lines that the request has not.
+
+    Equal lines are found first. What lies between these must be as many lines in the
+    request as in the block, or more of them.
+    """
+    asked = [index for index, line in enumerate(request) if line]
+    found = [index for index, line in enumerate(block) if line]
+    pairs: list[int | None] = [None] * len(request)
+    total = 0.0
+    at = block_at = 0
+    for gap in [*differences([request[i] for i in asked], [block[i] for i in found]), None]:
+        upto, block_upto = (len(asked), len(found)) if gap is None else (gap.start, gap.new_start)
+        for one, other in zip(range(at, upto), range(block_at, block_upto), strict=True):
+            pairs[asked[one]] = found[other]
+            total += 1.0
+        if gap is None:
+            break
+        ours, theirs = range(gap.start, gap.end), range(gap.new_start, gap.new_end)
+        chosen = _best([request[asked[i]] for i in ours], [block[found[i]] for i in theirs])
+        if chosen is None:
+            return None
+        for index, score, other in zip(*chosen, theirs, strict=True):
+            pairs[asked[ours[index]]] = found[other]
+            total += score
+        at, block_at = gap.end, gap.new_end
+    _pair_blanks(request, block, pairs)
+    return Alignment(tuple(pairs), total / len(asked) if asked else 1.0)
+
+
+def _best(request: Sequence[str], block: Sequence[str]) -> tuple[list[int], list[float]] | None:
+    """Return, for each line of the block, the request's line that it is, in order, and how alike they are."""
+    if len(block) > len(request) or len(block) * len(request) > _MOST_PAIRS:
+        return None
+    if len(block) == len(request):
+        return list(range(len(block))), [similarity(one, other) for one, other in zip(request, block, strict=True)]
+    # The best way to leave lines of the request out: best[i][j] is the sum of the first i lines of the block among
+    # the first j of the request.
+    scores = [[similarity(one, other) for one in request] for other in block]
+    best = [[0.0] * (len(request) + 1)]
+    for i, row in enumerate(scores):
+        sums = [float("-inf")] * (len(request) + 1)
+        for j in range(i, len(request)):
+            sums[j + 1] = max(sums[j], best[i][j] + row[j])
+        best.append(sums)
+    chosen: list[int] = []
+    j = len(request)
+    for i in range(len(block), 0, -1):
+        while best[i][j] == best[i][j - 1]:
+            j -= 1
+        j -= 1
+        chosen.append(j)
+    chosen.reverse()
+    return chosen, [scores[i][j] for i, j in enumerate(chosen)]
+
+
+def _pair_blanks(request: Sequence[str], block: Sequence[str], pairs: list[int | None]) -> None:
+    """Pair blank lines that stand between the same lines."""
+    next_blank = 0
+    for index, line in enumerate(request):
+        pair = pairs[index]
+        if pair is not None:
+            next_blank = pair + 1
+        elif not line and next_blank < len(block) and not block[next_blank]:
+            pairs[index] = next_blank
+            next_blank += 1
+
+
+def closest(source: Source, request: Sequence[str]) -> tuple[int, int] | None:
+    """Return the lines of the file that are most like those of a request: the first and the last, counted from 0."""
+    wanted = list(dict.fromkeys(line.strip() for line in request if line.strip()))
+    lines = source.stripped[:_MOST_LINES]
+    if not wanted or not lines:
+        return None
+    known = set(wanted)
+    weights = [len(line) if line in known else 0 for line in lines]
+    if any(weights):
+        return _heaviest(weights, min(len(request), len(lines)))
+    tried = heapq.nlargest(_TRIED, wanted, key=len)
+    scores = ((similarity(line, other), -index, line) for line in tried for index, other in enumerate(lines))
+    score, place, line = max(scores, key=lambda found: found[:2])
+    if score < _CLOSE:
+        return None
+    first = max(0, -place - [line.strip() for line in request].index(line))
+    return first, min(len(lines), first + len(request)) - 1
+
+
+def _heaviest(weights: Sequence[int], size: int) -> tuple[int, int]:
+    """Return the window of *size* with the largest sum, the first of several."""
+    total = best = sum(weights[:size])
+    first = 0
+    for end in range(size, len(weights)):
+        total += weights[end] - weights[end - size]
+        if total > best:
+            best, first = total, end - size + 1
+    return first, first + size - 1

@@ -1,0 +1,231 @@
+"""The spill: files that hold the whole of outputs of which the model was shown a part.
+
+A file is named by a digest of what it holds, so the same output has the same name, and is
+there once. The model reads it back as `spill:<id>` with the read tool, without a question.
+It belongs to a tree of sessions: a session, its sub-agents and theirs. Each tree has a
+folder of its own, so an id says nothing to anybody else's session, and no id is a path.
+
+What the disk refuses is no failure of the tool: the model is told what was not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import attrs
+
+from engine.core.errors import ToolError
+from engine.core.threads import in_background, to_thread
+from engine.tools.output.spill_file import STAMP, SpillFile, open_folder, reason_of
+from engine.tools.output.truncate import Rest
+
+PREFIX: Final = "spill:"
+# The tool that reads them; without it, nothing is kept.
+READER: Final = "read"
+KEPT_DAYS: Final = 7
+# Of all outputs together.
+LARGEST_SUM: Final = 1 << 31
+
+_SWEPT_EVERY: Final = 3_600.0
+_SWEEP_SECONDS: Final = 10.0
+_SWEEP_FILES: Final = 200_000
+_FOLDER: Final = re.compile(r"tree-[0-9a-f]{32}\Z")
+_FILE: Final = re.compile(r"\.?[0-9a-f]{16}\Z")
+_ID: Final = re.compile(r"[0-9a-f]{16}\Z")
+_CHUNK: Final = 1 << 20
+
+
+@attrs.define(eq=False)
+class SpillStore:
+    """The folder of all spills of an engine. None: one in the user's cache; `/dev/null`: nothing is kept."""
+
+    _given: Path | None
+    _complaint: str = attrs.field(default="", init=False)
+    _unswept: int = attrs.field(default=0, init=False)
+
+    @property
+    def directory(self) -> Path:
+        """Where it is."""
+        if self._given is None:
+            from platformdirs import user_cache_path
+
+            self._given = user_cache_path("engine", appauthor=False) / "spill"
+        return self._given
+
+    def of(self, tree: str) -> Spills | None:
+        """Return the spills of the sessions below *tree*, the id of the first one. Not a checkpoint."""
+        if self._given == Path(os.devnull):
+            return None
+        return Spills(self, _folder_of(tree))
+
+    async def forget(self, trees: Iterable[str]) -> int:
+        """Remove what the sessions below *trees* have kept, and return how many files that were. Always a checkpoint.
+
+        *trees* are ids of first sessions, as for `of`. If cancelled, the thread is abandoned, and goes on. Raises
+        `OSError` for the last file that could not be removed.
+        """
+        return await to_thread(self._forget, [_folder_of(tree) for tree in trees])
+
+    def _forget(self, folders: Sequence[str]) -> int:
+        if self._given == Path(os.devnull):
+            return 0
+        count, refused = 0, None
+        for folder in folders:
+            path = self.directory / folder
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as entries:
+                for entry in entries:
+                    if _FILE.match(entry.name) and entry.is_file(follow_symlinks=False):
+                        error = _removed(Path(entry))
+                        refused, count = error or refused, count + (error is None)
+            with contextlib.suppress(OSError):  # it is not there, or not empty
+                path.rmdir()
+        if refused is not None:
+            raise refused
+        return count
+
+    # -- sweeping -------------------------------------------------------------------------
+
+    def is_due(self) -> bool:
+        """Tell whether something was ever kept, and the last sweep was a while ago. One look at the disk."""
+        with contextlib.suppress(OSError):
+            return abs(time.time() - (self.directory / STAMP).stat().st_mtime) > _SWEPT_EVERY
+        return False
+
+    async def sweep(self) -> None:
+        """Remove what is older than `KEPT_DAYS`, and then the oldest of what is too much. Always a checkpoint.
+
+        See `take_complaint`. If cancelled, the thread is abandoned, which ends soon.
+        """
+        try:
+            await to_thread(self._sweep)
+        except OSError as error:
+            self._complaint = f"old outputs in {self.directory} could not be removed: {reason_of(error)}"
+
+    def take_complaint(self) -> str:
+        """Return, once, what went wrong in the last sweep. Not a checkpoint."""
+        told, self._complaint = self._complaint, ""
+        return told
+
+    def _sweep(self) -> None:
+        (self.directory / STAMP).touch(mode=0o600)
+        oldest = time.time() - KEPT_DAYS * 86_400
+        refused: OSError | None = None
+        kept: list[tuple[float, int, Path]] = []
+        for path, state in self._files():
+            if state.st_mtime < oldest:
+                refused = _removed(path) or refused
+            else:
+                kept.append((state.st_mtime, state.st_size, path))
+        total = sum(size for _, size, _ in kept)
+        for _, size, path in sorted(kept):
+            if total <= LARGEST_SUM:
+                break
+            refused = _removed(path) or refused
+            total -= size
+        self._remove_empty_folders()
+        if refused is not None:
+            raise refused
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        """Yield the files that are ours, whatever else is in the folder; as many as there is time for."""
+        until = time.monotonic() + _SWEEP_SECONDS
+        seen = 0
+        for folder in self._folders():
+            # (somebody else's is for somebody else to sweep)
+            with contextlib.suppress(FileNotFoundError, PermissionError), os.scandir(folder) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > _SWEEP_FILES or time.monotonic() > until:
+                        return
+                    if _FILE.match(entry.name) and entry.is_file(follow_symlinks=False):
+                        with contextlib.suppress(FileNotFoundError):
+                            yield Path(entry), entry.stat(follow_symlinks=False)
+
+    def _folders(self) -> list[Path]:
+        with os.scandir(self.directory) as entries:
+            return [Path(e) for e in entries if _FOLDER.match(e.name) and e.is_dir(follow_symlinks=False)]
+
+    def _remove_empty_folders(self) -> None:
+        for folder in self._folders():
+            with contextlib.suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+    # -- for `Spills` ---------------------------------------------------------------------
+
+    def note_kept(self) -> None:
+        """Something was kept: sweep, in a thread that nobody waits for, if it has become much. Not a checkpoint."""
+        if self._unswept > LARGEST_SUM // 4:
+            self._unswept = 0
+            in_background(self._sweep)
+
+    def count(self, size: int) -> None:
+        """Count what was written."""
+        self._unswept += size
+
+
+def _folder_of(tree: str) -> str:
+    return f"tree-{hashlib.sha256(tree.encode(errors='replace')).hexdigest()[:32]}"
+
+
+def _removed(path: Path) -> OSError | None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        return error
+    return None
+
+
+@attrs.frozen(eq=False)
+class Spills:
+    """What the sessions of one tree have kept, and may read."""
+
+    _store: SpillStore
+    _folder: str
+
+    async def keep(self, data: bytes) -> Rest:
+        """Keep *data*; say where it is, or why it is nowhere. Always a checkpoint; if cancelled, nothing is kept."""
+        file = self.new_file()
+        whole = memoryview(data)
+        for start in range(0, len(data), _CHUNK):
+            file.put(whole[start : start + _CHUNK])
+        try:
+            rest = await to_thread(file.finish)
+        except BaseException:  # a cancel above all: nobody would know of the file that a thread goes on to write
+            file.discard()
+            raise
+        self._store.note_kept()
+        return rest
+
+    def open(self, spill_id: str) -> BinaryIO:
+        """Open what was kept under that id. It blocks. Raises `ToolError` if this tree of sessions has no such thing."""
+        if not _ID.match(spill_id):
+            raise ToolError(f"{PREFIX}{spill_id} is no name of a kept output: these have 16 letters and digits.")
+        try:
+            folder = open_folder(self._store.directory, self._folder, create=False)
+            try:
+                found = os.open(spill_id, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+            finally:
+                os.close(folder)
+        except FileNotFoundError as error:
+            raise ToolError(
+                f"There is no {PREFIX}{spill_id}: this session kept no such output, or it was removed since, which "
+                f"happens after {KEPT_DAYS} days. Run the tool again."
+            ) from error
+        except OSError as error:
+            raise ToolError(f"{PREFIX}{spill_id} can't be read: {reason_of(error)}.") from error
+        return os.fdopen(found, "rb")
+
+    def note_kept(self) -> None:
+        """See `SpillStore.note_kept`."""
+        self._store.note_kept()
+
+    def new_file(self) -> SpillFile:
+        """Return what will be a file once something is written to it. Not a checkpoint."""
+        return SpillFile(self._store.directory, self._folder, self._store.count)

@@ -1,0 +1,199 @@
+"""One file of the spill: a queue on the loop's side, and a thread that empties it.
+
+Theory of cancelling. Only threads touch the disk. They work under the file's lock, so it
+does not matter which one it is: one that was abandoned goes on, and the next one waits for
+it. The file has its name only once it is whole; before, it has a hidden one, and `discard`
+removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from engine.core.threads import in_background
+from engine.tools.output.truncate import Rest
+
+# Of one output.
+LARGEST: Final = 1 << 30
+# Made with the first folder; its time is that of the last sweep.
+STAMP: Final = ".swept"
+_QUEUE: Final = 1 << 22
+_ATTEMPTS: Final = 20
+
+
+@attrs.define(eq=False)
+class SpillFile:
+    """A file that is being written, in *folder* inside *directory*; *count* is told its size once it is whole."""
+
+    _directory: Path
+    _folder: str
+    _count: Callable[[int], None]
+    _queue: deque[bytes | memoryview] = attrs.field(factory=deque[bytes | memoryview], init=False)
+    _put: int = attrs.field(default=0, init=False)  # written on the loop alone
+    _taken: int = attrs.field(default=0, init=False)  # written under the lock alone
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _is_discarded: bool = attrs.field(default=False, init=False)
+    _overran: bool = attrs.field(default=False, init=False)
+    _descriptor: int | None = attrs.field(default=None, init=False)
+    _name: str = attrs.field(factory=lambda: f".{secrets.token_hex(8)}", init=False)
+    _digest: hashlib.blake2b = attrs.field(factory=lambda: hashlib.blake2b(digest_size=8), init=False)
+    _written: int = attrs.field(default=0, init=False)
+    _trouble: str = attrs.field(default="", init=False)
+    _rest: Rest | None = attrs.field(default=None, init=False)
+
+    # -- on the loop ----------------------------------------------------------------------
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether the queue is half full."""
+        return self._put - self._taken > _QUEUE // 2
+
+    def put(self, data: bytes | memoryview) -> None:
+        """Add to the queue."""
+        self._put += len(data)
+        self._queue.append(data)
+
+    def put_if_room(self, data: bytes) -> None:
+        """Add to the queue, unless it is full or was: what is in the file is the output's beginning, without a gap."""
+        waiting = self._put - self._taken
+        if waiting and waiting + len(data) > _QUEUE:
+            self._overran = True
+        if not (self._overran or self._trouble):
+            self.put(data)
+
+    def discard(self) -> None:
+        """Have it removed, by a thread that nobody waits for."""
+        self._is_discarded = True
+        in_background(self._remove)
+
+    # -- in threads -----------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Write what is in the queue."""
+        with self._lock:
+            self._pump()
+
+    def finish(self) -> Rest:
+        """Write what is left, give the file its name, and say which."""
+        with self._lock:
+            if self._rest is None:
+                self._pump()
+                self._rest = self._named()
+        return self._rest
+
+    def _named(self) -> Rest:
+        if self._descriptor is None:
+            return Rest(trouble=self._trouble)
+        self._close()
+        if not self._written or self._is_discarded:
+            self._unlink()
+            return Rest(trouble=self._trouble)
+        spill_id = self._digest.hexdigest()
+        try:
+            folder = open_folder(self._directory, self._folder, create=False)
+            try:
+                # Of a file that has this name already it is known what it holds: the same.
+                os.rename(self._name, spill_id, src_dir_fd=folder, dst_dir_fd=folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            self._unlink()
+            return Rest(trouble=reason_of(error))
+        self._count(self._written)
+        trouble = self._trouble or ("it came faster than it could be written" if self._overran else "")
+        return Rest(spill_id=spill_id, trouble=f"only its first {self._written:,} bytes: {trouble}" if trouble else "")
+
+    def _pump(self) -> None:
+        while self._queue and not self._is_discarded:
+            data = self._queue.popleft()
+            if not self._trouble:
+                try:
+                    self._write(data)
+                except OSError as error:
+                    self._trouble = reason_of(error)
+            self._taken += len(data)
+
+    def _write(self, data: bytes | memoryview) -> None:
+        if self._descriptor is None:
+            self._descriptor = self._create()
+        left = memoryview(data)[: LARGEST - self._written]
+        is_all = len(left) == len(data)
+        while left:
+            count = os.write(self._descriptor, left)
+            self._digest.update(left[:count])
+            self._written += count
+            left = left[count:]
+        if not is_all:
+            self._trouble = "more is not kept of one output"
+
+    def _create(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        for _ in range(_ATTEMPTS):
+            # Another engine's sweep may find the folder empty at this moment, and remove it.
+            with contextlib.suppress(FileNotFoundError):
+                folder = open_folder(self._directory, self._folder, create=True)
+                try:
+                    return os.open(self._name, flags, 0o600, dir_fd=folder)
+                finally:
+                    os.close(folder)
+        raise FileNotFoundError(errno.ENOENT, "the folder of kept outputs is removed again and again")
+
+    def _remove(self) -> None:
+        with self._lock:
+            if self._descriptor is not None:
+                self._close()
+                self._unlink()
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            with contextlib.suppress(OSError):  # what a network's disk says late; the name is given to what is there
+                os.close(descriptor)
+
+    def _unlink(self) -> None:
+        with contextlib.suppress(OSError):
+            (self._directory / self._folder / self._name).unlink()
+
+
+def open_folder(directory: Path, name: str, *, create: bool) -> int:
+    """Return a descriptor of a tree's folder, which is ours alone. Raises `OSError`."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    if create:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):
+            (directory / STAMP).touch(mode=0o600, exist_ok=False)
+    base = os.open(directory, flags)
+    try:
+        if create:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=base)
+        found = os.open(name, flags | os.O_NOFOLLOW, dir_fd=base)
+    finally:
+        os.close(base)
+    try:
+        state = os.fstat(found)
+        if state.st_uid != os.geteuid():
+            raise PermissionError(errno.EACCES, "the folder of kept outputs is somebody else's")
+        if create and stat.S_IMODE(state.st_mode) != 0o700:
+            os.fchmod(found, 0o700)
+    except BaseException:  # whatever it is, the descriptor is nobody's yet
+        os.close(found)
+        raise
+    return found
+
+
+def reason_of(error: OSError) -> str:
+    """Say in a few words what was wrong."""
+    return error.strerror or str(error) or type(error).__name__

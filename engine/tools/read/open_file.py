@@ -1,0 +1,100 @@
+"""A file that is being read: opened so that nothing can hang, and hashed while it goes by."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from engine.files.read_state import hasher
+from engine.files.safe_open import open_folder
+from engine.files.text_files import regular
+
+# Of a larger file nothing is noted: hashing it would take longer than anybody wants to wait for a few of its lines.
+HASHED_BYTES: Final = 200_000_000
+_BUFFER_BYTES: Final = 65_536
+_SNIFFED_BYTES: Final = 8_192
+
+
+@attrs.define(eq=False)
+class Source:
+    """An open file.
+
+    Attributes:
+        file: its bytes, from the beginning; they can be read once.
+        size: how many there are, as the file system says.
+        identity: its device and number, by which it is known again.
+    """
+
+    file: io.BufferedReader
+    size: int
+    identity: tuple[int, int]
+    _passed: _Hashed
+
+    @property
+    def beginning(self) -> bytes:
+        """Its first bytes, as long as nothing was read."""
+        return self.file.peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES]
+
+    def digest(self) -> str | None:
+        """Read what is left, and return the digest of all of it; None if that is too much."""
+        if self.size > HASHED_BYTES:
+            return None
+        # (some files have a size that says nothing)
+        while self._passed.count <= HASHED_BYTES:
+            if not self.file.read(_BUFFER_BYTES):
+                return self._passed.digest.hexdigest()
+        return None
+
+
+@contextmanager
+def opened(shown: str, path: Path) -> Generator[Source | int]:
+    """Open the file at a real path, or the folder: then the descriptor is yielded.
+
+    It blocks, but not for ever. Raises `OSError`, and `ToolError` for a pipe or a device.
+    """
+    with open_folder(path) as (folder, name):
+        # Opening a device may do something, opening a pipe may wait.
+        is_folder = stat.S_ISDIR(folder.state(name).st_mode)
+        if not is_folder:
+            regular(shown, folder.state(name))
+        # In between, a pipe may have taken its place: opening one waits for somebody to write, unless told not to.
+        descriptor = folder.open(name, os.O_RDONLY | (os.O_DIRECTORY if is_folder else os.O_NONBLOCK | os.O_NOCTTY))
+    if is_folder:
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+        return
+    with os.fdopen(descriptor, "rb", buffering=0) as raw:
+        state = regular(shown, os.fstat(descriptor))
+        passed = _Hashed(raw, hasher())
+        yield Source(io.BufferedReader(passed, _BUFFER_BYTES), state.st_size, (state.st_dev, state.st_ino), passed)
+
+
+class _Hashed(io.RawIOBase):
+    """Passes on what it reads, and hashes it."""
+
+    def __init__(self, raw: io.FileIO, digest: hashlib.blake2b) -> None:
+        super().__init__()
+        self._raw = raw
+        self.digest = digest
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    # What a BufferedReader passes; the wider type that the parent takes has a name in typeshed alone.
+    def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]
+        count = self._raw.readinto(buffer)
+        if count:
+            self.digest.update(buffer[:count])
+            self.count += count
+        return count

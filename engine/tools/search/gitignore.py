@@ -1,0 +1,150 @@
+"""The rules of one `.gitignore`, as ripgrep reads them: the last rule that fits a path decides.
+
+They hold for paths below the folder of the file, and are asked on the way down: what
+lies in an ignored folder is never asked about, so nothing in it can be re-included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from engine.files.globs import GlobError, glob_regex, is_magic
+
+MAX_RULE_BYTES: Final = 4_096
+# Of the expressions of one file: a repository's file must not cost seconds and gigabytes. Rules behind them don't count.
+MAX_EXPRESSION_BYTES: Final = 400_000
+_BOM: Final = "\ufeff"
+
+
+@attrs.frozen
+class _Rule:
+    """One line.
+
+    Attributes:
+        pattern: what it matches, from the folder of the file on, or, if `by_name`, the last name of the path.
+        ignores: False: it re-includes.
+        folders_only: it ended with a slash.
+        by_name: it holds at any depth.
+    """
+
+    pattern: str
+    ignores: bool
+    folders_only: bool
+    by_name: bool
+
+
+@attrs.frozen(eq=False)
+class _Matcher:
+    """Rules of one kind, as one expression; the later rule stands first in it, so that it decides."""
+
+    rules: Sequence[_Rule]
+    literals: Mapping[bytes, int]
+    magic: re.Pattern[bytes] | None
+    indices: Sequence[int]
+
+    def last(self, text: bytes) -> int:
+        """Return the number of the last rule that matches, or -1."""
+        found = self.literals.get(text, -1)
+        if self.magic is not None and (match := self.magic.match(text)) and match.lastindex is not None:
+            return max(found, self.indices[match.lastindex - 1])
+        return found
+
+
+@attrs.frozen(eq=False)
+class Rules:
+    """The rules of one file."""
+
+    _rules: Sequence[_Rule]
+    _of_folders: tuple[_Matcher, _Matcher]
+    _of_files: tuple[_Matcher, _Matcher]
+
+    @classmethod
+    def parse(cls, data: bytes) -> Rules | None:
+        """Return the rules of a file; None if there are none. A line that makes no sense is skipped."""
+        rules = list(_affordable(_rules(data)))
+        if not rules:
+            return None
+        return cls(
+            rules,
+            (_matcher(rules, by_name=True, folders=True), _matcher(rules, by_name=False, folders=True)),
+            (_matcher(rules, by_name=True, folders=False), _matcher(rules, by_name=False, folders=False)),
+        )
+
+    def verdict(self, path: bytes, name: bytes, *, is_folder: bool) -> bool | None:
+        """Return whether *path*, relative to the file's folder, is ignored; None: the file says nothing of it."""
+        by_name, by_path = self._of_folders if is_folder else self._of_files
+        index = max(by_name.last(name), by_path.last(path))
+        return None if index < 0 else self._rules[index].ignores
+
+
+def _rules(data: bytes) -> Iterator[_Rule]:
+    for number, raw in enumerate(data.split(b"\n")):
+        try:
+            line = raw.removesuffix(b"\r").decode()
+        except UnicodeDecodeError:
+            return  # ripgrep reads no further either
+        if len(raw) > MAX_RULE_BYTES:
+            continue
+        rule = _rule(line.lstrip(_BOM) if number == 0 else line)
+        if rule is not None:
+            yield rule
+
+
+def _rule(line: str) -> _Rule | None:
+    if line.startswith("#"):
+        return None
+    if not line.endswith("\\ "):
+        line = line.rstrip()
+    if not line:
+        return None
+    ignores = anchored = False
+    if line.startswith(("\\!", "\\#")):
+        ignores, line = True, line[1:]
+    else:
+        ignores, line = not line.startswith("!"), line.removeprefix("!")
+        anchored, line = line.startswith("/"), line.removeprefix("/")
+    folders_only = line.endswith("/")
+    if folders_only:
+        line = line[:-1].removesuffix("\\")
+    by_name = not anchored and "/" not in line
+    if by_name and not line:
+        line = "*"  # a lone ! re-includes everything
+    # What lies in the folder, not the folder itself.
+    return _Rule(f"{line}/*" if line.endswith("/**") else line, ignores, folders_only, by_name)
+
+
+def _affordable(rules: Iterator[_Rule]) -> Iterator[_Rule]:
+    """Yield the rules that make sense, as long as their expressions are not too much."""
+    room = MAX_EXPRESSION_BYTES
+    for rule in rules:
+        if is_magic(rule.pattern):
+            try:
+                room -= len(_regex(rule.pattern))
+            except GlobError:
+                continue
+            if room < 0:
+                return
+        yield rule
+
+
+def _regex(pattern: str) -> bytes:
+    # By bytes, as git and ripgrep do it: ? is one byte, and names need not be UTF-8.
+    return glob_regex(pattern.encode().decode("latin-1")).encode("latin-1")
+
+
+def _matcher(rules: Sequence[_Rule], *, by_name: bool, folders: bool) -> _Matcher:
+    wanted = [
+        (index, rule)
+        for index, rule in enumerate(rules)
+        if rule.by_name == by_name and (folders or not rule.folders_only)
+    ]
+    literals = {rule.pattern.encode(): index for index, rule in wanted if not is_magic(rule.pattern)}
+    magic = [(index, rule) for index, rule in reversed(wanted) if is_magic(rule.pattern)]
+    expression = b"|".join(b"(%s)" % _regex(rule.pattern) for _, rule in magic)
+    return _Matcher(
+        rules, literals, re.compile(expression, re.DOTALL) if magic else None, [index for index, _ in magic]
+    )

@@ -1,0 +1,172 @@
+"""Where hits are held: as many as there is room for, or those that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final, Protocol
+
+import attrs
+
+from engine.tools.search.results import Hit
+
+_HIT_BYTES: Final = 400  # what a hit takes beside its text, about
+
+
+class Pile(Protocol):
+    """Takes hits until it is full."""
+
+    @property
+    def hits(self) -> list[Hit]:
+        """What it holds."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it needs no more."""
+        ...
+
+    def add(self, hit: Hit) -> None:
+        """Take a hit."""
+        ...
+
+    def drop(self, path: bytes) -> None:
+        """Forget the hits of that file, which is the last one."""
+        ...
+
+    def finish(self) -> None:
+        """Take note that nothing more comes."""
+        ...
+
+
+@attrs.define
+class Heap:
+    """Holds all hits, in the order in which they come, as long as there is room."""
+
+    held: int
+    hits: list[Hit] = attrs.field(factory=list[Hit], init=False)
+    _size: int = attrs.field(default=0, init=False)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for more."""
+        return self._size > self.held
+
+    def add(self, hit: Hit) -> None:
+        """Take a hit."""
+        self.hits.append(hit)
+        self._size += _HIT_BYTES + len(hit.text)
+
+    def drop(self, path: bytes) -> None:
+        """Forget the hits of that file, which is the last one."""
+        drop_last(self.hits, path)
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+
+@attrs.define
+class Window:
+    """Of hits that come in order, leaves out the first ones and holds those behind, and one more: it tells that there are more."""
+
+    skip: int
+    take: int
+    held: int
+    before: int = 0
+    hits: list[Hit] = attrs.field(factory=list[Hit], init=False)
+    _skipped: int = attrs.field(default=0, init=False)
+    _skipped_in: dict[bytes, int] = attrs.field(factory=dict[bytes, int], init=False)  # the last file
+    _taken: int = attrs.field(default=0, init=False)
+    _size: int = attrs.field(default=0, init=False)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is one more than were wanted, or no room."""
+        return self._taken > self.take or self._size > self.held
+
+    @property
+    def matches(self) -> int:
+        """How many matches came."""
+        return self._skipped + self._taken
+
+    def add(self, hit: Hit) -> None:
+        """Take a hit."""
+        if hit.is_match and self._skipped < self.skip:
+            self._skipped += 1
+            self._skipped_in = {hit.path: self._skipped_in.get(hit.path, 0) + 1}
+            del self.hits[
+                : max(0, len(self.hits) - self.before)
+            ]  # so far all is context; the rest may be the next one's
+            return
+        self._taken += hit.is_match
+        self._size += _HIT_BYTES + len(hit.text)
+        self.hits.append(hit)
+
+    def drop(self, path: bytes) -> None:
+        """Forget the hits of that file, which is the last one, those left out included."""
+        self._taken -= drop_last(self.hits, path)
+        self._skipped -= self._skipped_in.pop(path, 0)
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+
+@attrs.define
+class Tally:
+    """Passes on one hit for each file: how many of its lines match."""
+
+    pile: Pile
+    _count: Hit | None = attrs.field(default=None, init=False)
+
+    @property
+    def hits(self) -> list[Hit]:
+        """What was passed on."""
+        return self.pile.hits
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more can be passed on."""
+        return self.pile.is_full
+
+    def add(self, hit: Hit) -> None:
+        """Count a line."""
+        if self._count is not None and self._count.path == hit.path:
+            self._count = attrs.evolve(self._count, number=self._count.number + 1)
+            return
+        self.finish()
+        self._count = Hit(path=hit.path, number=1)
+
+    def drop(self, path: bytes) -> None:
+        """Forget the count of that file, which is the last one."""
+        if self._count is not None and self._count.path == path:
+            self._count = None
+
+    def finish(self) -> None:
+        """Pass the last count on."""
+        if self._count is not None:
+            self.pile.add(self._count)
+            self._count = None
+
+
+def in_order(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits, which come file by file, with the files sorted by path."""
+    groups = [(path.split(b"/"), list(group)) for path, group in groupby(hits, key=lambda hit: hit.path)]
+    return [hit for _, group in sorted(groups, key=lambda pair: pair[0]) for hit in group]
+
+
+def window(hits: Sequence[Hit], skip: int, take: int, *, before: int = 0, after: int = 0) -> tuple[Hit, ...]:
+    """Return *take* matches after the first *skip*, and of the other lines those that are their context."""
+    shown = [hit for hit in hits if hit.is_match][skip : skip + take]
+    if not (before or after):
+        return tuple(shown)
+    near = {(hit.path, number) for hit in shown for number in range(hit.number - before, hit.number + after + 1)}
+    chosen = {(hit.path, hit.number) for hit in shown}
+    return tuple(hit for hit in hits if (hit.path, hit.number) in (chosen if hit.is_match else near))
+
+
+def drop_last(hits: list[Hit], path: bytes) -> int:
+    """Remove the hits of that file from the end; return how many of them were matches."""
+    matches = 0
+    while hits and hits[-1].path == path:
+        matches += hits.pop().is_match
+    return matches

@@ -1,0 +1,202 @@
+"""Searching a folder: a program looks, and is stopped when enough was found.
+
+Files come in the order of their paths, so that the next call can go on where this one
+stopped. Ripgrep is quickest when it looks at many files at once and tells of them as it
+comes; so that is tried first, and what it found is sorted. Only where that is more
+than we care to hold it looks again, in order, and is stopped at the last one wanted.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import attrs
+import trio
+
+from engine.core.errors import ToolError
+from engine.core.threads import to_thread
+from engine.process.process import Finished, run_tree
+from engine.tools.search.python_search import Job
+from engine.tools.search.result_buffers import Heap, Pile, Tally, Window, in_order, window
+from engine.tools.search.results import Binary, ErrorReader, Form, Hit, HitReader
+from engine.tools.search.ripgrep import Searcher
+from engine.tools.tool import GRACE
+
+MAX_HELD_BYTES: Final = 8_388_608
+
+_KEPT_TEXT_BYTES: Final = 8_192
+# The rest of the grace is for telling how it ended, on a machine that is busy.
+_PROCESS_GRACE: Final = 0.8 * GRACE
+
+
+@attrs.frozen(kw_only=True)
+class Scope:
+    """Where to search, how long, and how much of what is found is wanted.
+
+    Attributes:
+        folder: the working directory of the search.
+        in_repository: whether it lies in a repository.
+        wanted: tells of a path below it whether the file counts.
+        skip: how many matches to leave out, of all in the order of their paths.
+        take: how many to return.
+        held: how many bytes may be held before the search is made anew, in order.
+        timeout: seconds it may take.
+        marker: names the call; see `run_tree`.
+    """
+
+    folder: str
+    in_repository: bool
+    wanted: Callable[[bytes], bool]
+    skip: int
+    take: int
+    timeout: float
+    marker: str
+    held: int = MAX_HELD_BYTES
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """What was found.
+
+    Attributes:
+        hits: the matches that were wanted and their context, sorted by path and line.
+        everything: all there is, in no order, if it could be held.
+        total: how many matches there are in all; None: more than were looked at.
+        has_more: whether there are matches behind those.
+        timed_out: whether time ran out before everything was searched.
+        unreadable: whether something could not be read.
+    """
+
+    hits: tuple[Hit, ...]
+    everything: tuple[Hit, ...] | None = None
+    total: int | None
+    has_more: bool
+    timed_out: bool
+    unreadable: bool
+
+
+async def search(searcher: Searcher, job: Job, scope: Scope) -> Found:
+    """Return what *job* finds. A checkpoint; if cancelled, the program is ended first.
+
+    Raises `ToolError` for a pattern that makes no sense, and if the program can't do it.
+    """
+    deadline = trio.current_time() + scope.timeout
+    # Only lines tell how many they are where a match may span some; ripgrep's own count counts something else.
+    tallies = job.counts and job.multiline
+    form: Form = "names" if job.pattern is None else "counts" if job.counts and not tallies else "lines"
+    if tallies:
+        job = attrs.evolve(job, counts=False, before=0, after=0, max_columns=1)
+    run = _Run(searcher, job, scope, form, deadline)
+    pile = Heap(scope.held)
+    ended = await run.into(Tally(pile) if tallies else pile)
+    if not pile.is_full:
+        total = sum(hit.is_match for hit in pile.hits)
+        # In a thread: sorting all that can be held takes a while.
+        shown = await to_thread(_first, pile.hits, scope, job)
+        return Found(
+            hits=shown,
+            everything=tuple(pile.hits),
+            total=total,
+            has_more=total > scope.skip + scope.take,
+            timed_out=ended.timed_out,
+            unreadable=ended.unreadable,
+        )
+    part = Window(scope.skip, scope.take, MAX_HELD_BYTES, job.before)
+    ended = await run.into(Tally(part) if tallies else part, ordered=True)
+    return Found(
+        hits=window(part.hits, 0, scope.take, before=job.before, after=job.after),
+        total=None if part.is_full else part.matches,
+        has_more=part.is_full,
+        timed_out=ended.timed_out,
+        unreadable=ended.unreadable,
+    )
+
+
+def _first(hits: Sequence[Hit], scope: Scope, job: Job) -> tuple[Hit, ...]:
+    """Return the hits that are wanted, of all there are."""
+    if job.pattern is None:
+        wanted = scope.skip + scope.take
+        return tuple(heapq.nsmallest(wanted, hits, key=lambda hit: hit.path.split(b"/"))[scope.skip :])
+    return window(in_order(hits), scope.skip, scope.take, before=job.before, after=job.after)
+
+
+@attrs.frozen
+class _Ended:
+    timed_out: bool = False
+    unreadable: bool = False
+
+
+@attrs.frozen(eq=False)
+class _Run:
+    """One search, which may be made twice."""
+
+    searcher: Searcher
+    job: Job
+    scope: Scope
+    form: Form
+    deadline: float
+
+    async def into(self, pile: Pile, *, ordered: bool = False) -> _Ended:
+        """Put what is found into *pile* until that is full. A checkpoint; if cancelled, the program is ended first."""
+        command = self.searcher.command(self.job, in_repository=self.scope.in_repository, ordered=ordered)
+        reader = HitReader(self.form)
+        errors = ErrorReader()
+        finished: Finished | None = None
+        with trio.CancelScope() as enough:
+
+            def take(chunk: bytes) -> None:
+                if not pile.is_full and self._pile_up(pile, reader.feed(chunk)):
+                    enough.cancel(reason="enough was found")
+
+            try:
+                finished = await run_tree(
+                    command,
+                    cwd=self.scope.folder,
+                    marker=self.scope.marker,
+                    on_output=take,
+                    on_errors=errors.feed,
+                    timeout=max(0.0, self.deadline - trio.current_time()),
+                    grace=_PROCESS_GRACE,
+                )
+            except OSError as error:  # the program or the folder went away, the pattern is too long for the system
+                raise ToolError(f"The search could not be started: {error.strerror or error}.") from error
+        if finished is None or pile.is_full:
+            return _Ended(unreadable=errors.unreadable)
+        self._pile_up(pile, reader.finish())
+        pile.finish()
+        return _judged(finished, errors)
+
+    def _pile_up(self, pile: Pile, found: Iterable[Hit | Binary]) -> bool:
+        """Put hits into *pile*; return whether it is full."""
+        for hit in found:
+            if isinstance(hit, Binary):
+                pile.drop(hit.path)
+            elif self.scope.wanted(hit.path):
+                pile.add(
+                    attrs.evolve(hit, text=hit.text[:_KEPT_TEXT_BYTES]) if len(hit.text) > _KEPT_TEXT_BYTES else hit
+                )
+            if pile.is_full:
+                return True
+        return False
+
+
+def _judged(finished: Finished, errors: ErrorReader) -> _Ended:
+    """Return how the program ended. Raises `ToolError` if it could not do its work."""
+    if finished.timed_out:
+        return _Ended(timed_out=True, unreadable=errors.unreadable)
+    if finished.exit_code == 2 and errors.complaint:
+        raise ToolError(complaint(errors.complaint))
+    if finished.exit_code not in {0, 1, 2}:
+        how = f"signal {finished.signal}" if finished.signal is not None else f"exit code {finished.exit_code}"
+        raise ToolError(f"The search failed ({how}). {errors.complaint}".strip())
+    return _Ended(unreadable=errors.unreadable)
+
+
+def complaint(told: str) -> str:
+    """Return what is wrong with a pattern, without advice about options that the model does not have."""
+    text = told.removeprefix("rg: ").split("\n\n")[0].strip()
+    if "is not allowed" in text:
+        text += "\nA pattern with a line end in it needs multiline=true."
+    return f"The pattern could not be used: {text}\nTo search for a text as it is, set literal=true."

@@ -1,0 +1,228 @@
+"""Places to search: which folder a path and a pattern speak of, and how what is found there is shown.
+
+All of it asks the file system, so it runs in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from engine.core.errors import ToolError
+from engine.core.protocols import Needed
+from engine.files.globs import GlobError, alternatives, escaped, glob_regex, is_magic
+from engine.files.real_path import followed
+from engine.files.text_files import (
+    check_regular,
+    is_utf16,
+    looks_binary,
+    pattern_of_real,
+    renamed_errors,
+    resolve,
+    visible_name,
+)
+from engine.tools.search.walk import is_in_repository, without_waiting
+from engine.tools.tool import Need
+
+MAX_PATTERN_CHARS: Final = 4_000
+
+# Globs of names that a searcher can be trusted with: to ripgrep ? is a byte, to us a character.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.*+@%~-]+")
+_MAX_NAMES: Final = 50
+_SNIFFED_BYTES: Final = 8_192
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """Where to search.
+
+    Attributes:
+        shown: the path as the model sees it; `.` is the working directory.
+        folder: the folder to search in.
+        only: the one file in it to look at; empty: all.
+        in_repository: whether the folder lies in a repository.
+    """
+
+    shown: str
+    folder: Path
+    only: str = ""
+    in_repository: bool
+
+    def path(self, found: bytes) -> str:
+        """Return the path of something below the folder as the model sees it."""
+        if self.only:
+            return self.shown
+        return joined(self.shown, visible_name(os.fsdecode(found)))
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """Which files count.
+
+    Attributes:
+        paths: what the path below the place must match; None: any.
+        names: what the name must match; None: any.
+        hint: globs of names that leave out nothing which counts, for the searcher to be quicker; empty: all.
+        depth: below so many levels of folders nothing counts; 0: at any.
+    """
+
+    paths: re.Pattern[str] | None = None
+    names: re.Pattern[str] | None = None
+    hint: tuple[str, ...] = ()
+    depth: int = 0
+
+    def __call__(self, path: bytes) -> bool:
+        """Tell whether a file counts."""
+        text = os.fsdecode(path)
+        return (self.paths is None or self.paths.match(text) is not None) and (
+            self.names is None or self.names.match(text.rpartition("/")[2]) is not None
+        )
+
+
+def joined(folder: str, path: str) -> str:
+    """Return a path below *folder* as the model sees it."""
+    return path if folder == "." else f"{folder.rstrip('/')}/{path}"
+
+
+def shown_path(cwd: str, path: Path) -> str:
+    """Return *path* relative to the working directory if it is in there, else absolute."""
+    return visible_name(_relative(cwd, path))
+
+
+def _relative(cwd: str, path: Path) -> str:
+    whole = Path(followed(path)) if ".." in path.parts else path
+    return str(whole.relative_to(cwd) if whole.is_relative_to(cwd) else whole)
+
+
+def read_need(cwd: str, path: Path) -> Need:
+    """Return the right to look into *path*: by its real name, and a rule about the name that it was called holds as well."""
+    whole = followed(path)  # once: what is judged is what may be read
+    real, called = pattern_of_real(cwd, whole), shown_path(cwd, path)
+    spellings = () if called == real else (called,)
+    return Need(
+        permission="read",
+        patterns=(real,),
+        rights=(Needed(permission="read", pattern=real, spellings=spellings, reads_only=True),),
+        paths=(whole,),
+    )
+
+
+def folder_at(cwd: str, path: str) -> Place:
+    """Return the folder at *path*. Raises `ToolError` if there is none."""
+    found = resolve(cwd, path)
+    with renamed_errors(path, found):
+        if not stat.S_ISDIR(found.stat().st_mode):
+            raise ToolError(f"{path} is no folder. If it is a text file, use the read tool to see what is in it.")
+    return _place(cwd, path, found)
+
+
+def place_at(cwd: str, path: str) -> Place:
+    """Return the folder or the file at *path*. Raises `ToolError` if there is none, or if the file is no text."""
+    found = resolve(cwd, path)
+    if is_folder(found):
+        return _place(cwd, path, found)
+    with renamed_errors(path, found):
+        size = check_regular(path, found).st_size
+        with open(found, "rb", opener=without_waiting) as file:
+            beginning = file.read(_SNIFFED_BYTES) or b""
+            if looks_binary(beginning) and not is_utf16(beginning):  # a searcher reads the latter
+                raise ToolError(f"{path} is a binary file of {size:,} bytes.")
+    real = Path(followed(found))  # a link to a file is not followed in a search, a file that was named is
+    return attrs.evolve(_place(cwd, path, real.parent), shown=shown_path(cwd, found), only=real.name)
+
+
+def judged_place(place: Place, judged: Collection[str] | None) -> Place:
+    """Return a place by its real path. Raises `ToolError` if that is not one of those that the right was *judged* for."""
+    real = followed(place.folder)
+    whole = os.path.join(real, place.only) if place.only else real  # noqa: PTH118 - a str is wanted
+    if judged is not None and whole not in judged:
+        raise ToolError(
+            f"{place.shown} leads to another place than when the right to it was given: a link on its way was changed. "
+            "Nothing was searched."
+        )
+    return attrs.evolve(place, folder=Path(real))
+
+
+def narrowed(cwd: str, place: Place, pattern: str) -> tuple[Place, Wanted]:
+    """Return the folder below *place* that *pattern* begins with, and which files in there it means.
+
+    A pattern without a slash means names at any depth. Raises `ToolError`.
+    """
+    folder, rest = start_of(place.folder, pattern)
+    if folder != place.folder:
+        place = folder_at(cwd, _relative(cwd, folder))
+    if ".." in rest.split("/"):
+        raise ToolError(f"{pattern}: after a wildcard there can be no '..'.")
+    if rest in {"**", "**/*"}:
+        return place, Wanted()
+    try:
+        paths = re.compile(glob_regex(rest), re.DOTALL)
+        return place, Wanted(paths=paths, hint=_hint(rest), depth=_depth(rest))
+    except GlobError as error:
+        raise ToolError(f"The pattern {pattern} makes no sense: {error}.") from error
+
+
+def start_of(folder: Path, pattern: str) -> tuple[Path, str]:
+    """Return the folder that the names before the first wildcard lead to, and the rest of the pattern, which holds from there on."""
+    if not pattern.strip("/"):
+        raise ToolError("The pattern is empty." if not pattern else "The pattern names a folder: add ** to it.")
+    if "/" not in pattern:
+        is_name = not is_magic(pattern) or _is_file(folder / pattern)  # [id].tsx
+        return folder, f"**/{escaped(pattern) if is_name else pattern}"
+    if pattern.startswith(("/", "~/")):
+        folder = resolve(str(folder), pattern[: pattern.index("/") + 1])
+    first, *names = pattern.split("/")
+    names = names if pattern.startswith(("/", "~/")) else [first, *names]
+    while len(names) > 1 and (not is_magic(names[0]) or is_folder(folder / names[0])):
+        folder = folder / names.pop(0)
+    if len(names) == 1 and is_magic(names[0]) and _is_file(folder / names[0]):
+        names = [escaped(names[0])]
+    return folder, "/".join([*names[:-1], names[-1] or "**"])
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether there is a folder at *path*, as far as can be seen."""
+    try:
+        return path.is_dir()
+    except OSError:  # a folder above it may not be looked into
+        return False
+
+
+def wanted_names(wanted: Wanted, globs: tuple[str, ...]) -> Wanted:
+    """Return *wanted*, of the names that one of *globs* fits."""
+    names = re.compile("|".join(map(glob_regex, globs)), re.DOTALL)
+    return attrs.evolve(wanted, names=names, hint=wanted.hint or globs)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _place(cwd: str, path: str, folder: Path) -> Place:
+    """Return the place that *folder* is. Raises `ToolError` about *path* if it can't be looked into."""
+    with renamed_errors(path, folder):
+        if not os.access(folder, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise PermissionError
+    in_repository = is_in_repository(os.fsencode(followed(folder)))
+    return Place(shown=shown_path(cwd, folder), folder=folder, in_repository=in_repository)
+
+
+def _hint(pattern: str) -> tuple[str, ...]:
+    names = dict.fromkeys(one.rpartition("/")[2] for one in alternatives(pattern))
+    if len(names) > _MAX_NAMES or any(name.startswith("**") or not _PLAIN.fullmatch(name) for name in names):
+        return ()
+    return tuple(names)
+
+
+def _depth(pattern: str) -> int:
+    # A slash within brackets makes it one too many, which does no harm.
+    return 0 if "**" in pattern else max(one.count("/") for one in alternatives(pattern)) + 1

@@ -1,0 +1,412 @@
+"""What a tool is: an async function, a class of arguments, and a few declarations."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import types
+import typing
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar, overload
+
+import attrs
+
+from engine.core.errors import ConfigError
+from engine.core.events import Offer, Right, SharedContext
+from engine.core.llm_types import ToolSchema
+from engine.core.messages import FilePart, ImagePart
+from engine.core.protocols import Needed
+from engine.core.schema import schema_of
+from engine.permission.rules import path_pattern, wildcard
+from engine.permission.rules.rules import PATH_PERMISSIONS
+from engine.permission.rules.wildcard import UNKNOWN
+
+if TYPE_CHECKING:
+    from engine.tools.context import ToolContext
+
+GRACE = 0.25
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
+_RIGHT = re.compile(r"[^\s:*?\[\]]{1,128}")
+
+
+@attrs.frozen(kw_only=True)
+class ToolOutput:
+    """What a tool may return instead of a plain `str`.
+
+    Attributes:
+        text: what the model reads.
+        images: what it sees beside it.
+        files: the same, other than images: a PDF, say.
+        failed: the tool worked, but what it ran reports failure (a non-zero exit).
+        modify: changes the shared context, in call order once the batch is over (C4).
+        metadata: JSON text for clients, never for the model.
+        is_cut: the tool has cut the text itself, and says so in it: it is not cut again.
+        stop: end the turn after this step, with that reason (C11).
+        changed: the absolute paths of the files that it has changed, all of them; None: it does not tell.
+    """
+
+    text: str
+    images: tuple[ImagePart, ...] = ()
+    files: tuple[FilePart, ...] = ()
+    failed: bool = False
+    modify: Callable[[SharedContext], SharedContext] | None = None
+    metadata: str = ""
+    is_cut: bool = False
+    stop: str | None = None
+    changed: tuple[str, ...] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Need:
+    """The rights that a call needs, as its parsed arguments tell.
+
+    Attributes:
+        permission: the name of the right that it is about.
+        patterns: what exactly it is needed for; rules are matched against each of them. None: whatever it may be for.
+        offers: what "always" may cover, the narrowest first; a text is a pattern of the permission.
+            None: exactly what is needed; empty: it can be allowed only once.
+        detail: what a person reads: the command, the change.
+        metadata: the same for clients, as JSON text.
+        paths: the real paths of the files and folders that it is for: `ToolContext.judged` tells the body of them.
+        is_own: it is for what the session itself has made: a rule may deny it, but nobody is asked.
+        rights: all that is needed, where that is more than the patterns say: other kinds, other spellings.
+        opaque: why nobody can tell what the call would do; then somebody is asked whatever it needs.
+        sandboxed: it is done in a sandbox, so what a rule says of those may answer what would be asked by default.
+        futile: why the call would fail if it were allowed, for the model: then nobody is asked about it.
+    """
+
+    permission: str
+    patterns: tuple[str, ...] = ()
+    offers: tuple[str | Offer, ...] | None = None
+    detail: str = ""
+    metadata: str = ""
+    paths: tuple[str, ...] = ()
+    is_own: bool = False
+    rights: tuple[Needed, ...] = ()
+    opaque: str = ""
+    sandboxed: bool = False
+    futile: str = ""
+
+    @property
+    def needed(self) -> tuple[Needed, ...]:
+        """All the rights that it needs."""
+        # Of files, "*" is one with that name: which ones are meant where none is named, nobody knows.
+        whole = UNKNOWN if self.permission in PATH_PERMISSIONS else "*"
+        return self.rights or tuple(Needed(permission=self.permission, pattern=p) for p in self.patterns or (whole,))
+
+    def touched(self, cwd: str) -> list[str]:
+        """Return the absolute paths of the files and folders that it is known to be for."""
+        named = [n.pattern for n in self.needed if n.permission in {"read", "edit"} and UNKNOWN not in n.pattern]
+        # The patterns of a command's files; those of a tool's own are in `paths` already, as real ones.
+        return list(self.paths or (each if each.startswith("/") else f"{cwd}/{each}" for each in named))
+
+    @property
+    def offered(self) -> tuple[Offer, ...]:
+        """What "always" may cover."""
+        if self.offers is not None:
+            return tuple(self._offer(one) if isinstance(one, str) else one for one in self.offers)
+        if any(UNKNOWN in needed.pattern for needed in self.needed):
+            return ()
+        return (Offer(rights=tuple(Right(permission=w.permission, pattern=exactly(w)) for w in self.needed)),)
+
+    def _offer(self, pattern: str) -> Offer:
+        return Offer(rights=(Right(permission=self.permission, pattern=pattern),))
+
+
+def exactly(needed: Needed) -> str:
+    """Return the pattern that matches what is needed, and nothing else."""
+    if needed.permission in PATH_PERMISSIONS:
+        return path_pattern.exact(needed.pattern)
+    return "*" if needed.pattern == "*" else wildcard.exact(needed.pattern)
+
+
+# Which part of a result that is too long is kept: its beginning, its end, or both.
+Direction = Literal["head", "tail", "both"]
+NeedOf = Callable[[object, "ToolContext"], "Need | Awaitable[Need]"]
+Body = Callable[[object, "ToolContext"], Awaitable["str | ToolOutput"]]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Tool:
+    """A tool, ready for use. Make one with `engine.tool`.
+
+    Attributes:
+        name: what the model calls it.
+        description: what the model reads of it.
+        arguments: the attrs class of its arguments.
+        body: the async function.
+        read_only: it changes nothing, so it needs no permission by default.
+        safe: may it run beside other safe calls, given these arguments?
+        timeout: seconds, then the call is aborted; None: as long as it takes.
+        grace: seconds that it may clean up after a cancel.
+        chain: with `Settings.chain`, its failure stops later calls like it.
+        need: the right that these arguments need, told at once or awaited.
+        direction: which part is kept of a result that is too long.
+        aliases: other names that a model may call it by; the call runs under its own.
+        offered: is it offered to the model of that name?
+        permission: the right without which no call of it can do anything; where the rules deny that altogether, the tool
+            is not offered. Empty: it can't be told.
+        protected: its results are not cleared to make room in the window: what they say can't be had again.
+        resumable: a call that waits inside it may be entered again, from the beginning, by another engine.
+    """
+
+    name: str
+    description: str
+    arguments: type[attrs.AttrsInstance]
+    body: Body
+    read_only: bool
+    safe: Callable[[object], bool]
+    timeout: float | None
+    grace: float
+    chain: bool
+    need: NeedOf
+    direction: Direction = "both"
+    aliases: tuple[str, ...] = ()
+    offered: Callable[[str], bool] = lambda _: True
+    permission: str = ""
+    protected: bool = False
+    resumable: bool = False
+
+    @property
+    def schema(self) -> ToolSchema:
+        """The tool as the model sees it."""
+        return ToolSchema(name=self.name, description=self.description, schema=schema_of(self.arguments))
+
+
+A = TypeVar("A", bound=attrs.AttrsInstance)
+Function = Callable[[A, "ToolContext"], Awaitable["str | ToolOutput"]]
+NeedFunction = (
+    Callable[[A], Need]
+    | Callable[[A], Awaitable[Need]]
+    | Callable[[A, "ToolContext"], Need]
+    | Callable[[A, "ToolContext"], Awaitable[Need]]
+)
+
+
+@overload
+def tool(function: Function[A], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
+    safe: bool | Callable[[A], bool] | None = None,
+    timeout: float | None = None,
+    grace: float = GRACE,
+    chain: bool = False,
+    need: NeedFunction[A] | None = None,
+    direction: Direction = "both",
+    aliases: Sequence[str] = (),
+    offered: Callable[[str], bool] | None = None,
+    permission: str | None = None,
+    protected: bool = False,
+    resumable: bool = False,
+) -> Callable[[Function[A]], Tool]: ...
+def tool(
+    function: Function[A] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
+    safe: bool | Callable[[A], bool] | None = None,
+    timeout: float | None = None,
+    grace: float = GRACE,
+    chain: bool = False,
+    need: NeedFunction[A] | None = None,
+    direction: Direction = "both",
+    aliases: Sequence[str] = (),
+    offered: Callable[[str], bool] | None = None,
+    permission: str | None = None,
+    protected: bool = False,
+    resumable: bool = False,
+) -> Tool | Callable[[Function[A]], Tool]:
+    """Make a `Tool` of an async function `(arguments, context)`.
+
+    The class of its first parameter gives the schema; that class's docstring, or the
+    function's, the description. A read-only tool is taken to be safe beside others
+    unless *safe* says otherwise. *permission* is the right that its `need` tells of, if it is always the same one: where
+    the rules deny that whatever it is for, the tool is not offered. The results of a *protected* one are not cleared to
+    make room in the window. A *resumable* one only waits for an answer, and changes nothing before that: a call that
+    waits inside it may be entered again by another engine, after a restart.
+
+    Example::
+
+        @attrs.frozen
+        class Search:
+            \"\"\"Search the issue tracker.\"\"\"
+            query: Annotated[str, engine.doc("words to look for")]
+
+        @engine.tool(read_only=True)
+        async def search(args: Search, ctx: engine.ToolContext) -> str: ...
+    """
+
+    def make(body: Function[A]) -> Tool:
+        return _make(
+            body,
+            name=name,
+            description=description,
+            read_only=read_only,
+            safe=read_only if safe is None else safe,
+            timeout=timeout,
+            grace=grace,
+            chain=chain,
+            need=need,
+            direction=direction,
+            aliases=aliases,
+            offered=offered,
+            permission=permission,
+            protected=protected,
+            resumable=resumable,
+        )
+
+    return make if function is None else make(function)
+
+
+def _make(
+    body: Function[A],
+    *,
+    name: str | None,
+    description: str | None,
+    read_only: bool,
+    safe: bool | Callable[[A], bool],
+    timeout: float | None,
+    grace: float,
+    chain: bool,
+    need: NeedFunction[A] | None,
+    direction: Direction,
+    aliases: Sequence[str],
+    offered: Callable[[str], bool] | None,
+    permission: str | None,
+    protected: bool,
+    resumable: bool,
+) -> Tool:
+    function: object = body
+    if not callable(function) or not inspect.iscoroutinefunction(inspect.unwrap(function)):
+        raise ConfigError(f"a tool is an async function (arguments, context), not {body!r}")
+    chosen = _name(getattr(body, "__name__", "") if name is None else name)
+    arguments = _arguments_class(body, chosen)
+    own_doc = arguments.__doc__ if arguments.__doc__ and not arguments.__doc__.startswith("Method generated") else None
+    text = _description(description or own_doc or getattr(body, "__doc__", None) or "", chosen)
+    if timeout is not None and not (_is_number(timeout) and timeout > 0):
+        raise ConfigError(f"the timeout of tool {chosen} must be a number above 0, or None, not {timeout!r}")
+    if not (_is_number(grace) and 0 <= grace < float("inf")):  # a shield has a deadline
+        raise ConfigError(f"the grace of tool {chosen} must be a finite number, not negative, but is {grace!r}")
+    if not isinstance(typing.cast("object", protected), bool):
+        raise ConfigError(f"'protected' of tool {chosen} is True or False, not {protected!r}")
+    if not isinstance(typing.cast("object", resumable), bool):
+        raise ConfigError(f"'resumable' of tool {chosen} is True or False, not {resumable!r}")
+    _check_function("safe", safe, chosen, or_else=bool)
+    _check_function("need", need, chosen, or_else=types.NoneType)
+    _check_function("offered", offered, chosen, or_else=types.NoneType)
+    if direction not in typing.get_args(Direction):
+        raise ConfigError(f"the direction of tool {chosen} must be 'head', 'tail' or 'both', not {direction!r}")
+    schema_of(arguments)
+    return Tool(
+        name=chosen,
+        description=text,
+        arguments=arguments,
+        body=typing.cast("Body", body),
+        read_only=read_only,
+        safe=typing.cast("Callable[[object], bool]", safe) if callable(safe) else lambda _: bool(safe),
+        timeout=timeout,
+        grace=grace,
+        chain=chain,
+        need=_need_of(need, chosen),
+        direction=direction,
+        aliases=tuple(_name(alias) for alias in _several(aliases)),
+        offered=offered or (lambda _: True),
+        permission=_permission(permission, chosen, has_need=need is not None),
+        protected=protected,
+        resumable=resumable,
+    )
+
+
+def _permission(permission: object, name: str, *, has_need: bool) -> str:
+    if permission is None:
+        return "" if has_need else name
+    if not isinstance(permission, str) or not _RIGHT.fullmatch(permission):
+        raise ConfigError(f"the permission of tool {name} is the name of a right, such as 'edit', not {permission!r}")
+    if not has_need and permission != name:
+        raise ConfigError(f"tool {name} has no 'need', so the right that it needs is {name!r}, not {permission!r}")
+    return permission
+
+
+def _need_of(need: NeedFunction[A] | None, name: str) -> NeedOf:
+    """Return *need* as a function of the arguments and the context, whichever of its forms it has."""
+    if need is None:
+        return lambda _, __: Need(permission=name)
+    parameters = inspect.signature(need).parameters
+    if len(parameters) == 1:
+        of_arguments = typing.cast("Callable[[object], Need | Awaitable[Need]]", need)
+        return lambda arguments, _: of_arguments(arguments)
+    if len(parameters) == 2:
+        return typing.cast("NeedOf", need)
+    raise ConfigError(f"'need' of tool {name} takes its arguments, and the context if it likes, not {len(parameters)}")
+
+
+def _several(names: object) -> Sequence[str]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise ConfigError(f"aliases are a sequence of names, not {names!r}")
+    return typing.cast("Sequence[str]", names)
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise ConfigError(f"a tool's name is up to 64 letters, digits, - and _, the first a letter, not {name!r}")
+    return name
+
+
+def _description(text: object, name: str) -> str:
+    if not isinstance(text, str):
+        raise ConfigError(f"the description of tool {name} must be a str, not {text!r}")
+    cleaned = inspect.cleandoc(text)
+    if not cleaned:
+        raise ConfigError(f"tool {name} has no description: give its class of arguments a docstring")
+    return cleaned
+
+
+def _check_function(what: str, value: object, name: str, *, or_else: type) -> None:
+    if not (callable(value) or isinstance(value, or_else)):
+        raise ConfigError(f"{what!r} of tool {name} must be a function of its arguments, not {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _arguments_class(body: Function[A], name: str) -> type[attrs.AttrsInstance]:
+    parameters = list(inspect.signature(body).parameters.values())
+    if len(parameters) != 2:
+        raise ConfigError(f"tool {name} must take two parameters, its arguments and a ToolContext")
+    annotation = _annotation(body, parameters[0])
+    if not (isinstance(annotation, type) and attrs.has(annotation)):
+        raise ConfigError(
+            f"the first parameter of tool {name} must be annotated with an attrs class, not {annotation!r}"
+        )
+    return annotation
+
+
+def _enclosing(function: types.FunctionType) -> dict[str, object]:
+    """Return the names of the enclosing functions that have a value by now; `inspect.getclosurevars` wants all of them."""
+    found: dict[str, object] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):
+            found[name] = cell.cell_contents
+    return found
+
+
+def _annotation(body: Function[A], parameter: inspect.Parameter) -> object:
+    if not isinstance(parameter.annotation, str):
+        return parameter.annotation
+    # Only this one is resolved: the others may name what is imported for type checkers alone.
+    function = inspect.unwrap(body)
+    try:
+        return eval(parameter.annotation, function.__globals__, _enclosing(function))  # noqa: S307  # the author's own annotation
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise ConfigError(
+            f"can't resolve the annotation {parameter.annotation!r} of {function!r}: define the class of arguments at "
+            "module level"
+        ) from error

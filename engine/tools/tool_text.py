@@ -1,0 +1,31 @@
+"""What the built-in tools say: their descriptions, and the facts that clients show."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from string import Template
+
+
+def description(tool: str, **values: float | str) -> str:
+    """Return the description of *tool*, from its text file.
+
+    The limits in the text are the ones in the code. Raises `KeyError` for a
+    placeholder without a value, `ValueError` for a value without a placeholder.
+    """
+    template = Template(files("engine.tools.descriptions").joinpath(f"{tool}.txt").read_text("utf-8"))
+    unused = values.keys() - set(template.get_identifiers())
+    if unused:
+        raise ValueError(f"{tool}.txt has no placeholder for {', '.join(sorted(unused))}")
+    told = {name: value if isinstance(value, str) else f"{value:g}" for name, value in values.items()}
+    return template.substitute(told).strip()
+
+
+def metadata(summary: str, **facts: str | float | bool | None) -> str:
+    """Return a result's metadata: *summary* is what a client shows in one line; the model never reads it."""
+    return json.dumps({"summary": summary, **facts})
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return `1 line`, `2 lines`."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"

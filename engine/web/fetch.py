@@ -1,0 +1,330 @@
+"""Fetching from the web: one GET, or one question to a service, over httpx, within bounds.
+
+`fetch` goes where anybody's URL says, so it takes care where that is:
+
+- A name is looked up once; if any of its addresses is closed (see `Guard`), it is
+  refused. The connection goes to one of the addresses that were judged, with the name
+  in the Host header and in TLS: there is no second look-up that might find another one.
+  When it stands, who is at its other end is checked once more: no address of this machine.
+- It follows redirects on the same host. One to another host is told, not followed:
+  whoever allowed the first host has not allowed that one.
+- Where the environment names a proxy for the URL, the proxy looks the name up, and
+  what it finds we can't know. Then an IP address in the URL is judged, and the name by
+  what it means here, if it means something here; the rest is the proxy's to guard.
+
+No cookies, no credentials. A cancel closes the socket at once: whatever httpx has left
+open, it is closed on the way out, synchronously.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, cast
+from urllib.parse import urljoin
+from urllib.request import getproxies, proxy_bypass
+
+import attrs
+import trio
+
+from engine.core.errors import ToolError
+from engine.core.threads import to_thread
+from engine.core.version import __version__
+from engine.web.address_guard import Guard, Target, literal, parse_url
+from engine.web.content import too_large, unpacked
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+USER_AGENT: Final = f"nursery-engine/{__version__}"
+MAX_REDIRECTS: Final = 5
+# One address that does not answer must not use up the time of the others.
+_CONNECT_SECONDS: Final = 10.0
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+
+@attrs.frozen(kw_only=True)
+class Reply:
+    """An answer, whole.
+
+    Attributes:
+        url: what was asked in the end.
+        status: of HTTP.
+        reason: the same in words.
+        content_type: as the header has it.
+        location: where a redirect leads; empty if it is none.
+        body: unpacked.
+    """
+
+    url: str
+    status: int
+    reason: str
+    content_type: str
+    location: str
+    body: bytes
+
+
+async def fetch(url: str, *, guard: Guard, limit: int, accept: str) -> Reply:
+    """Return what is at *url*, or a redirect to another host, which is not followed. A checkpoint.
+
+    Raises `ToolError` for what can't or may not be had. It has no time limit of its
+    own. If cancelled, the socket is closed.
+    """
+    target = parse_url(url)
+    question = _Question(method="GET", headers={"accept": accept})
+    for _ in range(MAX_REDIRECTS + 1):
+        proxy = _proxy_for(target)
+        addresses = await _judged(target, guard, is_proxied=bool(proxy))
+        way = _Way(target=target, addresses=addresses, proxy=proxy, guard=guard)
+        reply = await _send(way, question, limit)
+        if not reply.location:
+            return reply
+        following = _parse_redirect(reply)
+        if following.host != target.host:
+            await _judged(following, guard, is_proxied=bool(_proxy_for(following)))
+            return attrs.evolve(reply, location=following.url)
+        target = following
+    raise ToolError(f"It redirects more than {MAX_REDIRECTS} times, the last time to {target.url}.")
+
+
+async def ask(method: str, url: str, headers: Mapping[str, str], body: bytes, *, limit: int) -> Reply:
+    """Ask a service that the user has configured, wherever it is. A checkpoint; raises and is cancelled as `fetch`."""
+    target = parse_url(url)
+    # A proxy is for hosts elsewhere: it could not find the one on this machine.
+    proxy = "" if target.host in {"localhost", "127.0.0.1", "::1"} else _proxy_for(target)
+    way = _Way(target=target, addresses=(target.host,), proxy=proxy, guard=None)
+    return await _send(way, _Question(method=method, headers=headers, body=body), limit)
+
+
+def _parse_redirect(reply: Reply) -> Target:
+    try:
+        return parse_url(urljoin(reply.url, reply.location))
+    except (ToolError, ValueError) as error:
+        raise ToolError(f"{reply.url} redirects to what can't be fetched: {error}.") from error
+
+
+# -- where to --------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class _Way:
+    """How a request gets to its host.
+
+    Attributes:
+        target: the host and what is asked of it.
+        addresses: what to connect to, in this order; with a proxy, none.
+        proxy: its URL; empty: none.
+        guard: judges who answers; None: anybody may.
+    """
+
+    target: Target
+    addresses: tuple[str, ...]
+    proxy: str
+    guard: Guard | None
+
+
+@attrs.frozen(kw_only=True)
+class _Question:
+    """What is asked of a host, apart from the URL."""
+
+    method: str
+    headers: Mapping[str, str] = attrs.field(repr=False)  # a key may be among them
+    body: bytes = b""
+
+
+def _proxy_for(target: Target) -> str:
+    """Return the proxy that the environment names for *target*; empty: none."""
+    if proxy_bypass(target.authority):
+        return ""
+    proxies = getproxies()
+    found = proxies.get(target.scheme) or proxies.get("all") or ""
+    return found if "://" in found or not found else f"http://{found}"
+
+
+async def _judged(target: Target, guard: Guard, *, is_proxied: bool) -> tuple[str, ...]:
+    """Return the addresses of a host, if all are open. Raises `ToolError` if one is not, or if there is none."""
+    if literal(target.host) is not None:
+        guard.check(target.host, target.host)
+        await trio.lowlevel.checkpoint()
+        return (target.host,)
+    try:
+        found = await trio.socket.getaddrinfo(target.host, target.port, type=trio.socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        if is_proxied:  # what it means, the proxy knows
+            return ()
+        raise ToolError(f"The host {target.host} can't be found: {_words(error)}.") from error
+    addresses = tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+    for address in addresses:
+        guard.check(target.host, address)
+    return addresses
+
+
+class _Connected(Protocol):
+    """A socket that is connected."""
+
+    def getpeername(self) -> Sequence[object]: ...
+    def getsockname(self) -> Sequence[object]: ...
+
+
+def check_peer(guard: Guard, host: str, connected: _Connected) -> None:
+    """Raise `ToolError` if the other end of a connection is closed to us, or is this machine by one of its addresses."""
+    there, here = str(connected.getpeername()[0]), str(connected.getsockname()[0])
+    guard.check(host, there)
+    if there == here and not guard.allows(there):
+        raise ToolError(f"Refused: {host} ({there}) is this machine.")
+
+
+# -- one request -----------------------------------------------------------------------------------
+
+
+class _NetworkStream(Protocol):
+    """A connection, as httpcore has it."""
+
+    def get_extra_info(self, info: str) -> object: ...
+
+
+@attrs.define(eq=False)
+class _Socket:
+    """The socket that a request opens: judged when it stands, closed in any case."""
+
+    way: _Way
+    opened: trio.socket.SocketType | None = attrs.field(default=None, init=False)
+
+    async def note(self, event: str, info: Mapping[str, object]) -> None:
+        """Take note of what httpcore reports. Not a checkpoint; it has to be async all the same."""
+        if not event.endswith("connect_tcp.complete"):
+            return
+        stream = cast("_NetworkStream", info["return_value"])
+        self.opened = cast("trio.socket.SocketType", stream.get_extra_info("socket"))
+        if self.way.guard is not None and not self.way.proxy:
+            check_peer(self.way.guard, self.way.target.host, self.opened)
+
+    def close(self) -> None:
+        """Close it, if it was opened. Not a checkpoint."""
+        if self.opened is not None:
+            self.opened.close()
+
+
+async def _send(way: _Way, question: _Question, limit: int) -> Reply:
+    import httpx
+
+    trust = await to_thread(_trusted, way.target.scheme, way.proxy)
+    addresses = way.addresses if not way.proxy else (way.target.host,)
+    for address in addresses:
+        connection = _Socket(way)
+        try:
+            request = _request(way, address, question, connection)
+            response = await _transport(way.proxy, trust).handle_async_request(request)
+            return await _reply(way.target, response, limit)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            if address == addresses[-1]:
+                raise ToolError(f"{way.target.host} can't be reached: {_words(error)}.") from error
+        except httpx.HTTPError as error:
+            raise ToolError(f"The connection to {way.target.host} failed: {_words(error)}.") from error
+        finally:
+            connection.close()
+    raise ToolError(f"{way.target.host} has no address.")
+
+
+def _transport(proxy: str, trust: ssl.SSLContext) -> httpx.AsyncHTTPTransport:
+    import httpx
+
+    try:
+        return httpx.AsyncHTTPTransport(verify=trust, trust_env=False, proxy=proxy or None)
+    except (ImportError, ValueError, httpx.InvalidURL):
+        # From None: the proxy's address may hold a password.
+        raise ToolError("The proxy that the environment names can't be used: its address is no good.") from None
+
+
+def _request(way: _Way, address: str, question: _Question, connection: _Socket) -> httpx.Request:
+    import httpx
+
+    target = way.target
+    return httpx.Request(
+        question.method,
+        httpx.URL(scheme=target.scheme, host=address, port=target.port, raw_path=target.path.encode("ascii")),
+        headers={
+            "host": target.authority,
+            "user-agent": USER_AGENT,
+            "connection": "close",
+            "accept-encoding": "gzip, deflate",
+            **question.headers,
+        },
+        content=question.body,
+        extensions={
+            "timeout": {"connect": _CONNECT_SECONDS},
+            "trace": connection.note,
+            "sni_hostname": target.host,  # whose certificate is asked for, and checked
+        },
+    )
+
+
+async def _reply(target: Target, response: httpx.Response, limit: int) -> Reply:
+    headers: Mapping[str, str] = response.headers
+    chunks = aiter(cast("httpx.AsyncByteStream", response.stream))
+    location = headers.get("location", "") if response.status_code in _REDIRECTS else ""
+    body = b"" if location else await _read(chunks, headers.get("content-length", ""), limit)
+    if body is None:
+        raise too_large(limit)
+    if location:
+        await _leave(chunks)
+    return Reply(
+        url=target.url,
+        status=response.status_code,
+        reason=_printable(response.reason_phrase),
+        content_type=headers.get("content-type", ""),
+        location=location.replace(" ", "%20"),
+        body=await to_thread(unpacked, body, headers.get("content-encoding", ""), limit),
+    )
+
+
+async def _read(chunks: AsyncIterator[bytes], announced: str, limit: int) -> bytes | None:
+    """Return all that comes; None if it is more than *limit*, or will be."""
+    received = bytearray()
+    is_too_large = announced.isascii() and announced.isdigit() and (len(announced) > 18 or int(announced) > limit)
+    while not is_too_large and (chunk := await anext(chunks, None)) is not None:
+        received += chunk
+        is_too_large = len(received) > limit
+    if is_too_large:
+        await _leave(chunks)
+        return None
+    return bytes(received)
+
+
+async def _leave(chunks: AsyncIterator[bytes]) -> None:
+    """Leave an answer in the middle: a cancelled read unwinds httpx's chain of generators. A checkpoint."""
+    with trio.CancelScope() as scope:
+        scope.cancel(reason="the rest of the answer is not wanted")
+        while await anext(chunks, None) is not None:
+            pass
+    await trio.lowlevel.checkpoint()
+
+
+def _words(error: BaseException) -> str:
+    """Return the first words of an error and of those it came of; under trio httpx's own has none."""
+    found: BaseException | None = error
+    while found is not None:
+        if words := str(found):
+            return _printable(words)
+        found = found.__cause__ or found.__context__
+    return type(error).__name__
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text[:200])
+
+
+def _trusted(scheme: str, proxy: str) -> ssl.SSLContext:
+    """Return whom to trust; for plain HTTP nobody, since loading the authorities takes a while."""
+    import ssl
+
+    import httpx
+
+    if scheme == "http" and not proxy.startswith("https"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
+    if file is folder is None:
+        return httpx.create_ssl_context()
+    return ssl.create_default_context(cafile=file, capath=folder)

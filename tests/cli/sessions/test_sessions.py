@@ -1,0 +1,630 @@
+"""`engine sessions …` and `engine stats` over real files: what they say, what they make, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import cast
+
+import attrs
+import pytest
+import trio
+
+from engine.cli import main
+from engine.cli.sessions import SUBCOMMANDS
+from engine.cli.sessions.common import cells, short_ids
+from engine.cli.sessions.stats import clock
+from engine.core.events import Durable, InputAdmitted, SessionCreated, SessionTitled
+from engine.core.fold import fold
+from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId
+from engine.core.messages import TextPart, UserMessage
+from engine.store.sqlite.store import open_store
+from engine.tools.output.spill import SpillStore
+from tests.cli.conftest import Start
+from tests.export.histories import journal_of
+from tests.store.journals import numbered, session
+
+ONE, TWO, ELSEWHERE = SessionId("ses_aaaa1111bbbb000001"), SessionId("ses_aaaa2222bbbb000001"), SessionId("ses_cc01")
+CHILD = SessionId("ses_dd01")
+DAY = 86_400
+
+
+@attrs.frozen
+class Said:
+    """What a command has said, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+Engine = Callable[..., Said]
+
+
+@pytest.fixture
+def engine_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Engine:
+    """Run `engine …` in a folder of its own, in this process, with nothing of the user's."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    monkeypatch.setenv("ENGINE_STORE", str(tmp_path / "sessions.db"))
+
+    def run(*arguments: str) -> Said:
+        code = main(list(arguments))
+        captured = capsys.readouterr()
+        return Said(code, captured.out, captured.err)
+
+    return run
+
+
+def keep(*journals: Sequence[Durable]) -> None:
+    """Put journals into the store, as engines before have."""
+
+    async def put() -> None:
+        store = await open_store(os.environ["ENGINE_STORE"])
+        for journal in journals:
+            for event in journal:
+                store.put(event)
+        await store.aclose()
+
+    trio.run(put)
+
+
+def kept(session_id: SessionId) -> list[Durable]:
+    async def load() -> list[Durable]:
+        store = await open_store(os.environ["ENGINE_STORE"])
+        try:
+            return list(await store.load(session_id))
+        finally:
+            await store.aclose()
+
+    return trio.run(load)
+
+
+def here(session_id: SessionId, *turns: tuple[str, str], ago: float = 3600, steps: int = 1) -> list[Durable]:
+    return session(session_id, *turns, cwd=str(Path.cwd()), at=time.time() - ago, steps=steps)
+
+
+@pytest.fixture
+def three(engine_here: Engine) -> Engine:
+    """Two sessions of this folder, one with a sub-agent, and one of another folder."""
+    child = session(CHILD, ("look for it", "found it"), parent=ONE, at=time.time() - 7000)
+    first = cast("SessionCreated", child[0])
+    child[0] = attrs.evolve(first, parent_call_id=CallId("m1.1.c"), agent="explore")
+    keep(
+        here(ONE, ("Fix the parser", "I mended the parser."), ago=7200, steps=2),
+        child,
+        here(TWO, ("Write the docs", "Written.")),
+        session(ELSEWHERE, ("In another folder", "Yes."), cwd="/elsewhere", at=time.time() - 10),
+    )
+    return engine_here
+
+
+def documents(said: Said) -> list[dict[str, object]]:
+    assert said.code == 0, said.err
+    return cast("list[dict[str, object]]", json.loads(said.out))
+
+
+# ---- list, search, show --------------------------------------------------------------------------------------
+
+
+def test_sessions_of_this_folder_are_listed(three: Engine) -> None:
+    lines = three("sessions").out.splitlines()
+    assert lines[0].split() == ["id", "when", "title", "messages", "cost"]
+    assert [line.split()[0] for line in lines[1:]] == ["aaaa2222", "aaaa1111"]
+    assert "Write the docs" in lines[1]
+    assert lines[2].endswith("3  $0.75")  # with what its sub-agent has spent, as `engine stats` has it
+    assert three("sessions", "list").out == "\n".join(lines) + "\n"
+
+
+def test_all_sessions_are_listed_with_their_folders(three: Engine) -> None:
+    said = three("sessions", "--all")
+    assert [line.split()[0] for line in said.out.splitlines()[1:]] == ["cc01", "aaaa2222", "aaaa1111"]
+    assert "/elsewhere" in said.out
+    assert three("sessions", "list", "--all", "--limit", "1").out.endswith("there are more: --limit 2\n")
+
+
+def test_a_list_as_json_has_it_all(three: Engine) -> None:
+    rows = documents(three("sessions", "list", "--json"))
+    assert [row["id"] for row in rows] == [TWO, ONE]
+    row = rows[1]
+    assert (row["title"], row["titled_by"], row["status"], row["open"]) == ("Fix the parser", None, "idle", "nobody")
+    assert (row["messages"], row["cost"], row["folder"]) == (3, 0.75, str(Path.cwd()))
+    assert len(documents(three("sessions", "list", "--json", "--all"))) == 3
+
+
+def test_where_nothing_was_said_nothing_is_made(engine_here: Engine) -> None:
+    assert engine_here("sessions") == Said(0, "no sessions in this folder yet\n", "")
+    assert engine_here("sessions", "--all").out == "no sessions yet\n"
+    assert documents(engine_here("sessions", "list", "--json")) == []
+    assert engine_here("sessions", "search", "x").out == "nothing was found\n"
+    assert engine_here("stats").out == "nothing was spent in the last 30 days\n"
+    said = engine_here("sessions", "show", "last")
+    assert (said.code, said.err.startswith("engine sessions show: there are no sessions yet: ")) == (2, True)
+    assert not Path(os.environ["ENGINE_STORE"]).exists()
+
+
+def test_other_folders_are_hinted_at(engine_here: Engine) -> None:
+    keep(session(ELSEWHERE, ("needle", "-"), cwd="/elsewhere"))
+    assert "--all lists those of other folders" in engine_here("sessions").out
+    assert (
+        engine_here("sessions", "search", "needle").out
+        == "nothing was found in this folder; --all finds it elsewhere\n"
+    )
+
+
+def test_what_was_said_is_found(three: Engine) -> None:
+    said = three("sessions", "search", "mended", "pars")
+    assert said.out.splitlines()[1] == "    I mended the parser."
+    assert said.out.startswith("aaaa1111  ")
+    assert [hit["snippet"] for hit in documents(three("sessions", "search", "--all", "--json", "another"))] == [
+        "In another folder"
+    ]
+    assert three("sessions", "search", "--all", "nowhere").out == "nothing was found\n"
+
+
+def test_a_session_is_shown(three: Engine) -> None:
+    said = three("sessions", "show", "aaaa1")
+    lines = said.out.splitlines()
+    assert lines[0] == "Fix the parser"
+    assert lines[1].startswith(f"{ONE} · ")
+    assert [line for line in lines[2:] if line and not line.startswith("──")] == [
+        "Fix the parser",
+        "I mended the parser.",
+        '  [completed] read {"path":"engine/service.py","offset":100}',
+        "I mended the parser.",
+    ]
+    assert "    read it" in three("sessions", "show", ONE, "--results").out
+    document = json.loads(three("sessions", "show", ONE, "--json").out)
+    assert [message["message"]["type"] for message in document["messages"]] == [
+        "user",
+        "assistant",
+        "results",
+        "assistant",
+    ]
+    assert three("sessions", "show", CHILD[4:]).out.startswith("look for it\n")
+
+
+def test_what_each_request_and_each_turn_took_is_shown(three: Engine) -> None:
+    lines = three("sessions", "show", ONE, "--usage").out.splitlines()
+    taken = [line.strip() for line in lines if line.startswith("  (")]
+    assert taken == [
+        *["(180 tokens, 15% of the prompt from the cache, $0.25)"] * 2,
+        "(completed: 2 steps, with sub-agents 360 tokens, 15% of the prompt from the cache, $0.50)",
+    ]
+    document = json.loads(three("sessions", "show", ONE, "--json").out)
+    assert [message.get("cost") for message in document["messages"]] == [None, 0.25, None, 0.25]
+    assert [message.get("usage", {}).get("output") for message in document["messages"]] == [None, 50, None, 50]
+    (turn,) = document["turns"]
+    assert (turn["stop_reason"], turn["steps"], turn["cost"]) == ("completed", 2, 0.5)
+
+
+def test_nothing_that_was_said_reaches_the_terminal_as_it_is(engine_here: Engine) -> None:
+    hostile = "\x1b[2Jnothing \u202egnp.exe needle"
+    keep([*here(ONE, (hostile, hostile)), *numbered([SessionTitled(title=hostile, by="user")], ONE, after=9)])
+    for arguments in (
+        ["list"],
+        ["list", "--all"],
+        ["search", "needle"],
+        ["show", "last"],
+        ["export", "last", "--format", "markdown"],
+    ):
+        said = engine_here("sessions", *arguments)
+        assert said.code == 0, said.err
+        assert not set(said.out + said.err) & {"\x1b", "\u202e"}, arguments
+
+
+# ---- which session is meant ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("zzz", "there is no session 'zzz'; `engine sessions list --all` lists them"),
+        ("", "there is no session ''"),
+        ("ses_", "'ses_' may be one of 4 sessions: "),
+        ("aaaa", f"'aaaa' may be one of 2 sessions: {ONE}, {TWO}"),
+        ("\x1b[2J", "there is no session '\\x1b[2J'"),
+    ],
+)
+def test_a_name_that_is_none_is_told(three: Engine, name: str, complaint: str) -> None:
+    said = three("sessions", "show", name)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"engine sessions show: {complaint}")
+
+
+def test_a_whole_id_is_meant_though_another_begins_with_it(engine_here: Engine) -> None:
+    keep(here(SessionId("ses_1"), ("one", "-")), here(SessionId("ses_12"), ("two", "-")))
+    assert engine_here("sessions", "show", "ses_1").out.startswith("one\n")
+    assert engine_here("sessions", "show", "2").out.startswith("two\n")
+
+
+def test_short_ids_are_as_short_as_they_can_be() -> None:
+    ids = [SessionId(name) for name in ("other", "ses_aaaa1111bbbb000001", "ses_aaaa1111bbbb000002", "ses_bbbb")]
+    assert list(short_ids(ids).values()) == ["other", "aaaa1111bbbb000001", "aaaa1111bbbb000002", "bbbb"]
+
+
+def test_wide_characters_take_two_columns() -> None:
+    assert [cells(text) for text in ("abc", "日本", "e\u0301", "")] == [3, 4, 1, 0]
+
+
+# ---- rename, fork ----------------------------------------------------------------------------------------------
+
+
+def test_a_session_is_renamed(three: Engine) -> None:
+    assert three("sessions", "rename", "last", "The", " docs\n").out == f"{TWO} is called The docs\n"
+    assert documents(three("sessions", "list", "--json"))[0]["titled_by"] == "user"
+    assert three("sessions", "rename", "last", " \n ").err == "engine sessions rename: a title needs a word\n"
+    assert three("sessions", "search", "the docs").out.splitlines()[1] == "    title: The docs"
+
+
+def test_a_session_is_forked_at_a_message_by_the_end_of_its_id(three: Engine) -> None:
+    fresh = SessionId(three("sessions", "fork", ONE, "--at", "m1.1").out.splitlines()[0])
+    state = fold(kept(fresh))
+    assert [message.id for message in state.transcript] == ["u1", "m1.1", "m1.1.results"]
+    assert (state.forked_from, state.parent_id, state.context.cwd) == (ONE, None, str(Path.cwd()))
+    whole = SessionId(three("sessions", "fork", ONE).out.splitlines()[0])
+    assert fold(kept(whole)).transcript == fold(kept(ONE)).transcript
+    assert three("sessions", "fork", ONE, "--at", "nope").err == (
+        f"engine sessions fork: session {ONE} never had a message 'nope'\n"
+    )
+    assert "may be one of" in three("sessions", "fork", ONE, "--at", "1").err
+
+
+# ---- export, import, share -----------------------------------------------------------------------------------
+
+
+def test_an_export_comes_back_as_it_was(three: Engine, tmp_path: Path) -> None:
+    before = kept(ONE), kept(CHILD)
+    said = three("sessions", "export", ONE, "-o", "one.json")
+    assert said.out.startswith("one.json: ")
+    assert stat.S_IMODE(Path("one.json").stat().st_mode) == 0o600
+    assert three("sessions", "delete", ONE, "--yes").out == "1 session deleted, with 1 sub-agent\n"
+    assert kept(ONE) == []
+    assert three("sessions", "import", "one.json").out.startswith(f"{ONE}\n")
+    assert (kept(ONE), kept(CHILD)) == before
+    # It is there now: once more it gets another id, and so has its sub-agent.
+    again = SessionId(three("sessions", "import", "one.json").out.split()[0])
+    assert again != ONE
+    state = fold(kept(again))
+    assert attrs.evolve(state, session_id=ONE) == fold(before[0])
+    assert len(documents(three("sessions", "list", "--json"))) == 3
+    moved = SessionId(three("sessions", "import", "one.json", "--cwd", str(tmp_path)).out.split()[0])
+    assert fold(kept(moved)).context.cwd == str(tmp_path)
+
+
+def test_an_import_says_what_the_file_has_decided(engine_here: Engine) -> None:
+    said = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="and \x1b[2Jthen\nsend it away"),))
+    waiting = InputAdmitted(input_id=InputId("i"), mode="queue", message=said)
+    journal = here(ONE, ("a", "b"))
+    keep([*journal, *numbered([waiting], ONE, after=len(journal))])
+    engine_here("sessions", "export", ONE, "-o", "one.json")
+    lines = engine_here("sessions", "import", "one.json").out.splitlines()
+    assert lines[1:3] == [
+        f"it works in {Path.cwd()}",
+        "waiting in it, to be said in your name: and ^[[2Jthen send it away",
+    ]
+
+
+def test_an_export_says_its_kind_by_its_name(three: Engine) -> None:
+    three("sessions", "export", ONE, "-o", "one.md")
+    three("sessions", "export", ONE, "-o", "one.html")
+    assert Path("one.md").read_text().startswith("---\nformat: engine-conversation/1\ntitle: Fix the parser\n")
+    assert Path("one.html").read_text().startswith("<!DOCTYPE html>")
+    assert three("sessions", "export", ONE, "--format", "markdown").out == Path("one.md").read_text()
+    assert three("sessions", "export", ONE, "-o", "-").out.startswith('{"format":"engine-session"')
+    said = three("sessions", "export", ONE, "-o", "one.md")
+    assert (said.code, said.err) == (2, "engine sessions export: one.md is there already: --force writes over it\n")
+    assert three("sessions", "export", ONE, "-o", "one.md", "--force").code == 0
+    said = three("sessions", "export", ONE, "-o", "no/one.md")
+    assert (said.code, "no/one.md can't be written: No such file" in said.err) == (1, True)
+    assert sorted(path.name for path in Path().iterdir()) == ["one.html", "one.md"]
+
+
+def test_markdown_comes_back_as_a_conversation(three: Engine) -> None:
+    three("sessions", "export", ONE, "-o", "one.md")
+    fresh = SessionId(three("sessions", "import", "one.md").out.split()[0])
+    (row,) = [row for row in documents(three("sessions", "list", "--json")) if row["id"] == fresh]
+    assert (row["title"], row["folder"], row["messages"]) == ("Fix the parser", str(Path.cwd()), 2)
+    assert "I mended the parser." in three("sessions", "show", fresh).out
+
+
+def test_a_session_is_shared_as_one_page(three: Engine) -> None:
+    said = three("sessions", "share", ONE, "-o", "one.html")
+    assert "look through it before you give it away" in said.err
+    page = Path("one.html").read_text()
+    assert "found it" in page
+    assert "default-src 'none'" in page
+    assert three("sessions", "share", ONE).code == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (b"", "there is no conversation in this Markdown"),
+        (b"\xff\xfe\x00", "it is neither JSON nor Markdown in UTF-8"),
+        (b"{", "this is no whole JSON document"),
+        (b"[]", "this is no exported session"),
+        (b'{"format":"engine-session","version":7,"sessions":[]}', "this is version 7 of an exported session"),
+        (b"# Notes\n", "there is no conversation"),
+        (b"\x1b[2J{", "there is no conversation"),
+    ],
+)
+def test_what_can_not_be_taken_in_is_told_and_nothing_is_made(engine_here: Engine, data: bytes, complaint: str) -> None:
+    Path("x").write_bytes(data)
+    said = engine_here("sessions", "import", "x")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"engine sessions import: x can't be taken in: {complaint}")
+    assert not Path(os.environ["ENGINE_STORE"]).exists()
+
+
+def test_a_truncated_export_is_not_half_taken_in(three: Engine) -> None:
+    whole = three("sessions", "export", ONE).out.rstrip()  # it is whole without its last line's end as well
+    three("sessions", "delete", ONE, "--yes")
+    for size in range(0, len(whole), len(whole) // 40):
+        Path("part.json").write_text(whole[:size])
+        assert three("sessions", "import", "part.json").code == 2
+    assert len(documents(three("sessions", "list", "--all", "--json"))) == 2
+
+
+def test_a_file_that_can_not_be_read_is_told(engine_here: Engine) -> None:
+    assert engine_here("sessions", "import", "nothere").err == (
+        "engine sessions import: nothere can't be read: No such file or directory\n"
+    )
+    assert engine_here("sessions", "import", ".").err == "engine sessions import: . is a folder\n"
+    assert engine_here("sessions", "import", "x", "--cwd", "nowhere").err.endswith("--cwd: nowhere is no folder\n")
+
+
+# ---- delete, prune, repair -----------------------------------------------------------------------------------
+
+
+def test_who_is_not_there_to_be_asked_is_not_asked(three: Engine) -> None:
+    said = three("sessions", "delete", ONE)
+    assert (said.code, said.err) == (1, "engine sessions delete: nobody is here to be asked: add --yes\n")
+    assert kept(ONE) != []
+
+
+def test_what_a_deleted_session_kept_goes_with_it(three: Engine) -> None:
+    store = SpillStore(None)
+
+    async def spill(tree: str) -> None:
+        spills = store.of(tree)
+        assert spills is not None
+        await spills.keep(b"a long output")
+
+    trio.run(spill, ONE)
+    trio.run(spill, TWO)
+    files = [path for path in store.directory.glob("*/*") if path.is_file()]
+    assert len(files) == 2
+    three("sessions", "delete", ONE, "--yes")
+    assert sum(path.exists() for path in files) == 1
+    three("sessions", "prune", "--older-than", "0h")
+    assert [path for path in store.directory.glob("*/*") if path.is_file()] == []
+
+
+def test_old_sessions_are_pruned(engine_here: Engine) -> None:
+    names = [SessionId(f"ses_{number}") for number in range(5)]
+    keep(*(here(name, (f"session {name}", "-"), ago=number * 10 * DAY) for number, name in enumerate(names, 1)))
+    dry = engine_here("sessions", "prune", "--older-than", "25d", "--dry-run")
+    assert dry.out.splitlines() == [
+        "ses_2  session ses_2",
+        "ses_3  session ses_3",
+        "ses_4  session ses_4",
+        "3 sessions would be removed",
+    ]
+    assert engine_here("sessions", "prune", "--older-than", "3w", "--keep", "4").out == "1 session removed\n"
+    assert engine_here("sessions", "prune", "--older-than", "600h").out == "2 sessions removed\n"
+    assert [row["id"] for row in documents(engine_here("sessions", "list", "--json"))] == ["ses_0", "ses_1"]
+    for age in ("", "30", "d", "-1d", "1.5d", "30m", "9999999d"):
+        assert engine_here("sessions", "prune", f"--older-than={age}").code == 2
+    assert engine_here("sessions", "prune").code == 2
+
+
+def test_a_session_that_is_open_stays_and_says_where_it_is(three: Engine) -> None:
+    async def hold() -> list[Said]:
+        store = await open_store(os.environ["ENGINE_STORE"])
+        await store.claim(ONE)
+        found = [
+            await trio.to_thread.run_sync(three, "sessions", *arguments)
+            for arguments in (
+                ("delete", ONE, "--yes"),
+                ("rename", ONE, "x"),
+                ("prune", "--older-than", "0h"),
+                ("show", ONE),
+                ("list",),
+            )
+        ]
+        await store.aclose()
+        return found
+
+    deleted, renamed, pruned, shown, listed = trio.run(hold)
+    for said in (deleted, renamed):
+        assert (said.code, f"session {ONE} is open in another engine (process {os.getpid()} on " in said.err) == (
+            2,
+            True,
+        )
+    assert pruned.out == "2 sessions removed; 1 session stayed, being open or used just now\n"
+    assert shown.code == 0
+    assert listed.out.splitlines()[1].endswith("open")
+
+
+def test_a_damaged_store_is_put_into_a_new_one(three: Engine) -> None:
+    store = os.environ["ENGINE_STORE"]
+    with sqlite3.connect(store) as connection:
+        connection.execute("DELETE FROM events WHERE session_id = ? AND seq = 5", (ONE,))
+    connection.close()
+    broken = three("sessions", "show", ONE)
+    assert (broken.code, "`engine sessions repair`" in broken.err) == (1, True)
+    said = three("sessions", "repair")
+    assert said.code == 1
+    assert said.out.splitlines()[0].startswith(f"{store}.repaired has 4 sessions with ")
+    assert f"  {ONE} ends before event 5: event 5 is lost" in said.out
+    assert "1 session lost something.\n" in said.out
+    assert "later events could be read, and stand beside it" in said.out
+    assert Path(f"{store}.repaired.beside.jsonl").exists()
+    assert len(documents(three("sessions", "list", "--all", "--json", "--store", f"{store}.repaired"))) == 3
+    assert three("sessions", "repair").err.endswith("is there already: give the path of a new file\n")
+    assert three("sessions", "repair", f"{store}.repaired", "-o", "whole.db").code == 0
+    assert three("sessions", "repair", "nothere").err == "engine sessions repair: there is no file nothere\n"
+    assert three("sessions", "repair", ":memory:").code == 2
+    told = three("sessions", "repair", "postgresql://me:secret@host/db")
+    assert (told.code, "secret" in told.err) == (2, False)
+
+
+def test_a_store_that_is_none_is_told(engine_here: Engine) -> None:
+    Path("x").write_text("no database at all, but long enough to be one " * 50)
+    said = engine_here("sessions", "--store", "x")
+    assert (said.code, "the file is no SQLite database" in said.err) == (1, True)
+    assert engine_here("sessions", "list", "--store", "/dev/null/x").code in {0, 1}
+
+
+# ---- stats -----------------------------------------------------------------------------------------------------
+
+
+def test_what_was_spent_is_told(three: Engine) -> None:
+    said = three("stats")
+    assert said.out.startswith("in the last 30 days: 3 sessions, 5 steps, 900 tokens (")
+    assert "$1.25" in said.out
+    assert "anthropic/claude-sonnet-4-5" in said.out
+    assert [row["key"] for row in json.loads(three("stats", "--by", "folder", "--json").out)["folder"]] == [
+        str(Path.cwd()),
+        "/elsewhere",
+    ]
+    assert f"{ONE}  Fix the parser" in three("stats", "--by", "session").out
+    document = json.loads(three("stats", "--json", "--by", "session").out)
+    assert document["total"]["cost"] == 1.25
+    assert document["session"][0]["key"] == ONE
+    assert sum(row["cost"] for row in document["session"]) == 1.25
+
+
+def test_stats_reach_as_far_back_as_is_said(engine_here: Engine) -> None:
+    keep(here(ONE, ("old", "-"), ago=40 * DAY), here(TWO, ("new", "-"), ago=60))
+    assert engine_here("stats").out.startswith("in the last 30 days: 1 session, 1 step, ")
+    assert engine_here("stats", "--all").out.startswith("in all: 2 sessions, 2 steps, ")
+    assert engine_here("stats", "--days", "50").out.startswith("in the last 50 days: 2 sessions")
+    days = json.loads(engine_here("stats", "--all", "--by", "day", "--json").out)["day"]
+    assert [row["key"] for row in days] == [
+        time.strftime("%Y-%m-%d", time.localtime(time.time() - ago)) for ago in (40 * DAY, 50)
+    ]
+    for days in ("0", "-1", "x", "1e9"):
+        assert engine_here("stats", f"--days={days}").code == 2
+
+
+def test_what_was_deleted_is_counted_still(three: Engine) -> None:
+    before = json.loads(three("stats", "--json").out)["total"]
+    three("sessions", "delete", ONE, TWO, "--yes")
+    after = json.loads(three("stats", "--json").out)["total"]
+    assert {**after, "sessions": 3} == before
+    assert "(deleted)" in three("stats", "--by", "session").out
+
+
+def test_the_clock_changes_with_the_season(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        told = clock(1_700_000_000.0)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert told[-1] == (1_698_541_200.0, 3600)  # 29 October 2023, 01:00 UTC
+    assert told[-2] == (1_679_792_400.0, 7200)  # 26 March 2023, 01:00 UTC
+
+
+# ---- the command -----------------------------------------------------------------------------------------------
+
+
+def test_the_help_names_every_subcommand(engine_here: Engine) -> None:
+    said = engine_here("sessions", "--help")
+    for name in SUBCOMMANDS:
+        assert f"  {name} " in said.out
+        helped = engine_here("sessions", name, "--help")
+        assert (helped.code, f"usage: engine sessions {name} " in helped.out) == (0, True)
+    assert "usage: engine stats " in engine_here("stats", "--help").out
+    assert engine_here("sessions", "lst").err == "engine sessions: there is no subcommand 'lst'; did you mean list?\n"
+    assert engine_here("sessions", "\x1b").code == 2
+
+
+# ---- as real processes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.os
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_from_a_run_to_its_deletion_at_a_terminal(engine: Start, tmp_path: Path) -> None:
+    run = engine("run", "hello")
+    assert run.wait() == 0, run.output
+    listed = engine("sessions")
+    assert listed.wait() == 0
+    assert "hello" in listed.output
+    shown = engine("sessions", "show", "last")
+    assert shown.wait() == 0
+    assert "Hello, wörld." in shown.output
+    for answer, left in (("n\n", 1), ("y\n", 0)):
+        deleting = engine("sessions", "delete", "last", terminal=True)
+        deleting.read_until("Delete it for good? [y/N] ")
+        deleting.type(answer)
+        assert deleting.wait() == (1 if left else 0)
+        listed = engine("sessions", "list", "--json")
+        assert listed.wait() == 0
+        assert len(json.loads(listed.output)) == left
+
+
+@pytest.mark.os
+@pytest.mark.parametrize("arguments", ["list --all", "search --all asked", "show last", "export last", "stats"])
+def test_a_reader_who_leaves_is_no_error(engine_here: Engine, arguments: str) -> None:
+    keep(*(here(SessionId(f"ses_{n:03}"), (f"asked {n} {'word ' * 200}", "x" * 1000)) for n in range(40)))
+    command = f"{sys.executable} -m engine {'sessions ' if arguments != 'stats' else ''}{arguments} --limit 0"
+    command = command if arguments.startswith(("list", "search")) else command.removesuffix(" --limit 0")
+    repository = str(Path(__file__).resolve().parents[3])
+    result = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} | head -c 1 >/dev/null"],
+        env={**os.environ, "PYTHONPATH": repository},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.os
+def test_an_import_that_is_killed_has_taken_in_all_or_nothing(engine_here: Engine) -> None:
+    turns = [(f"question {n}", "answer " * 50) for n in range(150)]
+    keep(here(ONE, *turns, steps=3), session(CHILD, *turns, parent=ONE))
+    whole = kept(ONE), kept(CHILD)
+    engine_here("sessions", "export", ONE, "-o", "big.json")
+    engine_here("sessions", "delete", ONE, "--yes")
+    repository = str(Path(__file__).resolve().parents[3])
+    killed = 0
+    for number in range(6):
+        with subprocess.Popen(
+            [sys.executable, "-m", "engine", "sessions", "import", "big.json"],
+            env={**os.environ, "PYTHONPATH": repository},
+            stdout=subprocess.DEVNULL,
+        ) as process:
+            try:
+                process.wait(0.5 + 0.2 * number)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                killed += 1
+        found = kept(ONE), kept(CHILD)
+        assert found in (([], []), whole)
+        if found == whole:
+            engine_here("sessions", "delete", ONE, "--yes")
+    assert killed
+
+
+def test_a_compacted_and_undone_session_can_be_forked_where_it_was(engine_here: Engine) -> None:
+    journal = journal_of(["turn", "turn", "compact", "turn", "undo"])
+    moved = [attrs.evolve(event, session_id=ONE, path=(ONE,)) for event in journal]
+    keep(moved)
+    for at, expected in (("m2.1", ["u2", "m2.1"]), ("m5.1", ["sum4", "u3", "m3.1", "u5", "m5.1"])):
+        fresh = SessionId(engine_here("sessions", "fork", ONE, "--at", at).out.splitlines()[0])
+        assert [message.id for message in fold(kept(fresh)).transcript] == expected

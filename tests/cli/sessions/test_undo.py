@@ -1,0 +1,158 @@
+"""`engine sessions undo|redo|diff|restore`, as people use them: a store in a file, a folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+import engine
+from engine.cli.sessions import main
+from engine.permission.allow_all import AllowAll
+from engine.snapshots.project import ProjectSnapshots
+from engine.testing.script import call, done, text
+from engine.testing.scripted_provider import ScriptedProvider
+from engine.tools.builtin.bash import BASH
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+
+
+@attrs.frozen
+class Kept:
+    """A folder in which the agent has worked, and the session."""
+
+    root: Path
+    home: Path
+    session_id: str
+    capture: pytest.CaptureFixture[str]
+
+    def sessions(self, *arguments: str, code: int = 0) -> str:
+        """Run `engine sessions …` in the folder; return all that it says."""
+        assert main(list(arguments)) == code
+        said = self.capture.readouterr()
+        return said.out + said.err
+
+    def again(self, command: str) -> None:
+        """Have the agent run another command in another turn."""
+        trio.run(work, self.root, self.home, command, self.session_id)
+
+
+async def work(root: Path, home: Path, command: str, session_id: str | None) -> str:
+    """Have the agent run a command in a folder; return the session's id."""
+    model = ScriptedProvider([[*call("bash", {"command": command}, id="1"), *done("calls")], [*text("Done."), *done()]])
+    async with engine.open_engine(
+        model=model,
+        tools=(BASH,),
+        approver=AllowAll(),
+        store=home / "sessions.db",
+        snapshots=ProjectSnapshots(),
+    ) as eng:
+        session = await (eng.create_session(cwd=root) if session_id is None else eng.open_session(session_id))
+        assert (await session.run("Change\nit.")).stop_reason == "completed"
+        return session.id
+
+
+def _places(home: Path) -> dict[str, str]:
+    names = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+    return {"HOME": str(home), **{name: str(home / name) for name in names}, "ENGINE_STORE": str(home / "sessions.db")}
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Kept:
+    root, home = tmp_path / "project", tmp_path / "home"
+    root.mkdir()
+    home.mkdir()
+    for name, place in _places(home).items():
+        monkeypatch.setenv(name, place)
+    (root / "a.txt").write_text("one\n")
+    monkeypatch.chdir(root)
+
+    command = "echo two > a.txt; printf 'x\\033[31m\\n' > b.txt; printf '\\0' > bin"
+    return Kept(root, home, trio.run(work, root, home, command, None), capsys)
+
+
+def test_a_turn_is_shown_taken_back_and_made_again(kept: Kept) -> None:
+    shown = kept.sessions("diff", "last")
+    assert "-one\n+two\n" in shown
+    assert "x␛[31m" in shown or "\033" not in shown
+    assert "new: bin\n" in shown
+    assert kept.sessions("undo", kept.session_id) == (
+        "undone: Change it.\nput back: a.txt\nput back: b.txt\nput back: bin\n"
+    )
+    assert sorted(path.name for path in kept.root.iterdir()) == ["a.txt"]
+    assert (kept.root / "a.txt").read_text() == "one\n"
+    assert "there is no turn to undo" in kept.sessions("undo", "last", code=1)
+    assert kept.sessions("redo", "last") == (
+        "redone: Change it.\nchanged again: a.txt\nchanged again: b.txt\nchanged again: bin\n"
+    )
+    assert (kept.root / "a.txt").read_text() == "two\n"
+    assert "there is no turn to redo" in kept.sessions("redo", "last", code=1)
+
+
+def test_conflicts_are_named_and_forced(kept: Kept) -> None:
+    (kept.root / "a.txt").write_text("mine\n")
+    said = kept.sessions("undo", "last", code=1)
+    assert said.startswith(
+        "engine sessions undo: changed since by somebody else, so nothing was done: a.txt. With --force"
+    )
+    assert (kept.root / "a.txt").read_text() == "mine\n"
+    assert "put back: a.txt" in kept.sessions("undo", "--force", "last")
+    assert (kept.root / "a.txt").read_text() == "one\n"
+
+
+def test_chosen_files_are_put_back(kept: Kept) -> None:
+    assert kept.sessions("restore", "last", "a.txt") == "put back: a.txt\n"
+    assert kept.sessions("restore", "last", "a.txt") == (
+        "nothing was put back: the turn has not changed that, nor anybody since\n"
+    )
+    assert (kept.root / "b.txt").exists()
+    assert "there is no turn 'turn_x'" in kept.sessions("restore", "last", "a.txt", "--turn", "turn_x", code=1)
+
+
+def test_a_turn_is_named_by_a_message_in_it_as_show_tells_it(kept: Kept) -> None:
+    shown = json.loads(kept.sessions("show", "last", "--json"))["messages"]
+    turn, messages = shown[0]["turn"], [entry["message"]["id"] for entry in shown]
+    assert kept.sessions("show", "last").count(messages[0][-6:]) == 1
+    diff = kept.sessions("diff", "last")
+    for name in (turn, messages[0], messages[0][-6:], messages[-1][-6:]):
+        assert kept.sessions("diff", "last", "--turn", name) == diff
+    assert kept.sessions("restore", "last", "bin", "--turn", messages[0][-6:]) == "put back: bin\n"
+    assert "there is no turn ''" in kept.sessions("diff", "last", "--turn", "", code=1)
+    # Undone, it can be compared still, by its own id.
+    kept.sessions("undo", "last", "--force")
+    assert kept.sessions("diff", "last", "--turn", turn) == diff
+
+
+def test_a_file_s_name_is_nothing_but_a_part_of_its_line(kept: Kept) -> None:
+    (kept.root / "a.txt").write_text("one\n")
+    kept.again("rm -f a.txt b.txt bin; echo x > \"$(printf 'n\\nput back: all\\033[2J')\"; echo o > t\\ny")
+    assert "+++ n\\nput back: all^[[2J\n" in kept.sessions("diff", "last")
+    assert "put back: n^Jput back: all^[[2J\n" in kept.sessions("undo", "last")
+
+
+def test_nonsense_is_told(kept: Kept) -> None:
+    assert "there is no session" in kept.sessions("undo", "nobody", code=2)
+    assert "required" in kept.sessions("undo", code=2)
+    assert "required" in kept.sessions("restore", "last", code=2)
+    assert "usage: engine sessions restore" in kept.sessions("restore", "--help")
+
+
+def test_without_the_snapshots_only_force_undoes(kept: Kept) -> None:
+    shutil.rmtree(kept.home / "XDG_DATA_HOME" / "engine" / "snapshots")
+    said = kept.sessions("undo", "last", code=1)
+    assert "the snapshot is gone" in said
+    assert said.endswith("(--force takes back the messages alone, and leaves files as they are)\n")
+    assert "--force" not in kept.sessions("diff", "last", code=1)
+    assert "no file was changed: the snapshot is gone" in kept.sessions("undo", "last", "--force")
+    assert (kept.root / "a.txt").read_text() == "two\n"
+
+
+def test_a_deleted_session_keeps_no_snapshots(kept: Kept) -> None:
+    refs = kept.home / "XDG_DATA_HOME" / "engine" / "snapshots"
+    assert [path.name for path in refs.glob("*/git/refs/snapshots/*")] == [kept.session_id]
+    kept.sessions("delete", "--yes", kept.session_id)
+    assert list(refs.glob("*/git/refs/snapshots/*")) == []

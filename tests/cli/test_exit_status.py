@@ -1,0 +1,102 @@
+"""How a turn ended, for a person and for a shell."""
+
+import attrs
+import pytest
+
+from engine.cli.exit_status import ADVICE, Tally, closing, exit_code, state_of
+from engine.core.events import STOP_REASONS, CallAnnounced, CallSettled, StopReason, TurnResult
+from engine.core.ids import CallId, MessageId, PartId, SessionId
+from engine.core.messages import Settlement, Usage
+from engine.tools.shell_environment import hook_marker, marker
+
+
+def announced(name: str, session: str = "ses_1") -> CallAnnounced:
+    return CallAnnounced(
+        session_id=SessionId(session), call_id=CallId(name), message_id=MessageId("m"), part_id=PartId("p"), tool="t"
+    )
+
+
+def settled(name: str, settlement: Settlement) -> CallSettled:
+    return CallSettled(call_id=CallId(name), settlement=settlement)
+
+
+DONE = Settlement(status="completed", text="")
+FAILED = Settlement(status="completed", text="", failed=True)
+ABORTED = Settlement(status="aborted", text="", reason="cancelled")
+UNKNOWN = Settlement(status="aborted", text="", reason="cancelled", outcome_unknown=True)
+WAITED = Settlement(status="aborted", text="", reason="not_executed")
+
+
+@pytest.mark.parametrize(
+    ("settlement", "state"),
+    [
+        (DONE, "completed"),
+        (FAILED, "failed"),
+        (ABORTED, "aborted"),
+        (UNKNOWN, "would not stop"),
+        (WAITED, "not executed"),
+        (Settlement(status="error", text=""), "error"),
+        (Settlement(status="denied", text=""), "denied"),
+    ],
+)
+def test_states(settlement: Settlement, state: str) -> None:
+    assert state_of(settlement) == state
+
+
+def test_the_tally_tells_what_a_cancel_settled() -> None:
+    tally = Tally()
+    for event in (announced("a"), settled("a", DONE), announced("b"), announced("c"), announced("d", "ses_child")):
+        tally.feed(event)
+    tally.mark_cancel()
+    for event in (settled("d", WAITED), settled("b", ABORTED), settled("c", WAITED)):
+        tally.feed(event)
+    assert tally.cancelled == "3 calls settled (1 aborted, 2 not executed)"
+    assert tally.states == "1 completed, 1 aborted, 2 not executed"
+    marks = [marker("ses_1", "a"), marker("ses_child", "d"), marker("ses_2", "a"), marker("ses_11", "a"), "a"]
+    assert [tally.is_ours(mark) for mark in marks] == [True, True, False, False, False]
+
+
+def test_the_tally_of_nothing() -> None:
+    tally = Tally()
+    tally.feed(announced("a"))
+    assert tally.is_ours(marker("ses_1", "a"))
+    assert tally.is_of_call(marker("ses_1", "a"))
+    hook = hook_marker("ses_1")
+    assert (tally.is_ours(hook), tally.is_of_call(hook)) == (True, False)
+    tally.feed(settled("a", DONE))
+    tally.mark_cancel()
+    assert tally.cancelled == "no call was open"
+
+
+@pytest.mark.parametrize("reason", STOP_REASONS)
+def test_every_stop_reason_has_its_advice_and_code(reason: StopReason) -> None:
+    line = closing(TurnResult(stop_reason=reason, detail="the detail"), Tally(), 1)
+    assert ADVICE[reason] in line
+    assert exit_code(TurnResult(stop_reason=reason), None) == (0 if reason == "completed" else 1)
+    assert exit_code(TurnResult(stop_reason=reason), 15) == {"completed": 0, "aborted": 143}.get(reason, 1)
+
+
+def test_the_line_of_a_turn_that_completed() -> None:
+    result = TurnResult(stop_reason="completed", steps=3, usage=Usage(input=12_000, output=345), cost=0.01234)
+    tally = Tally()
+    tally.feed(settled("a", DONE))
+    assert closing(result, tally, 8.21) == "completed in 8.2 s: 3 steps, 1 call, 12,345 tokens, $0.0123"
+    cached = attrs.evolve(result, usage=Usage(input=1_000, cache_read=8_000, cache_write=1_000, output=345))
+    assert "10,345 tokens (80% of the prompts from the cache), $" in closing(cached, tally, 8.21)
+
+
+def test_the_line_of_a_turn_that_stopped() -> None:
+    result = TurnResult(stop_reason="step_limit", detail="3 steps were used.", steps=3)
+    assert closing(result, Tally(), 2) == (
+        "stopped after 2.0 s (3 steps, 0 calls, 0 tokens): step limit: 3 steps were used. "
+        "Run it again with a higher --max-steps."
+    )
+    assert closing(TurnResult(stop_reason="refusal"), Tally(), 2).endswith("): refusal. Put the task into other words.")
+
+
+def test_the_words_of_a_host_command_no_terminal() -> None:
+    line = closing(TurnResult(stop_reason="provider_error", detail="Host: \x1b]0;mine\x07 (HTTP 500)"), Tally(), 1)
+    assert "provider error: Host: ^[]0;mine^G (HTTP 500)." in line
+    assert closing(TurnResult(stop_reason="permission_rejected", detail="bash was rejected"), Tally(), 2).endswith(
+        "): permission rejected: bash was rejected."
+    )

@@ -1,0 +1,126 @@
+"""Questions and answers, without a terminal."""
+
+import pytest
+
+from engine.cli.interactive import answer_of, asker, choices, detail_of, question, words_wanted
+from engine.cli.terminal_text import UNICODE
+from engine.core.events import Choice, Offer, PermissionAsked, QuestionAsked, Right
+from engine.core.ids import CallId, RequestId, SessionId
+from engine.session.answers import Always, Answer, Once, Reject
+
+
+def offers(*patterns: str) -> tuple[Offer, ...]:
+    return tuple(Offer(rights=(Right(permission="bash", pattern=pattern),)) for pattern in patterns)
+
+
+def asked(**more: object) -> PermissionAsked:
+    facts = {"tool": "bash", "permission": "bash", "patterns": ("ls",), "detail": "ls", "offers": offers("ls"), **more}
+    return PermissionAsked(request_id=RequestId("r"), call_id=CallId("c"), **facts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("o", Once()),
+        (" Once ", Once()),
+        ("y", Once()),
+        ("YES", Once()),
+        ("a", Always()),
+        ("always", Always()),
+        ("a1", Always()),
+        ("p", Always(scope="project")),
+        ("A2", Always(offer=1)),
+        ("p2", Always(offer=1, scope="project")),
+        ("a3", None),
+        ("p9", None),
+        ("r", Reject()),
+        ("No", Reject()),
+        ("use head", Reject(feedback="use head")),
+        ("yes please", Reject(feedback="yes please")),
+        ("", None),
+        ("  ", None),
+    ],
+)
+def test_answers(line: str, answer: Answer | None) -> None:
+    """Only the exact words allow: whatever else is typed, nothing runs."""
+    assert answer_of(line, asked(offers=offers("ls -l", "ls *"))) == answer
+
+
+def test_what_offers_nothing_for_always_is_not_allowed_for_always() -> None:
+    assert answer_of("a", asked(offers=())) is None
+
+
+def test_a_question_shows_all_of_the_command_and_nothing_is_hidden() -> None:
+    text = question(asked(), "ls\nrm -rf \x1b[8m/\u202e", UNICODE)
+    assert text == "● bash asks for the permission: bash\n    ls\n    rm -rf ^[[8m/\\u202e\n"
+
+
+def test_a_question_without_detail_shows_the_patterns() -> None:
+    assert "    src/a, src/b\n" in question(asked(patterns=("src/a", "src/b")), "", UNICODE)
+
+
+@pytest.mark.parametrize(
+    ("offered", "told"),
+    [
+        (
+            offers("git log -3", "git log *"),
+            "once (o), always in this session: git log -3 (a1), or git log * (a2), the same for the whole project (p1), ",
+        ),
+        (offers("ls"), "once (o), always in this session: ls (a), the same for the whole project (p), "),
+        (offers("one\ntwo"), "once (o), always in this session: one^Jtwo (a), the same for the whole project (p), "),
+        ((), "once (o), "),
+    ],
+)
+def test_what_always_would_allow_is_shown(offered: tuple[Offer, ...], told: str) -> None:
+    assert choices(asked(offers=offered)) == f"  {told}reject and stop (r), or type what to do instead: "
+
+
+def test_what_else_is_asked_for_and_why_it_is_not_known_is_shown() -> None:
+    rights = (Right(permission="bash", pattern="ls"), Right(permission="outside", pattern="/etc"))
+    text = question(asked(rights=rights, opaque="$x names the program"), "ls /etc", UNICODE)
+    assert text == (
+        "● bash asks for the permission: bash\n    ls /etc\n    and for: outside /etc\n"
+        "    Nobody can tell what this does before it runs: $x names the program\n"
+    )
+
+
+def test_names_with_line_breaks_do_not_look_like_words_of_ours() -> None:
+    rights = (Right(permission="edit", pattern="a\n  once (o), or"),)
+    assert question(asked(rights=rights, opaque="b\nc"), "ls", UNICODE) == (
+        "● bash asks for the permission: bash\n    ls\n    and for: edit a^J  once (o), or\n"
+        "    Nobody can tell what this does before it runs: b^Jc\n"
+    )
+
+
+def test_the_detail_is_what_the_tool_tells_of_it_or_else_what_the_model_wrote() -> None:
+    assert detail_of(asked(), "{}") == "ls"
+    assert detail_of(asked(detail=""), '{"command": "ls -l"}') == "ls -l"
+
+
+@pytest.mark.parametrize(
+    ("errand", "told"),
+    [
+        ('{"agent": "explore", "prompt": "find\\nall of it"}', "the sub-agent explore, at work on: find all of it"),
+        ('{"agent": "a\\nb", "prompt": ""}', "the sub-agent a^Jb, at work on: a b"),
+        ('{"prompt": "%s"}' % ("x" * 200), f"a sub-agent, at work on: {'x' * 100}…"),
+        ("", "a sub-agent"),
+        ("[1]", "a sub-agent, at work on: [1]"),
+        ("{", "a sub-agent, at work on: {"),
+    ],
+)
+def test_of_a_sub_agents_question_it_is_told_who_asks(errand: str, told: str) -> None:
+    assert asker(asked(path=(SessionId("s"), SessionId("c"))), errand) == f"    asked by {told}\n"
+    assert asker(asked(path=(SessionId("s"),)), errand) == ""
+
+
+def test_what_a_model_asks_can_t_look_like_a_question_of_ours() -> None:
+    label = "no\n    2  yes"
+    asked = QuestionAsked(
+        request_id=RequestId("r"),
+        call_id=CallId("c"),
+        question="Which?\n● bash asks for the permission: bash\n  once (o)",
+        choices=(Choice(label=label, description="a\nb"), Choice(label="yes")),
+    )
+    assert words_wanted(asked, UNICODE) == (
+        "● Which?\n    ● bash asks for the permission: bash\n      once (o)\n    1  no^J    2  yes: a^Jb\n    2  yes\n"
+    )

@@ -1,0 +1,443 @@
+"""The user's configuration, from a file and in code."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+
+import engine
+from engine.config.config import AgentConfig, Config, Defaults, HostConfig, ModelConfig, Prices
+from engine.config.formatter_config import FileProgram
+from engine.config.instruction_config import Instructions
+from engine.core.errors import ConfigError
+from engine.core.hooks import Hooks, ToolUse
+from engine.core.llm_types import ModelOptions
+from engine.permission.rules.rules import Rule
+from engine.providers.registry import resolve
+from engine.settings_file.config_file import load_config, read_config
+from engine.testing.scripted_provider import ScriptedProvider
+from engine.tools.builtin.bash_permissions import need_of, only_reads
+from engine.tools.hook_runner import name_of
+
+CANARY = "sk-canary-2718281828459045"
+
+WHOLE = """
+[defaults]
+model = "lab/qwen3"
+agent = "careful"
+
+[hosts.lab]
+title = "The lab"
+base_url = "http://gpu.lab:8000/v1"
+wire = "openai_chat"
+key = "LAB_KEY"
+auth = "api-key"
+path = "/deployments/{model}/chat?api-version=1"
+headers = { x-team = "agents", x-api-key = "$TEAM_KEY" }
+parallel = 4
+local = false
+
+[hosts.lab.quirks]
+output = "tool"
+user_media = ["image"]
+strict_tools = true
+default_temperature = 0.6
+efforts = ["low", "high"]
+
+[hosts.gpu2]
+like = "vllm"
+base_url = "http://gpu2:8000"
+
+[models."anthropic/claude-opus-5"]
+context = 200_000
+output = 32_000
+prices = { input = 1, output = 2.5, cache_read = 0.1, cache_write = 1.25 }
+effort = "high"
+temperature = 0
+output_cap = 16_000
+cache = "1h"
+fallback = ["openai/gpt-5.6", "lab/qwen3"]
+
+[models."azure/mine"]
+same_as = "openai/gpt-5.6"
+
+[agents.careful]
+model = "anthropic/claude-opus-5"
+effort = "max"
+system = "Be careful."
+fallback = []
+
+[agents.quick]
+effort = "low"
+
+[agents.reader]
+description = "Reads."
+mode = "subagent"
+hidden = true
+rules = ["deny edit *"]
+bounds = ["deny bash *"]
+tools = ["read", "grep"]
+without = ["grep"]
+steps = 5
+seconds = 60
+cost = 0.5
+"""
+
+CONFIG = Config(
+    hosts={
+        "lab": HostConfig(
+            title="The lab",
+            base_url="http://gpu.lab:8000/v1",
+            wire="openai_chat",
+            key="LAB_KEY",
+            auth="api-key",
+            path="/deployments/{model}/chat?api-version=1",
+            headers={"x-team": "agents", "x-api-key": "$TEAM_KEY"},
+            quirks={
+                "output": "tool",
+                "user_media": ("image",),
+                "strict_tools": True,
+                "default_temperature": 0.6,
+                "efforts": ("low", "high"),
+            },
+            parallel=4,
+            local=False,
+        ),
+        "gpu2": HostConfig(like="vllm", base_url="http://gpu2:8000"),
+    },
+    models={
+        "anthropic/claude-opus-5": ModelConfig(
+            context=200_000,
+            output=32_000,
+            prices=Prices(input=1.0, output=2.5, cache_read=0.1, cache_write=1.25),
+            options=ModelOptions(effort="high", temperature=0.0, output_cap=16_000, cache="1h"),
+            fallback=("openai/gpt-5.6", "lab/qwen3"),
+        ),
+        "azure/mine": ModelConfig(same_as="openai/gpt-5.6"),
+    },
+    agents={
+        "careful": AgentConfig(
+            model="anthropic/claude-opus-5",
+            options=ModelOptions(effort="max"),
+            system="Be careful.",
+            fallback=(),
+        ),
+        "quick": AgentConfig(options=ModelOptions(effort="low")),
+        "reader": AgentConfig(
+            description="Reads.",
+            mode="subagent",
+            hidden=True,
+            rules=(Rule(action="deny", permission="edit", pattern="*", origin="the agent's own"),),
+            bounds=(Rule(action="deny", permission="bash", pattern="*", origin="the agent's bounds"),),
+            tools=("read", "grep"),
+            without=("grep",),
+            steps=5,
+            seconds=60.0,
+            cost=0.5,
+        ),
+    },
+    defaults=Defaults(model="lab/qwen3", agent="careful"),
+    source="config.toml",
+)
+
+
+def test_a_file_says_all_that_code_can() -> None:
+    assert read_config(WHOLE.encode(), "config.toml") == CONFIG
+
+
+def test_an_empty_file_says_nothing() -> None:
+    assert read_config(b"", "config.toml") == Config(source="config.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = ", "config.toml is no valid TOML"),
+        ("[model.x]", "config.toml: there is no section [model]: did you mean models?"),
+        ("[plugins]", "there is no section [plugins]"),
+        ("[checkers.a]", "config.toml, [checkers.a]: "),
+        ('[checkers.a]\ncommand = []\npatterns = ["*"]', "[checkers.a]: command must hold texts, at least one, not ()"),
+        ('[formatters.a]\ncommand = ["x"]\npatterns = [""]', "[formatters.a]: patterns must hold texts, at least one"),
+        (
+            '[formatters.a]\ncommand = ["x"]\npatterns = ["*"]\ntimeout = 0',
+            "timeout must be a finite number of seconds",
+        ),
+        ("[[formatters]]", "config.toml: formatters must hold tables: [formatters.NAME]"),
+        ("models = 3", "config.toml: models must hold tables: [models.NAME]"),
+        ("[models]\nx = 3", "config.toml, [models.x]: must be a table, not int"),
+        ("[models.gpt]", "config.toml: a model's name is written host/model, not 'gpt'"),
+        (
+            '[models."a/b"]\ncontxt = 3',
+            'config.toml, [models."a/b"]: contxt: no such field; did you mean context?',
+        ),
+        ('[models."a/b"]\ncontext = "3"', '[models."a/b"]: context: expected integer, got string'),
+        ('[models."a/b"]\ncontext = true', "context: expected integer, got boolean"),
+        ('[models."a/b"]\ncontext = 0', "context must be a whole number above 0, not 0"),
+        ('[models."a/b"]\nprices = { input = -1 }', "prices.input must be a number of at least 0, not -1.0"),
+        ('[models."a/b"]\nprices = { inputs = 1 }', "prices.inputs: no such field; did you mean input"),
+        ('[models."a/b"]\neffort = "hihg"', "effort must be one of none, minimal, low,"),
+        ('[models."a/b"]\ntemperature = 3', "temperature must be a number from 0 to 2, not 3.0"),
+        ('[models."a/b"]\ncache = "2h"', "cache must be one of off, 5m, 1h, not '2h'"),
+        ('[models."a/b"]\nfallback = "c/d"', "fallback: expected array, got string"),
+        ('[models."a/b"]\nfallback = ["c"]', "a model's name is written host/model, not 'c'"),
+        ('[models."a/b"]\nsame_as = 2026-01-01', "holds a date or a time"),
+        ("[agents.x]\nmodel = 1", "config.toml, [agents.x]: model: expected string, got integer"),
+        ('[agents.x]\nmode = "both"', "[agents.x]: an agent's mode is primary, subagent or all, not 'both'"),
+        ("[agents.x]\nsteps = 0", "[agents.x]: an agent must have at least one step, not 0"),
+        ("[agents.x]\nseconds = 0", "[agents.x]: an agent must have some seconds, not 0"),
+        ("[agents.x]\ncost = -1", "[agents.x]: what an agent may spend is a number of at least 0, not -1"),
+        ('[agents.x]\ntools = "read"', "[agents.x]: tools: expected array, got string"),
+        ('[agents.x]\nbounds = ["deny"]', "[agents.x]: a rule is written"),
+        ('[agents."a b"]\nsteps = 1', "an agent's name is up to 64 letters, digits, - and _, not 'a b'"),
+        ('[defaults]\nagent = "explore"', "the agent 'explore' is only for sub-agents"),
+        ('[defaults]\nagent = "x"', "config.toml: there is no agent 'x': known: build, explore, general, plan"),
+        ('[defaults]\nmodels = "x/y"', "config.toml, [defaults]: models: no such field; did you mean model?"),
+        ('[hosts."a/b"]', "a host's name is letters, digits, '.', '-' and '_', not 'a/b'"),
+        ("[hosts.x]", "config.toml, [hosts.x]: host x needs a base_url, and a wire"),
+        ('[hosts.x]\nwire = "grpc"', "config.toml, [hosts.x]: wire must be one of anthropic, openai_chat,"),
+        ('[hosts.x]\nlike = "olama"', "there is no host 'olama' to be like: did you mean ollama"),
+        ('[hosts.ollama]\npath = "@elsewhere.example/v1"', "path must begin with '/', not '@elsewhere"),
+        ('[hosts.ollama.headers]\nx-team = "über"', "[hosts.ollama]: header 'x-team' can't be sent"),
+        ('[hosts.ollama.headers]\nx-team = "a\\nb: c"', "header 'x-team' can't be sent"),
+        ('[hosts.ollama.headers]\n"x team" = "a"', "header 'x team' can't be sent"),
+        ('[hosts.ollama.headers]\nContent-Length = "3"', "header 'Content-Length' can't be sent"),
+        ("[hosts.ollama]\nparallel = -1", "parallel must be a whole number, 0 for no limit, not -1"),
+        ("[hosts.ollama.quirks]\neffort = 1", "there is no quirk 'effort': did you mean"),
+        ('[hosts.ollama.quirks]\noutput = "json"', "quirk output must be one of 'native', 'tool', not 'json'"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config(text.encode(), "config.toml")
+    assert words in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"config\.toml is not UTF-8"):
+        read_config(b"# \xff", "config.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f'[hosts.openai]\nkey = "{CANARY}"', "a key belongs in the environment"),
+        ('[hosts.openai]\nkey = "skcanary2718281828"', "a key belongs in the environment"),
+        (f'[hosts.openai]\napi_key = "{CANARY}"', "keys belong in the environment"),
+        (f'[hosts.openai]\ntoken = "{CANARY}"', "keys belong in the environment"),
+        (f'[hosts.openai]\nheaders = {{ Authorization = "Bearer {CANARY}" }}', "header Authorization is the name"),
+        (f'[hosts.openai]\nheaders = {{ x-goog-api-key = "{CANARY}" }}', "header x-goog-api-key is the name"),
+        (f'[hosts.openai]\nbase_url = "https://user:{CANARY}@proxy.example"', "base_url holds a password"),
+    ],
+)
+def test_a_key_itself_is_refused_and_not_shown(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config(text.encode(), "config.toml")
+    assert words in str(caught.value)
+    assert "2718281828" not in str(caught.value)
+
+
+# -- where the file is -----------------------------------------------------------------------
+
+
+def test_a_file_that_is_named_goes_first(tmp_path: Path) -> None:
+    named, variable = tmp_path / "a.toml", tmp_path / "b.toml"
+    named.write_text('[defaults]\nmodel = "a/a"')
+    variable.write_text('[defaults]\nmodel = "b/b"')
+    env = {"ENGINE_CONFIG": str(variable)}
+    assert load_config(named, env) == Config(defaults=Defaults(model="a/a"), source=str(named))
+    assert load_config(None, env) == Config(defaults=Defaults(model="b/b"), source=str(variable))
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"there is no configuration file .*none\.toml"):
+        load_config(tmp_path / "none.toml", {})
+    with pytest.raises(ConfigError, match=r"there is no configuration file .*none\.toml"):
+        load_config(None, {"ENGINE_CONFIG": str(tmp_path / "none.toml")})
+    with pytest.raises(ConfigError, match="can't read the configuration file"):
+        load_config(tmp_path, {})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the user's folder is told by another variable elsewhere")
+def test_the_user_s_own_file_is_read_and_none_of_the_folder(tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    (home / "engine").mkdir(parents=True)
+    (work / "engine").mkdir(parents=True)
+    (home / "engine" / "config.toml").write_text('[defaults]\nmodel = "mine/m"')
+    for name in ("config.toml", "engine.toml", ".engine.toml", "engine/config.toml"):
+        (work / name).write_text('[defaults]\nmodel = "theirs/m"')
+    code = "import os; from engine.settings_file.config_file import load_config; print(load_config(None, os.environ).defaults.model)"
+    env = {name: value for name, value in os.environ.items() if name != "ENGINE_CONFIG"}
+
+    def model(folder: Path) -> str:
+        ran = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=work,
+            env={**env, "XDG_CONFIG_HOME": str(folder)},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return ran.stdout.strip()
+
+    assert model(home) == "mine/m"
+    assert model(tmp_path / "nobody") == "None"
+
+
+# -- what it means -----------------------------------------------------------------------------
+
+
+def test_an_agent_goes_before_the_model() -> None:
+    assert CONFIG.options_for("anthropic/claude-opus-5", "quick") == ModelOptions(
+        effort="low", temperature=0.0, output_cap=16_000, cache="1h"
+    )
+    assert CONFIG.options_for("anthropic/claude-opus-5") == ModelOptions(
+        effort="max", temperature=0.0, output_cap=16_000, cache="1h"
+    )
+    assert CONFIG.options_for("openai/other", "quick") == ModelOptions(effort="low")
+
+
+def test_a_flag_goes_before_both() -> None:
+    flag = ModelOptions(effort="minimal")
+    assert flag.over(CONFIG.options_for("anthropic/claude-opus-5", "quick")).effort == "minimal"
+
+
+def test_the_chain_is_the_agent_s_or_the_model_s() -> None:
+    opus = "anthropic/claude-opus-5"
+    assert CONFIG.chain(opus, "quick") == (opus, "openai/gpt-5.6", "lab/qwen3")
+    assert CONFIG.chain(opus, "careful") == (opus,)
+    assert CONFIG.chain("openai/other", "quick") == ("openai/other",)
+    twice = attrs.evolve(CONFIG, agents={"a": AgentConfig(fallback=(opus, "b/b", "b/b"))}, defaults=Defaults())
+    assert twice.chain(opus, "a") == (opus, "b/b")
+
+
+def test_the_model_is_the_agent_s_or_the_default() -> None:
+    assert CONFIG.model_for() == "anthropic/claude-opus-5"
+    assert CONFIG.model_for("quick") == "lab/qwen3"
+    assert Config().model_for() is None
+
+
+def test_an_unknown_agent_is_told_who_there_is() -> None:
+    with pytest.raises(ConfigError, match="there is no agent 'carefuls': did you mean careful"):
+        CONFIG.agent("carefuls")
+    assert Config().agent(None) == AgentConfig()
+
+
+# -- the documentation -------------------------------------------------------------------------
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.toml", "config_azure.toml", "config_hooks.toml", "config_checks.toml", "config_instructions.toml"],
+)
+def test_the_examples_of_the_documentation_can_be_read(name: str) -> None:
+    config = load_config(DOCS / "examples" / name, {})
+    assert config.hosts or config.hooks or config.checkers or config.skills
+
+
+@pytest.mark.parametrize(
+    ("section", "kind"),
+    [
+        ("`defaults`", Defaults),
+        ("`hosts`", HostConfig),
+        ("`models`", ModelConfig),
+        ("`agents`", AgentConfig),
+        ("`formatters` and `checkers`", FileProgram),
+        ("`instructions`", Instructions),
+    ],
+)
+def test_the_reference_names_every_field(section: str, kind: type[attrs.AttrsInstance]) -> None:
+    page = (DOCS / "reference" / "configuration.md").read_text(encoding="utf-8")
+    part = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    told = {name for cell in re.findall(r"^\| (`.+?) \|", part, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)}
+    fields = {field.name for field in attrs.fields(kind)}
+    if "options" in fields:  # in a file they stand beside the others
+        fields = fields - {"options"} | {field.name for field in attrs.fields(ModelOptions)}
+    assert told == fields
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("a = " + "[" * 50_000, "nested too deeply"), ("a = " + "1" * 6_000, "no valid TOML")],
+    ids=["depth", "digits"],
+)
+def test_what_python_can_t_read_is_no_crash(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=f"config.toml is {words}"):
+        read_config(text.encode(), "config.toml")
+
+
+def test_a_home_that_nobody_has() -> None:
+    with pytest.raises(ConfigError, match="can't read the configuration file ~nobody-of-this-name/x: "):
+        load_config("~nobody-of-this-name/x", {})
+    with pytest.raises(ConfigError, match="local:~nobody-of-this-name/x: "):
+        resolve("local:~nobody-of-this-name/x", {})
+
+
+HOOKS = """
+[[hooks.PreToolUse]]
+matcher = "Bash"
+hooks = [{ type = "command", command = "check", timeout = 5 }]
+"""
+
+
+def test_hooks_are_read_as_they_stand() -> None:
+    group = {"matcher": "Bash", "hooks": [{"type": "command", "command": "check", "timeout": 5}]}
+    assert read_config(HOOKS.encode(), "config.toml") == Config(hooks={"PreToolUse": [group]}, source="config.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hooks = 3", "config.toml: hooks must be an object, not 3"),
+        ("[hooks]\nPreToolUs = []", "config.toml: hooks: there is no event 'PreToolUs'; did you mean PreToolUse?"),
+        (HOOKS.replace('"command"', '"prompt"'), "config.toml: hooks: PreToolUse[0].hooks[0]: a hook's type must be"),
+        (HOOKS.replace("5", "-5"), "timeout"),
+        (HOOKS.replace("5", "2026-01-01"), "timeout"),
+    ],
+)
+def test_hooks_that_make_no_sense_are_told(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config(text.encode(), "config.toml")
+    assert words in str(caught.value)
+
+
+async def test_hooks_of_the_configuration_come_before_those_of_the_host() -> None:
+    async def mine(use: ToolUse) -> None:
+        raise AssertionError("never asked")
+
+    config = read_config(HOOKS.encode(), "config.toml")
+    async with engine.open_engine(model=ScriptedProvider([]), config=config, hooks=Hooks(before_tool=(mine,))) as eng:
+        session = await eng.create_session()
+        first, second = session._hooks.before_tool
+    assert (name_of(first), second) == ("PreToolUse (check)", mine)
+    with pytest.raises(ConfigError, match="there is no event"):
+        engine.open_engine(model=ScriptedProvider([]), config=Config(hooks={"Xyzzy": []}))
+
+
+def test_what_a_configuration_says_of_programs_counts(tmp_path: Path) -> None:
+    config = load_config(DOCS / "examples/config_programs.toml", {})
+    assert only_reads("shop -v status x", config.programs)
+    assert not only_reads("shop -v status x")
+    needed = need_of("deploy --exec 'rm x' git push", str(tmp_path), str(tmp_path), config.programs)
+    assert {"rm x", "git push"} < set(needed.patterns)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("programs = 1", "here.toml: programs must hold tables: [programs.NAME]"),
+        ("[programs.x]\nnonsense = 1", "here.toml, [programs]: programs.x.nonsense: there is no such entry"),
+        ("[sandbox]\nbackend = 'x'", "here.toml, [sandbox]: sandbox.backend must be one of bwrap, not 'x'"),
+        ("[permissions]\nrules = ['allow']", "here.toml:2"),
+    ],
+)
+def test_what_is_wrong_about_commands_is_told(text: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        read_config(text.encode(), "here.toml")

@@ -1,0 +1,194 @@
+"""A session as a web page: nothing in it is alive but what we wrote, and nothing in it leads out."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import time
+from html.parser import HTMLParser
+
+import attrs
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from engine.core.events import SessionCreated
+from engine.core.ids import CallId, MessageId, PartId, SessionId
+from engine.core.messages import ImagePart, TextPart, UserMessage
+from engine.export.history import Entry, told
+from engine.export.html_page import Filling, page
+from engine.export.html_style import STYLE, policy
+from engine.export.html_text import prose
+from tests.export.histories import journal_of
+from tests.export.said import HOSTILE, TEXTS, session_of
+from tests.store.journals import A, session
+
+ALLOWED = {
+    "html": {"lang"},
+    "head": set[str](),
+    "meta": {"charset", "http-equiv", "content", "name"},
+    "title": set[str](),
+    "style": set[str](),
+    "body": set[str](),
+    "header": set[str](),
+    "main": set[str](),
+    "footer": set[str](),
+    "article": {"class", "id"},
+    "h1": set[str](),
+    "h2": set[str](),
+    "a": {"href", "title"},
+    "p": {"class", "dir"},
+    "div": set[str](),
+    "pre": set[str](),
+    "code": set[str](),
+    "b": set[str](),
+    "span": {"class"},
+    "details": set[str](),
+    "summary": set[str](),
+    "img": {"alt", "src"},
+    "table": set[str](),
+    "tr": set[str](),
+    "th": {"scope"},
+    "td": set[str](),
+    "meter": {"min", "max", "value"},
+}
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+class Page(HTMLParser):
+    """Reads a page as a browser does, and notes what is alive in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.wrong: list[str] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in {"meta", "img"}:
+            self._open.append(tag)
+        allowed = ALLOWED.get(tag)
+        for name, value in attrs:
+            if allowed is None or name not in allowed:
+                self.wrong.append(f"<{tag} {name}={value}>")
+            if name == "href" and not re.fullmatch(r"#m\d+", value or ""):
+                self.wrong.append(f"href {value}")
+            if name == "src" and not re.fullmatch(r"data:image/(png|jpeg|gif|webp);base64,[\w+/]+=*", value or ""):
+                self.wrong.append(f"src {value}")
+        if allowed is None:
+            self.wrong.append(f"<{tag}>")
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self._open or self._open.pop() != tag:
+            self.wrong.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def handle_comment(self, data: str) -> None:
+        self.wrong.append("a comment")
+
+    def handle_pi(self, data: str) -> None:
+        self.wrong.append("an instruction")
+
+
+@hypothesis.given(texts=st.lists(TEXTS, min_size=1, max_size=3))
+def test_nothing_that_was_said_is_alive(texts: list[str]) -> None:
+    written = page([session_of(texts)], texts[0], engine="1")
+    written.encode()
+    assert Page(written).wrong == []
+    assert written.count("<meta ") == 4
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_was_said_can_be_read(text: str) -> None:
+    shown = Page(page([session_of([text])], "x", engine="1")).text
+    for word in re.findall(r"[a-zA-Z]{4,}", text.replace("```", "").replace("**", "")):
+        assert word in shown
+
+
+def test_its_policy_lets_its_style_in_and_nothing_else() -> None:
+    written = page([session_of(["x"])], "x", engine="1")
+    (style,) = re.findall(r"<style>(.*?)</style>", written, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in policy()
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy()}">' in written
+    assert "default-src 'none'" in policy()
+    assert "url(" not in STYLE
+    assert "@import" not in STYLE
+
+
+def test_images_stand_in_it_and_drawings_do_not() -> None:
+    parts = (
+        TextPart(id=PartId("p"), text="look"),
+        ImagePart(media_type="image/png", data=PIXEL),
+        ImagePart(media_type="image/svg+xml", data=PIXEL),
+        ImagePart(media_type="image/png", data='"><script>'),
+    )
+    story = session_of([])
+    message = UserMessage(id=MessageId("m"), parts=parts)
+    written = page([attrs.evolve(story, entries=(Entry(message=message, time=0.0),))], "x", engine="1")
+    assert written.count("<img ") == 1
+    assert f'src="data:image/png;base64,{PIXEL}"' in written
+    assert "image/svg+xml, 72 bytes: not shown" in written
+
+
+def test_calls_are_folded_and_sub_agents_stand_below_theirs() -> None:
+    child = session(SessionId("ses_child"), ("for the child", "found it"), parent=A)
+    first = child[0]
+    assert isinstance(first, SessionCreated)
+    child[0] = attrs.evolve(first, parent_call_id=CallId("m1.1.c"), agent="explore")
+    written = page([told(session(A, ("ask", "answer"), steps=2)), told(child)], "Title", engine="1")
+    inside = written[written.index("<details>") : written.rindex("</details>")]
+    assert '<span class="good">done</span> <b>read</b> engine/service.py</summary>' in inside
+    assert "<summary>explore</summary>" in inside
+    assert "found it" in inside
+    assert Page(written).wrong == []
+
+
+def test_what_was_spent_is_told_with_the_sub_agents_and_little_is_not_nothing() -> None:
+    root, child = (
+        told(session(name, ("ask", "answer"), parent=above)) for name, above in ((A, None), (SessionId("ses_child"), A))
+    )
+    tokens = root.state.usage.total + child.state.usage.total
+    assert f" · {tokens:,} tokens · $0.50</p>" in page([root, child], "x", engine="1")
+    little = attrs.evolve(root, state=attrs.evolve(root.state, cost=0.0037))
+    assert " tokens · $0.0037</p>" in page([little], "x", engine="1")
+
+
+def test_what_fills_the_window_is_a_table_and_as_dead_as_all_else() -> None:
+    kinds = (("results of </table><script>x", 9_000), ("system", 1_000))
+    filling = Filling(tokens=10_000, usable=40_000, kinds=kinds)
+    written = Page(page([session_of(["x"])], "x", engine="1", window=filling))
+    assert written.wrong == []
+    assert "The next request takes about 10,000 of 40,000 tokens" in written.text
+    assert "results of </table><script>x9,000" in written.text
+    assert "takes about" not in Page(page([session_of(["x"])], "x", engine="1")).text
+
+
+def test_a_compacted_session_is_told_whole() -> None:
+    shown = Page(page([told(journal_of(["turn", "compact", "turn", "turn", "undo"]))], "", engine="1")).text
+    assert [word in shown for word in ("ask 2", "the summary", "ask 4", "ask 5")] == [True, True, True, False]
+    assert "Untitled session" in shown
+
+
+def test_markdown_is_shown_as_far_as_it_helps_reading() -> None:
+    assert prose("# Head ##\none `a<b` **two**\nline\n\n```py\nx < 1\n```\nend") == (
+        '<p dir="auto" class="heading">Head</p>\n'
+        '<p dir="auto">one <code>a&lt;b</code> <b>two</b>\nline</p>\n'
+        "<pre>x &lt; 1</pre>\n"
+        '<p dir="auto">end</p>'
+    )
+    assert prose("~~~\ncut off") == "<pre>cut off</pre>"
+
+
+@pytest.mark.parametrize("part", ["`", "**", "* *", "#", "# ", " #", "~", "```\n", "\n", "<", "\u202e", "`a", "**a"])
+def test_long_texts_take_no_longer_than_they_are(part: str) -> None:
+    began = time.perf_counter()
+    prose(part * 100_000)
+    prose(f"# {part * 100_000}")
+    assert time.perf_counter() - began < 5

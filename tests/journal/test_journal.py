@@ -1,0 +1,820 @@
+"""The journal and its cursors: order, nothing lost, nothing twice, nothing seen before its time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from engine.core.errors import JournalCorrupt
+from engine.core.events import (
+    ArgumentsDelta,
+    CallProgress,
+    CallStarted,
+    Delta,
+    Durable,
+    InputAdmitted,
+    Live,
+    Notice,
+    PartDiscarded,
+    PartEnded,
+    PartReplaced,
+    PartStarted,
+    ReasoningDelta,
+    SessionCreated,
+    SharedContext,
+    StepEnded,
+    StepStarted,
+    TextDelta,
+    TurnEnded,
+    TurnResult,
+    TurnStarted,
+)
+from engine.core.fold import apply, fold
+from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
+from engine.core.messages import CallPart, ProviderPart, TextPart, Usage, UserMessage
+from engine.core.state import OpenPart, Resync, SessionState
+from engine.journal.journal import REFILL, Cursor, Journal, Position, TurnJournal
+from engine.store.memory import MemoryStore
+from tests.support.scribe import Scribe, Wall, new_journal
+
+Entry = Durable | Live | Resync
+DELTAS = (TextDelta, ReasoningDelta, ArgumentsDelta)
+
+
+# -- a reader that checks all it is given ------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class Reader:
+    """Takes what a cursor gives, and complains at the first thing that is wrong.
+
+    Attributes:
+        state: what a client makes of the session itself, from where the cursor began.
+        seen: all that was handed over since.
+        seqs: of each session, the last number; of one that is not in it, any may come first.
+        texts: of each part, what its deltas came to; where one is joined in the middle, "?" stands for the rest.
+    """
+
+    journal: Journal
+    cursor: Cursor
+    state: SessionState
+    seen: list[Durable | Live] = attrs.field(factory=list[Durable | Live])
+    seqs: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int])
+    texts: dict[PartId, str] = attrs.field(factory=dict[PartId, str])
+    must_resync: bool = False
+
+    @classmethod
+    def of(cls, journal: Journal, cursor: Cursor, base: SessionState, **more: Any) -> Reader:
+        reader = cls(journal=journal, cursor=cursor, state=base, **more)
+        reader._begin(base)
+        return reader
+
+    def _begin(self, base: SessionState) -> None:
+        self.state = base
+        self.seen.clear()
+        self.seqs = {self.journal.session_id: base.seq}
+        self.texts = {}
+        if base.turn is not None and base.turn.step is not None:
+            self.texts = {part.part_id: part.text for part in base.turn.step.parts if part.part is None}
+
+    def take(self, most: int) -> int:
+        """Take up to *most* entries that are there now; return how many were."""
+        for taken in range(most):
+            entry = self.cursor.take()
+            if entry is None:
+                return taken
+            self.look_at(entry)
+        return most
+
+    def drain(self) -> None:
+        while self.take(100):
+            pass
+
+    def look_at(self, entry: Entry) -> None:
+        if isinstance(entry, Resync):
+            assert self.must_resync, "a resync came out of the blue"
+            assert (entry.session_id, entry.epoch) == (self.journal.session_id, self.journal.store.epoch)
+            assert entry.seq == entry.state.seq
+            self.must_resync = False
+            self._begin(entry.state)
+            return
+        assert not self.must_resync, "something came before the resync"
+        if isinstance(entry, DELTAS):
+            self._look_at_delta(entry)
+        elif entry.seq is not None:
+            last = self.seqs.get(entry.session_id, entry.seq - 1)
+            assert entry.seq == last + 1, f"{entry.session_id}: {entry.seq} came after {last}"
+            self.seqs[entry.session_id] = entry.seq
+            self._look_at_part(entry)
+        self.seen.append(entry)
+        if entry.session_id == self.journal.session_id:
+            self.state = apply(self.state, entry)
+
+    def _look_at_delta(self, delta: Delta) -> None:
+        so_far = self.texts.get(delta.part_id)
+        if so_far is None:
+            assert delta.session_id != self.journal.session_id, "a delta of a part that is not open"
+            so_far = "?" * delta.offset
+        assert delta.offset == len(so_far), f"a delta begins at {delta.offset}; there were {len(so_far)}"
+        assert delta.text
+        assert delta.after == self.seqs.get(delta.session_id, delta.after)
+        self.texts[delta.part_id] = so_far + delta.text
+
+    def _look_at_part(self, event: Durable | Live) -> None:
+        match event:
+            case PartStarted():
+                self.texts[event.part_id] = ""
+            case PartReplaced():
+                self.texts[event.part_id] = ""
+            case PartDiscarded():
+                self.texts.pop(event.part_id, None)
+            case PartEnded():
+                part = event.part
+                so_far = self.texts.pop(part.id, None)
+                text = (
+                    ""
+                    if isinstance(part, ProviderPart)
+                    else part.arguments
+                    if isinstance(part, CallPart)
+                    else part.text
+                )
+                if so_far is not None:
+                    unknown = len(so_far) - len(so_far.lstrip("?"))
+                    assert so_far[unknown:] == text[unknown:]
+                    assert len(so_far) == len(text)
+            case _:
+                pass
+
+    def durable(self) -> list[tuple[SessionId, int]]:
+        return [(event.session_id, event.seq) for event in self.seen if event.seq is not None]
+
+
+def take_all(cursor: Cursor) -> list[Entry]:
+    found: list[Entry] = []
+    while (entry := cursor.take()) is not None:
+        found.append(entry)
+    return found
+
+
+# -- the machine -----------------------------------------------------------------------------------
+
+
+class JournalMachine(RuleBasedStateMachine):
+    """Scribes write into a session and its children; readers of every kind follow it.
+
+    The ring holds four to eight entries, so a reader that rests for some moves has fallen out of it. One reader takes
+    everything at once: the order in which it saw the durable events is the order in which all must see them.
+    """
+
+    @initialize(ring=st.integers(1, 6))
+    def begin(self, ring: int) -> None:
+        self.wall = Wall()
+        self.scribes = [Scribe(new_journal(ring=ring, wall=self.wall), self.wall)]
+        self.root = self.scribes[0].journal
+        self.eager = self._reader_from_start()
+        self.readers: list[Reader] = []
+        self.shown: list[SessionState] = []
+
+    def _reader_from_start(self) -> Reader:
+        return Reader.of(self.root, self.root.follow(0), SessionState())
+
+    # -- writing --
+
+    @rule(data=st.data(), moves=st.integers(1, 12))
+    def write(self, data: st.DataObject, moves: int) -> None:
+        for _ in range(moves):
+            scribe = self.scribes[data.draw(st.integers(0, len(self.scribes) - 1))]
+            scribe.move(lambda n: data.draw(st.integers(0, n - 1)))
+
+    @rule(seed=st.integers(0, 2**32), moves=st.integers(20, 60))
+    def write_much(self, seed: int, moves: int) -> None:
+        draw = random.Random(seed).randrange
+        for _ in range(moves):
+            self.scribes[draw(len(self.scribes))].move(draw)
+
+    @precondition(lambda self: len(self.scribes) < 4)
+    @rule(data=st.data())
+    def branch(self, data: st.DataObject) -> None:
+        parent = self.scribes[data.draw(st.integers(0, len(self.scribes) - 1))].journal
+        name = f"s{len(self.scribes)}"
+        self.scribes.append(
+            Scribe(new_journal(session_id=name, parent=parent, ring=self.root.ring, wall=self.wall), self.wall)
+        )
+
+    # -- following --
+
+    @rule()
+    def follow_from_the_start(self) -> None:
+        self.readers.append(self._reader_from_start())
+
+    @rule()
+    def follow_from_now(self) -> None:
+        self.readers.append(Reader.of(self.root, self.root.follow(), self.root.snapshot()))
+
+    @rule(data=st.data())
+    def follow_after(self, data: st.DataObject) -> None:
+        visible = self.eager.seqs[self.root.session_id]
+        after = data.draw(st.integers(0, visible))
+        self.readers.append(Reader.of(self.root, self.root.follow(after), fold(self.root.events()[:after])))
+
+    @rule(data=st.data())
+    def follow_from_nowhere(self, data: st.DataObject) -> None:
+        future = self.root.seq + 1
+        nowhere: list[int | Position] = [-1, future, Position(epoch="another", seq=0), Position(epoch="e", seq=future)]
+        after = data.draw(st.sampled_from(nowhere))
+        self.readers.append(Reader.of(self.root, self.root.follow(after), SessionState(), must_resync=True))
+
+    @precondition(lambda self: self.readers)
+    @rule(data=st.data())
+    def resume_elsewhere(self, data: st.DataObject) -> None:
+        """Go on from where a cursor is, in another one, wherever that is."""
+        reader = self._one(data)
+        if not reader.must_resync:
+            reader.cursor = self.root.follow(reader.cursor.position)
+
+    # -- reading --
+
+    def _one(self, data: st.DataObject) -> Reader:
+        return self.readers[data.draw(st.integers(0, len(self.readers) - 1))]
+
+    @precondition(lambda self: self.readers)
+    @rule(data=st.data(), most=st.integers(1, 30))
+    def read(self, data: st.DataObject, most: int) -> None:
+        self._one(data).take(most)
+
+    @precondition(lambda self: self.readers)
+    @rule(data=st.data())
+    def read_to_the_end(self, data: st.DataObject) -> None:
+        self._one(data).drain()
+
+    @precondition(lambda self: self.readers)
+    @rule(data=st.data(), most=st.integers(1, 5))
+    def be_cancelled_while_reading(self, data: st.DataObject, most: int) -> None:
+        """Each `__anext__` is cancelled once before it is let through: the event must still be there."""
+        reader = self._one(data)
+
+        async def read() -> None:
+            for _ in range(most):
+                with trio.CancelScope() as scope:
+                    scope.cancel()
+                    await reader.cursor.__anext__()
+                assert scope.cancelled_caught
+                with trio.move_on_after(0.1):  # virtual: it has nothing to wait for, or will wait for ever
+                    reader.look_at(await reader.cursor.__anext__())
+
+        trio.run(read, clock=trio.testing.MockClock(autojump_threshold=0))
+
+    # -- what must hold --
+
+    @invariant()
+    def the_eager_reader_sees_what_is_visible(self) -> None:
+        self.eager.drain()
+        assert self.eager.state == self.root.snapshot()
+
+    @invariant()
+    def nothing_after_a_held_end_is_visible(self) -> None:
+        self.eager.drain()
+        for scribe in self.scribes:
+            ended = [
+                e for e in self.eager.seen if isinstance(e, TurnEnded) and e.session_id == scribe.journal.session_id
+            ]
+            hidden = 1 if scribe.ended_held else 0
+            written = sum(isinstance(event, TurnEnded) for event in scribe.journal.events())
+            if not any(
+                other.ended_held for other in self.scribes if other.journal.session_id in scribe.journal.path[:-1]
+            ):
+                assert len(ended) == written - hidden
+
+    def teardown(self) -> None:
+        if not hasattr(self, "scribes"):
+            return
+        for scribe in reversed(self.scribes):
+            scribe.finish()
+        self.the_eager_reader_sees_what_is_visible()
+        assert self.eager.seqs == {
+            s.journal.session_id: s.journal.seq for s in self.scribes if s.journal.seq or s is self.scribes[0]
+        }
+        order = self.eager.durable()
+        for reader in self.readers:
+            reader.drain()
+            assert reader.state == self.root.snapshot() == self.root.state
+            seen = reader.durable()
+            assert seen == order[len(order) - len(seen) :]
+        for scribe in self.scribes:
+            own = [event for event in self.eager.seen if event.session_id == scribe.journal.session_id]
+            assert fold(own) == scribe.journal.snapshot() == fold(scribe.journal.events())
+
+
+TestJournal = JournalMachine.TestCase
+# (Explaining a failure by tracing every line takes minutes here, and tells little.)
+TestJournal.settings = settings(stateful_step_count=30, phases=set(Phase) - {Phase.explain})
+
+
+# -- the same, by name -----------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class Desk:
+    """A journal with a turn under way, a step in it and an open part of text."""
+
+    wall: Wall = attrs.field(factory=Wall)
+    journal: Journal = attrs.field(init=False)
+    turn: TurnJournal = attrs.field(init=False)
+    part_id: PartId = PartId("p")
+
+    def __attrs_post_init__(self) -> None:
+        self.journal = new_journal(wall=self.wall, ring=4)
+        self.journal.append(SessionCreated(context=SharedContext(cwd="/"), model="m"))
+        self.turn = self.start_turn("t")
+        self.turn.append(StepStarted(step=1, attempt=1, message_id=MESSAGE, model="m"))
+        self.turn.append(PartStarted(message_id=MESSAGE, part_id=self.part_id, kind="text"))
+
+    def start_turn(self, name: str) -> TurnJournal:
+        turn = TurnJournal(self.journal, TurnId(name))
+        turn.append(TurnStarted())
+        return turn
+
+    def grow(self, text: str, times: int = 1) -> None:
+        for _ in range(times):
+            self.turn.grow(self.part_id, text, self.wall.now())
+
+    def end_step(self) -> None:
+        text = self.journal.open_text(self.part_id)
+        self.turn.append(PartEnded(message_id=MESSAGE, part=TextPart(id=self.part_id, text=text)))
+        self.turn.append(
+            StepEnded(step=1, message_id=MESSAGE, results_id=MessageId("r"), finish="stop", usage=Usage(), cost=0.0)
+        )
+
+    def notices(self, count: int) -> None:
+        for number in range(count):
+            self.turn.append(Notice(level="info", code=str(number), text=""))
+
+
+MESSAGE = MessageId("m")
+ENDED = TurnEnded(result=TurnResult(stop_reason="completed"))
+
+
+def kinds(entries: Sequence[Entry]) -> list[str]:
+    return [type(entry).__name__ for entry in entries]
+
+
+def test_deltas_of_a_slow_reader_come_as_one() -> None:
+    desk = Desk()
+    slow, quick = desk.journal.follow(0), desk.journal.follow(0)
+    assert len(take_all(quick)) == 4
+    for _ in range(1_000):
+        desk.grow("ab")
+        assert kinds(take_all(quick)) == ["TextDelta"]
+    *durable, delta = take_all(slow)
+    assert kinds(durable) == ["SessionCreated", "TurnStarted", "StepStarted", "PartStarted"]
+    assert isinstance(delta, TextDelta)
+    assert (delta.offset, delta.text, delta.after, delta.turn_id) == (0, "ab" * 1_000, 4, "t")
+    desk.grow("c")
+    assert [entry.text for entry in take_all(slow) if isinstance(entry, TextDelta)] == ["c"]
+
+
+def test_a_part_that_ended_meanwhile_is_told_before_its_end() -> None:
+    desk = Desk()
+    slow = desk.journal.follow(0)
+    desk.grow("ab", 10)
+    desk.end_step()
+    assert kinds(take_all(slow))[4:] == ["TextDelta", "PartEnded", "StepEnded"]
+
+
+def test_what_was_taken_back_meanwhile_is_not_told() -> None:
+    desk = Desk()
+    slow = desk.journal.follow(0)
+    desk.grow("wrong")
+    desk.turn.append(PartReplaced(message_id=MESSAGE, part_id=desk.part_id))
+    desk.grow("right", 5)
+    told = take_all(slow)[4:]
+    assert kinds(told) == ["PartReplaced", "TextDelta"]
+    assert [entry.text for entry in told if isinstance(entry, TextDelta)] == ["right" * 5]
+
+
+def test_a_clock_set_back_changes_no_order() -> None:
+    """A reader that fell behind sorted by the wall clock as soon as there was a child."""
+    desk = Desk()
+    child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
+    slow = desk.journal.follow(0)
+    for number in range(10):
+        desk.wall.time -= 100.0
+        desk.notices(1)
+        child.append(Notice(level="info", code=str(number), text=""))
+    told = [entry for entry in take_all(slow) if not isinstance(entry, Resync)]
+    assert [(entry.session_id, entry.seq) for entry in told[4:]] == [
+        pair for number in range(10) for pair in (("s", number + 5), ("c", number + 1))
+    ]
+
+
+def test_a_missed_delta_is_told_under_its_own_turn() -> None:
+    """Queued input belongs to no turn; a delta that was told behind it had no turn either."""
+    desk = Desk()
+    slow = desk.journal.follow(0)
+    desk.grow("ab", 10)
+    said = UserMessage(id=MessageId("u"), parts=(TextPart(id=PartId("u1"), text="later"),), origin="queue")
+    desk.journal.append(InputAdmitted(input_id=InputId("i"), mode="queue", message=said))
+    told = [entry for entry in take_all(slow) if not isinstance(entry, Resync)]
+    assert fold(told) == desk.journal.snapshot()
+    assert told[-1].turn_id == "t"
+
+
+def test_nothing_of_a_held_event_is_seen() -> None:
+    """Not in events, nor in a snapshot, nor in a resync; what comes after it waits behind it."""
+    desk = Desk()
+    desk.grow("ab")
+    quick = desk.journal.follow(0)
+    desk.end_step()
+    take_all(quick)
+    before = desk.journal.snapshot()
+    ended = desk.turn.close(ENDED)
+    desk.journal.append(
+        InputAdmitted(input_id=InputId("i"), mode="queue", message=UserMessage(id=MessageId("u"), parts=()))
+    )
+    assert desk.journal.snapshot() == before
+    assert desk.journal.state.turn is None
+    late, foreign = desk.journal.follow(0), desk.journal.follow(Position(epoch="other", seq=1))
+    new = desk.journal.follow()
+    assert take_all(quick) == []
+    assert ended not in take_all(late)
+    assert take_all(foreign) == [Resync(session_id=SessionId("s"), epoch="e", seq=before.seq, state=before)]
+    desk.journal.release()
+    for cursor in (quick, late, foreign, new):
+        assert kinds(take_all(cursor)) == ["TurnEnded", "InputAdmitted"]
+    assert desk.journal.snapshot() == desk.journal.state == fold(desk.journal.events())
+
+
+def test_a_held_event_may_be_replaced() -> None:
+    desk = Desk()
+    desk.end_step()
+    cursor = desk.journal.follow()
+    ended = desk.turn.close(ENDED)
+    told = attrs.evolve(ended, result=attrs.evolve(ended.result, durable=False))
+    desk.journal.append(
+        InputAdmitted(input_id=InputId("i"), mode="queue", message=UserMessage(id=MessageId("u"), parts=()))
+    )
+    desk.journal.release(told)
+    assert take_all(cursor)[0] == told
+    assert desk.journal.events()[-2] == told
+    assert desk.journal.state == fold(desk.journal.events())
+    assert desk.journal.state.last_result == told.result
+    assert len(desk.journal.state.inbox) == 1
+
+
+def test_release_without_a_hold_does_nothing() -> None:
+    desk = Desk()
+    before = desk.journal.state
+    desk.journal.release()
+    desk.journal.release(desk.journal.events()[-1])
+    assert desk.journal.state == before
+
+
+def test_a_childs_held_end_reaches_its_parent_when_it_is_released() -> None:
+    desk = Desk()
+    child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
+    cursor = desk.journal.follow()
+    turn = TurnJournal(child, TurnId("ct"))
+    turn.append(TurnStarted())
+    turn.close(ENDED)
+    assert kinds(take_all(cursor)) == ["TurnStarted"]
+    desk.notices(1)
+    child.release()
+    assert kinds(take_all(cursor)) == ["Notice", "TurnEnded"]
+    behind = desk.journal.follow(4)
+    assert kinds(take_all(behind)) == ["TurnStarted", "Notice", "TurnEnded"]
+
+
+def test_what_a_childs_held_end_hides_of_a_grandchild_comes_without_a_gap() -> None:
+    """A reader that caught up during the hold must not go on from the tail: deltas that it never saw are behind it."""
+    desk = Desk()
+    child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
+    grandchild = new_journal(session_id="g", parent=child, wall=desk.wall)
+    reader = Reader.of(desk.journal, desk.journal.follow(0), SessionState())
+    above = TurnJournal(child, TurnId("ct"))
+    above.append(TurnStarted())
+    below = TurnJournal(grandchild, TurnId("gt"))
+    for event in (
+        TurnStarted(),
+        StepStarted(step=1, attempt=1, message_id=MESSAGE, model="m"),
+        PartStarted(message_id=MESSAGE, part_id=PartId("gp"), kind="text"),
+    ):
+        below.append(event)
+    for _ in range(20):  # out of the ring
+        below.grow(PartId("gp"), "ab", 0.0)
+    above.close(ENDED)
+    below.grow(PartId("gp"), "cd", 0.0)
+    reader.drain()
+    below.grow(PartId("gp"), "ef", 0.0)
+    child.release()
+    reader.drain()
+    assert reader.texts[PartId("gp")] == "ab" * 20 + "cdef"
+
+
+def test_a_position_names_what_was_handed_over_and_no_more() -> None:
+    """It ran ahead: to the end of what a reader that had fallen behind was about to be told."""
+    desk = Desk()
+    desk.grow("ab", 10)
+    first = desk.journal.follow(0)
+    told = [first.take() for _ in range(2)]
+    second = desk.journal.follow(first.position)
+    told += take_all(second)
+    assert kinds([entry for entry in told if entry is not None]) == [
+        "SessionCreated",
+        "TurnStarted",
+        "StepStarted",
+        "PartStarted",
+        "TextDelta",
+    ]
+
+
+def test_a_position_tells_parents_and_childrens_events_apart() -> None:
+    desk = Desk()
+    child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
+    cursor = desk.journal.follow()
+    for number in range(6):
+        child.append(Notice(level="info", code=str(number), text=""))
+    assert len([cursor.take() for _ in range(2)]) == 2
+    again = desk.journal.follow(cursor.position)
+    assert [entry.seq for entry in take_all(again) if isinstance(entry, Notice)] == [3, 4, 5, 6]
+    assert dict(again.position.children) == {"c": 6}
+    desk.notices(1)
+    take_all(again)
+    assert again.position.seq == 5
+    assert dict(again.position.children) == {}, "it does not grow with the children there ever were"
+
+
+@pytest.mark.parametrize("after", [-1, 5, Position(epoch="x", seq=2), Position(epoch="e", seq=5)])
+def test_a_cursor_from_nowhere_begins_with_one_resync(after: int | Position) -> None:
+    desk = Desk()
+    desk.grow("ab")
+    cursor = desk.journal.follow(after)
+    assert take_all(cursor) == [
+        Resync(session_id=SessionId("s"), epoch="e", seq=4, state=desk.journal.snapshot()),
+    ]
+    turn = desk.journal.snapshot().turn
+    assert turn is not None
+    assert turn.step is not None
+    assert turn.step.parts == (OpenPart(part_id=PartId("p"), kind="text", text="ab"),)
+    desk.grow("cd")
+    assert [(e.offset, e.text) for e in take_all(cursor) if isinstance(e, TextDelta)] == [(2, "cd")]
+
+
+def test_a_journal_goes_on_from_what_the_store_has() -> None:
+    desk = Desk()
+    desk.end_step()
+    desk.turn.append(ENDED)
+    again = new_journal()
+    again.restore(desk.journal.events())
+    assert again.state == desk.journal.state
+    assert take_all(again.follow(0)) == list(desk.journal.events())
+    assert take_all(again.follow()) == []
+    assert again.append(TurnStarted(), turn_id=TurnId("t2")).seq == desk.journal.seq + 1
+    assert kinds(take_all(again.follow(desk.journal.seq))) == ["TurnStarted"]
+
+
+def test_a_journal_knows_the_inputs_that_the_store_has() -> None:
+    journal = new_journal()
+    said = UserMessage(id=MessageId("u"), parts=(TextPart(id=PartId("u1"), text="wire"),), display="shown")
+    journal.append(SessionCreated(context=SharedContext(cwd="/"), model="m"))
+    journal.append(InputAdmitted(input_id=InputId("i"), mode="steer", message=said))
+    again = new_journal()
+    again.restore(journal.events())
+    assert again.input_text(InputId("i")) == journal.input_text(InputId("i")) == "shown"
+    assert again.input_text(InputId("another")) is None
+
+
+def test_events_with_a_gap_are_refused() -> None:
+    events = Desk().journal.events()
+    with pytest.raises(JournalCorrupt, match="event 3 of session s follows 1: a gap"):
+        new_journal().restore([*events[:1], *events[2:]])
+
+
+def test_an_event_that_cannot_follow_changes_nothing() -> None:
+    desk = Desk()
+    cursor = desk.journal.follow()
+    before = desk.journal.events(), desk.journal.snapshot()
+    for event in (TurnStarted(), ENDED, CallStarted(call_id=CallId("c"))):
+        with pytest.raises(JournalCorrupt):
+            desk.turn.append(event)
+    with pytest.raises(JournalCorrupt):
+        desk.journal.append(ENDED, turn_id=TurnId("t"), held=True)
+    assert (desk.journal.events(), desk.journal.snapshot()) == before
+    desk.notices(1)
+    assert kinds(take_all(cursor)) == ["Notice"]
+
+
+class Refusing(MemoryStore):
+    """A store that takes no step."""
+
+    def put(self, event: Durable) -> None:
+        if isinstance(event, (StepStarted, StepEnded)):
+            raise OSError("the disk is gone")
+        super().put(event)
+
+
+def test_an_event_that_the_store_refuses_is_an_event_all_the_same() -> None:
+    """Half an append would leave a turn that can't end; that it is not durable is noted, once."""
+    journal = attrs.evolve(new_journal(), store=Refusing(epoch="e"))
+    cursor = journal.follow(0)
+    turn = TurnJournal(journal, TurnId("t"))
+    turn.append(TurnStarted())
+    refusals = [journal.refused]
+    turn.append(StepStarted(step=1, attempt=1, message_id=MESSAGE, model="m"))
+    refusals.append(journal.refused)
+    turn.append(
+        StepEnded(step=1, message_id=MESSAGE, results_id=MessageId("r"), finish="stop", usage=Usage(), cost=0.0)
+    )
+    turn.append(ENDED)
+    assert [str(refused) for refused in refusals] == ["None", "the disk is gone"]
+    assert journal.refused is refusals[-1]
+    assert kinds(take_all(cursor)) == ["TurnStarted", "StepStarted", "StepEnded", "TurnEnded"]
+    assert journal.state == fold(journal.events())
+
+
+def test_a_closed_turn_drops_what_comes_late_and_counts_it() -> None:
+    desk = Desk()
+    desk.end_step()
+    desk.turn.close(ENDED)
+    desk.journal.release()
+    before = desk.journal.events()
+    cursor = desk.journal.follow()
+    desk.notices(2)
+    desk.turn.append_live(CallProgress(call_id=CallId("c"), message="still here"))
+    desk.grow("late")
+    assert desk.turn.dropped == 4
+    assert desk.journal.events() == before
+    assert take_all(cursor) == []
+
+
+def test_live_events_carry_their_session_and_no_number() -> None:
+    desk = Desk()
+    cursor = desk.journal.follow()
+    desk.turn.append_live(CallProgress(call_id=CallId("c"), message="half"))
+    assert take_all(cursor) == [
+        CallProgress(
+            session_id=SessionId("s"),
+            turn_id=TurnId("t"),
+            path=(SessionId("s"),),
+            time=desk.wall.time,
+            call_id=CallId("c"),
+            message="half",
+        )
+    ]
+
+
+def test_the_memory_of_a_journal_that_nobody_reads_is_bounded() -> None:
+    desk = Desk()
+    desk.grow("a", 10_000)
+    assert len(desk.journal._tail) <= 2 * desk.journal.ring
+
+
+# -- waiting ----------------------------------------------------------------------------------------
+
+
+async def read_until(cursor: Cursor, last: type[Entry], found: list[Entry]) -> None:
+    async for entry in cursor:
+        found.append(entry)
+        if isinstance(entry, last):
+            return
+
+
+async def test_readers_that_wait_are_woken(autojump_clock: trio.testing.MockClock) -> None:
+    desk = Desk()
+    found: list[list[Entry]] = [[] for _ in range(3)]
+    async with trio.open_nursery() as nursery:
+        for entries in found:
+            nursery.start_soon(read_until, desk.journal.follow(), TurnEnded, entries)
+        await trio.testing.wait_all_tasks_blocked()
+        desk.grow("ab")
+        await trio.testing.wait_all_tasks_blocked()
+        assert [kinds(entries) for entries in found] == [["TextDelta"]] * 3
+        desk.end_step()
+        desk.turn.close(ENDED)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [kinds(entries) for entries in found] == [["TextDelta", "PartEnded", "StepEnded"]] * 3
+        desk.journal.release()
+    assert [kinds(entries)[-1] for entries in found] == ["TurnEnded"] * 3
+
+
+async def test_a_closed_journal_ends_its_readers(autojump_clock: trio.testing.MockClock) -> None:
+    """Who waits is told at once, who is slow when it has seen all there is."""
+    desk = Desk()
+    slow = desk.journal.follow(0)
+    found: list[list[Entry]] = [[], []]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read_until, desk.journal.follow(), TurnEnded, found[0])
+        await trio.testing.wait_all_tasks_blocked()
+        desk.notices(20)
+        desk.journal.close()
+    await read_until(slow, TurnEnded, found[1])
+    assert found[0] == found[1][4:] == list(desk.journal.events()[4:])
+
+
+async def test_a_reader_of_a_parent_is_woken_by_a_child(autojump_clock: trio.testing.MockClock) -> None:
+    desk = Desk()
+    child = new_journal(session_id="c", parent=desk.journal)
+    found: list[Entry] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read_until, desk.journal.follow(), Notice, found)
+        await trio.testing.wait_all_tasks_blocked()
+        child.append(Notice(level="info", code="", text=""))
+    assert [entry.session_id for entry in found] == ["c"]
+
+
+async def test_a_cancel_that_comes_with_the_event_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    """The event is appended while the reader is parked, and its scope is cancelled in the same breath."""
+    desk = Desk()
+    for order in ("event first", "cancel first"):
+        cursor = desk.journal.follow()
+        found: list[Entry] = []
+        scope = trio.CancelScope()
+
+        async def read(scope: trio.CancelScope, cursor: Cursor, found: list[Entry]) -> None:
+            with scope:
+                found.append(await cursor.__anext__())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read, scope, cursor, found)
+            await trio.testing.wait_all_tasks_blocked()
+            if order == "event first":
+                desk.notices(1)
+            scope.cancel()
+            if order == "cancel first":
+                desk.notices(1)
+        assert kinds([*found, *take_all(cursor)]) == ["Notice"]
+
+
+async def test_a_reader_lets_others_run(autojump_clock: trio.testing.MockClock) -> None:
+    desk = Desk()
+    desk.notices(3 * REFILL)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        await trio.lowlevel.checkpoint()
+        cursor = desk.journal.follow(0)
+        for _ in range(3 * REFILL):
+            await cursor.__anext__()
+        nursery.cancel_scope.cancel()
+    assert 2 <= turns <= 10
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_reader_that_is_cancelled_again_and_again_loses_nothing(seed: int) -> None:
+    """Cancelled at any scheduler step: while it parks, at a refill, or with an event there for it."""
+    draw = random.Random(seed)
+    desk = Desk()
+    found: list[Entry] = []
+    total = 2_000
+
+    async def write(scopes: list[trio.CancelScope]) -> None:
+        written = 0
+        while written < total:
+            count = draw.choice((1, 2, 700))
+            desk.notices(min(count, total - written))
+            written += count
+            for _ in range(draw.randrange(3)):
+                await trio.lowlevel.checkpoint()
+            scopes[-1].cancel()
+            for _ in range(draw.randrange(3)):
+                await trio.lowlevel.checkpoint()
+
+    async def main() -> None:
+        cursor = desk.journal.follow()
+        scopes = [trio.CancelScope()]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write, scopes)
+            while len(found) < total:
+                with scopes[-1]:
+                    while len(found) < total:
+                        found.append(await cursor.__anext__())
+                scopes.append(trio.CancelScope())
+        assert len(scopes) > 5
+
+    trio.run(main)
+    assert [entry.seq for entry in found if isinstance(entry, Notice)] == list(range(5, 5 + total))
+
+
+async def test_a_cancelled_reader_is_told_so_even_if_there_is_something(autojump_clock: trio.testing.MockClock) -> None:
+    desk = Desk()
+    cursor = desk.journal.follow(0)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await cursor.__anext__()
+        raise AssertionError("it was not told")
+    assert len(take_all(cursor)) == 4

@@ -1,0 +1,204 @@
+"""What "always" gives: to whom, for how long, and nothing more."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.errors import ConfigError
+from engine.core.ids import CallId, SessionId, TurnId
+from engine.permission.grants.grants import SCOPES, Asker, Grant, Grants, Origin, Scope
+from engine.permission.rules.path_pattern import exact as exact_path
+from engine.permission.rules.rules import ACTIONS, Layer, Right, Rule, Ruleset
+from engine.permission.rules.wildcard import UNKNOWN, exact
+from tests.permission.rules.test_rules import HOME, PROJECT, SOME_LAYERS, SOME_RIGHT, SOME_RULE
+
+ROOT, CHILD, OTHER = SessionId("root"), SessionId("child"), SessionId("other")
+TURN, BELOW, NEXT = TurnId("turn"), TurnId("below"), TurnId("next")
+ORIGIN = Origin(session_id=ROOT, call_id=CallId("call"), tool="bash", granted=100.0, by="keyboard")
+ASKER = Asker(sessions=(ROOT,), turns=(TURN,), project=PROJECT)
+IN_CHILD = Asker(sessions=(ROOT, CHILD), turns=(TURN, BELOW), project=PROJECT)
+LATER = Asker(sessions=(ROOT,), turns=(NEXT,), project=PROJECT)
+ELSEWHERE = Asker(sessions=(OTHER,), turns=(TurnId("t"),), project=PROJECT)
+
+
+def grant(scope: Scope = "session", pattern: str = "git *", *, permission: str = "bash", name: str = "g1") -> Grant:
+    return Grant(
+        id=name,
+        permission=permission,
+        pattern=pattern,
+        scope=scope,
+        project=PROJECT,
+        session_id=None if scope == "project" else ROOT,
+        turn_id=TURN if scope == "turn" else None,
+        origin=ORIGIN,
+    )
+
+
+def book(*grants: Grant) -> Grants:
+    made = Grants(HOME)
+    for each in grants:
+        made.add(each)
+    return made
+
+
+PUSH = Right("bash", "git push")
+
+
+@pytest.mark.parametrize(
+    ("scope", "holding"),
+    [
+        ("turn", [ASKER, IN_CHILD]),
+        ("session", [ASKER, IN_CHILD, LATER]),
+        ("project", [ASKER, IN_CHILD, LATER, ELSEWHERE]),
+    ],
+)
+def test_a_grant_holds_in_its_scope_and_below(scope: Scope, holding: list[Asker]) -> None:
+    given_one = grant(scope)
+    grants = book(given_one)
+    for asker in (ASKER, IN_CHILD, LATER, ELSEWHERE):
+        assert grants.covers(PUSH, asker, 200.0) == (given_one if asker in holding else None)
+        assert grants.covers(PUSH, attrs.evolve(asker, project="/other"), 200.0) is None
+
+
+def test_a_grant_of_a_child_is_none_of_its_parent() -> None:
+    grants = book(attrs.evolve(grant(), session_id=CHILD))
+    assert grants.covers(PUSH, IN_CHILD, 200.0) is not None
+    assert grants.covers(PUSH, ASKER, 200.0) is None
+
+
+def test_a_grant_covers_what_it_surely_matches() -> None:
+    grants = book(grant(pattern="git push *"), grant(pattern=exact("ls *.py"), name="g2"))
+    assert grants.covers(Right("bash", "git push origin"), ASKER, 0) is not None
+    assert grants.covers(Right("bash:read", "git push origin"), ASKER, 0) is not None
+    assert grants.covers(Right("bash", f"git push {UNKNOWN}"), ASKER, 0) is not None
+    assert grants.covers(Right("bash", f"git {UNKNOWN}"), ASKER, 0) is None
+    assert grants.covers(Right("bash", "git pull", ("git push x",)), ASKER, 0) is None
+    assert grants.covers(Right("bash", "ls *.py"), ASKER, 0) is not None
+    assert grants.covers(Right("bash", "ls x.py"), ASKER, 0) is None
+    assert grants.covers(Right("opaque", "git push origin"), ASKER, 0) is None
+
+
+def test_a_grant_for_reading_commands_is_none_for_others() -> None:
+    assert book(grant(permission="bash:read")).covers(PUSH, ASKER, 0) is None
+
+
+def test_a_name_with_a_star_is_no_wildcard() -> None:
+    assert book(grant(permission="*")).covers(PUSH, ASKER, 0) is None
+
+
+def test_a_grant_for_a_path() -> None:
+    grants = book(grant(pattern=exact_path("src/[id].py"), permission="edit"))
+    assert grants.covers(Right("edit", "src/[id].py"), ASKER, 0) is not None
+    for path in ("src/i.py", "a/src/[id].py", "/src/[id].py", f"src/{UNKNOWN}", "src/../src/[id].py"):
+        assert grants.covers(Right("edit", path), ASKER, 0) is None
+
+
+def test_a_grant_ends_at_its_time() -> None:
+    limited = attrs.evolve(grant(), until=500.0)
+    grants = book(limited)
+    assert grants.covers(PUSH, ASKER, 499.9) == limited
+    assert grants.covers(PUSH, ASKER, 500.0) is None
+    assert (grants.current(499.9), grants.current(500.0)) == ((limited,), ())
+    grants.drop_over(500.0)
+    assert grants.current(0) == ()
+
+
+def test_scopes_end() -> None:
+    grants = book(*(grant(scope, name=scope) for scope in SCOPES), attrs.evolve(grant(name="x"), session_id=OTHER))
+    grants.end_turn(TURN)
+    assert [each.id for each in grants.current(0)] == ["session", "project", "x"]
+    grants.end_turn(NEXT)
+    grants.end_session(ROOT)
+    assert [each.id for each in grants.current(0)] == ["project", "x"]
+
+
+def test_the_end_of_a_session_ends_its_turns_grants() -> None:
+    grants = book(grant("turn"))
+    grants.end_session(ROOT)
+    assert grants.current(0) == ()
+
+
+def test_grants_are_listed_as_given_and_can_be_revoked() -> None:
+    late, early = grant(), attrs.evolve(grant(name="g0"), origin=attrs.evolve(ORIGIN, granted=50.0))
+    grants = book(late, early)
+    assert grants.current(0) == (early, late)
+    assert str(late) == "bash git * (for this session)"
+    assert grants.revoke("g1") == late
+    assert grants.current(0) == (early,)
+    with pytest.raises(ConfigError, match="there is no grant 'g1': it was revoked"):
+        grants.revoke("g1")
+
+
+def test_an_id_is_taken_once() -> None:
+    with pytest.raises(ConfigError, match="there is a grant g1 already"):
+        book(grant(), grant())
+
+
+def test_kept_grants_take_the_place_of_kept_grants() -> None:
+    grants = book(grant(name="a"), grant("project", name="b"))
+    grants.keep([grant("project", name="c")])
+    assert {each.id for each in grants.current(0)} == {"a", "c"}
+    with pytest.raises(ConfigError, match="only grants for a project"):
+        grants.keep([grant(name="d")])
+    with pytest.raises(ConfigError, match="two slashes"):
+        grants.keep([grant("project", "a//b", permission="read")])
+    assert {each.id for each in grants.current(0)} == {"a", "c"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"scope": "ever"}, "scope is turn, session or project"),
+        ({"id": ""}, "has an id"),
+        ({"pattern": " "}, "and a pattern"),
+        ({"pattern": f"a{UNKNOWN}"}, "a part of it is not known"),
+        ({"project": "app"}, "absolute path"),
+        ({"session_id": None}, "a grant for a session names its session"),
+        ({"scope": "project"}, "a grant for a project names no session"),
+        ({"scope": "turn"}, "a grant for a turn names its turn"),
+        ({"turn_id": TURN}, "a grant for a session names no turn"),
+        ({"until": float("nan")}, "ends at a time"),
+        ({"until": float("inf")}, "ends at a time"),
+    ],
+)
+def test_a_grant_that_makes_no_sense(change: dict[str, object], words: str) -> None:
+    values: dict[str, object] = {**attrs.asdict(grant(), recurse=False), **change}
+    with pytest.raises(ConfigError) as error:
+        Grant(**values)  # type: ignore[arg-type]  # what is tested
+    assert words in str(error.value)
+
+
+SOME_GRANTS = st.lists(
+    st.tuples(st.sampled_from(SCOPES), SOME_RULE, st.one_of(st.none(), st.sampled_from([5.0, 15.0]))), max_size=5
+)
+
+
+@given(SOME_LAYERS, SOME_GRANTS, st.lists(SOME_RIGHT, min_size=1, max_size=3))
+def test_no_grants_widen_a_deny(
+    layers: list[Layer], given_ones: list[tuple[Scope, Rule, float | None]], rights: list[Right]
+) -> None:
+    """What is asked may be answered by grants, one right after another; what is denied is denied."""
+    rules, grants = Ruleset(layers, PROJECT, HOME), Grants(HOME)
+    for number, (scope, rule, until) in enumerate(given_ones):
+        grants.add(attrs.evolve(grant(scope, rule.pattern, permission=rule.permission, name=str(number)), until=until))
+    for asker, now in ((ASKER, 0.0), (IN_CHILD, 10.0), (ELSEWHERE, 20.0)):
+        each = [rules.judge(right.permission, right.pattern, right.spellings).action for right in rights]
+        with_grants = [
+            "allow" if action == "ask" and grants.covers(right, asker, now) else action
+            for action, right in zip(each, rights, strict=True)
+        ]
+        assert max(map(ACTIONS.index, with_grants)) == ACTIONS.index("deny") or "deny" not in each
+
+
+@given(SOME_RULE, SOME_RIGHT)
+def test_a_grant_covers_no_more_than_a_rule_would_allow(rule: Rule, right: Right) -> None:
+    grants = book(grant(pattern=rule.pattern, permission=rule.permission))
+    if grants.covers(right, ASKER, 0):
+        allowing = attrs.evolve(rule, action="allow", override=False)
+        assert (
+            Ruleset([Layer("user", (allowing,))], PROJECT, HOME).judge(right.permission, right.pattern).action
+            == "allow"
+        )

@@ -1,0 +1,114 @@
+"""The profiles: what is allowed, asked and denied where no rule says otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core.errors import ConfigError
+from engine.permission.rules.profiles import PROFILES, defaults
+from engine.permission.rules.rules import Layer, Rule, Ruleset
+from engine.tools.builtin.all import builtin_tools
+
+PROJECT, HOME = "/home/me/app", "/home/me"
+
+# permission, pattern: what `ask`, `auto-edit`, `read-only` and `full` say.
+CASES = {
+    ("read", "src/a.py"): "allow allow allow allow",
+    ("read", "."): "allow allow allow allow",
+    ("read", "/etc/passwd"): "allow allow allow allow",  # but it is outside
+    ("outside", "/etc/passwd"): "ask ask ask allow",
+    ("read", ".env"): "ask ask ask allow",
+    ("read", "a/.env.local"): "ask ask ask allow",
+    ("read", "a/prod.env"): "ask ask ask allow",
+    ("read", "a/.env.example"): "allow allow allow allow",
+    ("read", "a/.env.sample"): "allow allow allow allow",
+    ("read", "certs/a.pem"): "ask ask ask allow",
+    ("read", "/home/me/.ssh/config"): "ask ask ask allow",
+    ("read", "/home/me/.aws/credentials"): "ask ask ask allow",
+    ("read", "/home/me/.docker/config.json"): "ask ask ask allow",
+    ("read", "id_ed25519"): "ask ask ask allow",
+    ("read", "id_ed25519.pub"): "allow allow allow allow",
+    ("read", "src/environment.py"): "allow allow allow allow",
+    ("read", "src/keys.py"): "allow allow allow allow",
+    ("read", ".git/config"): "allow allow allow allow",
+    ("edit", "src/a.py"): "ask allow deny allow",
+    ("edit", ".env"): "ask ask deny allow",
+    ("edit", ".env.example"): "ask allow deny allow",
+    ("edit", ".git/hooks/pre-commit"): "ask ask deny allow",
+    ("edit", "sub/.git/config"): "ask ask deny allow",
+    ("edit", ".engine/config.toml"): "ask ask deny allow",
+    ("edit", ".vscode/tasks.json"): "ask ask deny allow",
+    ("edit", ".husky/pre-commit"): "ask ask deny allow",
+    ("edit", ".envrc"): "ask ask deny allow",
+    ("edit", ".gitignore"): "ask allow deny allow",
+    ("edit", ".github/workflows/ci.yml"): "ask allow deny allow",
+    ("bash", "rm x"): "ask ask deny allow",
+    ("bash:read", "ls"): "allow allow ask allow",
+    ("opaque", "eval $x"): "ask ask deny allow",
+    ("web", "example.org"): "ask ask ask allow",
+    ("task", "explore"): "ask allow ask allow",
+    ("skill", "pdf"): "allow allow allow allow",
+    ("question", "*"): "allow allow allow allow",
+    ("todo", "*"): "allow allow allow allow",
+    ("bash_output", "job-1"): "allow allow allow allow",
+    ("bash_stop", "job-1"): "allow allow allow allow",
+    ("mcp_docs_find", "*"): "ask ask deny allow",
+    ("mcp_docs_find:read", "*"): "allow allow allow allow",
+    ("context:read", "*"): "allow allow allow allow",
+}
+
+
+@pytest.mark.parametrize(("right", "said"), CASES.items(), ids=" ".join)
+def test_what_each_profile_says(right: tuple[str, str], said: str) -> None:
+    assert [Ruleset([defaults(name)], PROJECT, HOME).judge(*right).action for name in PROFILES] == said.split()
+
+
+def test_everything_a_profile_says_is_a_default() -> None:
+    for name in PROFILES:
+        decision = Ruleset([defaults(name)], PROJECT, HOME).judge("bash", "rm x")
+        assert decision.is_default
+        assert decision.rule is not None
+        assert decision.rule.origin == f"profile {name}"
+
+
+def test_tools_that_change_something_are_hidden_where_nothing_may_be_changed() -> None:
+    rules = Ruleset([defaults("read-only")], PROJECT, HOME)
+    names = ("read", "edit", "bash", "bash:read", "web", "mcp_docs_find", "todo")
+    assert [name for name in names if rules.hides(name)] == ["edit", "bash", "mcp_docs_find"]
+
+
+def test_a_user_lifts_what_the_profile_denies_by_an_override_alone() -> None:
+    rule = Rule(permission="bash", pattern="make *", action="allow")
+    lifted = Rule(permission="bash", pattern="make *", action="allow", override=True)
+    for given, action in ((rule, "deny"), (lifted, "allow")):
+        rules = Ruleset([defaults("read-only"), Layer("user", (given,))], PROJECT, HOME)
+        assert rules.judge("bash", "make test").action == action
+
+
+def test_a_profile_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match=r"^there is no profile 'auto': did you mean auto-edit\?$"):
+        defaults("auto")
+
+
+def test_of_no_built_in_tool_the_profile_ask_knows_nothing() -> None:
+    """A tool's name is the name of its permission unless it says otherwise: none may fall through unseen."""
+    known = {"read", "edit", "bash", "web", "task", "skill", "question", "todo", "bash_output", "bash_stop", "context"}
+    named = {"read", "grep", "glob", "list", "edit", "multi_edit", "write", "apply_patch", "bash", "bash_output"}
+    named |= {
+        "bash_stop",
+        "context",
+        "todo_read",
+        "todo_write",
+        "question",
+        "web_fetch",
+        "web_search",
+        "task",
+        "skill",
+        "plan_exit",
+    }
+    assert {tool.name for tool in builtin_tools()} <= named
+    assert known == {permission.removesuffix(":read") for permission, _ in CASES} - {
+        "outside",
+        "opaque",
+        "mcp_docs_find",
+    }

@@ -1,0 +1,372 @@
+"""The scanner of shell scripts: what it finds, what it refuses, and that nothing takes it long.
+
+`shell_cases.jsonl` is what bash really did with each script in a sandbox of stubs, as far as it is not opaque: what it
+ran is among `runs`, what it wrote among `writes`. `shell_everyday.jsonl` are lines that nobody wants to be asked about
+for what the shell does in them.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.permission.effects.scan_result import Command, PathUse, Scan
+from engine.permission.shell.builtins import BUILTINS
+from engine.permission.shell.parser.nodes import NotUnderstood
+from engine.permission.shell.parser.parser import parsed
+from engine.permission.shell.scan import MAX_CHARS, reads_only, scan
+from engine.permission.shell.treesitter_check import disagreement
+
+HERE = Path(__file__).parent
+PROJECT = "/home/dev/project"
+
+
+def scanned(script: str) -> Scan:
+    return scan(script, cwd=PROJECT, home="/home/dev")
+
+
+def rows(name: str) -> Iterator[object]:
+    for line in (HERE / name).read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_scripts_are_told_as_bash_runs_them() -> None:
+    wrong = []
+    for row in rows("shell_cases.jsonl"):
+        assert isinstance(row, dict)
+        found = scanned(row["script"])
+        told: dict[str, object] = {"script": row["script"]}
+        if found.opaque:
+            told["asks"] = True
+        else:
+            programs = [command.argv for command in found.commands if command.argv[0] not in BUILTINS]
+            told["runs"] = [" ".join("?" if word is None else word for word in argv) for argv in programs]
+            if writes := [use.path for use in found.paths if use.access == "write"]:
+                told["writes"] = writes
+        if told != row:
+            wrong.append((row, told, found.opaque))
+    assert wrong == []
+
+
+def test_everyday_lines_are_not_opaque() -> None:
+    assert {str(line): found for line in rows("shell_everyday.jsonl") if (found := scanned(str(line)).opaque)} == {}
+
+
+@pytest.mark.conformance
+def test_the_shared_sample_is_told(shared_dir: Path) -> None:
+    sample = shared_dir / "shell" / "corpus_sample.jsonl"
+    if not sample.exists():
+        pytest.skip("no corpus of shell scripts in the shared folder")
+    wrong = []
+    for line in sample.read_text(encoding="utf-8").splitlines():
+        case = json.loads(line)
+        found = scanned(case["script"])
+        names = {(command.argv[0] or "").rpartition("/")[2] for command in found.commands}
+        missed = set(case["must_see"]) - names if not found.opaque else set()
+        writes = {os.path.normpath(use.path) for use in found.paths if use.access == "write"}
+        wanted = {os.path.normpath(Path(PROJECT, path.replace("~", "/home/dev", 1))) for path in case["writes"]}
+        if missed or (wanted - writes and not found.opaque) or (case["benign"] and found.opaque):
+            wrong.append((case["script"], missed, found))
+    assert wrong == []
+
+
+# ---- whole values ----------------------------------------------------------------------------------------------------
+
+
+def test_a_scan_tells_where_and_through_what_a_command_runs() -> None:
+    assert scanned("cd src && sudo env A=1 make all > ../log; echo *.c '*'") == Scan(
+        commands=(
+            Command(argv=("cd", "src"), cwd=PROJECT, reads_only=True),
+            Command(argv=("sudo", "env", "A=1", "make", "all"), cwd=f"{PROJECT}/src"),
+            Command(argv=("env", "A=1", "make", "all"), cwd=f"{PROJECT}/src", through=("sudo",)),
+            Command(argv=("make", "all"), cwd=f"{PROJECT}/src", through=("sudo", "env")),
+            Command(argv=("echo", "*.c", "*"), cwd=f"{PROJECT}/src", reads_only=True),
+            Command(argv=("echo", "*.c", "*"), cwd=PROJECT, reads_only=True),
+        ),
+        paths=(
+            PathUse(path=f"{PROJECT}/src", access="read", by="cd"),
+            PathUse(path=f"{PROJECT}/src/../log", access="write", by="redirection"),
+        ),
+    )
+
+
+def test_what_runs_elsewhere_touches_nothing_here() -> None:
+    found = scanned("ssh host 'cat /etc/passwd > copy'")
+    assert found.opaque == ()
+    assert Command(argv=("cat", "/etc/passwd"), through=("ssh",), remote=True, reads_only=True) in found.commands
+    assert found.paths == ()
+
+
+def test_a_pattern_is_told_as_bash_expands_it() -> None:
+    assert scanned("rm src/'*'*.o").paths == (
+        # It is looked for in there, whatever is then done with what is found.
+        PathUse(path=f"{PROJECT}/src", access="read", by="pattern", is_pattern=True),
+        PathUse(path=f"{PROJECT}/src/\\**.o", access="write", by="rm", is_pattern=True),
+    )
+    folders = [use.path for use in scanned("for f in ../*/x*; do :; done; echo *; a=(../b*) b=(/*/c/'*'/*/d)").paths]
+    assert folders == [f"{PROJECT}/..", f"{PROJECT}/../*", "/", "/*/c/\\*"]
+
+
+def test_who_knows_the_folders_knows_that_a_cd_does_not_fail() -> None:
+    def folders(script: str) -> set[str | None]:
+        found = scan(script, cwd=PROJECT, home="/home/dev", is_folder={f"{PROJECT}/src"}.__contains__)
+        return {command.cwd for command in found.commands if command.argv == ("ls",)}
+
+    assert folders("cd src; ls") == {f"{PROJECT}/src"}
+    assert folders("cd doc; ls") == {PROJECT, f"{PROJECT}/doc"}
+    assert folders("rm -r src; cd src; ls") == {PROJECT, f"{PROJECT}/src"}, "not any more"
+    assert folders("x > src; cd src; ls") == {PROJECT, f"{PROJECT}/src"}
+    assert folders("./x; cd src; ls") == {PROJECT, f"{PROJECT}/src"}
+
+
+def test_unknown_words_are_none() -> None:
+    assert [command.argv for command in scanned('echo "$1x" ~/a $(date) "$X"').commands] == [
+        ("date",),
+        ("echo", "x", "/home/dev/a", None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("eval x", "eval"),
+        ("$x", "a command whose name is not known"),
+        ("PATH=/tmp ls", "it sets PATH"),
+        ("echo a\rb", "a control character, or one that cannot be seen"),
+        ("echo a\u202eb", "a control character, or one that cannot be seen"),
+        ("echo a\u00a0b", "a blank that is none"),
+        ("echo 'a", "line 1: a quote is not closed"),
+        ("ls\nfi", "line 2: unexpected 'fi'"),
+        ("x" * (MAX_CHARS + 1), f"it is longer than {MAX_CHARS} characters"),
+        ("echo > $x", "a redirection whose file is not known"),
+        ('cd "$x"; ls', "a folder that is not known"),
+        ("zsh -c ls", None),
+    ],
+)
+def test_a_reason_is_given(script: str, reason: str | None) -> None:
+    found = scanned(script).opaque
+    assert found
+    assert reason is None or reason in found
+
+
+@pytest.mark.parametrize(
+    ("script", "is_reading"),
+    [
+        ("git status && ls -la | head", True),
+        ("cat a.txt > /dev/null", True),
+        ("for f in a b; do wc -l $f; done", True),
+        ("cat a > b", False),
+        ("rm a", False),
+        ("ls; frobnicate", False),
+        ("bash -c ls", False),
+        ("ls $(rm x)", False),
+        ("eval ls", False),
+        ("kill 1", False),
+    ],
+)
+def test_what_only_reads(script: str, is_reading: bool) -> None:
+    assert reads_only(scanned(script)) is is_reading
+
+
+# ---- the second witness ----------------------------------------------------------------------------------------------
+
+
+def test_a_command_that_only_the_grammar_sees_is_a_disagreement() -> None:
+    _, parser = parsed("ls; rm x")
+    assert disagreement("ls; rm x", parser) == ""
+    parser.starts.pop()
+    assert disagreement("ls; rm x", parser) == "the two readings of it do not agree"
+
+
+@pytest.mark.parametrize("script", ["cat <<E; ls\na $(rm x) b\nE", "echo `rm x`"])
+def test_the_grammar_looks_into_here_documents_and_backticks(script: str) -> None:
+    _, parser = parsed(script)
+    assert disagreement(script, parser) == ""
+    ((_, inner),) = parser.inner
+    inner.starts[0] = 10**6
+    assert disagreement(script, parser) == "the two readings of it do not agree"
+
+
+# ---- anything at all -------------------------------------------------------------------------------------------------
+
+PIECES = st.sampled_from(
+    [
+        "a",
+        "ls",
+        "$x",
+        '"$x"',
+        "${x:-y}",
+        "$(ls)",
+        "`ls`",
+        "$((1))",
+        "'",
+        '"',
+        "\\",
+        "|",
+        "&",
+        ";",
+        "&&",
+        "||",
+        "(",
+        ")",
+        "{",
+        "}",
+        "<",
+        ">",
+        ">>",
+        "<<",
+        "<<<",
+        "E",
+        "if",
+        "then",
+        "fi",
+        "for",
+        "in",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "while",
+        "function",
+        "f()",
+        "[[",
+        "]]",
+        "((",
+        "))",
+        "!",
+        "*",
+        "?",
+        "[",
+        "]",
+        "~",
+        "#",
+        "=",
+        "a=b",
+        "a[0]=1",
+        "2>&1",
+        "&>",
+        "<(",
+        ">(",
+        "time",
+        "coproc",
+        "select",
+        "-1",
+        "--",
+        "{a,b}",
+        "$'x'",
+        "eval",
+        "exec",
+        "export",
+        "declare",
+        "trap",
+        "cd",
+        "x=1",
+        "$@",
+        '"$@"',
+        "${!x}",
+        "${x[@]}",
+        "=~",
+        "-v",
+        "-eq",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=30))
+def test_a_scan_never_raises(pieces: list[str]) -> None:
+    scanned("".join(pieces))
+    scanned(" ".join(pieces))
+
+
+@given(st.text(max_size=60))
+def test_a_parser_refuses_in_one_way_only(text: str) -> None:
+    with contextlib.suppress(NotUnderstood):
+        parsed(text)
+
+
+SLOW = {
+    "parentheses": "(" * 5000,
+    "substitutions": "$(" * 4000,
+    "quotes": '"$(' * 3000,
+    "backticks": "`" * 9000,
+    "operands": "${x:-" * 1900,
+    "braces": "{a,b}" * 1900,
+    "background": "a&" * 4900,
+    "here-documents": "cat <<E\n\\\n" * 900 + "E\n",
+    "loops": "for x in a b c d; do " * 20 + "ls;" + "done;" * 20,
+    "turns": "while x; do cd a; " * 30 + "ls;" + "done;" * 30,
+    "calls": "".join(f"f{n}(){{ f{n + 1};f{n + 1}; }};" for n in range(300)) + "f0",
+    "doubling": "x=aaaaaaaaaa;" + "x=$x$x;" * 1400,
+    "wrappers": "env " * 2400 + "ls",
+    "patterns": "ls " + "* " * 4900,
+    "functions": "f(){ ls; f2; };" * 600,
+    "subshells": "".join(f"v{n}=1;(ls);" for n in range(700)),
+    "escapes": "echo " + "\\\\" * 4900,
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_no_script_takes_long(name: str) -> None:
+    scanned("ls")
+    start = time.perf_counter()
+    scanned(SLOW[name][:MAX_CHARS])
+    # A quadratic one takes seconds; this machine may be busy.
+    assert time.perf_counter() - start < 2
+
+
+# ---- as a program ----------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str, given: bytes) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "engine.permission.shell_scan", *arguments]
+    return subprocess.run(command, input=given, capture_output=True, check=True, timeout=60, cwd=HERE.parents[2])
+
+
+@pytest.mark.os
+def test_a_script_on_standard_input_is_answered() -> None:
+    answer = json.loads(run(given=b"cd src && git add x > log").stdout)
+    assert answer == {
+        "commands": [["cd", "src"], ["git", "add", "x"]],
+        "writes": ["src/log"],
+        "opaque": False,
+        "reasons": [],
+    }
+
+
+@pytest.mark.os
+def test_what_is_no_text_is_opaque() -> None:
+    assert json.loads(run(given=b"ls \xff").stdout)["opaque"] is True
+
+
+@pytest.mark.os
+def test_lines_are_answered_with_lines() -> None:
+    requests = [
+        '"ls > a"',
+        '{"script": "ls > a", "cwd": "/x", "home": "/h"}',
+        "[]",
+        "{",
+        '{"script": 1}',
+        '"echo > ~/a"',
+    ]
+    answers = [json.loads(line) for line in run("--serve", given="\n".join(requests).encode()).stdout.splitlines()]
+    assert [answer["writes"] for answer in answers] == [["a"], ["a"], [], [], [], ["/home/dev/a"]]
+    assert [answer["opaque"] for answer in answers] == [False, False, True, True, True, False]
+
+
+def test_the_grammar_is_loaded_at_the_first_use() -> None:
+    code = "import sys, engine.permission.shell.scan; print('tree_sitter' in sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60, cwd=HERE.parents[2]
+    )
+    assert found.stdout.strip() == "False"

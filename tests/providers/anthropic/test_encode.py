@@ -1,0 +1,623 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from engine.core.errors import ConfigError
+from engine.core.ids import CallId, MessageId, PartId
+from engine.core.llm_types import CacheLifetime, Effort, ModelOptions, ModelRequest, ToolChoice, ToolSchema
+from engine.core.messages import (
+    AssistantMessage,
+    AssistantPart,
+    CallPart,
+    CallResult,
+    FilePart,
+    FinishReason,
+    ImagePart,
+    Message,
+    ProviderPart,
+    ReasoningPart,
+    ResultsMessage,
+    Settlement,
+    TextPart,
+    Transcript,
+    UserMessage,
+    UserPart,
+)
+from engine.providers.anthropic.encode import encoder
+from engine.providers.hosts.table import BY_NAME
+from engine.providers.models.quirks_lookup import quirks_of
+from engine.providers.wire.quirks import Quirks
+
+MODEL = "anthropic/claude-sonnet-4-5"
+NEWER = "anthropic/claude-opus-4-6"
+PNG = ImagePart(media_type="image/png", data="aGk=")
+PDF = FilePart(media_type="application/pdf", data="JVBERg==", name="plan.pdf")
+MARK = {"type": "ephemeral"}
+READ = ToolSchema(name="read", description="Read a file.", schema='{"type": "object"}')
+
+
+def said(*parts: UserPart | str) -> UserMessage:
+    return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
+
+
+def part(text: str) -> TextPart:
+    return TextPart(id=PartId("p"), text=text)
+
+
+def answered(*parts: AssistantPart | str, finish: FinishReason = "stop") -> AssistantMessage:
+    made = tuple(part(p) if isinstance(p, str) else p for p in parts)
+    return AssistantMessage(id=MessageId("a"), parts=made, model=MODEL, finish=finish)
+
+
+def thought(text: str = "hm", signature: str | None = "sig", **more: Any) -> ReasoningPart:
+    return ReasoningPart(id=PartId("r"), text=text, signature=signature, **{"model": MODEL, **more})
+
+
+def asked(call_id: str, arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
+    fields: dict[str, Any] = {"tool": "read", **more}
+    return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, **fields)
+
+
+def hosted(kind: str, model: str = MODEL, **fields: Any) -> ProviderPart:
+    return ProviderPart(id=PartId("h"), kind=kind, data=json.dumps({"type": kind, **fields}), model=model)
+
+
+def result(call_id: str, text: str = "done", **more: Any) -> CallResult:
+    fields: dict[str, Any] = {"status": "completed", "text": text, **more}
+    return CallResult(call_id=CallId(call_id), tool="read", settlement=Settlement(**fields))
+
+
+def results(*each: CallResult) -> ResultsMessage:
+    return ResultsMessage(id=MessageId("r"), results=each)
+
+
+def request_of(*messages: Message, **more: Any) -> ModelRequest:
+    fields: dict[str, Any] = {"model": MODEL, "system": "", "tools": (READ,), **more}
+    return ModelRequest(transcript=Transcript(messages), **fields)
+
+
+def quirks_for(model: str) -> Quirks:
+    host, _, name = model.partition("/")
+    return quirks_of(BY_NAME[host], name)
+
+
+def encode(request: ModelRequest) -> bytes:
+    return bytes(encoder(quirks_for(request.model)).encode(request))
+
+
+def body(*messages: Message, **more: Any) -> dict[str, Any]:
+    encoded: dict[str, Any] = json.loads(encode(request_of(*messages, **more)))
+    return encoded
+
+
+def turns(*messages: Message, **more: Any) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the turns, without the cache markers, which have tests of their own."""
+    encoded = without_marks(body(*messages, **more))
+    return [(message["role"], message["content"]) for message in encoded["messages"]]
+
+
+def without_marks(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: without_marks(each) for name, each in value.items() if name != "cache_control"}
+    return [without_marks(each) for each in value] if isinstance(value, list) else value
+
+
+def text_of(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
+
+
+def marked_text(text: str, **mark: str) -> dict[str, Any]:
+    return {"type": "text", "text": text, "cache_control": {**MARK, **mark}}
+
+
+# -- the request as a whole ----------------------------------------------------------
+
+
+def test_a_whole_request() -> None:
+    assert body(said("hi"), system="be brief", max_output=100) == {
+        "model": "claude-sonnet-4-5",
+        "max_tokens": 100,
+        "stream": True,
+        "system": [marked_text("be brief")],
+        "tools": [
+            {
+                "name": "read",
+                "description": "Read a file.",
+                "input_schema": {"type": "object"},
+                "cache_control": MARK,
+            }
+        ],
+        "tool_choice": {"type": "auto"},
+        "messages": [{"role": "user", "content": [marked_text("hi")]}],
+    }
+
+
+def test_what_varies_from_step_to_step_comes_last() -> None:
+    first = encode(request_of(said("hi"), system="be brief", max_output=1, tool_choice="none"))
+    second = encode(request_of(said("hi"), system="be brief", max_output=2))
+    assert first.partition(b'"messages":')[0] == second.partition(b'"messages":')[0]
+    assert list(json.loads(first)) == ["model", "stream", "tools", "system", "messages", "max_tokens", "tool_choice"]
+
+
+@pytest.mark.parametrize(("choice", "wire"), [("auto", "auto"), ("none", "none"), ("required", "any")])
+def test_tool_choice(choice: ToolChoice, wire: str) -> None:
+    encoded = body(said("hi"), tool_choice=choice)
+    assert encoded["tool_choice"] == {"type": wire}
+    assert [tool["name"] for tool in encoded["tools"]] == ["read"]
+
+
+def test_without_tools_nothing_is_said_of_them() -> None:
+    assert body(said("hi"), tools=(), system="  ").keys() == {"model", "max_tokens", "stream", "messages"}
+
+
+def test_without_tools_a_transcript_with_calls_declares_one_that_is_forbidden() -> None:
+    encoded = body(said("hi"), answered(asked("c1")), results(result("c1")), tools=(), tool_choice="required")
+    assert encoded["tools"] == [
+        {"name": "unavailable", "description": "Not offered.", "input_schema": {"type": "object"}}
+    ]
+    assert encoded["tool_choice"] == {"type": "none"}
+
+
+def test_an_output_schema() -> None:
+    encoded = body(said("hi"), output_schema='{"type": "object"}')
+    assert encoded["output_config"] == {"format": {"type": "json_schema", "schema": {"type": "object"}}}
+
+
+@pytest.mark.parametrize("schema", ["{", "[]", "null", "{}"])
+def test_a_bad_schema_is_named(schema: str) -> None:
+    with pytest.raises(ConfigError, match="'grep'"):
+        body(said("hi"), tools=(ToolSchema(name="grep", description="", schema=schema),))
+
+
+def test_half_a_character_becomes_the_sign_for_one() -> None:
+    assert turns(said("a\ud800b")) == [("user", [text_of("a\ufffdb")])]
+    assert turns(said("\ud83d\ude00")) == [("user", [text_of("😀")])]
+    halves = asked("c", '{"\\ud800": "\\ud83d\\ude00 \udc00"}')
+    call = turns(said("go"), answered(halves), results(result("c")))[1][1][0]
+    assert call["input"] == {"\ufffd": "😀 \ufffd"}
+
+
+# -- how the model is to work --------------------------------------------------------
+
+
+def how(model: str = MODEL, *, tool_choice: ToolChoice = "auto", max_output: int = 60_000, **options: Any) -> Any:
+    """Return what the request says of thinking, effort, chance and calls."""
+    encoded = body(
+        said("hi"), model=model, tool_choice=tool_choice, max_output=max_output, options=ModelOptions(**options)
+    )
+    return {name: encoded[name] for name in ("thinking", "output_config", "temperature") if name in encoded}
+
+
+@pytest.mark.parametrize(
+    ("effort", "budget"),
+    [("minimal", 1_024), ("low", 4_096), ("medium", 10_240), ("high", 24_576), ("xhigh", 32_768), ("max", 49_152)],
+)
+def test_effort_is_a_budget_where_it_is_one(effort: Effort, budget: int) -> None:
+    assert how(effort=effort) == {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+@pytest.mark.parametrize(("cap", "budget"), [(8_192, 7_168), (2_048, 1_024)])
+def test_the_budget_leaves_room_for_the_answer(cap: int, budget: int) -> None:
+    assert how(effort="high", max_output=cap) == {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    assert how(effort="high", max_output=2_047) == {}
+
+
+def test_newer_models_choose_how_much_they_think() -> None:
+    adaptive = {"type": "adaptive"}
+    assert how(NEWER, effort="medium") == {"thinking": adaptive, "output_config": {"effort": "medium"}}
+    assert how(NEWER, effort="minimal") == {"thinking": adaptive, "output_config": {"effort": "low"}}
+    assert how(NEWER, effort="medium", max_output=1) == {"thinking": adaptive, "output_config": {"effort": "medium"}}
+
+
+@pytest.mark.parametrize("model", [MODEL, NEWER])
+@pytest.mark.parametrize("effort", [None, "none"])
+def test_no_effort_is_nothing(model: str, effort: Effort | None) -> None:
+    assert how(model, effort=effort) == {}
+
+
+def test_a_model_that_can_t_think_is_not_asked_to() -> None:
+    assert how("anthropic/claude-3-5-haiku-latest", effort="high") == {}
+
+
+def test_a_call_that_is_demanded_goes_before_thinking() -> None:
+    assert "thinking" not in how(effort="high", tool_choice="required")
+    assert "thinking" not in how(NEWER, effort="high", tool_choice="required")
+
+
+def test_temperature() -> None:
+    assert how(temperature=0.5) == {"temperature": 0.5}
+    assert how(temperature=1.7) == {"temperature": 1.0}
+    assert how(temperature=0.5, effort="none") == {"temperature": 0.5}
+    assert "temperature" not in how(temperature=0.5, effort="high")
+    no_chance = encoder(Quirks(temperature=False)).encode(request_of(said("hi"), options=ModelOptions(temperature=0.5)))
+    assert "temperature" not in json.loads(bytes(no_chance))
+
+
+def test_what_a_model_is_sent_if_nothing_was_chosen() -> None:
+    quirks = Quirks(default_temperature=0.9, default_top_p=0.95, default_top_k=40)
+    hot = request_of(said("hi"), options=ModelOptions(temperature=0.1))
+    for request, temperature in ((request_of(said("hi")), 0.9), (hot, 0.1)):
+        encoded = json.loads(bytes(encoder(quirks).encode(request)))
+        assert (encoded["temperature"], encoded["top_p"], encoded["top_k"]) == (temperature, 0.95, 40)
+
+
+SIGNED = ReasoningPart(id=PartId("r"), text="hm", signature="sig", model=MODEL)
+EXCHANGE: list[Message] = [said("go"), answered(SIGNED, asked("c")), results(result("c"))]
+
+
+@pytest.mark.parametrize(
+    ("messages", "thinks"),
+    [
+        (tuple(EXCHANGE), True),
+        ((said("go"), answered("first", SIGNED, asked("c")), results(result("c"))), False),
+        ((said("go"), answered(asked("c")), results(result("c"))), False),
+        ((said("go"), answered(asked("c")), results(result("c")), said("and?")), False),
+        ((said("go"), answered(asked("c"))), False),
+        ((said("go"), answered(asked("c")), results(result("c")), answered("so"), said("and?")), True),
+        ((said("go"), answered("so"), said("and?")), True),
+        ((said("go"), answered("let me", finish="pause")), False),
+        ((said("go"), answered(SIGNED, "let me", finish="pause")), True),
+    ],
+)
+def test_a_turn_begun_without_a_thought_goes_on_without(messages: tuple[Message, ...], thinks: bool) -> None:
+    """Otherwise the host refuses the request: it wants the turn to begin with a thought."""
+    encoded = body(*messages, max_output=60_000, options=ModelOptions(effort="low"))
+    assert ("thinking" in encoded) == thinks
+    adaptive = body(*messages, model=NEWER, options=ModelOptions(effort="low"))
+    assert "thinking" in adaptive
+
+
+def test_so_does_one_whose_thoughts_were_rejected() -> None:
+    options = ModelOptions(effort="low")
+    assert "thinking" in body(*EXCHANGE, max_output=60_000, options=options)
+    assert "thinking" not in body(*EXCHANGE, max_output=60_000, options=options, reasoning_from=3)
+    after = [*EXCHANGE, answered("so"), said("and?")]
+    assert "thinking" in body(*after, max_output=60_000, options=options, reasoning_from=3)
+
+
+SEARCHING = {"type": "web_search_20250305", "name": "web_search"}
+
+
+def test_what_a_host_wants_besides() -> None:
+    extra = {
+        "speed": "fast",
+        "max_tokens": 7,
+        "output_config": {"effort": "high"},
+        "tools": [SEARCHING, SEARCHING],
+        "thinking": {"type": "adaptive"},
+    }
+    quirks = Quirks(extra_body=json.dumps(extra), marks="anthropic")
+    request = request_of(said("hi"), output_schema='{"type": "object"}')
+    encoded = json.loads(bytes(encoder(quirks).encode(request)))
+    assert (encoded["speed"], encoded["max_tokens"], encoded["thinking"]) == ("fast", 7, {"type": "adaptive"})
+    assert encoded["output_config"] == {
+        "format": {"type": "json_schema", "schema": {"type": "object"}},
+        "effort": "high",
+    }
+    assert without_marks(encoded["tools"][0])["name"] == "read"
+    assert encoded["tools"][1:] == [SEARCHING, {**SEARCHING, "cache_control": MARK}]
+    assert list(json.loads(bytes(encoder(quirks).encode(request_of(said("hi"), tools=())))))[:5] == [
+        "model",
+        "stream",
+        "speed",
+        "output_config",
+        "tools",
+    ]
+    assert encoded["tool_choice"] == {"type": "auto"}
+
+
+@pytest.mark.parametrize("extra", ["{", "[]", '{"messages": []}'])
+def test_what_can_t_be_added_is_told(extra: str) -> None:
+    with pytest.raises(ConfigError, match="extra_body"):
+        encoder(Quirks(extra_body=extra))
+
+
+def test_a_schema_that_is_not_native_is_not_said() -> None:
+    request = request_of(said("hi"), output_schema='{"type": "object"}')
+    assert "output_config" not in json.loads(bytes(encoder(Quirks(output="tool")).encode(request)))
+
+
+# -- turns ---------------------------------------------------------------------------
+
+
+def test_users_in_a_row_are_one_turn() -> None:
+    assert turns(said("a"), said("b", PNG)) == [
+        (
+            "user",
+            [
+                text_of("a"),
+                text_of("b"),
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+            ],
+        )
+    ]
+
+
+def test_results_come_first_and_in_call_order() -> None:
+    messages = turns(
+        said("go"),
+        answered("on it", asked("c1"), asked("c2")),
+        results(result("c2", "two"), result("c1", "one")),
+        said("and?"),
+    )
+    assert messages[1] == (
+        "assistant",
+        [
+            text_of("on it"),
+            {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}},
+            {"type": "tool_use", "id": "c2", "name": "read", "input": {"path": "a"}},
+        ],
+    )
+    assert messages[2] == (
+        "user",
+        [
+            {"type": "tool_result", "tool_use_id": "c1", "content": "one"},
+            {"type": "tool_result", "tool_use_id": "c2", "content": "two"},
+            text_of("and?"),
+        ],
+    )
+
+
+@pytest.mark.parametrize("status", ["error", "denied", "aborted"])
+def test_what_did_not_complete_is_an_error(status: str) -> None:
+    (block,) = turns(said("go"), answered(asked("c")), results(result("c", "why", status=status)))[2][1]
+    assert block == {"type": "tool_result", "tool_use_id": "c", "is_error": True, "content": "why"}
+
+
+IMAGE_BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+PDF_BLOCK = {
+    "type": "document",
+    "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="},
+    "title": "plan.pdf",
+}
+
+
+def test_pdfs_and_images_of_the_user() -> None:
+    unnamed = FilePart(media_type="application/pdf", data="JVBERg==")
+    assert turns(said("see", PNG, PDF, unnamed)) == [
+        ("user", [text_of("see"), IMAGE_BLOCK, PDF_BLOCK, {k: v for k, v in PDF_BLOCK.items() if k != "title"}])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (ImagePart(media_type="image/bmp", data="aGk="), "image of type image/bmp"),
+        (ImagePart(media_type="image/png", data=""), "image that stood here is empty"),
+        (FilePart(media_type="audio/wav", data="aGk=", name="talk.wav"), "'talk.wav' of type audio/wav"),
+        (FilePart(media_type="application/zip", data="aGk="), "file of type application/zip"),
+    ],
+)
+def test_what_it_can_t_read_is_a_sentence(part: UserPart, words: str) -> None:
+    ((_, (block,)),) = turns(said(part))
+    assert block["type"] == "text"
+    assert words in block["text"]
+    assert "Tell the user." in block["text"]
+
+
+def test_media_in_results() -> None:
+    shown = result("c", "", images=(PNG,), files=(PDF,))
+    (block,) = turns(said("go"), answered(asked("c")), results(shown))[2][1]
+    assert block["content"] == [IMAGE_BLOCK, PDF_BLOCK]
+    shown = result("c", "told", images=(PNG,))
+    (block,) = turns(said("go"), answered(asked("c")), results(shown))[2][1]
+    assert block["content"] == [text_of("told"), IMAGE_BLOCK]
+
+
+def test_media_that_no_result_can_hold_are_told_after_it() -> None:
+    bmp = ImagePart(media_type="image/bmp", data="aGk=")
+    block, intro, told = turns(said("go"), answered(asked("c")), results(result("c", "", images=(PNG, bmp))))[2][1]
+    first, second = block["content"]
+    assert (first, second) == (text_of("(what read shows follows in the next message)"), IMAGE_BLOCK)
+    assert intro == text_of("What read shows:")
+    assert "image/bmp" in told["text"]
+
+
+def test_an_empty_result_is_not_empty() -> None:
+    (block,) = turns(said("go"), answered(asked("c")), results(result("c", " \n")))[2][1]
+    assert block["content"] == "(no output)"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        asked("c", '{"path": "a', complete=False),
+        asked("c", '{"path": "a', complete=True),
+        asked("c", '{"path": "a"}', complete=False),
+        asked("c", ""),
+        asked("c", "[1]"),
+        asked("c", '{"n": NaN}'),
+        asked("c", '{"n": 1e999}'),
+        asked("c", '{"n": ' + "[" * 100_000),
+    ],
+)
+def test_arguments_that_are_no_object_are_sent_as_an_empty_one(call: CallPart) -> None:
+    assert turns(said("go"), answered(call), results(result("c")))[1][1][0]["input"] == {}
+
+
+def test_a_call_without_a_result_gets_one() -> None:
+    messages = turns(said("go"), answered(asked("c1"), asked("c2")), results(result("c2"), result("other")), said("x"))
+    first, second, text = messages[2][1]
+    assert first == {
+        "type": "tool_result",
+        "tool_use_id": "c1",
+        "is_error": True,
+        "content": "(no result was recorded)",
+    }
+    assert second["tool_use_id"] == "c2"
+    assert text == text_of("x")
+
+
+def test_a_tool_of_any_name() -> None:
+    call = asked("c", tool="mcp/files.read it")
+    assert turns(said("go"), answered(call), results(result("c")))[1][1][0]["name"] == "mcp_files_read_it"
+
+
+# -- reasoning -------------------------------------------------------------------------
+
+
+def reasoning_sent(part: ReasoningPart, **more: Any) -> list[dict[str, Any]]:
+    blocks = turns(said("a"), answered(part, "b"), said("c"), **more)[1][1]
+    assert blocks[-1] == text_of("b")
+    return blocks[:-1]
+
+
+def test_signed_reasoning_goes_back_to_the_model_it_is_of() -> None:
+    assert reasoning_sent(thought()) == [{"type": "thinking", "thinking": "hm", "signature": "sig"}]
+    assert reasoning_sent(thought("")) == [{"type": "thinking", "thinking": "", "signature": "sig"}]
+    assert reasoning_sent(thought("", None, redacted="x")) == [{"type": "redacted_thinking", "data": "x"}]
+
+
+@pytest.mark.parametrize("other", ["anthropic/claude-opus-4-5", "openai/gpt-5", ""])
+def test_another_model_s_thoughts_are_plain_text(other: str) -> None:
+    assert reasoning_sent(thought("hm", "theirs", model=other)) == [text_of("hm")]
+    assert reasoning_sent(thought(" ", "theirs", model=other)) == []
+    assert reasoning_sent(thought("", None, redacted="theirs", model=other)) == []
+
+
+@pytest.mark.parametrize("part", [thought(), thought("", None, redacted="x"), thought(model="other/model")])
+def test_thoughts_that_the_host_rejected_stay_out(part: ReasoningPart) -> None:
+    assert reasoning_sent(part, reasoning_from=2) == []
+    assert reasoning_sent(part, reasoning_from=1) != []
+
+
+def test_an_unsigned_thought_does_not_go_back() -> None:
+    assert reasoning_sent(thought(signature=None)) == []
+    assert reasoning_sent(thought(signature="")) == []
+    assert reasoning_sent(thought("", None, redacted="")) == []
+
+
+def test_an_empty_text_between_two_signed_thoughts_keeps_its_place() -> None:
+    first, space, second, last = turns(said("a"), answered(thought("x"), "", thought("y"), "b"), said("c"))[1][1]
+    assert (first["thinking"], second["thinking"], last) == ("x", "y", text_of("b"))
+    assert space == text_of(" ")
+    unsigned = turns(said("a"), answered(thought("x"), "", thought("y", None), "b"), said("c"))[1][1]
+    assert [block["type"] for block in unsigned] == ["thinking", "text"]
+    assert unsigned[1] == text_of("b")
+
+
+def test_reasoning_is_not_the_last_of_a_turn() -> None:
+    assert turns(said("a"), answered("b", thought()), said("c"))[1] == ("assistant", [text_of("b")])
+    assert turns(said("a"), answered(thought()), said("c")) == [("user", [text_of("a"), text_of("c")])]
+
+
+# -- hosted tools ------------------------------------------------------------------------
+
+
+SEARCH = hosted("server_tool_use", id="s1", name="web_search", input={"query": "é"})
+FOUND = hosted("web_search_tool_result", tool_use_id="s1", content=[])
+
+
+def test_a_hosted_tool_s_work_goes_back_unchanged() -> None:
+    sent = turns(said("a"), answered(SEARCH, FOUND, "b"), said("c"))[1][1]
+    assert sent == [json.loads(SEARCH.data), json.loads(FOUND.data), text_of("b")]
+
+
+def test_half_of_it_does_not() -> None:
+    assert turns(said("a"), answered(SEARCH, "b"), said("c"))[1][1] == [text_of("b")]
+    assert turns(said("a"), answered(FOUND, "b"), said("c"))[1][1] == [text_of("b")]
+
+
+def test_nor_does_another_provider_s_or_what_is_no_json() -> None:
+    foreign = hosted("server_tool_use", model="other/model", id="s1")
+    broken = ProviderPart(id=PartId("h"), kind="x", data="{", model=MODEL)
+    assert turns(said("a"), answered(foreign, FOUND, broken, "b"), said("c"))[1][1] == [text_of("b")]
+
+
+def test_a_paused_turn_is_sent_as_it_stands() -> None:
+    paused = turns(said("a"), answered("b", SEARCH, finish="pause"))
+    assert paused[-1] == ("assistant", [text_of("b"), json.loads(SEARCH.data)])
+    resumed = turns(said("a"), answered("b", SEARCH, finish="pause"), answered(FOUND, "c"), said("d"))
+    assert [role for role, _ in resumed] == ["user", "assistant", "user"]
+    assert len(resumed[1][1]) == 4
+
+
+# -- what can't be sent --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ((), "nothing to send"),
+        ((said(" "),), "nothing to send"),
+        ((answered("a"), said("b")), "begins with the model"),
+        ((said("a"), answered("b")), "ends with the model"),
+        ((said("a"), answered("b", SEARCH, finish="pause"), answered("c")), "ends with the model"),
+    ],
+)
+def test_what_is_no_request(messages: tuple[Message, ...], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        body(*messages)
+
+
+# -- cache markers ----------------------------------------------------------------------------
+
+
+def marks(encoded: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield each marker and where it stands."""
+    if isinstance(encoded, dict):
+        if "cache_control" in encoded:
+            yield path, encoded["cache_control"]
+        for name, value in encoded.items():
+            yield from marks(value, (*path, name))
+    elif isinstance(encoded, list):
+        for place, value in enumerate(encoded):
+            yield from marks(value, (*path, place))
+
+
+def places(*messages: Message, **more: Any) -> list[tuple[str | int, ...]]:
+    return [place for place, _ in marks(body(*messages, system="s", **more))]
+
+
+FIXED: list[tuple[str | int, ...]] = [("tools", 0), ("system", 0)]
+
+
+def test_markers_stand_on_tools_system_and_the_end() -> None:
+    assert places(said("a", "b")) == [*FIXED, ("messages", 0, "content", 1)]
+
+
+def test_the_last_marker_moves_and_the_one_before_it_stays() -> None:
+    first: list[Message] = [said("a"), answered("b", asked("c1")), results(result("c1"))]
+    assert places(*first) == [*FIXED, ("messages", 0, "content", 0), ("messages", 2, "content", 0)]
+    second = [*first, answered(asked("c2"), asked("c3")), results(result("c2"), result("c3")), said("steer")]
+    assert places(*second) == [*FIXED, ("messages", 2, "content", 0), ("messages", 4, "content", 2)]
+    third = [*second, answered("so"), said("and?")]
+    assert places(*third) == [*FIXED, ("messages", 4, "content", 2), ("messages", 6, "content", 0)]
+
+
+def test_a_pause_is_marked_at_its_last_word() -> None:
+    assert places(said("a"), answered("b", thought(), finish="pause")) == [
+        *FIXED,
+        ("messages", 0, "content", 0),
+        ("messages", 1, "content", 0),
+    ]
+
+
+def test_a_result_that_is_missing_is_marked_as_well() -> None:
+    assert places(said("a"), answered(asked("c"))) == [
+        *FIXED,
+        ("messages", 0, "content", 0),
+        ("messages", 2, "content", 0),
+    ]
+
+
+@pytest.mark.parametrize(("lifetime", "mark"), [(None, MARK), ("5m", MARK), ("1h", {"type": "ephemeral", "ttl": "1h"})])
+def test_how_long_it_is_cached(lifetime: CacheLifetime | None, mark: dict[str, str]) -> None:
+    encoded = body(said("a"), answered("b"), said("c"), system="s", options=ModelOptions(cache=lifetime))
+    assert [found for _, found in marks(encoded)] == [mark] * 4
+
+
+def test_a_host_that_keeps_nothing_for_an_hour_is_not_asked_to() -> None:
+    request = request_of(said("a"), system="s", options=ModelOptions(cache="1h"))
+    encoded = json.loads(bytes(encoder(Quirks(marks="anthropic")).encode(request)))
+    assert [found for _, found in marks(encoded)] == [MARK] * 3
+
+
+def test_no_markers_where_no_cache_is_wanted_or_known() -> None:
+    assert places(said("a"), answered("b"), said("c"), options=ModelOptions(cache="off")) == []
+    request = request_of(said("a"), answered("b"), said("c"), system="s")
+    assert list(marks(json.loads(bytes(encoder(Quirks()).encode(request))))) == []

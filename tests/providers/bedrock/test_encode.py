@@ -1,0 +1,512 @@
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import attrs
+import pytest
+
+from engine.core.errors import ConfigError
+from engine.core.ids import CallId, MessageId, PartId
+from engine.core.llm_types import CacheLifetime, Effort, ModelOptions, ModelRequest, ToolSchema
+from engine.core.messages import (
+    AssistantMessage,
+    AssistantPart,
+    CallPart,
+    CallResult,
+    FilePart,
+    FinishReason,
+    ImagePart,
+    Message,
+    ProviderPart,
+    ReasoningPart,
+    ResultsMessage,
+    Settlement,
+    TextPart,
+    Transcript,
+    UserMessage,
+    UserPart,
+)
+from engine.providers.bedrock.encode import BedrockDialect, encoder
+from engine.providers.bedrock.wire import wire
+from engine.providers.hosts.table import BY_NAME
+from engine.providers.models.quirks_lookup import quirks_of
+from engine.providers.wire.extra_body import extra_of, merged
+from engine.providers.wire.normalize_transcript import AssistantItem
+from engine.providers.wire.quirks import Quirks
+from engine.providers.wire.wire_format import Body
+
+MODEL = "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+PNG = ImagePart(media_type="image/png", data="aGk=")
+PDF = FilePart(media_type="application/pdf", data="JVBERg==", name="my_report  (v2).pdf")
+READ = ToolSchema(name="read", description="Read a file.", schema='{"type": "object"}')
+READ_SPEC = {"toolSpec": {"name": "read", "description": "Read a file.", "inputSchema": {"json": {"type": "object"}}}}
+POINT = {"cachePoint": {"type": "default"}}
+
+
+def quirks(model: str = MODEL, **changes: Any) -> Quirks:
+    return attrs.evolve(quirks_of(BY_NAME["bedrock"], model.partition("/")[2]), **changes)
+
+
+def said(*parts: UserPart | str) -> UserMessage:
+    return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
+
+
+def part(text: str) -> TextPart:
+    return TextPart(id=PartId("p"), text=text)
+
+
+def answered(*parts: AssistantPart | str, finish: FinishReason = "stop", model: str = MODEL) -> AssistantMessage:
+    made = tuple(part(p) if isinstance(p, str) else p for p in parts)
+    return AssistantMessage(id=MessageId("a"), parts=made, model=model, finish=finish)
+
+
+def thought(text: str = "hm", signature: str | None = "sig", **more: Any) -> ReasoningPart:
+    return ReasoningPart(id=PartId("r"), text=text, signature=signature, **{"model": MODEL, **more})
+
+
+def asked(call_id: str, arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
+    fields: dict[str, Any] = {"tool": "read", **more}
+    return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, **fields)
+
+
+def hosted(member: str, **fields: Any) -> ProviderPart:
+    return ProviderPart(id=PartId("h"), kind=member, data=json.dumps({member: fields}), model=MODEL)
+
+
+def result(call_id: str, text: str = "done", **more: Any) -> CallResult:
+    fields: dict[str, Any] = {"status": "completed", "text": text, **more}
+    return CallResult(call_id=CallId(call_id), tool="read", settlement=Settlement(**fields))
+
+
+def results(*each: CallResult) -> ResultsMessage:
+    return ResultsMessage(id=MessageId("r"), results=each)
+
+
+def request(*messages: Message, **more: Any) -> ModelRequest:
+    options = more.pop("options", {"cache": "off"})
+    fields: dict[str, Any] = {
+        "model": MODEL,
+        "system": "",
+        "tools": (READ,),
+        "options": ModelOptions(**options),
+        **more,
+    }
+    return ModelRequest(transcript=Transcript(messages), **fields)
+
+
+def body(*messages: Message, own: Quirks | None = None, **more: Any) -> dict[str, Any]:
+    asked_for = request(*messages, **more)
+    encoded: dict[str, Any] = json.loads(bytes(encoder(own or quirks(asked_for.model)).encode(asked_for)))
+    assert complaints(encoded) == ""
+    return encoded
+
+
+def complaints(encoded: dict[str, Any]) -> str:
+    """Return what AWS's own client finds wrong with a body, by the API's description in it."""
+    shape = converse_request()
+    if shape is None:
+        return ""
+    report = import_module("botocore.validate").ParamValidator().validate({"modelId": "m"} | encoded, shape)
+    return str(report.generate_report())
+
+
+@cache
+def converse_request() -> Any:
+    if find_spec("botocore") is None:
+        return None
+    session = import_module("botocore.session").Session()
+    return session.get_service_model("bedrock-runtime").operation_model("ConverseStream").input_shape
+
+
+def turns(*messages: Message, **more: Any) -> list[tuple[str, list[dict[str, Any]]]]:
+    return [(message["role"], message["content"]) for message in body(*messages, **more)["messages"]]
+
+
+# -- the request as a whole ----------------------------------------------------------
+
+
+def test_a_whole_request() -> None:
+    assert body(said("hi"), system="be brief", max_output=100, options={"cache": "off", "temperature": 0.5}) == {
+        "system": [{"text": "be brief"}],
+        "messages": [{"role": "user", "content": [{"text": "hi"}]}],
+        "toolConfig": {"tools": [READ_SPEC]},
+        "inferenceConfig": {"maxTokens": 100, "temperature": 0.5},
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        ("us.amazon.nova-micro-v1:0", "/model/us.amazon.nova-micro-v1%3A0/converse-stream"),
+        (
+            "arn:aws:bedrock:a:1:inference-profile/x",
+            "/model/arn%3Aaws%3Abedrock%3Aa%3A1%3Ainference-profile%2Fx/converse-stream",
+        ),
+        ("us.meta.llama4-scout-17b-instruct-v1:0", "/model/us.meta.llama4-scout-17b-instruct-v1%3A0/converse"),
+    ],
+)
+def test_where_it_goes(model: str, path: str) -> None:
+    model = f"bedrock/{model}"
+    assert wire(quirks(model)).path(request(said("hi"), model=model)) == path
+
+
+def test_without_tools_nothing_is_said_of_them() -> None:
+    assert body(said("hi"), tools=(), system="  ", tool_choice="required").keys() == {"messages", "inferenceConfig"}
+
+
+def test_a_tool_without_a_description() -> None:
+    bare = ToolSchema(name="go", description=" ", schema='{"type": "object"}')
+    (tool,) = body(said("hi"), tools=(bare,))["toolConfig"]["tools"]
+    assert tool == {"toolSpec": {"name": "go", "inputSchema": {"json": {"type": "object"}}}}
+
+
+def test_calls_without_tools_need_one_all_the_same() -> None:
+    encoded = body(said("hi"), answered(asked("c")), results(result("c")), tools=(), tool_choice="required")
+    (tool,) = encoded["toolConfig"]["tools"]
+    assert tool["toolSpec"]["name"] == "unavailable"
+    assert "toolChoice" not in encoded["toolConfig"]
+
+
+def test_a_call_can_be_demanded_but_not_forbidden() -> None:
+    assert body(said("hi"), tool_choice="required")["toolConfig"]["toolChoice"] == {"any": {}}
+    assert "toolChoice" not in body(said("hi"), tool_choice="none")["toolConfig"]
+    llama = "bedrock/us.meta.llama4-scout-17b-instruct-v1:0"
+    assert "toolChoice" not in body(said("hi"), tool_choice="required", model=llama)["toolConfig"]
+
+
+@pytest.mark.parametrize("schema", ["{", "[]", "null", "{}"])
+def test_a_bad_schema_is_named(schema: str) -> None:
+    with pytest.raises(ConfigError, match="'grep'"):
+        body(said("hi"), tools=(ToolSchema(name="grep", description="", schema=schema),))
+
+
+def test_a_schema_of_the_answer() -> None:
+    form = body(said("hi"), output_schema='{"type": "object"}')["outputConfig"]["textFormat"]
+    assert form == {
+        "type": "json_schema",
+        "structure": {"jsonSchema": {"name": "answer", "schema": '{"type":"object"}'}},
+    }
+
+
+def test_other_members_of_the_configuration() -> None:
+    own = quirks(extra_body='{"guardrailConfig": {"guardrailIdentifier": "g"}}')
+    assert body(said("hi"), own=own)["guardrailConfig"] == {"guardrailIdentifier": "g"}
+
+
+def test_what_a_model_wants_if_nothing_was_chosen() -> None:
+    model = "bedrock/minimax.minimax-m2"
+    config = body(said("hi"), model=model, max_output=9)["inferenceConfig"]
+    assert config == {"maxTokens": 9, "temperature": 1.0, "topP": 0.95}
+    chosen = body(said("hi"), model=model, max_output=9, options={"temperature": 1.7})["inferenceConfig"]
+    assert chosen["temperature"] == 1.0
+
+
+# -- thinking ---------------------------------------------------------------------------
+
+
+def thinking(model: str, effort: Effort | None, **more: Any) -> tuple[Any, Any, Any]:
+    fields: dict[str, Any] = {
+        "model": f"bedrock/{model}",
+        "max_output": 60_000,
+        "options": {"effort": effort, "temperature": 0.5, "cache": "off"},
+        **more,
+    }
+    encoded = body(said("hi"), **fields)
+    return encoded.get("additionalModelRequestFields"), encoded.get("outputConfig"), encoded["inferenceConfig"]
+
+
+def test_a_budget_for_thinking() -> None:
+    sonnet = MODEL.partition("/")[2]
+    fields, output, config = thinking(sonnet, "high")
+    assert fields == {"thinking": {"type": "enabled", "budget_tokens": 24_576}}
+    assert (output, config) == (None, {"maxTokens": 60_000})
+    assert thinking(sonnet, "high", max_output=5_000)[0] == {"thinking": {"type": "enabled", "budget_tokens": 3_976}}
+    for quiet in (thinking(sonnet, "none"), thinking(sonnet, None), thinking(sonnet, "high", max_output=2_000)):
+        assert (quiet[0], quiet[2]["temperature"]) == (None, 0.5)
+    assert thinking(sonnet, "high", tool_choice="required")[0] is None
+
+
+def test_a_model_that_chooses_how_much_it_thinks() -> None:
+    fields, output, config = thinking("global.anthropic.claude-opus-4-8", "minimal")
+    assert (fields, output) == ({"thinking": {"type": "adaptive"}}, {"effort": "low"})
+    assert config == {"maxTokens": 60_000}
+
+
+def test_nova_and_gpt_oss_have_words_of_their_own() -> None:
+    nova = "us.amazon.nova-2-lite-v1:0"
+    assert thinking(nova, "low") == (
+        {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "low"}},
+        None,
+        {"maxTokens": 60_000, "temperature": 0.5},
+    )
+    assert thinking(nova, "max")[2] == {}  # no limits are taken with the highest
+    assert thinking("openai.gpt-oss-120b-1:0", "xhigh")[0] == {"reasoning_effort": "high"}
+    assert thinking("us.amazon.nova-micro-v1:0", "high")[0] is None
+
+
+def test_no_budget_where_the_turn_began_without_a_thought() -> None:
+    options = {"effort": "low", "cache": "off"}
+    unthought = body(said("a"), answered("b", asked("c")), results(result("c")), options=options, max_output=60_000)
+    assert "additionalModelRequestFields" not in unthought
+    thought_of = body(
+        said("a"), answered(thought(), asked("c")), results(result("c")), options=options, max_output=60_000
+    )
+    assert "additionalModelRequestFields" in thought_of
+
+
+def reasoning_sent(part: ReasoningPart, **more: Any) -> list[dict[str, Any]]:
+    blocks = turns(said("a"), answered(part, "b"), said("c"), **more)[1][1]
+    assert blocks[-1] == {"text": "b"}
+    return blocks[:-1]
+
+
+def test_signed_thinking_goes_back_to_the_model_it_is_of() -> None:
+    signed = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "sig"}}}
+    assert reasoning_sent(thought()) == [signed]
+    assert reasoning_sent(thought("")) == [{"reasoningContent": {"reasoningText": {"text": "", "signature": "sig"}}}]
+    assert reasoning_sent(thought("", None, redacted="eA==")) == [{"reasoningContent": {"redactedContent": "eA=="}}]
+
+
+def test_other_thinking_does_not() -> None:
+    assert reasoning_sent(thought(signature=None)) == []
+    assert reasoning_sent(thought(), reasoning_from=2) == []
+    assert reasoning_sent(thought(model="anthropic/claude")) == [{"text": "hm"}]
+
+
+def test_nothing_blank_stands_between_two_thoughts() -> None:
+    # Elsewhere a space keeps their places; Bedrock refuses a text without a visible letter.
+    own = quirks(space_between_reasoning=True)
+    blocks = turns(said("a"), answered(thought(), "", thought(), "b"), said("c"), own=own)[1][1]
+    assert [next(iter(block)) for block in blocks] == ["reasoningContent", "reasoningContent", "text"]
+
+
+def test_thinking_is_not_the_last_of_a_turn_nor_all_of_it() -> None:
+    assert turns(said("a"), answered("b", thought()), said("c"))[1] == ("assistant", [{"text": "b"}])
+    assert turns(said("a"), answered(thought()), said("c")) == [("user", [{"text": "a"}, {"text": "c"}])]
+
+
+# -- turns ---------------------------------------------------------------------------
+
+
+def test_users_in_a_row_are_one_turn() -> None:
+    image = {"image": {"format": "png", "source": {"bytes": "aGk="}}}
+    assert turns(said("a"), said("b", PNG)) == [("user", [{"text": "a"}, {"text": "b"}, image])]
+
+
+def test_results_come_in_call_order_and_before_what_the_user_says() -> None:
+    messages = turns(
+        said("go"),
+        answered("on it", asked("c1"), asked("c2")),
+        results(result("c2", "two", status="error"), result("c1", "", images=(PNG,))),
+        said("and?"),
+    )
+    use = {"name": "read", "input": {"path": "a"}}
+    assert messages[1:] == [
+        (
+            "assistant",
+            [{"text": "on it"}, {"toolUse": {"toolUseId": "c1", **use}}, {"toolUse": {"toolUseId": "c2", **use}}],
+        ),
+        (
+            "user",
+            [
+                {
+                    "toolResult": {
+                        "toolUseId": "c1",
+                        "content": [{"image": {"format": "png", "source": {"bytes": "aGk="}}}],
+                    }
+                },
+                {"toolResult": {"toolUseId": "c2", "content": [{"text": "two"}], "status": "error"}},
+                {"text": "and?"},
+            ],
+        ),
+    ]
+
+
+def test_an_empty_result_is_not_empty() -> None:
+    (block,) = turns(said("go"), answered(asked("c")), results(result("c", " \n")))[2][1]
+    assert block["toolResult"]["content"] == [{"text": "(no output)"}]
+
+
+def test_where_words_may_not_stand_beside_results_the_model_says_some_between() -> None:
+    messages = turns(
+        said("go"),
+        answered("x", asked("c")),
+        results(result("c")),
+        said("and?"),
+        model="bedrock/us.amazon.nova-pro-v1:0",
+    )
+    assert [role for role, _ in messages] == ["user", "assistant", "user", "assistant", "user"]
+    assert messages[3:] == [("assistant", [{"text": "Noted."}]), ("user", [{"text": "and?"}])]
+
+
+def test_nothing_stands_between_once_the_model_has_spoken() -> None:
+    messages = turns(
+        said("go"),
+        answered(asked("c")),
+        results(result("c")),
+        answered("so"),
+        said("and?"),
+        model="bedrock/us.amazon.nova-pro-v1:0",
+    )
+    assert messages[3:] == [("assistant", [{"text": "so"}]), ("user", [{"text": "and?"}])]
+
+
+def test_where_words_may_not_stand_beside_calls_they_are_left_out() -> None:
+    model = "bedrock/us.meta.llama3-3-70b-instruct-v1:0"
+    messages = turns(said("go"), answered("x", asked("c")), results(result("c")), model=model)
+    assert [[next(iter(block)) for block in blocks] for _, blocks in messages] == [
+        ["text"],
+        ["toolUse"],
+        ["toolResult"],
+    ]
+    assert turns(said("go"), answered("x"), said("y"), model=model)[1] == ("assistant", [{"text": "x"}])
+
+
+# -- media ------------------------------------------------------------------------------
+
+
+def test_documents_have_names_of_their_own_in_characters_that_are_allowed() -> None:
+    other = FilePart(media_type="application/pdf", data="JVBERg==", name="../é")
+    first, second = turns(said("see", PDF, other), answered("ok"), said(PDF))[0][1][1:], turns(said(PDF))[0][1]
+    assert [block["document"]["name"] for block in first] == ["my report (v2) pdf 1", "document 2"]
+    assert first[0]["document"] == {
+        "format": "pdf",
+        "name": "my report (v2) pdf 1",
+        "source": {"bytes": "JVBERg=="},
+    }
+    assert second == [{"text": "(See the document.)"}, {"document": first[0]["document"]}]
+    third = turns(said("see", PDF, other), answered("ok"), said(PDF))[2][1][1]
+    assert third["document"]["name"] == "my report (v2) pdf 3"
+
+
+def test_documents_in_results_are_counted_with_the_others() -> None:
+    own = quirks(result_media=frozenset({"pdf"}))
+    messages = turns(said("a", PDF), answered(asked("c")), results(result("c", files=(PDF,))), said("b", PDF), own=own)
+    (given, text, last) = messages[2][1]
+    assert given["toolResult"]["content"][1]["document"]["name"].endswith(" 2")
+    assert (text, last["document"]["name"][-2:]) == ({"text": "b"}, " 3")
+
+
+def test_a_video() -> None:
+    film = FilePart(media_type="video/quicktime", data="AAAA")
+    blocks = turns(said("see", film), model="bedrock/us.amazon.nova-pro-v1:0")[0][1]
+    assert blocks[1] == {"video": {"format": "mov", "source": {"bytes": "AAAA"}}}
+
+
+# -- hosted tools ------------------------------------------------------------------------
+
+USE = hosted("toolUse", toolUseId="s", name="nova_grounding", input={}, type="server_tool_use")
+FOUND = hosted("toolResult", toolUseId="s", content=[{"text": "[HIDDEN]"}], type="nova_grounding_result")
+
+
+def sent_back(*parts: ProviderPart) -> list[dict[str, Any]]:
+    blocks = turns(said("a"), answered(*parts, "b"), said("c"))[1][1]
+    assert blocks[-1] == {"text": "b"}
+    return blocks[:-1]
+
+
+def test_a_hosted_tool_s_work_goes_back_unchanged() -> None:
+    assert sent_back(USE, FOUND) == [json.loads(USE.data), json.loads(FOUND.data)]
+
+
+def test_half_of_it_does_not_nor_does_an_image_or_nonsense() -> None:
+    broken = ProviderPart(id=PartId("h"), kind="x", data="{", model=MODEL)
+    assert sent_back(USE) == sent_back(FOUND) == sent_back(broken) == []
+    assert sent_back(hosted("image", format="png", source={"bytes": "YQ=="})) == []
+
+
+# -- cache points ---------------------------------------------------------------------------
+
+
+def marked(*messages: Message, cache: CacheLifetime | None = None, **more: Any) -> dict[str, Any]:
+    return body(*messages, system="be brief", options={"cache": cache}, **more)
+
+
+def test_cache_points() -> None:
+    encoded = marked(said("a"), answered(asked("c")), results(result("c")))
+    assert encoded["toolConfig"]["tools"] == [READ_SPEC, POINT]
+    assert encoded["system"] == [{"text": "be brief"}, POINT]
+    ends = [message["content"][-1] == POINT for message in encoded["messages"]]
+    assert ends == [True, False, True]
+
+
+def test_their_life() -> None:
+    hour = {"cachePoint": {"type": "default", "ttl": "1h"}}
+    assert marked(said("a"), cache="1h")["system"][1] == hour
+    assert marked(said("a"), cache="1h")["messages"][0]["content"][1] == hour
+    assert marked(said("a"), cache="5m")["system"][1] == POINT
+    assert marked(said("a"), cache="off")["system"] == [{"text": "be brief"}]
+    short = "bedrock/us.anthropic.claude-3-7-sonnet-20250219-v1:0"
+    assert marked(said("a"), cache="1h", model=short)["system"][1] == POINT
+
+
+def test_no_cache_point_stands_after_a_document_or_a_thought() -> None:
+    assert [next(iter(block)) for block in marked(said("a", PDF))["messages"][0]["content"]] == [
+        "text",
+        "cachePoint",
+        "document",
+    ]
+    dialect = BedrockDialect(quirks())
+    _, chunks = dialect.add(dialect.start(), AssistantItem((thought(), part("b"), asked("c"))))
+    assert [chunk.can_be_marked for chunk in chunks] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("model", "where"),
+    [
+        ("us.amazon.nova-pro-v1:0", {"system", "messages"}),
+        ("us.meta.llama4-scout-17b-instruct-v1:0", set[str]()),
+        ("anthropic.claude-3-haiku-20240307-v1:0", set[str]()),
+        ("arn:aws:bedrock:us-east-1:1:application-inference-profile/x", set[str]()),
+        ("us.anthropic.claude-haiku-4-5-20251001-v1:0", {"system", "messages", "toolConfig"}),
+    ],
+)
+def test_which_models_take_them_where(model: str, where: set[str]) -> None:
+    encoded = marked(said("a"), model=f"bedrock/{model}")
+    assert {name for name in encoded if "cachePoint" in json.dumps(encoded[name])} == where
+
+
+# -- step by step -----------------------------------------------------------------------------
+
+
+def test_a_request_goes_on_where_the_one_before_ended() -> None:
+    encoding = encoder(quirks())
+    before = request(said("a"), session_id="s", system="be brief", tool_choice="none")
+    grown = before.transcript.append(answered(asked("c")), results(result("c")))
+    first, second = (
+        encoding.encode(before),
+        encoding.encode(attrs.evolve(before, transcript=grown, tool_choice="required")),
+    )
+    start = bytes(first).partition(b"]}]")[0]
+    assert start in bytes(second)
+    assert bytes(second).startswith(start)
+    assert second.broken_at == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "broken_at"),
+    [
+        ({}, ""),
+        ({"tool_choice": "required"}, ""),
+        ({"max_output": 7}, ""),
+        ({"system": "be long"}, "system"),
+        ({"tools": (attrs.evolve(READ, description="Other."),)}, "tool read"),
+        ({"tools": ()}, "tool read"),
+    ],
+)
+def test_what_breaks_the_beginning_is_told(changes: dict[str, Any], broken_at: str) -> None:
+    encoding = encoder(quirks())
+    first = request(said("a"), session_id="s", system="be brief")
+    bodies: list[Body] = [encoding.encode(first), encoding.encode(attrs.evolve(first, **changes))]
+    assert [each.broken_at for each in bodies] == ["", broken_at]
+
+
+@pytest.mark.parametrize("member", ["messages", "system", "toolConfig", "outputConfig"])
+def test_what_a_user_adds_can_t_take_the_place_of_what_the_request_is(member: str) -> None:
+    with pytest.raises(ConfigError, match="extra_body"):
+        extra_of(Quirks(extra_body=json.dumps({member: 1})), "messages", "system", "toolConfig", "outputConfig")
+    assert merged({"a": {"b": 1}}, extra_of(Quirks(extra_body='{"a": {"c": 2}}'), member)) == {"a": {"b": 1, "c": 2}}

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+import pytest
+
+from engine.core.errors import ConfigError
+from engine.core.ids import CallId, MessageId, PartId
+from engine.core.llm_types import Effort, ModelOptions, ModelRequest, ToolChoice, ToolSchema
+from engine.core.messages import (
+    AssistantMessage,
+    AssistantPart,
+    CallPart,
+    CallResult,
+    FinishReason,
+    ImagePart,
+    Message,
+    ProviderPart,
+    ReasoningPart,
+    ResultsMessage,
+    Settlement,
+    TextPart,
+    Transcript,
+    UserMessage,
+    UserPart,
+)
+from engine.providers.cohere.encode import encoder
+from engine.providers.cohere.wire import wire
+from engine.providers.hosts.table import BY_NAME
+from engine.providers.models.quirks_lookup import quirks_of
+from engine.providers.wire.quirks import Quirks
+
+MODEL = "cohere/command-a-plus-05-2026"
+PNG = ImagePart(media_type="image/png", data="aGk=")
+READ = ToolSchema(name="read", description="Read a file.", schema='{"type": "object"}')
+
+
+def quirks(model: str = MODEL, **changes: Any) -> Quirks:
+    return attrs.evolve(quirks_of(BY_NAME["cohere"], model.partition("/")[2]), **changes)
+
+
+def said(*parts: UserPart | str) -> UserMessage:
+    return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
+
+
+def part(text: str) -> TextPart:
+    return TextPart(id=PartId("p"), text=text)
+
+
+def answered(*parts: AssistantPart | str, finish: FinishReason = "stop") -> AssistantMessage:
+    made = tuple(part(p) if isinstance(p, str) else p for p in parts)
+    return AssistantMessage(id=MessageId("a"), parts=made, model=MODEL, finish=finish)
+
+
+def thought(text: str = "hm", model: str = MODEL) -> ReasoningPart:
+    return ReasoningPart(id=PartId("r"), text=text, model=model)
+
+
+def planned(data: str) -> ProviderPart:
+    return ProviderPart(id=PartId("p"), kind="tool_plan", data=data, model=MODEL)
+
+
+def asked(call_id: str, arguments: str = '{"path": "a"}') -> CallPart:
+    return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, tool="read")
+
+
+def result(call_id: str, text: str = "done", **more: Any) -> CallResult:
+    fields: dict[str, Any] = {"status": "completed", "text": text, **more}
+    return CallResult(call_id=CallId(call_id), tool="read", settlement=Settlement(**fields))
+
+
+def results(*each: CallResult) -> ResultsMessage:
+    return ResultsMessage(id=MessageId("r"), results=each)
+
+
+def request(*messages: Message, **more: Any) -> ModelRequest:
+    fields: dict[str, Any] = {"model": MODEL, "system": "", "tools": (READ,), **more}
+    return ModelRequest(transcript=Transcript(messages), **fields)
+
+
+def body(*messages: Message, own: Quirks | None = None, **more: Any) -> dict[str, Any]:
+    asked_for = request(*messages, **more)
+    encoded: dict[str, Any] = json.loads(bytes(encoder(own or quirks(asked_for.model)).encode(asked_for)))
+    return encoded
+
+
+def sent(*messages: Message, **more: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = body(*messages, **more)["messages"]
+    return found
+
+
+def text(words: str) -> dict[str, str]:
+    return {"type": "text", "text": words}
+
+
+# -- the request as a whole ----------------------------------------------------------
+
+
+def test_a_whole_request() -> None:
+    assert body(said("hi"), system="be brief", max_output=100, options=ModelOptions(temperature=1.5)) == {
+        "model": "command-a-plus-05-2026",
+        "stream": True,
+        "tools": [
+            {
+                "type": "function",
+                "function": {"name": "read", "description": "Read a file.", "parameters": {"type": "object"}},
+            }
+        ],
+        "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": [text("hi")]}],
+        "max_tokens": 100,
+        "temperature": 1.0,
+    }
+    assert wire(quirks()).path(request(said("hi"))) == "/v2/chat"
+
+
+def test_without_tools_nothing_is_said_of_them() -> None:
+    assert body(said("hi"), tools=(), system="  ", tool_choice="required").keys() == {
+        "model",
+        "stream",
+        "messages",
+        "max_tokens",
+    }
+
+
+@pytest.mark.parametrize(("choice", "said_as"), [("auto", None), ("none", "NONE"), ("required", "REQUIRED")])
+def test_tool_choice(choice: ToolChoice, said_as: str | None) -> None:
+    assert body(said("hi"), tool_choice=choice).get("tool_choice") == said_as
+
+
+def test_a_schema_of_the_answer_stands_alone() -> None:
+    own = quirks(output="native")
+    form = {"type": "json_object", "json_schema": {"type": "object"}}
+    assert body(said("hi"), own=own, tools=(), output_schema='{"type": "object"}')["response_format"] == form
+    assert "response_format" not in body(said("hi"), own=own, output_schema='{"type": "object"}')
+    assert "response_format" not in body(said("hi"), tools=(), output_schema='{"type": "object"}')
+
+
+@pytest.mark.parametrize("schema", ["{", "[]", "null", "{}"])
+def test_a_bad_schema_is_named(schema: str) -> None:
+    with pytest.raises(ConfigError, match="'grep'"):
+        body(said("hi"), tools=(ToolSchema(name="grep", description="", schema=schema),))
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "max_output", "expected"),
+    [
+        (MODEL, None, 60_000, None),
+        (MODEL, "none", 60_000, {"type": "disabled"}),
+        (MODEL, "low", 60_000, {"type": "enabled", "token_budget": 4_096}),
+        (MODEL, "high", 4_000, {"type": "enabled", "token_budget": 2_976}),
+        (MODEL, "high", 1_000, None),
+        ("cohere/command-a-03-2025", "high", 60_000, None),
+    ],
+)
+def test_thinking(model: str, effort: Effort | None, max_output: int, expected: object) -> None:
+    encoded = body(said("hi"), model=model, max_output=max_output, options=ModelOptions(effort=effort))
+    assert encoded.get("thinking") == expected
+
+
+def test_what_else_the_row_of_a_host_may_say() -> None:
+    own = quirks(default_top_p=0.9, default_top_k=20, default_temperature=0.1, extra_body='{"safety_mode": "OFF"}')
+    encoded = body(said("hi"), own=own)
+    assert {name: encoded[name] for name in ("p", "k", "temperature", "safety_mode")} == {
+        "p": 0.9,
+        "k": 20,
+        "temperature": 0.1,
+        "safety_mode": "OFF",
+    }
+
+
+# -- messages ---------------------------------------------------------------------------
+
+
+def test_users_in_a_row_are_one_message() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    assert sent(said("a"), said("b", PNG)) == [{"role": "user", "content": [text("a"), text("b"), image]}]
+
+
+def test_a_model_without_eyes_is_told() -> None:
+    (message,) = sent(said(PNG), model="cohere/command-a-03-2025")
+    assert "image/png" in message["content"][0]["text"]
+
+
+def test_calls_and_results() -> None:
+    messages = sent(
+        said("go"),
+        answered(planned('{"tool_plan": "I will read."}'), asked("c1"), asked("c2", "{}")),
+        results(result("c2", "why", status="error"), result("c1", "one")),
+        said("and?"),
+        answered("so"),
+        said("bye"),
+    )
+    function = {"name": "read", "arguments": '{"path": "a"}'}
+    assert messages == [
+        {"role": "user", "content": [text("go")]},
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": function},
+                {"id": "c2", "type": "function", "function": function | {"arguments": "{}"}},
+            ],
+            "tool_plan": "I will read.",
+        },
+        told("c1", content="one"),
+        told("c2", error="why"),
+        {"role": "user", "content": [text("and?")]},
+        {"role": "assistant", "content": [text("so")]},
+        {"role": "user", "content": [text("bye")]},
+    ]
+
+
+def told(call_id: str, **data: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": [{"type": "document", "document": {"data": data}}]}
+
+
+@pytest.mark.parametrize(
+    ("parts", "beside"),
+    [
+        ((), {}),
+        (("on it",), {"tool_plan": "on it"}),
+        (("on it", planned('{"tool_plan": "reading"}')), {"tool_plan": "on it\nreading"}),
+        ((planned("{"), planned("[]")), {}),
+        ((thought(),), {"content": [{"type": "thinking", "thinking": "hm"}]}),
+        ((thought(), "on it"), {"tool_plan": "on it"}),
+        ((thought(model="other/model"),), {"tool_plan": "hm"}),
+    ],
+)
+def test_no_text_stands_beside_calls(parts: tuple[AssistantPart | str, ...], beside: dict[str, Any]) -> None:
+    message = sent(said("go"), answered(*parts, asked("c")), results(result("c")))[1]
+    assert {name: message[name] for name in message if name not in {"role", "tool_calls"}} == beside
+
+
+def test_thoughts_go_back_with_the_answer_they_are_of() -> None:
+    thinking = {"type": "thinking", "thinking": "hm"}
+    assert sent(said("a"), answered(thought(), "b"), said("c"))[1] == {
+        "role": "assistant",
+        "content": [thinking, text("b")],
+    }
+    alone = [{"role": "user", "content": [text("a"), text("c")]}]
+    assert sent(said("a"), answered(thought()), said("c")) == alone
+    assert sent(said("a"), answered(planned('{"tool_plan": "x"}')), said("c")) == alone
+
+
+def test_what_a_result_shows_follows_it() -> None:
+    messages = sent(said("go"), answered(asked("c")), results(result("c", "", images=(PNG,))))
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "user"]
+    assert messages[3]["content"][1]["type"] == "image_url"
+
+
+# -- step by step -----------------------------------------------------------------------------
+
+
+def test_a_request_goes_on_where_the_one_before_ended() -> None:
+    encoding = encoder(quirks())
+    before = request(said("a"), session_id="s", system="be brief", tool_choice="none")
+    grown = before.transcript.append(answered(asked("c")), results(result("c")), said("b"))
+    first, second = encoding.encode(before), encoding.encode(attrs.evolve(before, transcript=grown, max_output=7))
+    assert bytes(second).startswith(bytes(first).partition(b"]}]")[0])
+    assert second.broken_at == ""
+    third = encoding.encode(attrs.evolve(before, transcript=grown, system="be long"))
+    assert third.broken_at == "system"
+
+
+def test_cohere_caches_without_being_told() -> None:
+    marked = request(said("a"), options=ModelOptions(cache="1h"))
+    assert bytes(encoder(quirks()).encode(marked)) == bytes(encoder(quirks()).encode(request(said("a"))))

@@ -1,0 +1,275 @@
+"""Servers of the user's own are asked what they hold. Real servers, on the loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import pytest
+import trio
+
+from engine.config.config import Config, HostConfig, ModelConfig, Prices
+from engine.core.llm_types import ModelInfo
+from engine.providers.auth.auth import KeyAuth, NoAuth
+from engine.providers.http.endpoint import Endpoint
+from engine.providers.http.model import HttpModel
+from engine.providers.local import probe as asking
+from engine.providers.local.probe import served
+from engine.providers.local.probe_parsing import Question, Told, learned, questions, told
+from engine.providers.registry import resolve
+from tests.support.json_server import Hang, JsonServer
+
+VARIABLES = {
+    "ollama": "OLLAMA_HOST",
+    "llamacpp": "LLAMACPP_BASE_URL",
+    "lmstudio": "LMSTUDIO_BASE_URL",
+    "vllm": "VLLM_BASE_URL",
+    "litellm": "LITELLM_BASE_URL",
+}
+
+
+async def learn(
+    nursery: trio.Nursery, server: JsonServer, name: str, config: Config | None = None, **env: str
+) -> ModelInfo:
+    url = await nursery.start(server.serve)
+    model = resolve(name, {VARIABLES[name.partition("/")[0]]: url, **env}, config)
+    assert isinstance(model, HttpModel)
+    await model.learn()
+    await model.aclose()
+    await server.wait_closed()
+    return model.info
+
+
+QWEN_SHOWN = {"model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40_960}}
+RUNNING = {"models": [{"name": "other:latest", "model": "other:latest", "context_length": 2_048}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "routes", "expected"),
+    [
+        (
+            "ollama/qwen3",
+            {"GET /api/ps": {"models": [{"name": "qwen3:latest", "context_length": 16_384}]}, "POST /api/show": QWEN_SHOWN},
+            (16_384, 8_192, True),
+        ),
+        (
+            "ollama/hf.co/unsloth/qwen3:q4",
+            {"GET /api/ps": {"models": [{"model": "hf.co/unsloth/qwen3:q4", "context_length": 65_536}]}},
+            (65_536, 8_192, True),
+        ),
+        (
+            "ollama/qwen3",
+            {"GET /api/ps": RUNNING, "POST /api/show": {**QWEN_SHOWN, "parameters": "stop x\nnum_ctx      12288\n"}},
+            (12_288, 6_144, True),
+        ),
+        # The model could hold 40,960 tokens; what it is loaded with depends on the graphics card.
+        ("ollama/qwen3", {"GET /api/ps": RUNNING, "POST /api/show": QWEN_SHOWN}, (8_192, 2_048, False)),
+        # An Ollama that does not tell.
+        ("ollama/qwen3", {"GET /api/ps": {"models": [{"name": "qwen3:latest"}]}}, (8_192, 2_048, False)),
+        (
+            "llamacpp/any",
+            {"GET /props?model=any": {"default_generation_settings": {"n_ctx": 4_096}, "total_slots": 3}},
+            (4_096, 2_048, True),
+        ),
+        (
+            "lmstudio/qwen/qwen3-8b",
+            {
+                "GET /api/v0/models": {
+                    "data": [
+                        {"id": "qwen/qwen3-8b", "state": "not-loaded", "max_context_length": 131_072},
+                        {"id": "qwen/qwen3-8b", "state": "loaded", "loaded_context_length": 16_384},
+                    ]
+                }
+            },
+            (16_384, 8_192, True),
+        ),
+        (
+            "lmstudio/qwen/qwen3-8b",
+            {"GET /api/v0/models": {"data": [{"id": "qwen/qwen3-8b", "state": "not-loaded", "max_context_length": 131_072}]}},
+            (8_192, 2_048, False),
+        ),
+        (
+            "vllm/Qwen/Qwen3-8B",
+            {"GET /v1/models": {"data": [{"id": "lora"}, {"id": "Qwen/Qwen3-8B", "max_model_len": 32_768}]}},
+            (32_768, 8_192, True),
+        ),
+        ("vllm/Qwen/Qwen3-8B", {"GET /v1/models": {"data": [{"id": "other", "max_model_len": 1}]}}, (8_192, 2_048, False)),
+        (
+            "litellm/gpt-5.2",
+            {
+                "GET /model/info": {
+                    "data": [
+                        {"model_name": "gpt-5.2", "model_info": {"max_input_tokens": 272_000, "max_output_tokens": 128_000}}
+                    ]
+                }
+            },
+            (272_000, 128_000, True),
+        ),
+    ],
+)  # fmt: skip
+async def test_a_server_tells_its_window(
+    name: str, routes: Mapping[str, object], expected: tuple[int, int, bool], nursery: trio.Nursery
+) -> None:
+    info = await learn(nursery, JsonServer(routes), name)
+    assert (info.context, info.output, info.is_known) == expected
+    assert info.name == name
+
+
+@pytest.mark.parametrize("name", ["ollama/qwen3", "llamacpp/any", "lmstudio/x", "vllm/x", "litellm/x"])
+@pytest.mark.parametrize("answer", [b"", b"<html>", b"[]", b"{}", b'{"data": 3}', b'{"data": [[]], "models": [1]}'])
+async def test_nonsense_says_nothing(name: str, answer: bytes, nursery: trio.Nursery) -> None:
+    paths = (
+        "GET /api/ps",
+        "POST /api/show",
+        "GET /props?model=any",
+        "GET /api/v0/models",
+        "GET /v1/models",
+        "GET /model/info",
+    )
+    info = await learn(nursery, JsonServer(dict.fromkeys(paths, answer)), name)
+    assert (info.context, info.output, info.is_known) == (8_192, 2_048, False)
+
+
+@pytest.mark.parametrize("value", [0, -1, "8192", 1.5, True, None])
+async def test_a_window_that_is_no_count_says_nothing(value: object, nursery: trio.Nursery) -> None:
+    info = await learn(
+        nursery, JsonServer({"GET /v1/models": {"data": [{"id": "x", "max_model_len": value}]}}), "vllm/x"
+    )
+    assert (info.context, info.is_known) == (8_192, False)
+
+
+async def test_a_server_of_several_slots_is_sent_as_many_requests(nursery: trio.Nursery) -> None:
+    props = {"default_generation_settings": {"n_ctx": 4_096}, "total_slots": 3}
+    assert (await learn(nursery, JsonServer({"GET /props?model=any": props}), "llamacpp/any")).parallel == 3
+
+
+async def test_a_proxy_tells_its_prices(nursery: trio.Nursery) -> None:
+    row = {"max_input_tokens": 1_000, "input_cost_per_token": 2e-06, "output_cost_per_token": 1e-05}
+    routes = {"GET /model/info": {"data": [{"model_name": "m", "model_info": row}]}}
+    info = await learn(nursery, JsonServer(routes), "litellm/m")
+    assert (info.price_input, info.price_output, info.price_cache_read) == pytest.approx((2.0, 10.0, 2.0))
+    config = Config(models={"litellm/m": ModelConfig(prices=Prices(input=7.0, output=8.0))})
+    info = await learn(nursery, JsonServer(routes), "litellm/m", config)
+    assert (info.price_input, info.price_output, info.context) == (7.0, 8.0, 1_000)
+
+
+async def test_what_is_configured_is_not_asked_about(nursery: trio.Nursery) -> None:
+    server = JsonServer({"GET /v1/models": {"data": [{"id": "x", "max_model_len": 1}]}})
+    config = Config(models={"vllm/x": ModelConfig(context=50_000)})
+    assert (await learn(nursery, server, "vllm/x", config)).context == 50_000
+    assert server.requests == []
+
+
+async def test_the_key_is_shown_when_there_is_one(nursery: trio.Nursery) -> None:
+    server = JsonServer({"GET /v1/models": {"data": [{"id": "x", "max_model_len": 9_000}]}}, key="k")
+    assert (await learn(nursery, server, "vllm/x", VLLM_API_KEY="k")).context == 9_000
+    assert [request.headers.get("authorization") for request in server.requests] == ["Bearer k"]
+    server = JsonServer({"GET /v1/models": {"data": [{"id": "x", "max_model_len": 9_000}]}}, key="k")
+    assert not (await learn(nursery, server, "vllm/x")).is_known
+
+
+async def test_a_server_like_a_known_one_is_asked_as_that_one(nursery: trio.Nursery) -> None:
+    server = JsonServer({"GET /v1/models": {"data": [{"id": "x", "max_model_len": 9_000}]}})
+    url = await nursery.start(server.serve)
+    model = resolve("gpu2/x", {}, Config(hosts={"gpu2": HostConfig(like="vllm", base_url=url)}))
+    assert isinstance(model, HttpModel)
+    assert (await model.learn()).context == 9_000
+
+
+async def test_a_host_elsewhere_is_not_asked() -> None:
+    model = resolve(
+        "anthropic/claude-sonnet-99x", {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    )
+    assert isinstance(model, HttpModel)
+    assert not (await model.learn()).is_known
+
+
+async def test_nobody_there() -> None:
+    with trio.fail_after(5):
+        model = resolve("ollama/qwen3", {"OLLAMA_HOST": "127.0.0.1:9"})
+        assert isinstance(model, HttpModel)
+        assert not (await model.learn()).is_known
+
+
+@pytest.mark.slow
+async def test_a_server_that_hangs_holds_nobody_up(nursery: trio.Nursery) -> None:
+    """What it said before counts."""
+    ps = {"models": [{"name": "qwen3:latest", "context_length": 16_384}]}
+    started = trio.current_time()
+    info = await learn(nursery, JsonServer({"GET /api/ps": ps, "POST /api/show": Hang()}), "ollama/qwen3")
+    assert info.context == 16_384
+    assert 1.9 < trio.current_time() - started < 4
+
+
+async def test_cancelled_it_leaves_nothing(nursery: trio.Nursery) -> None:
+    server = JsonServer({"GET /v1/models": Hang()})
+    url = await nursery.start(server.serve)
+    model = resolve("vllm/x", {"VLLM_BASE_URL": url})
+    assert isinstance(model, HttpModel)
+    before = model.info
+    with trio.move_on_after(0.05) as scope:
+        await model.learn()
+    assert scope.cancelled_caught
+    assert model.info == before
+    with trio.fail_after(1):
+        await server.wait_closed()
+
+
+# -- which models there are --------------------------------------------------------------------
+
+
+async def test_a_server_names_its_models(nursery: trio.Nursery) -> None:
+    routes = {"GET /v1/models": {"data": [{"id": "b"}, {"id": "a"}, {"id": "b"}, {}]}}
+    url = await nursery.start(JsonServer(routes).serve)
+    assert await served(Endpoint(base_url=f"{url}/v1", auth=NoAuth()), 5) == ("a", "b")
+
+
+async def test_a_server_that_wants_a_key_is_there_all_the_same(nursery: trio.Nursery) -> None:
+    url = await nursery.start(JsonServer({}, key="k").serve)
+    assert await served(Endpoint(base_url=f"{url}/v1", auth=KeyAuth("authorization", "other", "Bearer")), 5) == ()
+
+
+async def test_one_that_is_not_there_or_hangs_is_none(nursery: trio.Nursery) -> None:
+    assert await served(Endpoint(base_url="http://127.0.0.1:9/v1", auth=NoAuth()), 5) is None
+    url = await nursery.start(JsonServer({"GET /v1/models": Hang()}).serve)
+    assert await served(Endpoint(base_url=f"{url}/v1", auth=NoAuth()), 0.05) is None
+
+
+# -- pure --------------------------------------------------------------------------------------
+
+
+def test_nothing_is_asked_of_others() -> None:
+    assert questions("", "m") == ()
+    assert told("", "m", ()) == Told()
+
+
+def test_a_name_is_quoted() -> None:
+    assert questions("llamacpp", "a/b c&d") == (Question("GET", "/props?model=a%2Fb%20c%26d"),)
+
+
+def test_what_is_not_told_stays() -> None:
+    info = ModelInfo(name="a/b", context=5, output=3, is_known=False, parallel=None, price_input=1.0)
+    assert learned(info, Told()) == info
+    assert learned(info, Told(parallel=4, prices={"price_input": 9.0})) == info
+    assert learned(info, Told(context=1)) == attrs.evolve(info, context=1, output=1, is_known=True)
+
+
+async def test_a_large_answer_is_left(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "_LARGEST", 1_000_000)
+    listed = {"data": [{"id": "m", "max_model_len": 4_096, "x": "y" * 100}]}
+    assert (await learn(nursery, JsonServer({"GET /v1/models": listed}), "vllm/m")).context == 4_096
+    large = JsonServer({"GET /v1/models": {**listed, "more": "z" * 20_000_000}})
+    assert not (await learn(nursery, large, "vllm/m")).is_known
+
+
+async def test_a_compressed_answer_is_not_asked_for(nursery: trio.Nursery) -> None:
+    server = JsonServer({})
+    await learn(nursery, server, "vllm/m")
+    assert {request.headers["accept-encoding"] for request in server.requests} == {"identity"}
+
+
+async def test_a_proxy_that_can_t_be_used_is_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What asks for an answer says what is wrong with it."""
+    monkeypatch.setenv("ALL_PROXY", "socks5://localhost:1")
+    endpoint = Endpoint(base_url="http://gpu.example/v1", auth=NoAuth())
+    assert await served(endpoint, 0.5) is None

@@ -1,0 +1,201 @@
+"""Limits and prices of models."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import pytest
+
+from engine.config.config import Config, ModelConfig, Prices
+from engine.core.llm_types import LongPrices, ModelInfo, ModelOptions
+from engine.core.messages import Usage
+from engine.providers.hosts.table import BY_NAME, HOSTS
+from engine.providers.models import prices
+from engine.providers.models.catalog import info_of, known_models
+from engine.providers.models.limits import UNKNOWN, limits_of
+
+MILLION = 1_000_000
+
+
+def test_a_known_model_has_its_limits_and_prices() -> None:
+    assert info_of("anthropic/claude-haiku-4-5") == ModelInfo(
+        name="anthropic/claude-haiku-4-5",
+        context=200_000,
+        output=64_000,
+        family="claude",
+        host="anthropic",
+        price_input=1.0,
+        price_output=5.0,
+        price_cache_read=0.1,
+        price_cache_write=1.25,
+    )
+
+
+def test_a_long_prompt_costs_more() -> None:
+    info = info_of("anthropic/claude-sonnet-4-5")
+    assert info.cost(Usage(input=200_000, output=MILLION)) == pytest.approx(0.6 + 15.0)
+    assert info.cost(Usage(input=1, cache_read=150_000, cache_write=50_000, output=MILLION)) == pytest.approx(
+        (6 + 150_000 * 0.6 + 50_000 * 7.5) / MILLION + 22.5
+    )
+
+
+def test_of_several_prices_for_long_prompts_the_last_that_is_reached_counts() -> None:
+    long = (LongPrices(above=10, price_input=2.0), LongPrices(above=100, price_input=3.0))
+    info = ModelInfo(name="a/b", price_input=1.0, long_prices=long)
+    costs = [info.cost(Usage(input=tokens)) * MILLION for tokens in (10, 11, 100, 101)]
+    assert costs == pytest.approx([10, 22, 200, 303])
+
+
+@pytest.mark.parametrize("date", ["20251001", "latest"])
+def test_a_dated_name_is_the_model_it_is_a_date_of(date: str) -> None:
+    dated = info_of(f"anthropic/claude-haiku-4-5-{date}")
+    assert dated.name.endswith(date)
+    assert (dated.price_output, dated.output) == (5.0, 64_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "context", "output", "price"),
+    [
+        ("openai/gpt-5.2", 400_000, 128_000, 1.75),
+        ("openai-chat/gpt-4.1", 1_000_000, 32_768, 2.0),
+        ("azure/gpt-5.2", 400_000, 128_000, 1.75),
+        ("google/gemini-2.5-pro", 1_048_576, 65_536, 1.25),
+        ("xai/grok-4.7", 500_000, 128_000, 2.0),
+        ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000, 64_000, 3.3),
+        ("openrouter/anthropic/claude-sonnet-4.5", 1_000_000, 64_000, 3.0),
+        ("zai/glm-4.7", 204_800, 102_400, 0.6),
+        ("moonshot/kimi-k2.5", 262_144, 65_536, 0.6),
+        ("groq/openai/gpt-oss-120b", 131_072, 32_768, 0.15),
+        # No table has its prices, but the family is known.
+        ("vercel/anthropic/claude-opus-4.8", 1_000_000, 128_000, 0.0),
+    ],
+)
+def test_models_of_other_hosts(name: str, context: int, output: int, price: float) -> None:
+    info = info_of(name)
+    assert (info.context, info.output, info.price_input, info.is_known) == (context, output, price, True)
+
+
+def test_an_unknown_model_has_cautious_limits() -> None:
+    info = info_of("anthropic/claude-sonnet-99x")
+    assert (info.context, info.output, info.price_output, info.is_known) == (200_000, 8_192, 0.0, False)
+    info = info_of("together/somebody/their-model")
+    assert (info.context, info.output, info.is_known) == (UNKNOWN.context, UNKNOWN.output, False)
+
+
+def test_a_local_server_s_window_is_its_own_affair() -> None:
+    info = info_of("ollama/gpt-oss:20b")
+    assert (info.context, info.output, info.is_known, info.parallel) == (8_192, 2_048, False, 1)
+    assert info.cost(Usage(input=MILLION)) == 0.0
+
+
+def test_what_is_configured_goes_before_all() -> None:
+    config = Config(
+        models={
+            "anthropic/claude-sonnet-4-5": ModelConfig(
+                context=1_000_000, output=10_000, prices=Prices(output=99.0), options=ModelOptions(cache="1h")
+            ),
+            "azure/my-deployment": ModelConfig(same_as="openai/gpt-4o"),
+            "ollama/qwen3": ModelConfig(context=32_768),
+        }
+    )
+    info = info_of("anthropic/claude-sonnet-4-5", config=config)
+    assert (info.context, info.output, info.price_input, info.price_output) == (1_000_000, 10_000, 3.0, 99.0)
+    assert (info.price_cache_read, info.long_prices, info.options) == (0.3, (), ModelOptions(cache="1h"))
+    assert info_of("azure/my-deployment", config=config).price_input == 2.5
+    assert info_of("azure/my-deployment", config=config).output == 16_384
+    assert info_of("ollama/qwen3", config=config).is_known
+    assert info_of("ollama/qwen3", config=config).context == 32_768
+
+
+def test_new_prices_are_not_mixed_with_old_ones_of_the_cache() -> None:
+    config = Config(models={"anthropic/claude-opus-5": ModelConfig(prices=Prices(input=2.0, cache_write=2.5))})
+    info = info_of("anthropic/claude-opus-5", config=config)
+    assert (info.price_input, info.price_cache_read, info.price_cache_write) == (2.0, 2.0, 2.5)
+
+
+def test_the_known_models_of_a_host() -> None:
+    config = Config(models={"anthropic/mine": ModelConfig(context=5_000), "openai/other": ModelConfig()})
+    names = [info.name for info in known_models(BY_NAME["anthropic"], config)]
+    assert {"anthropic/claude-opus-5", "anthropic/mine"} <= set(names)
+    assert all(name.startswith("anthropic/") for name in names)
+    assert len(names) == len(set(names))
+    assert known_models(BY_NAME["ollama"]) == []
+
+
+# -- the tables --------------------------------------------------------------------------------
+
+
+TABLE = json.loads(files("engine.providers").joinpath("prices.json").read_text(encoding="utf-8"))
+
+
+def test_the_table_of_prices_says_where_it_is_from() -> None:
+    assert TABLE["source"].startswith("genai-prices ")
+    assert prices.source() == f"{TABLE['source']}, {TABLE['date']}"
+
+
+@pytest.mark.parametrize("host", sorted(TABLE["hosts"]))
+def test_every_entry_can_be_read_and_is_found_by_its_name(host: str) -> None:
+    entries = prices.entries(host)
+    assert entries
+    for entry in entries:
+        assert entry.base.price_output >= 0
+        assert list(entry.long) == sorted(entry.long, key=lambda long: long.above)
+    # A name that is a pattern's example, not a model's, is not found: a few.
+    found = [entry for entry in entries if prices.find(host, entry.name)]
+    assert len(found) >= len(entries) * 0.8
+
+
+def test_every_host_that_has_prices_is_in_the_table() -> None:
+    named = {host.prices for host in HOSTS if host.prices not in {"", "-"}}
+    assert named <= set(TABLE["hosts"])
+    unused = set(TABLE["hosts"]) - named - {host.name for host in HOSTS}
+    assert unused == set()
+
+
+@pytest.mark.parametrize(
+    ("clause", "yes", "no"),
+    [
+        ("=abc", "abc", "abcd"),
+        ("^ab", "abc", "xab"),
+        ("$bc", "abc", "bcd"),
+        ("~b", "abc", "xyz"),
+        ("/^a.c$", "axc", "axcd"),
+        ("/^abc-\\d+$", "abc-12", "xbc-12"),
+        ("/^abc?$", "ab", "abcd"),
+        ("/^abc|x", "yx", "y"),
+        ("/^ab{0,1}$", "a", "abb"),
+        (["|", "=a", "=b"], "b", "c"),
+        (["&", "^a", "$c"], "abc", "abx"),
+        (["|", ["&", "^a", "$c"], "=x"], "x", "ab"),
+        (None, "own-name", "own"),
+    ],
+)
+def test_names_are_compared_as_the_table_says(clause: object, yes: str, no: str) -> None:
+    assert prices._matches(clause, "Own-Name", yes)
+    assert not prices._matches(clause, "Own-Name", no)
+
+
+@pytest.mark.parametrize(
+    ("name", "context", "output"),
+    [
+        ("claude-opus-4-5-20251101", 200_000, 64_000),
+        ("claude-opus-4-1", 200_000, 32_000),
+        ("us.anthropic.claude-opus-4-8", 1_000_000, 128_000),
+        ("claude-sonnet-4-20250514", 200_000, 64_000),
+        ("claude-3-7-sonnet-latest", 200_000, 64_000),
+        ("claude-haiku-6", 1_000_000, 128_000),
+        ("openai/gpt-5.4-mini", 400_000, 128_000),
+        ("gpt-5-chat-latest", 128_000, 16_384),
+        ("gpt-5.2-chat-latest", 128_000, 16_384),
+        ("gpt-6-astra", 1_050_000, 128_000),
+        ("o3-mini", 200_000, 100_000),
+        ("accounts/fireworks/models/glm-5p2", 1_000_000, 131_072),
+        ("moonshotai/Kimi-K3", 1_048_576, 131_072),
+        ("mistral-large-latest", 262_144, 65_536),
+        ("foo3-mini", UNKNOWN.context, UNKNOWN.output),
+    ],
+)
+def test_limits_of_families(name: str, context: int, output: int) -> None:
+    limits = limits_of(name)
+    assert (limits.context, limits.output) == (context, output)

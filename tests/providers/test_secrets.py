@@ -1,0 +1,180 @@
+"""A key is nowhere but in its header: not in events, logs, errors, the store, or what any object says of itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from base64 import b64encode
+from collections.abc import Callable, Iterable
+from urllib.parse import quote, urlsplit
+
+import pytest
+import trio
+
+import engine
+from engine.core.codec import encode_event
+from engine.core.errors import ProviderError
+from engine.core.ids import MessageId, PartId
+from engine.core.llm_types import ModelRequest
+from engine.core.messages import TextPart, Transcript, UserMessage
+from engine.core.settings import RetryPolicy, Settings
+from engine.providers.auth.auth import KeyAuth, NoAuth, WithHeaders, WithPassword, without_password
+from engine.providers.http.endpoint import Endpoint
+from engine.providers.registry import resolve
+from engine.store.memory import MemoryStore
+from engine.testing.http_server import ScriptedServer
+from engine.testing.loopback import ReceivedRequest
+from engine.testing.script import Answer, Fail, HttpFailure, call, text
+from tests.support.bench import Bench
+
+KEY = "sk-ant-canary/2718+281828459045=="
+PASSWORD = "pass-canary@31415:926535"
+TOKEN = b64encode(f"me:{PASSWORD}".encode()).decode()
+# As it is, as in a URL, as in JSON, and the beginning of what may be cut.
+FORMS = (KEY, KEY[:14], quote(KEY, safe=""), json.dumps(KEY)[1:-1], PASSWORD, quote(PASSWORD, safe=""), TOKEN)
+SETTINGS = Settings(retry=RetryPolicy(attempts=1, base=0.0), headless="deny")
+NAME = "anthropic/claude-sonnet-4-5"
+
+HELLO = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="hello"),))
+
+Echo = Callable[[ReceivedRequest], Answer]
+
+
+def echoed(request: ReceivedRequest) -> str:
+    """Every header, as a host might quote it."""
+    return "; ".join(f"{name}: {value}" for name, value in request.headers.items())
+
+
+def refusal(status: int, body: str, *headers: tuple[str, str]) -> Answer:
+    return [HttpFailure(status, body, headers)]
+
+
+def error(message: str, **more: object) -> str:
+    return json.dumps({"type": "error", "error": {"message": message, **more}})
+
+
+ECHOES: dict[str, Echo] = {
+    "message": lambda r: refusal(401, error(f"bad key in {echoed(r)}", type="authentication_error")),
+    "after a retry": lambda r: refusal(529, error(f"busy: {echoed(r)}", type="overloaded_error")),
+    "type and code": lambda r: refusal(400, error("no", type=r.headers["x-api-key"], code=r.headers["x-api-key"])),
+    "objects": lambda r: refusal(400, json.dumps({"error": {"details": [{"message": echoed(r)}, dict(r.headers)]}})),
+    "a string in a string": lambda r: refusal(502, error(error(echoed(r)))),
+    "validation": lambda r: refusal(422, json.dumps({"detail": [{"loc": ["header", KEY], "msg": echoed(r)}]})),
+    "text": lambda r: refusal(500, echoed(r)),
+    "a page": lambda r: refusal(403, f"<html><title>{echoed(r)}</title>{echoed(r)}</html>"),
+    "as in a URL": lambda r: refusal(400, error(f"GET /?key={quote(r.headers['x-api-key'], safe='')}")),
+    "where it is cut": lambda r: refusal(400, error("y " * 290 + r.headers["x-api-key"] + " and so on")),
+    "a header": lambda r: refusal(429, "{}", ("retry-after", r.headers["x-api-key"]), ("x-echo", echoed(r))),
+    "no stream": lambda r: refusal(200, echoed(r), ("content-type", "text/plain")),
+    "another type": lambda r: refusal(200, "{}", ("content-type", r.headers["x-api-key"])),
+    "in the middle": lambda r: [*text("so far")[:-1], Fail(ProviderError(echoed(r)))],
+    "after a call": lambda r: [*call("read", "{}", id="c"), Fail(ProviderError(echoed(r), retryable=True))],
+}
+
+
+def about_everything(things: Iterable[object]) -> str:
+    return "\n".join(f"{thing!s}\n{thing!r}" for thing in things)
+
+
+def assert_clean(where: str, found: str) -> None:
+    for form in FORMS:
+        assert form not in found, f"a secret is in {where}: …{found[max(0, found.find(form) - 200) :][:400]}"
+
+
+@pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
+async def test_a_host_that_quotes_what_it_was_sent(echo: Echo, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)  # as an application that logs has it
+    server = ScriptedServer(echo)
+    store = MemoryStore()
+    seen: list[object] = []
+    async with trio.open_nursery() as nursery:
+        url = urlsplit(await nursery.start(server.serve))
+        address = url._replace(netloc=f"me:{quote(PASSWORD, safe='')}@{url.netloc}").geturl()
+        model = resolve(NAME, {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": address})
+        async with engine.open_engine(model=model, store=store, settings=SETTINGS, tools=Bench().tools()) as eng:
+            session = await eng.create_session()
+            turn: engine.Turn
+            async with session.prompt("hello") as turn:
+                seen += [event async for event in turn]
+            seen += [turn, turn.result, session, session.state, eng, model]
+            journal = "\n".join(encode_event(event) for event in session.journal.events())
+            stored = await store.load(session.id)
+        await model.aclose()
+        nursery.cancel_scope.cancel(reason="the test is over")
+    assert server.requests
+    assert server.requests[0].headers["x-api-key"] == KEY
+    assert server.requests[0].headers["authorization"] == f"Basic {TOKEN}"
+    assert turn.result.stop_reason != "completed"
+    assert_clean("what is seen", about_everything(seen))
+    assert_clean("the journal", journal)
+    assert_clean("the store", about_everything(stored))
+    assert_clean("a log", "\n".join(f"{record.getMessage()} {record.args!r}" for record in caplog.records))
+    assert_clean("a request's repr", about_everything(server.requests))
+
+
+@pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
+async def test_an_error_and_its_causes(echo: Echo) -> None:
+    server = ScriptedServer(echo)
+    async with trio.open_nursery() as nursery:
+        url = await nursery.start(server.serve)
+        model = resolve(NAME, {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": url})
+        with pytest.raises(ProviderError) as caught:
+            stream = await model.open(ModelRequest(model=NAME, system="", transcript=Transcript([HELLO])))
+            while await stream.receive():
+                pass
+        await model.aclose()
+        nursery.cancel_scope.cancel(reason="the test is over")
+    assert_clean("the traceback", "".join(traceback.format_exception(caught.value)))
+    assert_clean("the error", f"{caught.value!r} {caught.value.args} {vars(caught.value)}")
+
+
+# -- what hides them -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        KeyAuth("x-api-key", KEY),
+        KeyAuth("authorization", KEY, "Bearer"),
+        WithHeaders(KeyAuth("x-api-key", KEY), {"x-proxy": PASSWORD}),
+        WithPassword(NoAuth(), "me", PASSWORD),
+        WithPassword(NoAuth(), KEY, ""),
+    ],
+    ids=lambda auth: type(auth).__name__,
+)
+def test_what_holds_a_secret_does_not_show_it(auth: KeyAuth | WithHeaders | WithPassword) -> None:
+    endpoint = Endpoint(base_url=f"https://me:{quote(PASSWORD)}@models.example", auth=auth, headers={"x-own": KEY})
+    assert_clean("a repr", about_everything([auth, endpoint]))
+    for secret in auth.secrets:
+        assert secret not in endpoint.hide(f"it was {secret} or {quote(secret, safe='')}.")
+
+
+def test_the_longest_secret_is_hidden_first() -> None:
+    auth = WithHeaders(KeyAuth("x-api-key", "abc"), {"x-own": "abcdef"})
+    endpoint = Endpoint(base_url="https://models.example", auth=auth)
+    assert endpoint.hide("abcdef, abc") == "[key], [key]"
+
+
+def test_what_the_host_has_masked_itself_is_left() -> None:
+    endpoint = Endpoint(base_url="https://models.example", auth=KeyAuth("authorization", "sk-abcdefghijklm", "Bearer"))
+    told = "Incorrect API key provided: sk-ab*******klm."
+    assert endpoint.hide(told) == told
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://me:pa%40ss@models.example:8443/v1", "https://models.example:8443/v1"),
+        ("https://me@models.example", "https://models.example"),
+        ("https://models.example/a@b", "https://models.example/a@b"),
+    ],
+)
+def test_an_address_without_its_password(address: str, shown: str) -> None:
+    url, auth = without_password(address, NoAuth())
+    assert url == shown
+    if "me" in address.partition("models")[0]:
+        password = "pa@ss" if ":pa" in address else ""
+        assert auth == WithPassword(NoAuth(), "me", password)
+    else:
+        assert auth == NoAuth()

@@ -1,0 +1,74 @@
+"""Where Vertex is: told by project and location, with several names for both."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core.errors import ConfigError
+from engine.providers.auth.auth import KeyAuth
+from engine.providers.auth.environment import auth_of
+from engine.providers.auth.google import KEY_FILE, GoogleAuth
+from engine.providers.hosts.base_url import base_url_of, path_of
+from engine.providers.hosts.table import BY_NAME
+from engine.providers.registry import why_not
+
+pytest.importorskip("google.auth", reason="the extra vertex is not installed")
+
+VERTEX, CLAUDE, EXPRESS = BY_NAME["vertex"], BY_NAME["vertex-anthropic"], BY_NAME["vertex-express"]
+PROJECT = {"GOOGLE_CLOUD_PROJECT": "example.com:my-project"}
+
+
+@pytest.mark.parametrize(
+    ("location", "url"),
+    [
+        ("us-central1", "https://us-central1-aiplatform.googleapis.com"),
+        ("global", "https://aiplatform.googleapis.com"),
+        ("us", "https://aiplatform.us.rep.googleapis.com"),
+        ("eu", "https://aiplatform.eu.rep.googleapis.com"),
+    ],
+)
+@pytest.mark.parametrize("variable", ["GOOGLE_CLOUD_LOCATION", "VERTEX_LOCATION", "CLOUD_ML_REGION"])
+def test_the_location_is_in_the_address_and_in_the_path(variable: str, location: str, url: str) -> None:
+    env = PROJECT | {variable: f" {location} "}
+    place = f"projects/example.com:my-project/locations/{location}"
+    assert (base_url_of(VERTEX, env), base_url_of(CLAUDE, env)) == (url, url)
+    assert path_of(VERTEX, env) == (
+        f"/v1beta1/{place}/publishers/google/models/{{model}}:streamGenerateContent?alt=sse"
+    )
+    assert path_of(CLAUDE, env) == f"/v1/{place}/publishers/anthropic/models/{{model}}:streamRawPredict"
+    assert why_not(VERTEX, env) == ""
+
+
+def test_another_address_keeps_project_and_location() -> None:
+    env = PROJECT | {"GOOGLE_VERTEX_BASE_URL": "https://proxy.example/vertex/", "GOOGLE_CLOUD_LOCATION": "global"}
+    assert base_url_of(VERTEX, env) == "https://proxy.example/vertex"
+    assert "/locations/global/" in path_of(VERTEX, env)
+
+
+@pytest.mark.parametrize(
+    ("env", "missing"),
+    [({}, "GOOGLE_CLOUD_LOCATION"), ({"GOOGLE_CLOUD_LOCATION": "global"}, "GOOGLE_CLOUD_PROJECT")],
+)
+def test_what_is_not_set_is_named(env: dict[str, str], missing: str) -> None:
+    assert missing in why_not(VERTEX, env)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"GOOGLE_CLOUD_LOCATION": "evil.example/x?"} | PROJECT,
+        {"GOOGLE_CLOUD_LOCATION": "global", "GOOGLE_CLOUD_PROJECT": "../../x"},
+        {"GOOGLE_CLOUD_LOCATION": "global", "GOOGLE_CLOUD_PROJECT": "a/b"},
+    ],
+)
+def test_what_would_lead_elsewhere_is_refused(env: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="can't be a part of an address"):
+        _ = base_url_of(VERTEX, env), path_of(VERTEX, env)
+
+
+def test_who_asks() -> None:
+    google = auth_of(VERTEX, {KEY_FILE: "/keys/account.json"})
+    assert isinstance(google, GoogleAuth)
+    assert google.key_file == "/keys/account.json"
+    assert auth_of(EXPRESS, {"GOOGLE_API_KEY": "k"}) == KeyAuth("x-goog-api-key", "k")
+    assert path_of(EXPRESS, {}) == "/v1beta1/publishers/google/models/{model}:streamGenerateContent?alt=sse"

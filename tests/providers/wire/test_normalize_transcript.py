@@ -1,0 +1,519 @@
+"""The transcript put in order: what holds for every wire format, whatever the transcript is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.errors import ConfigError
+from engine.core.ids import CallId, MessageId, PartId
+from engine.core.messages import (
+    AssistantMessage,
+    AssistantPart,
+    CallPart,
+    CallResult,
+    FilePart,
+    FinishReason,
+    ImagePart,
+    Message,
+    ProviderPart,
+    ReasoningPart,
+    ResultsMessage,
+    Settlement,
+    TextPart,
+    UserMessage,
+    UserPart,
+)
+from engine.providers.wire.normalize_transcript import (
+    NO_OUTPUT,
+    NO_RESULT,
+    Answered,
+    Arranger,
+    AssistantItem,
+    Item,
+    ResultsItem,
+    UserItem,
+    arguments_of,
+    media_kind,
+    safe_id,
+    safe_tool,
+    schema_of,
+)
+from engine.providers.wire.quirks import Quirks
+from engine.testing.transcript_strategies import ARGUMENTS, TOOLS, transcripts
+
+MODEL = "a/one"
+SAME_HOST = "a/two"
+OTHER = "b/three"
+PNG = ImagePart(media_type="image/png", data="aGk=")
+PDF = FilePart(media_type="application/pdf", data="JVBERg==", name="plan.pdf")
+READS_ALL = Quirks(
+    user_media=frozenset({"image", "pdf", "audio", "video"}),
+    result_media=frozenset({"image", "pdf", "audio", "video"}),
+    space_between_reasoning=True,
+)
+READS_IMAGES = Quirks()
+READS_NOTHING = Quirks(user_media=frozenset())
+ALL_QUIRKS = [READS_ALL, READS_IMAGES, READS_NOTHING, Quirks(result_media=frozenset({"image"}))]
+
+
+def text(words: str) -> TextPart:
+    return TextPart(id=PartId("t"), text=words)
+
+
+def said(*parts: UserPart | str) -> UserMessage:
+    return UserMessage(id=MessageId("u"), parts=tuple(text(p) if isinstance(p, str) else p for p in parts))
+
+
+def answered(*parts: AssistantPart | str, model: str = MODEL, finish: FinishReason = "stop") -> AssistantMessage:
+    made = tuple(text(p) if isinstance(p, str) else p for p in parts)
+    return AssistantMessage(id=MessageId("a"), parts=made, model=model, finish=finish)
+
+
+def asked(call_id: str, **more: Any) -> CallPart:
+    fields: dict[str, Any] = {"tool": "read", "arguments": "{}", **more}
+    return CallPart(id=PartId("c"), call_id=CallId(call_id), **fields)
+
+
+def thought(words: str = "hm", **more: Any) -> ReasoningPart:
+    fields: dict[str, Any] = {"signature": "sig", "model": MODEL, **more}
+    return ReasoningPart(id=PartId("r"), text=words, **fields)
+
+
+def result(call_id: str, words: str = "done", **more: Any) -> CallResult:
+    fields: dict[str, Any] = {"status": "completed", **more}
+    return CallResult(call_id=CallId(call_id), tool="read", settlement=Settlement(text=words, **fields))
+
+
+def results(*each: CallResult) -> ResultsMessage:
+    return ResultsMessage(id=MessageId("r"), results=each)
+
+
+def arrange(*messages: Message, quirks: Quirks = READS_ALL, model: str = MODEL, reasoning_from: int = 0) -> list[Item]:
+    arranger = Arranger(model, quirks, reasoning_from)
+    return [item for message in messages for item in arranger.feed(message)] + arranger.pending()
+
+
+def users(*parts: UserPart | str) -> UserItem:
+    return UserItem(said(*parts).parts)
+
+
+def spoken(*parts: AssistantPart | str, is_paused: bool = False) -> AssistantItem:
+    return AssistantItem(answered(*parts).parts, is_paused)
+
+
+# -- calls and their results -----------------------------------------------------------
+
+
+def test_results_follow_their_calls_in_call_order() -> None:
+    one, two = asked("1"), asked("2")
+    given_back = [result("2", "second"), result("1", "first")]
+    assert arrange(said("go"), answered("on it", one, two), results(*given_back), said("and?")) == [
+        users("go"),
+        spoken("on it", one, two),
+        ResultsItem(
+            (
+                Answered(one, Settlement(status="completed", text="first")),
+                Answered(two, Settlement(status="completed", text="second")),
+            )
+        ),
+        users("and?"),
+    ]
+
+
+def test_a_call_without_its_result_says_so_and_one_too_many_is_left_out() -> None:
+    one = asked("1")
+    twice = results(result("stray"), result("1", "first"), result("1", "again"))
+    with_results = results(result("1", "first"))
+    with_it = ResultsItem((Answered(one, Settlement(status="completed", text="first")),))
+    without = ResultsItem((Answered(one, NO_RESULT),))
+    go = users("go")
+    assert arrange(said("go"), answered(one), twice, said("x")) == [go, spoken(one), with_it, users("x")]
+    assert arrange(said("go"), answered(one), said("x")) == [go, spoken(one), without, users("x")]
+    assert arrange(said("go"), answered(one)) == [go, spoken(one), without]
+    assert arrange(said("go"), twice, answered("x"), twice, said("y")) == [go, spoken("x"), users("y")]
+    assert arrange(said("go"), answered(one), said(" "), with_results) == [go, spoken(one), with_it]
+    assert arrange(said("go"), answered("x"), with_results, answered("y"), said("z"))[1] == spoken("x", "y")
+    assert arrange(said("go"), answered(one), answered("x"), said("y")) == [
+        go,
+        spoken(one),
+        without,
+        spoken("x"),
+        users("y"),
+    ]
+
+
+@pytest.mark.parametrize("status", ["completed", "error", "denied", "aborted"])
+def test_what_a_result_says(status: Any) -> None:
+    told = Answered(asked("1"), Settlement(status=status, text="why"))
+    assert (told.text, told.is_error) == ("why", status != "completed")
+    assert Answered(asked("1"), Settlement(status=status, text=" \n")).text == NO_OUTPUT
+    assert Answered(asked("1"), Settlement(status=status, text="", images=(PNG,))).text == ""
+
+
+# -- what is empty, what is joined --------------------------------------------------------
+
+
+def test_nothing_empty_comes_out() -> None:
+    assert arrange(said("a"), said(" ", "\n"), said(), answered("", " "), answered(), said("b", "")) == [
+        users("a"),
+        users("b"),
+    ]
+
+
+def test_answers_in_a_row_are_one() -> None:
+    assert arrange(said("a"), answered("b", finish="pause"), answered("c"), said("d")) == [
+        users("a"),
+        spoken("b", "c"),
+        users("d"),
+    ]
+
+
+def test_a_pause_is_one_only_at_the_end() -> None:
+    assert arrange(said("a"), answered("b", finish="pause")) == [users("a"), spoken("b", is_paused=True)]
+    assert arrange(said("a"), answered("b", finish="pause"), said("c"))[1] == spoken("b")
+    calling = arrange(said("a"), answered(asked("1"), finish="pause"))
+    assert calling[1:] == [spoken(asked("1")), ResultsItem((Answered(asked("1"), NO_RESULT),))]
+
+
+def test_what_is_pending_may_be_asked_for_again_and_again() -> None:
+    arranger = Arranger(MODEL, READS_ALL)
+    before = [*arranger.feed(said("a")), *arranger.feed(answered(asked("1")))]
+    assert (
+        arranger.pending()
+        == arranger.pending()
+        == [spoken(asked("1")), ResultsItem((Answered(asked("1"), NO_RESULT),))]
+    )
+    after = arranger.feed(results(result("1")))
+    assert [*before, *after] == arrange(said("a"), answered(asked("1")), results(result("1")))
+    assert arranger.pending() == []
+
+
+# -- thoughts and items of others -----------------------------------------------------------
+
+
+def between(*parts: AssistantPart | str, quirks: Quirks = READS_ALL, **more: Any) -> tuple[AssistantPart, ...]:
+    """Return what comes out of *parts*, of an answer that says something else besides."""
+    _, item, _ = arrange(said("a"), answered(*parts, "!"), said("b"), quirks=quirks, **more)
+    assert isinstance(item, AssistantItem)
+    assert item.parts[-1] == text("!")
+    return item.parts[:-1]
+
+
+def test_its_own_thoughts_go_back_to_a_model() -> None:
+    own = (thought(), thought("", redacted="x"), thought("unsigned", signature=None))
+    assert between(*own) == own
+
+
+@pytest.mark.parametrize("model", [SAME_HOST, OTHER, ""])
+def test_another_model_s_thoughts_are_its_words(model: str) -> None:
+    assert between(thought("hm", model=model)) == (TextPart(id=PartId("r"), text="hm"),)
+    assert between(thought("", model=model), thought(" ", redacted="x", model=model)) == ()
+
+
+def words_of(items: Sequence[Item]) -> list[str]:
+    parts = [part for item in items if not isinstance(item, ResultsItem) for part in item.parts]
+    return [part.text for part in parts if isinstance(part, TextPart | ReasoningPart)]
+
+
+def test_thoughts_before_a_message_are_left_out() -> None:
+    messages: list[Message] = [
+        said("a"),
+        answered(thought("x"), "b"),
+        said("c"),
+        answered(thought("y"), "d"),
+        said("e"),
+    ]
+    kept = [words_of(arrange(*messages, reasoning_from=n)) for n in range(5)]
+    assert kept[0] == kept[1] == ["a", "x", "b", "c", "y", "d", "e"]
+    assert kept[2] == kept[3] == ["a", "b", "c", "y", "d", "e"]
+    assert kept[4] == ["a", "b", "c", "d", "e"]
+
+
+def test_an_item_goes_to_its_own_provider_only() -> None:
+    def item(model: str) -> ProviderPart:
+        return ProviderPart(id=PartId("h"), kind="x", data="{}", model=model)
+
+    assert between(item(MODEL), item(SAME_HOST), item(OTHER), item("")) == (item(MODEL), item(SAME_HOST))
+
+
+def test_an_empty_text_between_two_signed_thoughts_is_a_space() -> None:
+    x, y = thought("x"), thought("", redacted="y")
+    assert between(x, "", y) == (x, text(" "), y)
+    assert between(x, "", y, quirks=READS_IMAGES) == (x, y)
+    assert between(x, "", y, reasoning_from=2) == ()
+    unsigned = thought("z", signature=None)
+    assert between(x, "", unsigned, "", x) == (x, unsigned, x)
+    assert between(x, "", thought("z", model=SAME_HOST)) == (x, TextPart(id=PartId("r"), text="z"))
+
+
+# -- media --------------------------------------------------------------------------------------
+
+
+def test_media_that_are_read_go_through() -> None:
+    wav = FilePart(media_type="audio/wav", data="aGk=")
+    assert arrange(said("see", PNG, PDF, wav)) == [users("see", PNG, PDF, wav)]
+
+
+@pytest.mark.parametrize(
+    ("part", "quirks", "words"),
+    [
+        (PDF, READS_IMAGES, "(A pdf 'plan.pdf' of type application/pdf stood here, which this model can't read."),
+        (PNG, READS_NOTHING, "(A image of type image/png stood here, which this model can't read."),
+        (ImagePart(media_type="image/tiff", data="aGk="), READS_ALL, "(A image of type image/tiff stood here"),
+        (FilePart(media_type="text/x", data="aGk="), READS_ALL, "(A file of type text/x stood here"),
+        (ImagePart(media_type="image/png", data=""), READS_ALL, "(The image that stood here is empty."),
+        (
+            FilePart(media_type="application/pdf", data="", name="a"),
+            READS_ALL,
+            "(The pdf 'a' that stood here is empty.",
+        ),
+    ],
+)
+def test_other_media_become_a_sentence(part: UserPart, quirks: Quirks, words: str) -> None:
+    (item,) = arrange(said(part), quirks=quirks)
+    assert isinstance(item, UserItem)
+    (told,) = item.parts
+    assert isinstance(told, TextPart)
+    assert told.text.startswith(words)
+    assert told.text.endswith("Tell the user.)")
+
+
+def test_what_a_result_can_t_show_follows_in_a_user_s_message() -> None:
+    call = asked("1", tool="look")
+    shown = results(result("1", "two things", images=(PNG,), files=(PDF,)))
+    told = Settlement(status="completed", text="two things\n(what look shows follows in the next message)")
+    assert arrange(said("a"), answered(call), shown, quirks=READS_IMAGES)[2:3] == [ResultsItem((Answered(call, told),))]
+    images, moved = arrange(said("a"), answered(call), shown, quirks=ALL_QUIRKS[3])[2:]
+    assert images == ResultsItem((Answered(call, attrs.evolve(told, images=(PNG,))),))
+    assert isinstance(moved, UserItem)
+    intro, sentence = moved.parts
+    assert intro == TextPart(id=PartId("media"), text="What look shows:")
+    assert "plan.pdf" in str(sentence)
+    assert arrange(said("a"), answered(call), shown, quirks=READS_ALL)[2:] == [
+        ResultsItem((Answered(call, Settlement(status="completed", text="two things", images=(PNG,), files=(PDF,))),))
+    ]
+
+
+def test_the_message_after_it_comes_after_what_was_shown() -> None:
+    call = asked("1")
+    shown = results(result("1", "", images=(PNG,)))
+    *_, moved, next_one = arrange(said("a"), answered(call), shown, said("b"), quirks=READS_IMAGES)
+    assert moved == UserItem((TextPart(id=PartId("media"), text="What read shows:"), PNG))
+    assert next_one == users("b")
+
+
+@pytest.mark.parametrize(
+    ("media_type", "kind"),
+    [
+        ("image/png", "image"),
+        ("audio/mpeg", "audio"),
+        ("video/mp4", "video"),
+        ("application/pdf", "pdf"),
+        ("application/zip", None),
+        ("", None),
+    ],
+)
+def test_kinds_of_media(media_type: str, kind: str | None) -> None:
+    assert media_kind(media_type) == kind
+
+
+# -- what can't be sent ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ((), "nothing to send"),
+        ((said(" "),), "nothing to send"),
+        ((results(result("1")),), "nothing to send"),
+        ((answered("a"), said("b")), "begins with the model"),
+        ((answered("a"),), "ends with the model|begins with the model"),
+        ((said("a"), answered("b")), "ends with the model"),
+        ((answered("a", finish="pause"),), "begins with the model"),
+        ((said("a"), answered("b"), said(" ")), "ends with the model"),
+        ((said("a"), answered("b"), results(result("stray"))), "ends with the model"),
+    ],
+)
+def test_what_is_no_request(messages: tuple[Message, ...], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        arrange(*messages)
+
+
+# -- ids, names, arguments, schemas ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plain", ["toolu_01ABC", "call-1", "_", "x", "x" * 64])
+def test_ordinary_ids_pass(plain: str) -> None:
+    assert safe_id(plain) == plain
+
+
+IDS = st.text(st.sampled_from("ax-_0f.:é ") | st.characters(), max_size=8)
+
+
+@given(IDS, IDS)
+def test_ids_stay_apart_and_fit(first: str, second: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_-]+", safe_id(first))
+    assert (safe_id(first) == safe_id(second)) == (first == second)
+
+
+@given(IDS)
+def test_a_safe_id_is_sent_back_as_it_is(call_id: str) -> None:
+    """So what comes back names a call: the id that was sent is one of the transcript's, or made of one."""
+    assert safe_id(call_id) == call_id or safe_id(call_id).startswith("x-")
+
+
+@given(st.text(max_size=5) | st.sampled_from(TOOLS))
+def test_names_of_tools_fit(name: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", safe_tool(name))
+    assert safe_tool(safe_tool(name)) == safe_tool(name)
+    assert safe_tool("read_2-x") == "read_2-x"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ('{"a": 1}', '{"a": 1}'),
+        (' {"a":\n1} ', '{"a":\n1}'),
+        ('{"a": "\\ud83d\\ude00"}', '{"a":"😀"}'),
+        ('{"a": "\\ud83d"}', '{"a":"\ufffd"}'),
+        ('{"a\ud83d": 1}', '{"a\ufffd":1}'),
+        ("", "{}"),
+        ("{", "{}"),
+        ("[1]", "{}"),
+        ("null", "{}"),
+        ('{"n": NaN}', "{}"),
+        ('{"n": -Infinity}', "{}"),
+        ('{"n": 1e999}', "{}"),
+        ("[" * 100_000, "{}"),
+    ],
+)
+def test_arguments(arguments: str, sent: str) -> None:
+    assert arguments_of(asked("1", arguments=arguments)) == sent
+    assert arguments_of(asked("1", arguments=arguments, complete=False)) == "{}"
+
+
+@given(st.sampled_from(ARGUMENTS), st.booleans())
+def test_arguments_are_an_object_every_host_can_read(arguments: str, complete: bool) -> None:
+    sent = arguments_of(asked("1", arguments=arguments, complete=complete))
+    assert isinstance(json.loads(sent), dict)
+    json.dumps(json.loads(sent), allow_nan=False, ensure_ascii=False).encode()
+    assert arguments_of(asked("1", arguments=sent)) == sent
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ("{", "is not valid JSON"),
+        ("[]", "must be a JSON object"),
+        ("{}", "must be"),
+        ("[" * 100_000, "is not valid JSON"),
+    ],
+)
+def test_a_bad_schema_is_named(schema: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=f"the schema of the tool 'x' {words}"):
+        schema_of(schema, "tool 'x'")
+
+
+# -- any transcript -------------------------------------------------------------------------------------
+
+
+MODELS = (MODEL, SAME_HOST, OTHER)
+
+
+def back(items: Sequence[Item]) -> list[Message]:
+    """Return items as the transcript that they are."""
+    messages: list[Message] = []
+    for item in items:
+        match item:
+            case UserItem():
+                messages.append(said(*item.parts))
+            case AssistantItem():
+                messages.append(answered(*item.parts, finish="pause" if item.is_paused else "stop"))
+            case ResultsItem():
+                each = (
+                    CallResult(call_id=a.call.call_id, tool=a.call.tool, settlement=a.settlement) for a in item.answered
+                )
+                messages.append(results(*each))
+    return messages
+
+
+def check(items: Sequence[Item], quirks: Quirks, model: str) -> None:
+    """Assert what the module promises."""
+    assert isinstance(items[0], UserItem)
+    for place, item in enumerate(items):
+        before = items[place - 1] if place else None
+        calls = before.calls if isinstance(before, AssistantItem) else ()
+        if isinstance(item, ResultsItem):
+            assert [answered.call for answered in item.answered] == list(calls)
+            assert all(answered.text or answered.media for answered in item.answered)
+            assert all(media_kind(m.media_type) in quirks.result_media for a in item.answered for m in a.media)
+            continue
+        assert not calls
+        assert item.parts
+        for part in item.parts:
+            check_part(part, quirks, model)
+    assert not isinstance(items[-1], AssistantItem) or items[-1].is_paused
+
+
+def check_part(part: object, quirks: Quirks, model: str) -> None:
+    match part:
+        case TextPart():
+            assert part.text.strip() or (part.text == " " and quirks.space_between_reasoning)
+        case ReasoningPart():
+            assert part.model == model
+        case ProviderPart():
+            assert part.model.partition("/")[0] == model.partition("/")[0]
+        case CallPart():
+            assert re.fullmatch(r"[A-Za-z0-9_-]+", part.tool)
+        case ImagePart() | FilePart():
+            assert part.data
+            assert media_kind(part.media_type) in quirks.user_media
+        case _:
+            pytest.fail(f"an unknown part: {part!r}")
+
+
+@given(transcripts(models=MODELS), st.sampled_from(ALL_QUIRKS), st.sampled_from(MODELS), st.integers(0, 6))
+def test_every_transcript_of_ours_comes_out_in_order(
+    messages: tuple[Message, ...], quirks: Quirks, model: str, reasoning_from: int
+) -> None:
+    items = arrange(*messages, quirks=quirks, model=model, reasoning_from=reasoning_from)
+    check(items, quirks, model)
+    calls = [call.call_id for m in messages if isinstance(m, AssistantMessage) for call in m.calls]
+    assert [call.call_id for item in items if isinstance(item, AssistantItem) for call in item.calls] == calls
+    assert [a.call.call_id for item in items if isinstance(item, ResultsItem) for a in item.answered] == calls
+
+
+@given(transcripts(models=MODELS, wild=True), st.sampled_from(ALL_QUIRKS), st.sampled_from(MODELS))
+def test_any_transcript_comes_out_in_order_or_not_at_all(
+    messages: tuple[Message, ...], quirks: Quirks, model: str
+) -> None:
+    try:
+        items = arrange(*messages, quirks=quirks, model=model)
+    except ConfigError:
+        return
+    check(items, quirks, model)
+
+
+@given(transcripts(models=MODELS), st.sampled_from(ALL_QUIRKS), st.sampled_from(MODELS))
+def test_arranging_what_was_arranged_changes_nothing(messages: tuple[Message, ...], quirks: Quirks, model: str) -> None:
+    once = arrange(*messages, quirks=quirks, model=model)
+    assert arrange(*back(once), quirks=quirks, model=model) == once
+
+
+@given(transcripts(models=MODELS), st.sampled_from(ALL_QUIRKS))
+def test_an_item_that_came_out_never_changes(messages: tuple[Message, ...], quirks: Quirks) -> None:
+    whole = arrange(*messages, quirks=quirks)
+    arranger = Arranger(MODEL, quirks)
+    told: list[Item] = []
+    for message in messages:
+        told += arranger.feed(message)
+        assert whole[: len(told)] == told
+    assert told + arranger.pending() == whole

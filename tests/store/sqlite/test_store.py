@@ -1,0 +1,71 @@
+"""The store in a file: the port, and all that it can do beyond, in both ways of journalling and in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from engine.core.errors import StoreError
+from engine.store.sqlite.store import SqliteStore, open_store
+from tests.store.full_suite import FullPlace, FullSuite
+from tests.store.journals import A, noted, session
+
+# Where nothing waits for a disk: hundreds of files are made here.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+# On a machine of which a file system tells that it is another machine's.
+NFS = "1 0 0:1 / / rw - ext4 /dev/root rw\n2 1 0:2 / {path} rw - nfs4 server:/ rw\n"
+
+
+@attrs.frozen
+class File:
+    path: Path
+    mounts: Path
+
+    async def open(self) -> SqliteStore:
+        return await open_store(self.path, mounts=self.mounts, patience=5)
+
+
+class TestInAFile(FullSuite):
+    @contextlib.contextmanager
+    def places(self) -> Generator[FullPlace]:
+        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+            yield File(Path(folder) / "sessions.db", Path(folder) / "no mounts")
+
+
+class TestOnANetwork(FullSuite):
+    @contextlib.contextmanager
+    def places(self) -> Generator[FullPlace]:
+        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+            mounts = Path(folder) / "mounts"
+            mounts.write_text(NFS.format(path=folder))
+            yield File(Path(folder) / "sessions.db", mounts)
+
+
+async def test_in_memory_it_is_the_same_until_it_is_closed() -> None:
+    store = await open_store(":memory:")
+    events = session(A, ("Fix the parser", "done"))
+    for event in events:
+        store.put(event)
+    await store.flushed(A, len(events))
+    assert list(await store.load(A)) == events
+    assert [row.title for row in await store.list_sessions()] == ["Fix the parser"]
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(store.search, "parser")
+            nursery.start_soon(store.load, A)
+            store.put(noted(A, (store._puts[A].last) + 1))
+    assert len(await store.load(A)) == len(events) + 20
+    await store.aclose()
+    with pytest.raises(StoreError, match="closed"):
+        await store.load(A)
+    again = await open_store(":memory:")
+    assert list(await again.load(A)) == []
+    await again.aclose()
