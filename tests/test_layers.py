@@ -60,6 +60,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "config.builtin_agents",
             "config.config",
             "config.formatter_config",
+            "config.host_values",
             "config.instruction_config",
             "config.sandbox_config",
             "core.arguments",

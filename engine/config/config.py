@@ -14,12 +14,12 @@ import attrs
 from engine.config.agent_config import AgentConfig as AgentConfig  # noqa: PLC0414  # it is one of the values here
 from engine.config.builtin_agents import BUILT_IN
 from engine.config.formatter_config import FileProgram
+from engine.config.host_values import AuthKind, WireName
 from engine.config.instruction_config import Instructions
 from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelOptions
 from engine.permission.rules.rules import Rule
-from engine.providers.hosts.host import AuthKind, WireName
 
 if TYPE_CHECKING:
     from engine.permission.programs.registry import Knowledge

@@ -22,9 +22,9 @@ from typing import Protocol, final
 import attrs
 import httpx
 
+from engine.config.host_values import WireName
 from engine.core.errors import ConfigError
 from engine.core.protocols import Model
-from engine.providers.hosts.host import WireName
 from engine.providers.hosts.table import BY_NAME
 from engine.providers.http.model import HttpModel
 from engine.providers.wire.wire_format import Body

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 import engine
 from engine.compaction.manager import Keeper
 from engine.compaction.token_estimate import message_tokens
+from engine.config.host_values import WireName
 from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted
 from engine.core.errors import ContextOverflow
 from engine.core.events import CompactionEnded, CompactionStarted
@@ -20,7 +21,6 @@ from engine.core.fold import fold
 from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.core.messages import Message, Transcript, UserMessage
 from engine.permission.allow_all import AllowAll
-from engine.providers.hosts.host import WireName
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.testing.invariants import check_events, check_transcript
 from engine.testing.script import Answer, Fail, call, done, text

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import attrs
 
+from engine.config.host_values import WireName
 from engine.core.llm_types import ModelInfo
 from engine.providers.auth.auth import NoAuth
-from engine.providers.hosts.host import Host, WireName
+from engine.providers.hosts.host import Host
 from engine.providers.hosts.table import BY_NAME, HOSTS
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.http.model import HttpModel

@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from engine.config.host_values import WireName
 from engine.core.errors import ConfigError
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import Effort, ModelOptions, ModelRequest, ToolChoice, ToolSchema
@@ -24,7 +25,7 @@ from engine.core.messages import (
     Transcript,
     UserMessage,
 )
-from engine.providers.hosts.host import Host, WireName
+from engine.providers.hosts.host import Host
 from engine.providers.hosts.table import HOSTS
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.registry import wire_format

@@ -16,13 +16,13 @@ import pytest
 import trio
 
 import engine
+from engine.config.host_values import WireName
 from engine.core.errors import ConfigError, ConnectionBroken, ProviderError, RateLimited
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import ModelRequest, Ping, StreamEvent
 from engine.core.messages import TextPart, Transcript, Usage, UserMessage
 from engine.core.protocols import Model
 from engine.providers.auth.auth import Auth, KeyAuth
-from engine.providers.hosts.host import WireName
 from engine.providers.hosts.table import BY_NAME
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.http.model import HttpModel

@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit
 
+from engine.config.host_values import WireName
 from engine.core.errors import ConfigError
-from engine.providers.hosts.host import Host, WireName
+from engine.providers.hosts.host import Host
 
 # What a wire format's own paths begin with: an address must not end with it as well.
 _VERSIONS: Mapping[WireName, tuple[str, ...]] = {

@@ -12,11 +12,10 @@ from typing import Literal
 
 import attrs
 
+from engine.config.host_values import AuthKind, WireName
 from engine.providers.wire.quirks import Quirks
 
-WireName = Literal["anthropic", "openai_chat", "openai_responses", "gemini", "vertex_anthropic", "bedrock", "cohere"]
 Asking = Literal["", "ollama", "llamacpp", "lmstudio", "models", "litellm"]
-AuthKind = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "aws", "google", "none"]
 
 
 @attrs.frozen(kw_only=True)

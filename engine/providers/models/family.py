@@ -14,7 +14,8 @@ from typing import Any
 
 import attrs
 
-from engine.providers.hosts.host import Host, WireName
+from engine.config.host_values import WireName
+from engine.providers.hosts.host import Host
 
 CHAT: frozenset[WireName] = frozenset({"openai_chat"})
 RESPONSES: frozenset[WireName] = frozenset({"openai_responses"})

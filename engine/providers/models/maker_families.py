@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.providers.hosts.host import WireName
+from engine.config.host_values import WireName
 from engine.providers.models.family import OPENAI, RESPONSES, THREE, Family, named
 from engine.providers.wire.quirks import MediaKind
 

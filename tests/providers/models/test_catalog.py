@@ -126,7 +126,7 @@ def test_the_known_models_of_a_host() -> None:
 # -- the tables --------------------------------------------------------------------------------
 
 
-TABLE = json.loads(files("engine.providers").joinpath("prices.json").read_text(encoding="utf-8"))
+TABLE = json.loads(files("engine.providers.models").joinpath("prices.json").read_text(encoding="utf-8"))
 
 
 def test_the_table_of_prices_says_where_it_is_from() -> None:
