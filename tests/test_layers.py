@@ -374,6 +374,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "store.projection",
             "store.protocols",
             "store.reader_pool",
+            "store.session_rows",
             "store.sqlite.bulk_insert",
             "store.sqlite.connections",
             "store.sqlite.drafts",

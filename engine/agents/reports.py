@@ -65,13 +65,6 @@ def cut_off(agent: str, result: AgentResult) -> str:
     return f"{head}\n\n{_note(agent, result)}" if agent else head
 
 
-def interrupted(agent: str, session_id: str) -> str:
-    """Return how to go on with a sub-agent that worked when the engine's process ended."""
-    return (
-        f"[{agent}, task_id {session_id}: interrupted. It knows what it did until then: go on with it by its task_id.]"
-    )
-
-
 def facts_of(agent: str, result: AgentResult) -> str:
     """Return how a sub-agent ended, for clients."""
     facts = {

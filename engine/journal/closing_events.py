@@ -12,7 +12,6 @@ from functools import partial
 
 import attrs
 
-from engine.agents.reports import interrupted
 from engine.core.events import (
     CallDelivered,
     CallSettled,
@@ -121,13 +120,18 @@ def _close_part(step: OpenStep, part: OpenPart, call: OpenCall | None) -> Durabl
 def _interrupted(call: OpenCall, agents: Mapping[CallId, AtWork]) -> Settlement:
     if call.state == "running":
         agent = agents.get(call.call_id)
-        how_to_go_on = f"\n\n{interrupted(agent.agent, agent.session_id)}" if agent is not None and agent.agent else ""
+        how_to_resume = ""
+        if agent is not None and agent.agent:
+            how_to_resume = (
+                f"\n\n[{agent.agent}, task_id {agent.session_id}: interrupted. It knows what it did until then: "
+                "go on with it by its task_id.]"
+            )
         return Settlement(
             status="aborted",
             reason="interrupted_by_crash",
             outcome_unknown=True,
             text="Interrupted: the engine's process ended while this ran. What it did is not known; check before "
-            f"running it again.{how_to_go_on}",
+            f"running it again.{how_to_resume}",
         )
     return Settlement(
         status="aborted",

@@ -7,12 +7,14 @@ from typing import Protocol
 
 import attrs
 
-from engine.core.codec import encode_state
+from engine.core.codec import encode_event, encode_state
 from engine.core.errors import SessionElsewhere
-from engine.core.ids import SessionId
+from engine.core.events import Delta
+from engine.core.ids import PartId, SessionId
 from engine.core.state import SessionState
 from engine.store.backend import Writing
 from engine.store.leases import Lease, Owner, elsewhere
+from engine.store.projection import storable
 
 
 class Round(Protocol):
@@ -167,6 +169,31 @@ class Shrink(Order):
     def do(self, at: Round) -> None:
         """Give them back."""
         at.tables.shrink()
+
+
+@attrs.define(eq=False)
+class Draft(Order):
+    """Keep by how much an open part has grown."""
+
+    delta: Delta
+
+    def do(self, at: Round) -> None:
+        """Keep it, if the session is ours to write."""
+        delta = self.delta
+        if at.owner.holds(at.tables.leases_of([delta.session_id], at.owner).get(delta.session_id)):
+            at.tables.draft(delta.session_id, PartId(storable(delta.part_id)), delta.offset, encode_event(delta))
+
+
+@attrs.define(eq=False)
+class Undraft(Order):
+    """Forget the drafts of a part that is over; of all parts of a session, if none is named."""
+
+    session_id: SessionId
+    part_id: PartId | None = None
+
+    def do(self, at: Round) -> None:
+        """Forget them."""
+        at.tables.undraft(self.session_id, None if self.part_id is None else PartId(storable(self.part_id)))
 
 
 def take(tables: Writing, owner: Owner, session_id: SessionId, lease: Lease | None) -> Lease | None:

@@ -23,14 +23,13 @@ from engine.core.ids import PartId, SessionId
 from engine.core.state import SessionState
 from engine.store.backend import Reading
 from engine.store.batch_writer import EventSink, unfit
-from engine.store.commands import Beat, Claim, Delete, Nudge, Order, Release, Remember, Shrink
+from engine.store.commands import Beat, Claim, Delete, Draft, Nudge, Order, Release, Remember, Shrink, Undraft
 from engine.store.heartbeat import Heart
 from engine.store.import_command import Adopt
 from engine.store.lazy_events import Stored
 from engine.store.leases import BEATS
 from engine.store.protocols import Hit, SessionQuery, SessionRow, Spending, SpendingQuery
-from engine.store.sqlite.drafts import Draft, Undraft
-from engine.store.sqlite.load import maker
+from engine.store.session_rows import fold_version
 from engine.store.writer_thread import WriteFailed, Writer, WriterUnusable
 
 T = TypeVar("T")
@@ -313,7 +312,7 @@ class DatabaseStore(ABC):
             return
         self._remembered[state.session_id] = state.seq
         try:
-            self._give(Remember(state, maker()))
+            self._give(Remember(state, fold_version()))
         except StoreError:
             # It is a cache; who puts an event is told.
             return

@@ -17,8 +17,7 @@ from engine.store.postgres.connections import Connection
 from engine.store.postgres.full_text import Wanted
 from engine.store.postgres.tables import all_leases, clean
 from engine.store.protocols import Hit, Role, SessionQuery, SessionRow, Spending, SpendingQuery
-from engine.store.sqlite import drafts as drafted
-from engine.store.sqlite import load as reading
+from engine.store.session_rows import drafts_from_rows, events_from_rows, fold_version, session_from_rows
 from engine.store.sqlite import queries
 from engine.store.sqlite import spending as accounts
 
@@ -40,7 +39,7 @@ class PostgresReading:
         rows = self._connection.execute(
             "SELECT seq, body FROM events WHERE session_id = %s AND seq > %s ORDER BY seq", (session_id, after)
         ).fetchall()
-        return reading.events_of(session_id, rows, schema, after=after, remedy=_REMEDY)
+        return events_from_rows(session_id, rows, schema, after=after, remedy=_REMEDY)
 
     def open_session(self, session_id: SessionId, schema: Schema) -> tuple[Stored, int] | None:
         """See `Reading`."""
@@ -49,16 +48,16 @@ class PostgresReading:
                 "SELECT seq, body FROM events WHERE session_id = %s ORDER BY seq", (session_id,)
             ).fetchall()
             kept = self._connection.execute(
-                "SELECT seq, body FROM states WHERE session_id = %s AND made_by = %s", (session_id, reading.maker())
+                "SELECT seq, body FROM states WHERE session_id = %s AND made_by = %s", (session_id, fold_version())
             ).fetchone()
-        return reading.opened(session_id, rows, None if kept is None else (kept[0], kept[1]), schema, remedy=_REMEDY)
+        return session_from_rows(session_id, rows, None if kept is None else (kept[0], kept[1]), schema, remedy=_REMEDY)
 
     def drafts(self, session_id: SessionId, schema: Schema) -> Sequence[Delta]:
         """See `Reading`."""
         rows = self._connection.execute(
             "SELECT body FROM drafts WHERE session_id = %s ORDER BY part_id, at", (session_id,)
         ).fetchall()
-        return drafted.readable((body for (body,) in rows), schema)
+        return drafts_from_rows((body for (body,) in rows), schema)
 
     def old_trees(self, older_than: float, keep: int) -> Sequence[SessionId]:
         """See `Reading`."""

@@ -6,19 +6,14 @@ file without it lacks nothing.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-import attrs
-
-from engine.core.codec import Schema, decode_event, encode_event
-from engine.core.errors import JournalCorrupt
-from engine.core.events import DELTA_TYPES, Delta
+from engine.core.codec import Schema
+from engine.core.events import Delta
 from engine.core.ids import PartId, SessionId
-from engine.store.commands import Order, Round
-from engine.store.projection import storable
+from engine.store.session_rows import drafts_from_rows
 
 _TABLE: Final = """
 CREATE TABLE IF NOT EXISTS drafts (
@@ -29,31 +24,6 @@ CREATE TABLE IF NOT EXISTS drafts (
     PRIMARY KEY (session_id, part_id, offset)
 )
 """
-
-
-@attrs.define(eq=False)
-class Draft(Order):
-    """Keep by how much an open part has grown."""
-
-    delta: Delta
-
-    def do(self, at: Round) -> None:
-        """Keep it, if the session is ours to write."""
-        delta = self.delta
-        if at.owner.holds(at.tables.leases_of([delta.session_id], at.owner).get(delta.session_id)):
-            at.tables.draft(delta.session_id, PartId(storable(delta.part_id)), delta.offset, encode_event(delta))
-
-
-@attrs.define(eq=False)
-class Undraft(Order):
-    """Forget the drafts of a part that is over; of all parts of a session, if none is named."""
-
-    session_id: SessionId
-    part_id: PartId | None = None
-
-    def do(self, at: Round) -> None:
-        """Forget them."""
-        at.tables.undraft(self.session_id, None if self.part_id is None else PartId(storable(self.part_id)))
 
 
 def keep(connection: sqlite3.Connection, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
@@ -80,19 +50,7 @@ def load(connection: sqlite3.Connection, session_id: SessionId, schema: Schema) 
     rows: list[tuple[str]] = connection.execute(
         "SELECT body FROM drafts WHERE session_id = ? ORDER BY part_id, offset", (session_id,)
     ).fetchall()
-    return readable((body for (body,) in rows), schema)
-
-
-def readable(bodies: Iterable[str], schema: Schema) -> Sequence[Delta]:
-    """Return the drafts that can be read."""
-    found: list[Delta] = []
-    for body in bodies:
-        # The last words of an answer that was cut off are worth nothing that would keep the session from opening.
-        with contextlib.suppress(JournalCorrupt):
-            event = decode_event(body, schema=schema)
-            if isinstance(event, DELTA_TYPES):
-                found.append(event)
-    return found
+    return drafts_from_rows((body for (body,) in rows), schema)
 
 
 def _exists(connection: sqlite3.Connection) -> bool:
