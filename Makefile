@@ -13,15 +13,15 @@ SEED := $(or $(SEED),$(shell date +%s))
 CANCELLED_RUNS ?= 20000
 
 PYTEST := $(BIN)/python -m pytest
-GUARDS := tests/test_layers.py tests/test_imports.py tests/test_surface.py tests/test_docs_examples.py
+GUARDS := tests/test_layers.py tests/test_imports.py tests/test_surface.py tests/test_docs_*.py
 # It looks for the environment by the python on PATH: --verifytypes does not heed --pythonpath.
 PYRIGHT := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pyright
-SOURCES := $(wildcard engine tests benchmarks docs/examples scripts)
+SOURCES := $(wildcard engine tests benchmarks docs/conf.py docs/examples scripts)
 comma := ,
 say = @printf '%s\n' "== $(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check soak bench cover lint types guards wheel fragments format surface pins prices core dev clean
+.PHONY: help demo test check soak bench cover lint types guards docs wheel fragments format surface pins prices core dev clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -35,7 +35,7 @@ demo: core ## the main job, offline and unattended, in a scratch folder
 test: dev ## every test
 	@$(PYTEST) -n $(JOBS) --dist worksteal $(or $(ARGS),--require-runs $(CANCELLED_RUNS))
 
-check: lint types guards wheel fragments ## lint, types, import layers, examples, wheel
+check: lint types guards docs wheel fragments ## lint, types, import layers, examples, documentation, wheel
 
 soak: dev ## the property tests for SOAK seconds each, from SEED
 	@$(PYTEST) tests/properties tests/permission tests/os/test_kill.py tests/store -m soak -n $(JOBS) --dist worksteal --soak-seconds $(SOAK) --soak-seed $(SEED) \
@@ -79,6 +79,10 @@ types: dev
 guards: dev
 	$(call say,import layers$(comma) import cost$(comma) public surface$(comma) examples)
 	@$(PYTEST) -q -n $(JOBS) $(GUARDS)
+
+docs: dev ## the documentation as a site, in build/docs; links checked
+	$(call say,documentation)
+	@$(BIN)/sphinx-build -q -E -W --keep-going -b html docs build/docs
 
 wheel: dev
 	$(call say,wheel)

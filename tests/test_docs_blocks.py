@@ -17,7 +17,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
-PAGES = sorted([*DOCS.rglob("*.md"), *REPOSITORY.glob("README.md")])
+PAGES = sorted([*DOCS.rglob("*.md"), *REPOSITORY.glob("*.md")])
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 # Pages that may show code which no example runs: decisions, and the rejected ways among them.
 FREE = sorted([*(DOCS / "design").glob("*.md"), DOCS / "benchmarks.md"])

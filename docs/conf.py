@@ -1,0 +1,92 @@
+"""The site of the documentation: `make docs` builds it, offline.
+
+`docs/README.md` is the index, for readers of the repository and of the site alike: its lists of links become the
+navigation, so a page that it does not list fails the build.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS.parent))
+
+from engine.core.version import __version__  # noqa: E402
+
+project = "engine"
+author = "The engine developers"
+copyright = "The engine developers"  # noqa: A001  # Sphinx calls it so
+version = release = __version__
+
+extensions = ["myst_parser"]
+root_doc = "index"
+# README.md is the text of index.md.
+exclude_patterns = ["README.md", "examples"]
+myst_enable_extensions = ["colon_fence"]
+# Links such as `events.md#turnresult` lead to headings, down to this level.
+myst_heading_anchors = 6
+# Keep quotation marks as they are written: commands are pasted.
+smartquotes = False
+nitpicky = True
+# `linkcheck` would go out to the network; links between pages are checked by the build itself.
+linkcheck_ignore = [r"https?://"]
+
+html_theme = "furo"
+html_title = f"engine {release}"
+html_copy_source = False
+html_show_sphinx = False
+
+# The pages of the site for files that stand elsewhere, or under another name, in the repository.
+PAGES = {
+    "README.md": "index",
+    "CHANGELOG.md": "changelog",
+    "CONTRIBUTING.md": "contributing",
+    "SECURITY.md": "security",
+}
+
+_SECTION = re.compile(r"^## +(?P<title>.+?) *$", flags=re.MULTILINE)
+_LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<page>[\w./-]+)\.md\)")
+
+
+def _navigation(index: str) -> str:
+    """Return a hidden table of contents for each section of the index that links to pages."""
+    parts = _SECTION.split(index)
+    trees: list[str] = []
+    listed: set[str] = set()
+    for title, body in zip(parts[1::2], parts[2::2], strict=True):
+        pages = [page for page in dict.fromkeys(link["page"] for link in _LINK.finditer(body)) if page not in listed]
+        listed.update(pages)
+        if pages:
+            trees.append("\n".join([":::{toctree}", ":hidden:", f":caption: {title}", "", *pages, ":::", ""]))
+    return "\n".join(trees)
+
+
+def _read_page(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Adapt a page, which is written to be read in the repository, to the site."""
+    if docname == root_doc:
+        app.env.note_dependency(str(DOCS / "README.md"))
+        page = (DOCS / "README.md").read_text(encoding="utf-8")
+    else:
+        page = source[0]
+    # The folder of the examples is no page; their code is shown in the pages.
+    page = re.sub(r"\[([^\]]+)\]\(examples/\)", r"\1", page)
+    for file, name in PAGES.items():
+        page = re.sub(rf"\]\((?:\.\./)?{re.escape(file)}(?=[)#])", f"]({name}.md", page)
+    source[0] = f"{page}\n{_navigation(page)}" if docname == root_doc else page
+
+
+def _write_llms_txt(app: Sphinx, exception: Exception | None) -> None:
+    """Write `llms.txt`: the title and address of each page, for readers that are language models."""
+    if exception is None and app.builder.name == "html":
+        titles = {name: node.astext() for name, node in app.env.titles.items()}
+        lines = [f"- [{title}]({name}.html)" for name, title in sorted(titles.items()) if name != root_doc]
+        text = "\n".join([f"# {project}", "", "> A coding-agent engine for Trio.", "", *lines, ""])
+        Path(app.outdir, "llms.txt").write_text(text, encoding="utf-8")
+
+
+def setup(app: Sphinx) -> None:
+    """Register the two hooks."""
+    app.connect("source-read", _read_page)
+    app.connect("build-finished", _write_llms_txt)
