@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 
 from benchmarks.report import Figure, Row, interleaved, median
+from engine.core.permission_types import UNKNOWN, Rule
 from engine.permission.rules.profiles import defaults
-from engine.permission.rules.rules import Decision, Layer, LayerName, Rule, Ruleset
-from engine.permission.rules.wildcard import UNKNOWN
+from engine.permission.rules.rules import Decision, Layer, LayerName, Ruleset
 
 RULES = 500
 CALLS = 2_000

@@ -30,6 +30,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "core.ids",
             "core.llm_types",
             "core.messages",
+            "core.permission_types",
             "core.prompt_section",
             "core.settings",
             "core.value_base",

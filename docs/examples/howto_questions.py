@@ -8,7 +8,7 @@ import trio.testing
 
 import engine
 from engine.core.events import PermissionAnswered
-from engine.core.protocols import Judgement, PermissionQuery
+from engine.core.permission_types import Judgement, PermissionQuery
 from engine.permission.policy import Policy
 from engine.testing import Answer, ScriptedProvider, call, done, text
 from engine.tools.tool import Need

@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.agents.yaml_subset import Value
 from engine.core.errors import ConfigError
-from engine.permission.rules.rules import Action, Rule
+from engine.core.permission_types import Action, Rule
 
 Warnings = list[str]
 

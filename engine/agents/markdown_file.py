@@ -18,9 +18,9 @@ from engine.config.agent_config import AgentConfig, Mode
 from engine.config.builtin_agents import PLANNING
 from engine.core.errors import ConfigError
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
+from engine.core.permission_types import Rule
 from engine.files.front_matter import FrontMatterError, parse_document
 from engine.permission.rules.rule_file import parse_rule
-from engine.permission.rules.rules import Rule
 
 T = TypeVar("T")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")

@@ -20,8 +20,19 @@ from engine.tools.tool import Tool
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from engine.config.config import Config
     from engine.permission.programs.registry import Knowledge
     from engine.prompt.layers import PromptLayers
+
+
+def knowledge_for(config: Config) -> Knowledge | None:
+    """Return the table of programs with what *config* adds; None: it adds nothing."""
+    if config.programs is None:
+        return None
+    # Imported here: the table holds some 850 programs, and most configurations add none.
+    from engine.permission.programs.registry import knowledge_of
+
+    return knowledge_of(config.programs)
 
 
 def offered_tools(

@@ -10,10 +10,10 @@ import attrs
 from engine.config.config import Config
 from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ConfigError
+from engine.core.permission_types import Rule
 from engine.permission.policy import Policy
 from engine.permission.rules.profiles import PROFILES
 from engine.permission.rules.rule_file import parse_rule
-from engine.permission.rules.rules import Rule
 from engine.permission.user_policy import UserFiles, user_policy
 
 Unattended = Literal["deny", "rules"]

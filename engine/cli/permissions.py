@@ -17,7 +17,7 @@ from engine.cli.terminal_text import visible
 from engine.config.config import Config
 from engine.core.errors import EngineError
 from engine.core.ids import CallId, SessionId, TurnId
-from engine.core.protocols import Link, Needed, PermissionQuery
+from engine.core.permission_types import Link, Needed, PermissionQuery
 from engine.files.real_path import followed
 from engine.permission.grants.grants import Grant
 from engine.permission.policy import Policy
@@ -111,10 +111,11 @@ def _folder(named: str | None, cwd: str, files: UserFiles) -> str:
 def _explained(policy: Policy, cwd: str, permission: str, pattern: str, config: Config) -> str:
     """Return which rules decide about a right, and what becomes of it; a command line is taken apart, links are followed."""
     if permission == "bash":
-        # Imported here: it loads a grammar.
+        # Imported here: they load a grammar, and the tools.
+        from engine.cli.default_tools import knowledge_for
         from engine.tools.builtin.bash_permissions import need_of
 
-        need = need_of(pattern, cwd, policy.home, config.programs)
+        need = need_of(pattern, cwd, policy.home, knowledge_for(config))
         rights, opaque = need.needed, need.opaque
     elif permission in PATH_PERMISSIONS:
         called = Path(cwd, Path(pattern).expanduser())

@@ -16,7 +16,7 @@ import trio
 
 from engine.cli.agent_files import find_user_agents
 from engine.cli.arg_types import seconds, whole
-from engine.cli.default_tools import offered_tools
+from engine.cli.default_tools import knowledge_for, offered_tools
 from engine.cli.exit_status import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
 from engine.cli.interactive import Dialogue, detail_of
 from engine.cli.keyboard import Keyboard
@@ -106,7 +106,7 @@ def main(arguments: list[str]) -> int:
 def _tools(options: Options) -> tuple[Tool, ...]:
     config = options.model.config
     box = options.permissions.box(config)
-    return offered_tools(box, config.programs, options.layers, options.cwd, config.all_agents)
+    return offered_tools(box, knowledge_for(config), options.layers, options.cwd, config.all_agents)
 
 
 def parse(arguments: list[str]) -> Options:

@@ -8,7 +8,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelOptions
-from engine.permission.rules.rules import Rule
+from engine.core.permission_types import Rule
 
 # Who may work so: sessions that a user talks to, sub-agents, or either.
 Mode = Literal["primary", "subagent", "all"]

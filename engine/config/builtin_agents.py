@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.config.agent_config import AgentConfig
-from engine.permission.rules.rules import Action, Rule
+from engine.core.permission_types import Action, Rule
 
 _ORIGIN: Final = "the agent plan"
 

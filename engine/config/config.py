@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import attrs
 
@@ -19,10 +19,7 @@ from engine.config.instruction_config import Instructions
 from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelOptions
-from engine.permission.rules.rules import Rule
-
-if TYPE_CHECKING:
-    from engine.permission.programs.registry import Knowledge
+from engine.core.permission_types import Rule
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -193,7 +190,7 @@ class Config:
         profile: what may be done where no rule says otherwise; None: nobody picks one.
         rules: what may be done, and what may not.
         sandbox: where commands run; None: in no sandbox.
-        programs: what is known of programs, if that is more than everybody knows.
+        programs: how programs read their arguments, by name, as `engine.permission.programs.registry.knowledge_of` takes them.
         instructions: which files hold instructions for the agent.
         skills: further folders with skills.
         source: the file it is from, for people; empty: none.
@@ -210,7 +207,7 @@ class Config:
     profile: str | None = None
     rules: tuple[Rule, ...] = ()
     sandbox: Sandbox | None = None
-    programs: Knowledge | None = None
+    programs: Mapping[str, object] | None = None
     instructions: Instructions = attrs.field(factory=Instructions)
     skills: tuple[str, ...] = ()
     source: str = ""

@@ -8,7 +8,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.events import APPROVAL, ContextChanged, SharedContext
 from engine.core.ids import CallId
-from engine.core.protocols import Link
+from engine.core.permission_types import Link
 from engine.journal.journal import Journal
 
 # What `plan_exit` leaves in the shared context once the user has approved a plan.

@@ -29,7 +29,8 @@ from engine.core.events import (
     Right,
 )
 from engine.core.ids import RequestId
-from engine.core.protocols import Allowance, Approver, Model, PermissionQuery
+from engine.core.permission_types import Allowance, Approver, PermissionQuery
+from engine.core.protocols import Model
 from engine.journal.journal import TurnJournal
 from engine.tools.context import Words
 

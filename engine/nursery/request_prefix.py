@@ -17,7 +17,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.events import Choice, PromptSet, PromptUpdated, QuestionAsked
 from engine.core.ids import CallId, RequestId
-from engine.core.protocols import Link, Needed, PermissionQuery
+from engine.core.permission_types import Link, Needed, PermissionQuery
 from engine.core.state import PromptState
 from engine.nursery.hook_points import while_notifying
 from engine.nursery.inbox import engine_message

@@ -16,7 +16,8 @@ from engine.core.exception_groups import describe, split
 from engine.core.hooks import Hooks
 from engine.core.ids import CallId, SessionId
 from engine.core.messages import UserMessage
-from engine.core.protocols import Deps, Link
+from engine.core.permission_types import Link
+from engine.core.protocols import Deps
 from engine.core.settings import Settings
 from engine.journal.journal import TurnJournal
 from engine.nursery.budget import Budget, Exhausted

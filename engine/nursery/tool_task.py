@@ -33,7 +33,7 @@ from engine.core.hooks import Hooks, ToolUse
 from engine.core.ids import RequestId, SessionId
 from engine.core.messages import Settlement
 from engine.core.named_locks import Locks
-from engine.core.protocols import Judgement, Opinion, PermissionQuery
+from engine.core.permission_types import Judgement, Opinion, PermissionQuery
 from engine.core.settings import Settings
 from engine.nursery.hook_points import while_notifying
 from engine.nursery.loop_detection import Finding, digest, signature_of

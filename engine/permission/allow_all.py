@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from engine.core.protocols import Allowance, Judgement, PermissionQuery
+from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 
 
 @attrs.frozen

@@ -19,7 +19,7 @@ import trio
 
 from engine.core.errors import ConfigError
 from engine.core.events import Offer, Right
-from engine.core.protocols import Allowance, Judgement, Link, PermissionQuery
+from engine.core.permission_types import ACTIONS, Allowance, Judgement, Link, PermissionQuery, Rule
 from engine.core.threads import to_thread
 from engine.files.real_path import followed
 from engine.permission.grants.grant_file import GrantFile
@@ -30,15 +30,7 @@ from engine.permission.rules import rules as ruled
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import DEFAULT, defaults
 from engine.permission.rules.project_file import rules_of
-from engine.permission.rules.rules import (
-    ACTIONS,
-    PATH_PERMISSIONS,
-    READING,
-    Decision,
-    Layer,
-    Rule,
-    Ruleset,
-)
+from engine.permission.rules.rules import PATH_PERMISSIONS, READING, Decision, Layer, Ruleset
 from engine.permission.rules.wildcard import Wildcard
 from engine.permission.verdicts import OPAQUE, SANDBOXED, Word, boxed, darkness, following
 

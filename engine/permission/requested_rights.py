@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from engine.core.events import Right
-from engine.core.protocols import Needed
+from engine.core.permission_types import Needed
 from engine.files.globs import escaped
 from engine.files.real_path import is_within
 from engine.permission.rules import rules as ruled

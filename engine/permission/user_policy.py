@@ -7,13 +7,13 @@ from pathlib import Path
 import attrs
 
 from engine.config.config import Config
+from engine.core.permission_types import Rule
 from engine.permission.grants import grant_file, trust
 from engine.permission.grants.grant_file import GrantFile
 from engine.permission.grants.trust import Trust
 from engine.permission.policy import Policy
 from engine.permission.rules import project_file
 from engine.permission.rules.profiles import DEFAULT
-from engine.permission.rules.rules import Rule
 
 
 @attrs.frozen

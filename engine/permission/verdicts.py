@@ -8,9 +8,9 @@ from typing import Final
 import attrs
 
 from engine.core.events import Right, Verdict
-from engine.core.protocols import PermissionQuery
+from engine.core.permission_types import PermissionQuery, Rule
 from engine.permission.requested_rights import OUTSIDE
-from engine.permission.rules.rules import Decision, Rule, Ruleset, holds_for
+from engine.permission.rules.rules import Decision, Ruleset, holds_for
 
 # The right to do what nobody can tell before it is done.
 OPAQUE: Final = "opaque"

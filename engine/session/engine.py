@@ -33,20 +33,8 @@ from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.named_locks import Locks
 from engine.core.null_trace import NoTrace
-from engine.core.protocols import (
-    Approver,
-    ContextKeeper,
-    Deps,
-    IdSource,
-    Model,
-    Opinion,
-    Snapshots,
-    Standing,
-    Store,
-    Tending,
-    Trace,
-    WallClock,
-)
+from engine.core.permission_types import Approver, Opinion, Standing
+from engine.core.protocols import ContextKeeper, Deps, IdSource, Model, Snapshots, Store, Tending, Trace, WallClock
 from engine.core.settings import Settings
 from engine.core.system_clock import RandomIds, SystemClock
 from engine.core.threads import to_thread

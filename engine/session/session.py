@@ -31,7 +31,8 @@ from engine.core.exception_groups import describe
 from engine.core.hooks import Hooks
 from engine.core.ids import InputId, RequestId, SessionId, TurnId
 from engine.core.messages import MediaPart
-from engine.core.protocols import Deps, Link, Model
+from engine.core.permission_types import Link, Rule
+from engine.core.protocols import Deps, Model
 from engine.core.settings import Headless, Settings
 from engine.core.state import SessionState
 from engine.journal.journal import Cursor, Journal, Position
@@ -40,7 +41,6 @@ from engine.nursery.inbox import admit, report
 from engine.nursery.parking import check_not_parked, park, settle
 from engine.nursery.questions import Asked, Questions
 from engine.nursery.running_turn import Cause, TurnRun
-from engine.permission.rules.rules import Rule
 from engine.session.answers import Answer, Recovery, given, worded
 from engine.session.structured_output import StructuredResult, check_class, structured
 from engine.session.turn import Turn

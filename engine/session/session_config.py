@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from engine.config.config import Config
+from engine.core.permission_types import Rule
 from engine.core.settings import Settings
-from engine.permission.rules.rules import Rule
 from engine.session.validation import ModelChoice, checked, registry_of, rules_given, several
 from engine.tools.registry import Registry
 from engine.tools.tool import Tool

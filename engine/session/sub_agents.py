@@ -32,7 +32,7 @@ from engine.session.sub_agent_limiter import Gate
 
 if TYPE_CHECKING:
     from engine.core.events import TurnResult
-    from engine.core.protocols import Link
+    from engine.core.permission_types import Link
     from engine.nursery.call_ledger import Entry
     from engine.session.engine import Engine
     from engine.session.session import Session

@@ -21,7 +21,7 @@ from engine.core.errors import NothingParked
 from engine.core.events import TurnEnded, TurnResult, TurnStarted
 from engine.core.exception_groups import describe
 from engine.core.ids import MessageId, TurnId
-from engine.core.protocols import Hiding, Link
+from engine.core.permission_types import Hiding, Link
 from engine.journal.closing_events import recovery
 from engine.journal.journal import TurnJournal
 from engine.nursery.budget import Budget

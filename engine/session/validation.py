@@ -12,11 +12,11 @@ from engine.config.config import Config
 from engine.core.errors import ConfigError
 from engine.core.hooks import Hooks
 from engine.core.messages import FilePart, ImagePart, MediaPart
-from engine.core.protocols import Approver, ContextKeeper, LeavingOut, Model, Opinion, Snapshots, Store
+from engine.core.permission_types import Approver, Opinion, Rule
+from engine.core.protocols import ContextKeeper, LeavingOut, Model, Snapshots, Store
 from engine.core.settings import Settings
 from engine.permission.policy import Policy
 from engine.permission.rules.profiles import DEFAULT, PROFILES
-from engine.permission.rules.rules import Rule
 from engine.session.open_store import DATABASES
 from engine.store.memory import MemoryStore
 from engine.store.sqlite.location import MEMORY

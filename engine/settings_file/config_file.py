@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 import attrs
 
@@ -26,9 +26,6 @@ from engine.core.errors import ConfigError, InvalidArguments
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
 from engine.permission.rules.rule_file import Permissions, parse_rule, read_permissions
 from engine.providers.hosts.host_config import host_named
-
-if TYPE_CHECKING:
-    from engine.permission.programs.registry import Knowledge
 
 VARIABLE = "ENGINE_CONFIG"
 _SECTIONS = (
@@ -249,17 +246,19 @@ def _sandbox(reader: _Reader) -> Sandbox | None:
     )
 
 
-def _programs(reader: _Reader) -> Knowledge | None:
-    """Return what is known of programs. Raises `ConfigError`."""
+def _programs(reader: _Reader) -> Mapping[str, object] | None:
+    """Return the tables of programs, which make sense. Raises `ConfigError`."""
     if "programs" not in reader.document:
         return None
-    given = reader.document["programs"]
-    if not isinstance(given, dict):
+    tables = reader.document["programs"]
+    if not isinstance(tables, dict):
         raise ConfigError(f"{reader.source}: programs must hold tables: [programs.NAME]")
     # Imported here: it is known of some 850 programs, and most configurations say nothing about any.
     from engine.permission.programs.registry import knowledge_of
 
-    return reader.made("[programs]", partial(knowledge_of, cast("dict[str, object]", given)))
+    programs = cast("dict[str, object]", tables)
+    reader.made("[programs]", lambda: knowledge_of(programs))
+    return programs
 
 
 def _instructions(reader: _Reader) -> Instructions:

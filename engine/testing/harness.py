@@ -30,7 +30,8 @@ from engine.core.events import (
 from engine.core.exception_groups import describe
 from engine.core.hooks import Hooks
 from engine.core.llm_types import ModelInfo
-from engine.core.protocols import Allowance, Approver, ContextKeeper, Judgement, Model, PermissionQuery, Snapshots
+from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
+from engine.core.protocols import ContextKeeper, Model, Snapshots
 from engine.core.settings import Settings
 from engine.journal.journal import Cursor
 from engine.permission.allow_all import AllowAll

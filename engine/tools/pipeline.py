@@ -22,7 +22,7 @@ from engine.core.events import AnswerKind, Offer, SharedContext, Verdict
 from engine.core.exception_groups import describe, split
 from engine.core.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolHook, ToolUse
 from engine.core.messages import FilePart, ImagePart, Settlement
-from engine.core.protocols import Judgement, Needed, Opinion, PermissionQuery
+from engine.core.permission_types import Judgement, Needed, Opinion, PermissionQuery
 from engine.core.settings import Settings
 from engine.tools.context import ToolContext
 from engine.tools.hook_runner import Desk, name_of

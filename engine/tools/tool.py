@@ -16,11 +16,10 @@ from engine.core.errors import ConfigError
 from engine.core.events import Offer, Right, SharedContext
 from engine.core.llm_types import ToolSchema
 from engine.core.messages import FilePart, ImagePart
-from engine.core.protocols import Needed
+from engine.core.permission_types import UNKNOWN, Needed
 from engine.core.schema import schema_of
 from engine.permission.rules import path_pattern, wildcard
 from engine.permission.rules.rules import PATH_PERMISSIONS
-from engine.permission.rules.wildcard import UNKNOWN
 
 if TYPE_CHECKING:
     from engine.tools.context import ToolContext

@@ -10,8 +10,8 @@ from engine.agents.yaml_subset import Value, nested
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import PLANNING
 from engine.core.llm_types import ModelOptions
+from engine.core.permission_types import Rule
 from engine.files.front_matter import FrontMatterError, parse_document
-from engine.permission.rules.rules import Rule
 
 
 def rule(text: str) -> Rule:

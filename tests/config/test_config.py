@@ -12,13 +12,14 @@ import attrs
 import pytest
 
 import engine
+from engine.cli.default_tools import knowledge_for
 from engine.config.config import AgentConfig, Config, Defaults, HostConfig, ModelConfig, Prices
 from engine.config.formatter_config import FileProgram
 from engine.config.instruction_config import Instructions
 from engine.core.errors import ConfigError
 from engine.core.hooks import Hooks, ToolUse
 from engine.core.llm_types import ModelOptions
-from engine.permission.rules.rules import Rule
+from engine.core.permission_types import Rule
 from engine.providers.registry import resolve
 from engine.settings_file.config_file import load_config, read_config
 from engine.testing.scripted_provider import ScriptedProvider
@@ -423,9 +424,10 @@ async def test_hooks_of_the_configuration_come_before_those_of_the_host() -> Non
 
 def test_what_a_configuration_says_of_programs_counts(tmp_path: Path) -> None:
     config = load_config(DOCS / "examples/config_programs.toml", {})
-    assert only_reads("shop -v status x", config.programs)
+    programs = knowledge_for(config)
+    assert only_reads("shop -v status x", programs)
     assert not only_reads("shop -v status x")
-    needed = need_of("deploy --exec 'rm x' git push", str(tmp_path), str(tmp_path), config.programs)
+    needed = need_of("deploy --exec 'rm x' git push", str(tmp_path), str(tmp_path), programs)
     assert {"rm x", "git push"} < set(needed.patterns)
 
 

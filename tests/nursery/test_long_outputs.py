@@ -18,7 +18,7 @@ from engine.core.events import Durable, Verdict
 from engine.core.hooks import Hooks, ToolDecision, ToolUse
 from engine.core.ids import SessionId
 from engine.core.messages import ImagePart, Settlement
-from engine.core.protocols import Allowance, Approver, Judgement, PermissionQuery
+from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
 from engine.core.settings import Settings
 from engine.permission.allow_all import AllowAll
 from engine.store.memory import MemoryStore

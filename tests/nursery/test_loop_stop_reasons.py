@@ -16,7 +16,8 @@ from engine.core.fold import fold
 from engine.core.hooks import Hooks, StopDecision, Stopping
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import Message, Usage
-from engine.core.protocols import Approver, ContextView
+from engine.core.permission_types import Approver
+from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.core.state import Idle
 from engine.permission.allow_all import AllowAll

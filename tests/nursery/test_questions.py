@@ -11,7 +11,7 @@ from trio.testing import MockClock
 import engine
 from engine.core.errors import RequestNotFound
 from engine.core.events import CallSettled, CallStarted, PermissionAnswered, PermissionAsked, TurnEnded
-from engine.core.protocols import Judgement, PermissionQuery
+from engine.core.permission_types import Judgement, PermissionQuery
 from engine.core.settings import Settings
 from engine.core.state import Busy, Waiting
 from engine.permission.allow_all import AllowAll

@@ -27,7 +27,7 @@ from engine.core.events import (
 )
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import Message
-from engine.core.protocols import Needed
+from engine.core.permission_types import Needed
 from engine.core.settings import Settings
 from engine.export.json_document import document, journals_in
 from engine.permission.policy import Policy

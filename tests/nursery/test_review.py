@@ -29,7 +29,8 @@ from engine.core.llm_types import (
     ToolCallDone,
     ToolCallStarted,
 )
-from engine.core.protocols import Approver, Model, ModelStream
+from engine.core.permission_types import Approver
+from engine.core.protocols import Model, ModelStream
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.session.session import Session

@@ -26,7 +26,8 @@ import engine
 from engine.core.errors import SessionNotFound
 from engine.core.events import Durable, PermissionAsked, QuestionAsked, StepStarted
 from engine.core.ids import SessionId
-from engine.core.protocols import Allowance, Judgement, Model, PermissionQuery, Store
+from engine.core.permission_types import Allowance, Judgement, PermissionQuery
+from engine.core.protocols import Model, Store
 from engine.providers.registry import resolve
 from engine.store.sqlite.store import SqliteStore, open_store
 from engine.testing.invariants import Seen

@@ -37,12 +37,11 @@ from engine.core.events import (
     Verdict,
 )
 from engine.core.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolUse
-from engine.core.protocols import Allowance, Judgement, Opinion, PermissionQuery
+from engine.core.permission_types import Allowance, Judgement, Opinion, PermissionQuery, Rule
 from engine.core.settings import Headless, Settings
 from engine.permission.grants.grant_file import GrantFile
 from engine.permission.policy import Policy
 from engine.permission.rules.rule_file import parse_rule
-from engine.permission.rules.rules import Rule
 from engine.session.answers import Answer as Reply
 from engine.session.session import Session
 from engine.session.turn import Turn

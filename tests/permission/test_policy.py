@@ -18,15 +18,26 @@ from hypothesis import strategies as st
 from engine.core.errors import ConfigError, EngineError
 from engine.core.events import GrantScope, Offer, Right
 from engine.core.ids import CallId, SessionId, TurnId
-from engine.core.protocols import Allowance, Hiding, Judgement, Link, Needed, PermissionQuery, Standing
+from engine.core.permission_types import (
+    ACTIONS,
+    UNKNOWN,
+    Allowance,
+    Hiding,
+    Judgement,
+    Link,
+    Needed,
+    PermissionQuery,
+    Rule,
+    Standing,
+)
 from engine.permission.grants.grant_file import GrantFile
 from engine.permission.policy import Policy
 from engine.permission.rules import path_pattern, wildcard
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import PROFILES
 from engine.permission.rules.rule_file import parse_rule
-from engine.permission.rules.rules import ACTIONS, PATH_PERMISSIONS, Rule
-from engine.permission.rules.wildcard import UNKNOWN, Wildcard
+from engine.permission.rules.rules import PATH_PERMISSIONS
+from engine.permission.rules.wildcard import Wildcard
 
 # No such folder is there, so it is a project of its own.
 PROJECT, HOME = "/nowhere/app", "/nowhere/home"

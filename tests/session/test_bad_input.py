@@ -49,7 +49,8 @@ from engine.core.llm_types import (
     UsageReported,
 )
 from engine.core.messages import Message, Usage, UserMessage
-from engine.core.protocols import Allowance, ContextView, Judgement, PermissionQuery
+from engine.core.permission_types import Allowance, Judgement, PermissionQuery
+from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings, Timeouts
 from engine.journal.journal import Position
 from engine.permission.allow_all import AllowAll

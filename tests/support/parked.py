@@ -14,7 +14,8 @@ import engine
 from engine.core.events import Durable, Live
 from engine.core.ids import SessionId
 from engine.core.null_trace import NoTrace
-from engine.core.protocols import Allowance, Approver, Judgement, PermissionQuery, Trace
+from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
+from engine.core.protocols import Trace
 from engine.core.settings import Settings
 from engine.core.state import Resync
 from engine.permission.policy import Policy

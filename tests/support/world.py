@@ -32,7 +32,8 @@ from engine.core.hooks import Hooks
 from engine.core.ids import SessionId
 from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, Settlement, TextPart, UserMessage
-from engine.core.protocols import Approver, ContextKeeper, Model, Opinion, WallClock
+from engine.core.permission_types import Approver, Opinion
+from engine.core.protocols import ContextKeeper, Model, WallClock
 from engine.core.settings import Settings
 from engine.core.state import Resync
 from engine.permission.allow_all import AllowAll

@@ -37,7 +37,7 @@ from engine.core.hooks import (
     ToolUse,
 )
 from engine.core.messages import ResultsMessage, TextPart, UserMessage
-from engine.core.protocols import Allowance, Judgement, PermissionQuery
+from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 from engine.core.settings import Settings
 from engine.session.answers import Answer as Answer_
 from engine.session.turn import Turn

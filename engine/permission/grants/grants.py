@@ -15,10 +15,11 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.ids import CallId, SessionId, TurnId
+from engine.core.permission_types import UNKNOWN
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rule_index import CommandIndex, PathIndex
 from engine.permission.rules.rules import PATH_PERMISSIONS, Right, base_of
-from engine.permission.rules.wildcard import UNKNOWN, Wildcard
+from engine.permission.rules.wildcard import Wildcard
 
 Scope = Literal["turn", "session", "project"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)

@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from engine.core.permission_types import UNKNOWN
 from engine.permission.effects.program_effects import Begun, Given, Started
 from engine.permission.effects.scan_result import Word
 from engine.permission.programs.analyze import meaning_of
@@ -22,7 +23,7 @@ from engine.permission.programs.option_spec import Reader
 from engine.permission.programs.program_spec import Program
 from engine.permission.programs.registry import KNOWN, Knowledge
 from engine.permission.programs.subcommand_depth import NEVER
-from engine.permission.rules.wildcard import UNKNOWN, exact
+from engine.permission.rules.wildcard import exact
 
 _MAX_OFFER: Final = 10_000
 _MAX_DEPTH: Final = 8

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import attrs
 
-from engine.permission.rules.rules import LAYERS, Decision, LayerName, Right, Rule, Ruleset
-from engine.permission.rules.wildcard import UNKNOWN
+from engine.core.permission_types import UNKNOWN, Rule
+from engine.permission.rules.rules import LAYERS, Decision, LayerName, Right, Ruleset
 
 
 @attrs.frozen

@@ -14,8 +14,9 @@ import attrs
 
 from engine.config.config import known
 from engine.core.errors import ConfigError
+from engine.core.permission_types import Rule
 from engine.permission.rules.path_pattern import PathPattern, absolute, exact
-from engine.permission.rules.rules import LAYERS, PATH_PERMISSIONS, Layer, LayerName, Rule, base_of
+from engine.permission.rules.rules import LAYERS, PATH_PERMISSIONS, Layer, LayerName, base_of
 from engine.permission.rules.wildcard import Wildcard, wildcard
 
 # An error keeps a rule from being used at all; a warning says that it does not do what it seems to; a hint is a hint.

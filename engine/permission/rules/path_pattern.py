@@ -21,8 +21,9 @@ from typing import Final, Literal
 import attrs
 
 from engine.core.errors import ConfigError
+from engine.core.permission_types import UNKNOWN
 from engine.files.globs import GlobError, alternatives, escaped, glob_regex
-from engine.permission.rules.wildcard import UNKNOWN, Wildcard
+from engine.permission.rules.wildcard import Wildcard
 from engine.permission.rules.wildcard import exact as exact_text
 
 MAX_PATTERN_CHARS: Final = 4_096

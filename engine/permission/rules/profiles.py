@@ -16,7 +16,8 @@ from typing import Final, Literal, get_args
 
 from engine.config.config import known
 from engine.core.errors import ConfigError
-from engine.permission.rules.rules import Action, Layer, Rule
+from engine.core.permission_types import Action, Rule
+from engine.permission.rules.rules import Layer
 
 ProfileName = Literal["ask", "auto-edit", "read-only", "full"]
 PROFILES: Final[tuple[ProfileName, ...]] = get_args(ProfileName)

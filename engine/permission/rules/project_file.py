@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.core.errors import ConfigError, EngineError
+from engine.core.permission_types import Rule
 from engine.files.safe_open import open_real
-from engine.permission.rules.rules import Layer, Rule
+from engine.permission.rules.rules import Layer
 
 NAME: Final = ".engine/config.toml"
 _MAX_BYTES: Final = 1_000_000

@@ -28,9 +28,10 @@ import attrs
 
 from engine.config.config import known
 from engine.core.errors import ConfigError
+from engine.core.permission_types import ACTIONS, Action, Rule
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import PROFILES, ProfileName
-from engine.permission.rules.rules import ACTIONS, PATH_PERMISSIONS, Action, Rule, base_of
+from engine.permission.rules.rules import PATH_PERMISSIONS, base_of
 from engine.permission.rules.toml_positions import Place, lines_of
 from engine.permission.rules.wildcard import Wildcard
 

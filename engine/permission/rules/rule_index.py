@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from engine.core.permission_types import UNKNOWN
 from engine.permission.rules.path_pattern import PathPattern, absolute, is_resolved
-from engine.permission.rules.wildcard import UNKNOWN, Wildcard
+from engine.permission.rules.wildcard import Wildcard
 
 # The number of a pattern, and a text that its matches hold besides.
 _Numbers = list[tuple[str, int]]

@@ -17,67 +17,25 @@ that only reads. Rules for `bash` hold for it as well, those for `bash:read` for
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, get_args
 
 import attrs
 
 from engine.core.errors import ConfigError
+from engine.core.permission_types import ACTIONS, Action, Rule
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rule_index import CommandIndex, PathIndex
-from engine.permission.rules.wildcard import UNKNOWN, Wildcard, wildcard
+from engine.permission.rules.wildcard import Wildcard, wildcard
 
-Action = Literal["allow", "ask", "deny"]
 LayerName = Literal["defaults", "project", "user", "host", "agent"]
 
-ACTIONS: Final[tuple[Action, ...]] = get_args(Action)  # the stricter, the later
 LAYERS: Final[tuple[LayerName, ...]] = get_args(LayerName)
 # What is a path, and not a command or a name.
 PATH_PERMISSIONS: Final = frozenset({"read", "edit", "outside"})
 READING: Final = ":read"
 
-_NAME: Final = re.compile(r"[^\s:]{1,128}(?::read)?")
 _MAX_BOOKS: Final = 1_000
-
-
-@attrs.frozen(kw_only=True)
-class Rule:
-    """A rule. Raises `ConfigError` if it makes no sense.
-
-    Attributes:
-        permission: the name of the right, or a wildcard for several.
-        pattern: what it is for, as a path pattern or a wildcard.
-        action: what to do.
-        override: it lifts a deny of a lower layer.
-        origin: where it stands, for people: `file:line`.
-    """
-
-    permission: str
-    pattern: str
-    action: Action
-    override: bool = False
-    origin: str = ""
-
-    def __attrs_post_init__(self) -> None:
-        if self.action not in ACTIONS:
-            raise ConfigError(f"a rule's action is allow, ask or deny, not {self.action!r}")
-        if not _NAME.fullmatch(self.permission):
-            raise ConfigError(f"{self.permission!r} is no name of a permission, nor a wildcard for several")
-        if not self.pattern.strip():
-            raise ConfigError(f"a rule's pattern is empty: '*' means whatever {self.permission} is wanted for")
-        if UNKNOWN in self.pattern or "\0" in self.pattern:
-            raise ConfigError(f"the pattern {self.pattern!r} can match nothing: it holds a character that nothing has")
-        if self.override and self.action == "deny":
-            raise ConfigError("a deny needs no override: nothing is above it that it could lift")
-
-    def __str__(self) -> str:
-        return f"{self.action}{'!' if self.override else ''} {self.permission} {self.pattern}"
-
-    @property
-    def place(self) -> str:
-        """Where it stands, in brackets; empty if that is not told."""
-        return f" ({self.origin})" if self.origin else ""
 
 
 @attrs.frozen

@@ -23,8 +23,8 @@ from typing import Final
 import attrs
 
 from engine.core.errors import ConfigError
+from engine.core.permission_types import UNKNOWN
 
-UNKNOWN: Final = "\ufffc"
 MAX_PATTERN_CHARS: Final = 100_000
 MAX_STARS: Final = 100
 

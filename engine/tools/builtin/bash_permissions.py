@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeGuard
 
 from engine.core.events import Offer, Right
-from engine.core.protocols import Needed
+from engine.core.permission_types import UNKNOWN, Needed
 from engine.permission.effects.program_effects import Begun
 from engine.permission.effects.scan_result import Command, Scan, Word
 from engine.permission.grants.offers import bare_line_of, line_of, offers_for, written_line_of
@@ -17,7 +17,6 @@ from engine.permission.paths.path_access import Used, can_enter, judge_scan
 from engine.permission.programs.registry import KNOWN, Knowledge
 from engine.permission.project import project_of
 from engine.permission.rules import path_pattern, wildcard
-from engine.permission.rules.wildcard import UNKNOWN
 from engine.permission.shell.scan import reads_only, scan
 from engine.tools.tool import Need
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import attrs
 
 from engine.config.sandbox_config import Sandbox
-from engine.core.protocols import Needed
+from engine.core.permission_types import Needed
 from engine.core.schema import doc
 from engine.sandbox.sandbox import KEEPERS, Jail
 from engine.tools.builtin.bash import Bash, is_safe, need_of, run_command, told

@@ -6,7 +6,7 @@ import os
 
 import attrs
 
-from engine.core.protocols import Needed
+from engine.core.permission_types import Needed
 from engine.files.real_path import followed
 from engine.files.text_files import pattern_of_real, visible_name
 from engine.tools.context import ToolContext

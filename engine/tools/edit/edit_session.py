@@ -19,7 +19,7 @@ import attrs
 
 from engine.core.errors import ToolError
 from engine.core.events import SharedContext
-from engine.core.protocols import Needed
+from engine.core.permission_types import Needed
 from engine.core.threads import to_thread
 from engine.files.diff import changes
 from engine.files.read_state import Modifier, digest, known, note_gone, note_read, together

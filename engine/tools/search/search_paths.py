@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from engine.core.errors import ToolError
-from engine.core.protocols import Needed
+from engine.core.permission_types import Needed
 from engine.files.globs import GlobError, alternatives, escaped, glob_regex, is_magic
 from engine.files.real_path import followed
 from engine.files.text_files import (

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from engine.core.errors import ConfigError
 from engine.core.ids import CallId, SessionId, TurnId
+from engine.core.permission_types import ACTIONS, UNKNOWN, Rule
 from engine.permission.grants.grants import SCOPES, Asker, Grant, Grants, Origin, Scope
 from engine.permission.rules.path_pattern import exact as exact_path
-from engine.permission.rules.rules import ACTIONS, Layer, Right, Rule, Ruleset
-from engine.permission.rules.wildcard import UNKNOWN, exact
+from engine.permission.rules.rules import Layer, Right, Ruleset
+from engine.permission.rules.wildcard import exact
 from tests.permission.rules.test_rules import HOME, PROJECT, SOME_LAYERS, SOME_RIGHT, SOME_RULE
 
 ROOT, CHILD, OTHER = SessionId("root"), SessionId("child"), SessionId("other")

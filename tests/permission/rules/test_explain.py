@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from engine.core.permission_types import UNKNOWN, Rule
 from engine.permission.rules.explain import explain
-from engine.permission.rules.rules import Layer, Right, Rule, Ruleset
-from engine.permission.rules.wildcard import UNKNOWN
+from engine.permission.rules.rules import Layer, Right, Ruleset
 
 
 def rule(pattern: str, action: str, line: int) -> Rule:

@@ -8,12 +8,12 @@ import attrs
 import pytest
 from hypothesis import given
 
+from engine.core.permission_types import UNKNOWN, Rule
 from engine.permission.rules.lint import lint
 from engine.permission.rules.path_pattern import is_resolved
 from engine.permission.rules.profiles import PROFILES, defaults
 from engine.permission.rules.rule_file import parse_rule
-from engine.permission.rules.rules import LAYERS, Layer, LayerName, Right, Rule, Ruleset
-from engine.permission.rules.wildcard import UNKNOWN
+from engine.permission.rules.rules import LAYERS, Layer, LayerName, Right, Ruleset
 from tests.permission.rules.test_rules import HOME, PROJECT, SOME_LAYERS, SOME_RIGHT
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.errors import ConfigError
+from engine.core.permission_types import UNKNOWN
 from engine.permission.rules.path_pattern import PathPattern, absolute, exact, is_resolved
-from engine.permission.rules.wildcard import UNKNOWN
 
 PROJECT = "/home/me/app"
 HOME = "/home/me"

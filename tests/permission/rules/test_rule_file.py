@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.errors import ConfigError
+from engine.core.permission_types import Rule
 from engine.permission.rules.rule_file import Permissions, parse_rule, read_permissions
-from engine.permission.rules.rules import Rule
 from engine.permission.rules.toml_positions import lines_of
 
 

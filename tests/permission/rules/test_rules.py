@@ -11,23 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.errors import ConfigError
+from engine.core.permission_types import ACTIONS, UNKNOWN, Action, Rule
 from engine.permission.rules import wildcard
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rules import (
-    ACTIONS,
     LAYERS,
     PATH_PERMISSIONS,
-    Action,
     Decision,
     Layer,
     LayerName,
     Right,
-    Rule,
     Ruleset,
     holds_for,
     strictest,
 )
-from engine.permission.rules.wildcard import UNKNOWN
 
 PROJECT = "/home/me/app"
 HOME = "/home/me"

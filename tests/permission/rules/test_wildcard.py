@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.core.errors import ConfigError
-from engine.permission.rules.wildcard import MAX_PATTERN_CHARS, MAX_STARS, UNKNOWN, Wildcard, exact, matches, may_match
+from engine.core.permission_types import UNKNOWN
+from engine.permission.rules.wildcard import MAX_PATTERN_CHARS, MAX_STARS, Wildcard, exact, matches, may_match
 
 PATTERNS = st.one_of(
     st.text("ab *?", max_size=8),

@@ -15,7 +15,7 @@ import pytest
 import engine
 from engine.config.formatter_config import FileProgram
 from engine.core.errors import ToolError
-from engine.core.protocols import Needed
+from engine.core.permission_types import Needed
 from engine.files.read_state import known
 from engine.permission.allow_all import AllowAll
 from engine.testing.script import call, done, text

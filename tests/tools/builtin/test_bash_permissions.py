@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.events import Offer, Right
-from engine.core.protocols import Needed
+from engine.core.permission_types import Needed
 from engine.tools.builtin.bash_permissions import need_of
 from engine.tools.tool import Need
 

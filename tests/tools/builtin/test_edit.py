@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.errors import ToolError
-from engine.core.protocols import Needed
+from engine.core.permission_types import Needed
 from engine.files.read_state import note_read
 from engine.files.text_files import MAX_TEXT_BYTES
 from engine.tools.builtin.edit import EDIT, Edit, edit_tool

@@ -7,7 +7,7 @@ import pytest
 
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
-from engine.core.protocols import Needed
+from engine.core.permission_types import Needed
 from engine.tools.builtin.multi_edit import MULTI_EDIT, MultiEdit, Replacement, multi_edit_tool
 from engine.tools.context import ToolContext
 from engine.tools.tool import Need

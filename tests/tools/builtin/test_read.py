@@ -12,7 +12,7 @@ import trio
 
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
-from engine.core.protocols import Needed
+from engine.core.permission_types import Needed
 from engine.files.read_state import digest, known
 from engine.tools.builtin.read import READ, Read, read
 from engine.tools.context import ToolContext

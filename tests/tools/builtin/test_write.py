@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from engine.core.errors import ToolError
-from engine.core.protocols import Needed
+from engine.core.permission_types import Needed
 from engine.files import text_files as files
 from engine.tools.builtin.write import WRITE, Write
 from engine.tools.context import ToolContext
