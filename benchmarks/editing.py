@@ -19,8 +19,8 @@ from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.named_locks import Locks
 from engine.files.read_state import digest, note_read
 from engine.tools.builtin.edit import EDIT, Edit
+from engine.tools.call_values import ToolOutput
 from engine.tools.context import CallHost, ToolContext
-from engine.tools.tool import ToolOutput
 
 FUNCTIONS = 1_000
 ROUNDS = 15

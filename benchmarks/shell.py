@@ -14,19 +14,18 @@ import trio
 
 from benchmarks.report import Figure, Row, median, seconds
 from engine.agents.background import AgentJob, AgentJobs
-from engine.compaction.report import ContextReport
 from engine.core.agent_result import AgentResult
+from engine.core.context_report import ContextReport
 from engine.core.events import AnswerKind, Choice, SharedContext
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.named_locks import Locks
 from engine.tools.background_jobs import Jobs, TaskFunction
 from engine.tools.builtin.bash import Bash, bash
 from engine.tools.builtin.bash_permissions import only_reads
-from engine.tools.context import Errand, ToolContext, Words
-from engine.tools.edit.formatters import Around
+from engine.tools.call_values import Need, ToolOutput
+from engine.tools.context import EditReviewer, Errand, ToolContext, Words
 from engine.tools.output.spill import Spills, SpillStore
 from engine.tools.shell_environment import argv
-from engine.tools.tool import Need, ToolOutput
 
 COMMAND: Final = "echo hi"
 ROUNDS: Final = 201
@@ -39,7 +38,7 @@ class Host:
     """What a call of bash sees of its turn: one that only listens."""
 
     spills: Spills | None
-    around: Around | None = None
+    around: EditReviewer | None = None
     shown: int = 0
     locks: Locks = attrs.field(factory=Locks)
     agents: AgentJobs = attrs.field(factory=AgentJobs)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from engine.session.engine import open_engine as open_engine
     from engine.session.session import Session as Session
     from engine.session.turn import Turn as Turn
+    from engine.tools.call_values import ToolOutput as ToolOutput
     from engine.tools.context import ToolContext as ToolContext
-    from engine.tools.tool import ToolOutput as ToolOutput
     from engine.tools.tool import tool as tool
 
 _HOMES = {
@@ -53,7 +53,7 @@ _HOMES = {
     "Settings": "engine.core.settings",
     "TextDelta": "engine.core.events",
     "ToolContext": "engine.tools.context",
-    "ToolOutput": "engine.tools.tool",
+    "ToolOutput": "engine.tools.call_values",
     "Turn": "engine.session.turn",
     "TurnEnded": "engine.core.events",
     "TurnResult": "engine.core.events",

@@ -40,8 +40,8 @@ from engine.session.session import Session
 from engine.session.turn import Turn
 from engine.testing import FakeTools, Scenario, strategies
 from engine.testing.fake_tools import Manner
+from engine.tools.call_values import ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.tool import ToolOutput
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ENGINE = REPOSITORY / "engine"

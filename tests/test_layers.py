@@ -25,6 +25,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "core.agent_result",
             "core.compaction_types",
+            "core.context_report",
             "core.errors",
             "core.events",
             "core.ids",
@@ -462,6 +463,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "tools.search.search_paths",
             "tools.search.walk",
             "tools.shell_environment",
+            "tools.call_values",
             "tools.tool",
             "tools.tool_text",
             "web.address_guard",

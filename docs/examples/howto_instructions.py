@@ -13,7 +13,7 @@ from engine.core.events import PromptSet, PromptUpdated
 from engine.prompt.layers import PromptLayers
 from engine.testing import Answer, ScriptedProvider, call, done, text
 from engine.tools.builtin.skill import skill_tool
-from engine.tools.tool import Need
+from engine.tools.call_values import Need
 
 
 @attrs.frozen

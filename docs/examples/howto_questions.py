@@ -11,7 +11,7 @@ from engine.core.events import PermissionAnswered
 from engine.core.permission_types import Judgement, PermissionQuery
 from engine.permission.policy import Policy
 from engine.testing import Answer, ScriptedProvider, call, done, text
-from engine.tools.tool import Need
+from engine.tools.call_values import Need
 
 
 @attrs.frozen

@@ -11,7 +11,7 @@ import engine
 from engine.core.errors import ToolError
 from engine.core.events import CallProgress, SharedContext
 from engine.testing import Answer, ScriptedProvider, call, done, text
-from engine.tools.tool import Need
+from engine.tools.call_values import Need
 
 # -- arguments: a class, whose docstring the model reads --------------------------------------
 

@@ -39,7 +39,7 @@ from engine.session.turn import Turn
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
 from engine.tools.builtin.all import builtin_tools
-from engine.tools.tool import GRACE
+from engine.tools.call_values import GRACE
 
 _MODEL: Final = "anthropic/claude-sonnet-4-5"
 _RUNNING_FOR: Final = 0.75

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, NoReturn
 
 from engine.process.orphans import end_strays, find_marked
-from engine.tools.tool import GRACE
+from engine.tools.call_values import GRACE
 
 _HEEDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

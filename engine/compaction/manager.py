@@ -22,8 +22,8 @@ from engine.core.protocols import ContextView
 
 if TYPE_CHECKING:
     from engine.compaction.prune import Pruned
-    from engine.compaction.report import ContextReport
     from engine.compaction.summary_prompt import Template
+    from engine.core.context_report import ContextReport
     from engine.core.prompt_section import PromptSection
 
 # After clearing, so much of what is usable must be free, or a summary would follow soon all the same.

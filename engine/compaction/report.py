@@ -1,8 +1,7 @@
-"""The context report: what fills the window, as a value, a text and JSON."""
+"""Measure what fills the window: the shares of a context report."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -19,6 +18,7 @@ from engine.compaction.token_estimate import (
     text_tokens,
     tool_tokens,
 )
+from engine.core.context_report import ContextReport, Share
 from engine.core.messages import (
     AssistantMessage,
     CallPart,
@@ -31,78 +31,7 @@ from engine.core.messages import (
 from engine.core.prompt_section import PromptSection
 from engine.core.protocols import ContextView
 
-_WIDTH: Final = 24
-_BRIEF: Final = 4
 _SKILLS: Final = frozenset({"skill"})
-
-
-@attrs.frozen
-class Share:
-    """What one kind of thing takes of the window.
-
-    Attributes:
-        kind: what it is: `system`, `tools`, `results of read`.
-        tokens: estimated.
-        count: of how many things.
-    """
-
-    kind: str
-    tokens: int
-    count: int = 1
-
-
-@attrs.frozen(kw_only=True)
-class ContextReport:
-    """What fills the window.
-
-    Attributes:
-        model: whose window it is.
-        context: tokens of the window.
-        usable: what the next request may take of it.
-        tokens: what it takes.
-        is_counted: that is a count of the host and an estimate of what came since; else, all is estimated.
-        shares: by kind, the largest first; together they are `tokens`.
-        pinned: what a summary leaves as it is, of that.
-    """
-
-    model: str
-    context: int
-    usable: int
-    tokens: int
-    is_counted: bool
-    shares: tuple[Share, ...]
-    pinned: int = 0
-
-    @property
-    def free(self) -> int:
-        """How many tokens are left before room has to be made."""
-        return max(0, self.usable - self.tokens)
-
-    @property
-    def brief(self) -> str:
-        """The same in one line: for an error, and for the model."""
-        largest = ", ".join(f"{share.kind} {share.tokens:,}" for share in self.shares[:_BRIEF])
-        return f"about {self.tokens:,} tokens, of {self.usable:,} that a request may have: {largest or 'nothing'}"
-
-    def as_text(self) -> str:
-        """Return it as a table for a person."""
-        how = "counted by the host, and estimated since" if self.is_counted else "estimated"
-        head = [
-            f"{self.model}: about {self.tokens:,} of {self.usable:,} usable tokens ({_percent(self.tokens, self.usable)}), {how}",
-            f"window {self.context:,}, free {self.free:,}, kept word for word by a summary {self.pinned:,}",
-            "",
-        ]
-        width = max([len(share.kind) for share in self.shares], default=0)
-        rows = [
-            f"{share.kind.ljust(width)}  {share.tokens:>9,}  {_percent(share.tokens, self.tokens):>5}  "
-            f"{_bar(share.tokens, self.tokens)}  {share.count:,}"
-            for share in self.shares
-        ]
-        return "\n".join([*head, *rows])
-
-    def as_json(self) -> str:
-        """Return it as a JSON document."""
-        return json.dumps(attrs.asdict(self) | {"free": self.free}, ensure_ascii=False)
 
 
 def report_of(
@@ -203,11 +132,3 @@ def _kind(part: object) -> str:
             return f"calls of {part.tool}"
         case _:
             return "the host's own tools"
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / max(1, whole):.0f} %"
-
-
-def _bar(part: int, whole: int) -> str:
-    return ("#" * round(_WIDTH * part / max(1, whole))).ljust(_WIDTH)

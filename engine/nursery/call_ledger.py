@@ -31,9 +31,9 @@ from engine.core.state import OpenCall
 from engine.journal.journal import TurnJournal
 from engine.nursery.loop_detection import Seen
 from engine.nursery.scheduling import Slot, SlotState, admissible
+from engine.tools.call_values import GRACE
 from engine.tools.pipeline import Outcome
 from engine.tools.registry import Prepared
-from engine.tools.tool import GRACE
 
 EntryState = Literal["receiving", "queued", "admitted", "running", "settled", "delivered"]
 Modifier = Callable[[SharedContext], SharedContext]

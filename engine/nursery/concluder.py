@@ -28,7 +28,7 @@ from engine.core.exception_groups import describe
 from engine.core.ids import MessageId
 from engine.core.messages import Settlement
 from engine.journal.closing_events import recovery
-from engine.tools.tool import GRACE
+from engine.tools.call_values import GRACE
 
 if TYPE_CHECKING:
     from engine.nursery.call_ledger import Entry

@@ -18,7 +18,7 @@ from engine.nursery.parkable import only_waits, spent, waiting_calls
 from engine.nursery.running_turn import Cause
 from engine.nursery.step import ROUND
 from engine.nursery.turn_task import run_turn
-from engine.tools.tool import ToolOutput
+from engine.tools.call_values import ToolOutput
 
 if TYPE_CHECKING:
     from engine.core.deferred import Deferred

@@ -26,23 +26,22 @@ from engine.nursery.loop_detection import DoomWindow
 from engine.nursery.questions import Questions
 from engine.nursery.rate_limiter import Traffic
 from engine.nursery.snapshots import TurnSnapshots
+from engine.tools.call_values import ToolOutput
 from engine.tools.hook_runner import Desk
 from engine.tools.output.spill import Spills
 from engine.tools.registry import Registry
-from engine.tools.tool import ToolOutput
 
 if TYPE_CHECKING:
     from engine.agents.background import AgentJob, AgentJobs
-    from engine.compaction.report import ContextReport
     from engine.core.agent_result import AgentResult
     from engine.core.compaction_types import CompactionWish
+    from engine.core.context_report import ContextReport
     from engine.nursery.call_ledger import Entry
     from engine.nursery.context_window import Counted
     from engine.nursery.step import Step
     from engine.prompt.layers import PromptLayers
     from engine.tools.background_jobs import Jobs
-    from engine.tools.context import Errand
-    from engine.tools.edit.formatters import Around
+    from engine.tools.context import EditReviewer, Errand
 
 # Of `Settings.durable_within`: a little more, so that a store which gives a lock up after just so long can say why.
 _AT_A_BARRIER: Final = 1.1
@@ -128,7 +127,7 @@ class TurnRun:
     traffic: Traffic
     spills: Spills | None
     chain: tuple[Link, ...]
-    around: Around | None = None
+    around: EditReviewer | None = None
     snapshots: TurnSnapshots | None = None
     prompt: PromptLayers | None = None
     touched: dict[str, None] = attrs.field(factory=dict[str, None])

@@ -41,21 +41,21 @@ from engine.nursery.permission_scope import in_force
 from engine.nursery.questions import Given
 from engine.nursery.request_prefix import touch
 from engine.nursery.running_turn import Cause
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import Errand, ToolContext, Words
 from engine.tools.hook_runner import Desk
 from engine.tools.output.spill import READER, Spills
 from engine.tools.pipeline import Outcome, check_need, run_call
 from engine.tools.registry import Prepared
-from engine.tools.tool import Need, ToolOutput
 
 if TYPE_CHECKING:
     from engine.agents.background import AgentJob, AgentJobs
-    from engine.compaction.report import ContextReport
     from engine.core.agent_result import AgentResult
+    from engine.core.context_report import ContextReport
     from engine.nursery.call_ledger import Entry
     from engine.nursery.step import Step
     from engine.tools.background_jobs import Jobs
-    from engine.tools.edit.formatters import Around
+    from engine.tools.context import EditReviewer
 
 DOOM_QUESTION = "doom_loop"
 _SOURCES: dict[AnswerKind, str] = {
@@ -199,7 +199,7 @@ class _Call:
         return self.step.run.agents.agents
 
     @property
-    def around(self) -> Around | None:
+    def around(self) -> EditReviewer | None:
         return self.step.run.around
 
     @property

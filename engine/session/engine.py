@@ -83,7 +83,8 @@ if typing.TYPE_CHECKING:
     from engine.prompt.layers import PromptLayers
     from engine.store.lazy_events import Stored
     from engine.tools.background_jobs import TaskFunction
-    from engine.tools.edit.formatters import Around, Diagnose
+    from engine.tools.context import EditReviewer
+    from engine.tools.edit.formatters import Diagnose
 
 
 # Of the time that closing has: the rest is for telling who was late.
@@ -198,7 +199,7 @@ class Engine:
     _ids: IdSource = attrs.field(alias="ids")
     _trace: Trace = attrs.field(alias="trace")
     jitter: Callable[[], float]
-    around: Around | None
+    around: EditReviewer | None
     _titles: ModelChoice | None = attrs.field(alias="titles")
     prompt: PromptLayers | None
     titler: Model | None = attrs.field(default=None, init=False)

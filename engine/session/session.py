@@ -52,8 +52,8 @@ from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
     from engine.agents.background import AgentJob, AgentJobs
-    from engine.compaction.report import ContextReport
     from engine.core.agent_result import AgentResult
+    from engine.core.context_report import ContextReport
     from engine.nursery.call_ledger import Entry
     from engine.nursery.context_window import Counted
     from engine.session.engine import Engine

@@ -15,7 +15,7 @@ from engine.nursery.transition import LoopState
 from engine.tools.registry import Registry
 
 if TYPE_CHECKING:
-    from engine.compaction.report import ContextReport
+    from engine.core.context_report import ContextReport
 
 
 def report_on(

@@ -25,7 +25,7 @@ from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
     from engine.prompt.layers import PromptLayers
-    from engine.tools.edit.formatters import Around, Diagnose
+    from engine.tools.edit.formatters import Diagnose, EditChecks
 
 ModelChoice = str | Model
 P = TypeVar("P")
@@ -124,17 +124,17 @@ def hooks_of(config: Config) -> Hooks:
     return load_hooks(config.hooks)
 
 
-def around_of(config: Config, diagnostics: Diagnose | None) -> Around | None:
+def around_of(config: Config, diagnostics: Diagnose | None) -> EditChecks | None:
     """Return what happens around each change of a file; None: nothing. Raises `ConfigError`."""
     if diagnostics is not None and not callable(diagnostics):
         raise ConfigError(f"diagnostics must be an async function of a path, not {diagnostics!r}")
     if diagnostics is None and not config.formatters and not config.checkers:
         return None
     # Imported here: most engines have none.
-    from engine.tools.edit.formatters import Around
+    from engine.tools.edit.formatters import EditChecks
 
-    return Around(
-        formatters=tuple(config.formatters.values()), checkers=tuple(config.checkers.values()), diagnose=diagnostics
+    return EditChecks(
+        formatters=tuple(config.formatters.values()), checkers=tuple(config.checkers.values()), diagnostics=diagnostics
     )
 
 

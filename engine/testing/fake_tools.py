@@ -15,8 +15,9 @@ import trio
 from engine.core.errors import ToolError
 from engine.core.events import SharedContext
 from engine.core.ids import CallId
+from engine.tools.call_values import ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.tool import Tool, ToolOutput, tool
+from engine.tools.tool import Tool, tool
 
 Manner = Literal[
     "plain",

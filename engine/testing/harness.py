@@ -48,7 +48,8 @@ from engine.testing.invariants import Evidence, Seen, check, check_events, check
 from engine.testing.script import Answer as ScriptedItems
 from engine.testing.script import done, text
 from engine.testing.scripted_provider import ScriptedAnswer, ScriptedProvider
-from engine.tools.tool import GRACE, Tool
+from engine.tools.call_values import GRACE
+from engine.tools.tool import Tool
 
 EPSILON = 1e-6
 PATIENCE = 100_000.0

@@ -26,10 +26,10 @@ from engine.core.errors import ToolError
 from engine.core.exception_groups import describe, public
 from engine.process.process import Finished, run_tree
 from engine.process.redact import Mask, secrets_in
+from engine.tools.call_values import GRACE
 from engine.tools.output.spill import Spills
 from engine.tools.output.spill_writer import Captured, SpillWriter
 from engine.tools.shell_environment import argv, ending_of, environment
-from engine.tools.tool import GRACE
 
 MAX_RUNNING: Final = 8
 # Of those that have ended, so many can still be asked for.

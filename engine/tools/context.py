@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple, Unpack, cast
 
 import attrs
@@ -14,15 +15,14 @@ from engine.core.events import AnswerKind, Choice, QuestionOutcome, SharedContex
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.named_locks import Locks
 from engine.core.threads import to_thread
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.output.spill import Spills
-from engine.tools.tool import Need, ToolOutput
 
 if TYPE_CHECKING:
     from engine.agents.background import AgentJob, AgentJobs
-    from engine.compaction.report import ContextReport
     from engine.core.agent_result import AgentResult
+    from engine.core.context_report import ContextReport
     from engine.tools.background_jobs import Jobs
-    from engine.tools.edit.formatters import Around
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -45,6 +45,22 @@ class Errand:
     agent: AgentConfig = AgentConfig()
     name: str = ""
     resume: str | None = None
+
+
+class EditReviewer(Protocol):
+    """Works on each file that a tool edits: formats it before it is written, and reports what is wrong in it after."""
+
+    async def format(self, path: Path, data: bytes, ctx: ToolContext) -> tuple[bytes, tuple[str, ...]]:
+        """Return *data*, the new content of *path*, as it should be written, and notes for the model."""
+        ...
+
+    def has_checks(self, path: Path) -> bool:
+        """Tell whether `diagnose` may have something to report about a file of that name."""
+        ...
+
+    async def diagnose(self, paths: Sequence[Path], ctx: ToolContext) -> str:
+        """Return what is wrong in files that have been changed; empty: nothing."""
+        ...
 
 
 class CallHost(Protocol):
@@ -71,8 +87,8 @@ class CallHost(Protocol):
         ...
 
     @property
-    def around(self) -> Around | None:
-        """What happens around each change of a file; None: nothing."""
+    def around(self) -> EditReviewer | None:
+        """What formats and checks each file that is edited; None: nothing does."""
         ...
 
     async def about_to_change(self, paths: Sequence[str]) -> None:
@@ -163,8 +179,8 @@ class ToolContext:
         return self._host.agents
 
     @property
-    def around(self) -> Around | None:
-        """What happens around each change of a file: formatters, checkers, diagnostics; None: nothing."""
+    def around(self) -> EditReviewer | None:
+        """What formats and checks each file that is edited: formatters, checkers, diagnostics; None: nothing does."""
         return self._host.around
 
     async def about_to_change(self, *paths: str) -> None:

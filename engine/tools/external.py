@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 
+from engine.tools.call_values import ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.tool import Tool, ToolOutput, tool
+from engine.tools.tool import Tool, tool
 
 
 def external_tool(

@@ -24,12 +24,13 @@ from engine.core.hooks import Hooks, PermissionDecision, PermissionWanted, ToolD
 from engine.core.messages import FilePart, ImagePart, Settlement
 from engine.core.permission_types import Judgement, Needed, Opinion, PermissionQuery
 from engine.core.settings import Settings
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.hook_runner import Desk, name_of
 from engine.tools.output.spill import Spills
 from engine.tools.output.truncate import Rest, cut, encoded, fits
 from engine.tools.registry import Prepared
-from engine.tools.tool import Body, Direction, Need, ToolOutput
+from engine.tools.tool import Body, Direction
 
 
 @attrs.frozen(kw_only=True)

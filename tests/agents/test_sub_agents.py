@@ -45,7 +45,8 @@ from engine.tools.builtin.plan_exit import PLAN_EXIT
 from engine.tools.builtin.read import READ
 from engine.tools.builtin.task import Agent, task_tool
 from engine.tools.builtin.write import write_tool
-from engine.tools.tool import Tool, ToolOutput
+from engine.tools.call_values import ToolOutput
+from engine.tools.tool import Tool
 from tests.session.test_sub_agents import by_prompt, child_of, of
 from tests.support.bench import Bench
 from tests.support.world import Played, Seen, World, about, said, world

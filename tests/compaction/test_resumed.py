@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 
 import engine
-from engine.compaction.report import ContextReport
+from engine.core.context_report import ContextReport
 from engine.core.events import CompactionEnded, CompactionStarted
 from engine.core.messages import Message, Transcript, Usage
 from engine.testing.scripted_provider import ScriptedProvider

@@ -16,8 +16,8 @@ from engine.files.safe_open import RealFolder, Swapped, open_real
 from engine.tools.builtin.edit import EDIT, Edit
 from engine.tools.builtin.read import READ, Read
 from engine.tools.builtin.write import WRITE, Write
+from engine.tools.call_values import ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.tool import ToolOutput
 from tests.support.reading import having_read
 
 pytestmark = [

@@ -26,8 +26,9 @@ from engine.testing import ScriptedProvider, call, cancel_everywhere, done, text
 from engine.testing.script import Answer
 from engine.testing.scripted_provider import ScriptedAnswer
 from engine.tools.builtin.read import READ
+from engine.tools.call_values import ToolOutput
 from engine.tools.output.truncate import Rest, cut, fits
-from engine.tools.tool import Direction, Tool, ToolOutput
+from engine.tools.tool import Direction, Tool
 
 pytestmark = pytest.mark.os
 

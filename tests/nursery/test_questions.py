@@ -19,7 +19,8 @@ from engine.permission.policy import Policy
 from engine.session.answers import Answer as Reply
 from engine.session.turn import Turn
 from engine.testing.script import Answer, Pause, ScriptItem, call, done, text
-from engine.tools.tool import Need, Tool
+from engine.tools.call_values import Need
+from engine.tools.tool import Tool
 from tests.support.world import Played, React, Seen, about, said, world
 
 DONE: Answer = [*text("Done."), *done()]

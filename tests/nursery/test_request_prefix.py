@@ -41,7 +41,8 @@ from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.plan_exit import PLAN_EXIT
 from engine.tools.builtin.skill import skill_tool
-from engine.tools.tool import Need, Tool, ToolOutput
+from engine.tools.call_values import Need, ToolOutput
+from engine.tools.tool import Tool
 from tests.support.world import Played, Seen, World, said, world
 
 DONE: Answer = [*text("Done."), *done()]

@@ -38,8 +38,9 @@ from engine.testing.fake_tools import FakeTools
 from engine.testing.fakes import SlowStore
 from engine.testing.script import Pause, call, done, text
 from engine.testing.scripted_provider import ScriptedAnswer, ScriptedProvider
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool import Tool, tool
 
 LAST: ScriptedAnswer = [*text("That is all."), *done()]
 

@@ -483,7 +483,7 @@ def test_without_a_project_all_is_outside_and_nothing_is_kept_for_it() -> None:
 
 def test_a_file_named_star_is_one_file() -> None:
     """What a model may write for a click: the grant must not be for all files."""
-    from engine.tools.tool import Need
+    from engine.tools.call_values import Need
 
     need = Need(permission="edit", patterns=("*",))
     assert need.offered == (offer("edit ./\\*"),)
@@ -495,7 +495,7 @@ def test_a_file_named_star_is_one_file() -> None:
 
 
 def test_files_that_nobody_names_may_be_any() -> None:
-    from engine.tools.tool import Need
+    from engine.tools.call_values import Need
 
     need = Need(permission="edit")
     assert need.offered == ()

@@ -23,7 +23,8 @@ from engine.testing.cancel_points import Way
 from engine.testing.fakes import ScriptedKeeper
 from engine.testing.harness import NEXT_PROMPT, Scenario, play
 from engine.testing.script import Answer, call, done, text
-from engine.tools.tool import Need, Tool
+from engine.tools.call_values import Need
+from engine.tools.tool import Tool
 
 WAYS: tuple[Way, ...] = ("user", "host", "leave")
 

@@ -21,7 +21,8 @@ from engine.prompt.layers import PromptLayers
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.testing.script import Answer, call, done, text
 from engine.tools.builtin.skill import skill_tool
-from engine.tools.tool import Need, Tool
+from engine.tools.call_values import Need
+from engine.tools.tool import Tool
 from tests.properties.bodies import messages_of
 from tests.properties.test_encodings import SPOKEN, encoder_of, hosts_of, model_of
 from tests.support.world import world

@@ -61,7 +61,7 @@ from engine.testing.fakes import CountingIds, ScriptedKeeper, SlowStore, TrioClo
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
-from engine.tools.tool import Need
+from engine.tools.call_values import Need
 from tests.support.bench import Bench, Nothing
 from tests.support.world import Seen, about, world
 

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable
 from typing import cast
 
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.tool import Need, Tool, ToolOutput
+from engine.tools.tool import Tool
 
 
 def need_of(tool: Tool, arguments: object) -> Need:

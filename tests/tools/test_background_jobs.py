@@ -24,14 +24,14 @@ from engine.tools.background_jobs import MAX_ENDED, MAX_RUNNING, RECENT_BYTES, J
 from engine.tools.builtin.bash import Bash, bash
 from engine.tools.builtin.bash_output import BASH_OUTPUT, BashOutput, bash_output, tell
 from engine.tools.builtin.bash_stop import BASH_STOP, BashStop, bash_stop
+from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.output.spill import SpillStore
 from engine.tools.output.spill_writer import SpillWriter
 from engine.tools.output.truncate import fits
 from engine.tools.shell_environment import marker
-from engine.tools.tool import GRACE, Need, ToolOutput
 from tests.support.needs import need_of
-from tests.tools.builtin.conftest import Listener
+from tests.tools.conftest import Listener
 
 pytestmark = pytest.mark.os
 

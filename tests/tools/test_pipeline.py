@@ -42,7 +42,8 @@ from engine.core.settings import Settings
 from engine.session.answers import Answer as Answer_
 from engine.session.turn import Turn
 from engine.testing.script import Answer, call, done, text
-from engine.tools.tool import Need, Tool
+from engine.tools.call_values import Need
+from engine.tools.tool import Tool
 from tests.support.world import Played, Seen, about, said, world
 
 DONE: Answer = [*text("Done."), *done()]

@@ -14,7 +14,8 @@ import engine
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ToolSchema
 from engine.core.messages import ImagePart
-from engine.tools.tool import GRACE, Need, Tool, ToolOutput, tool
+from engine.tools.call_values import GRACE, Need, ToolOutput
+from engine.tools.tool import Tool, tool
 from tests.support.needs import need_of
 
 

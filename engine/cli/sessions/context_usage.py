@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine.cli.default_tools import offered_tools
 from engine.compaction.manager import Keeper
-from engine.compaction.report import ContextReport
 from engine.config.config import Config
+from engine.core.context_report import ContextReport
 from engine.core.llm_types import ModelInfo
 from engine.core.settings import Settings
 from engine.core.state import SessionState

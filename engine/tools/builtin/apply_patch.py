@@ -13,15 +13,15 @@ from engine.files.text_files import resolve
 from engine.tools.builtin.edit import EXACTLY, LOOSELY
 from engine.tools.builtin.tools_by_model import writes_patches
 from engine.tools.builtin.write import fitting
-from engine.tools.context import ToolContext
+from engine.tools.call_values import Need, ToolOutput
+from engine.tools.context import EditReviewer, ToolContext
 from engine.tools.edit.edit_session import Basis, Plan, Revision, Seen, look, need, revise
-from engine.tools.edit.formatters import Around
 from engine.tools.edit.match import Ambiguous, Missing
 from engine.tools.edit.patch_format import AddFile, DeleteFile, Operation, UpdateFile, parse_patch
 from engine.tools.edit.patch_match import Placed, Unplaced, place_chunks
 from engine.tools.edit.replace import compared, named
 from engine.tools.edit.source_text import Source
-from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool import Tool, tool
 from engine.tools.tool_text import counted, description
 
 
@@ -32,7 +32,7 @@ class ApplyPatch:
     patch: Annotated[str, doc("the whole patch, from *** Begin Patch to *** End Patch")]
 
 
-def apply_patch_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool:
+def apply_patch_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -> Tool:
     """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around the change."""
 
     def planned(args: ApplyPatch, cwd: str, basis: Basis) -> Plan:

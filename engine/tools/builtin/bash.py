@@ -19,12 +19,13 @@ from engine.process.process import Finished, run_tree
 from engine.process.redact import Mask, secrets_in
 from engine.tools.background_jobs import MAX_RUNNING
 from engine.tools.builtin.bash_output import Shown, tell
+from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.output.live_output import LiveOutput
 from engine.tools.output.spill_writer import Captured, SpillWriter
 from engine.tools.output.truncate import LIMITS, Limits
 from engine.tools.shell_environment import argv, ending_of, environment, marker, survivors_of
-from engine.tools.tool import GRACE, Need, Tool, ToolOutput, tool
+from engine.tools.tool import Tool, tool
 from engine.tools.tool_text import counted, description, metadata
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from engine.permission.programs.registry import KNOWN, Knowledge
 from engine.permission.project import project_of
 from engine.permission.rules import path_pattern, wildcard
 from engine.permission.shell.scan import reads_only, scan
-from engine.tools.tool import Need
+from engine.tools.call_values import Need
 
 PERMISSION: Final = "bash"
 # More commands than that are asked about as they are, or not at all.

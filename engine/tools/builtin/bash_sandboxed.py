@@ -17,9 +17,10 @@ from engine.core.permission_types import Needed
 from engine.core.schema import doc
 from engine.sandbox.sandbox import KEEPERS, Jail
 from engine.tools.builtin.bash import Bash, is_safe, need_of, run_command, told
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.shell_environment import argv
-from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool import Tool, tool
 from engine.tools.tool_text import description
 
 if TYPE_CHECKING:

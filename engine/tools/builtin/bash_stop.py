@@ -9,8 +9,9 @@ import trio
 
 from engine.core.schema import doc
 from engine.tools.builtin.bash_output import Shown, find, shown_to, tell
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool import tool
 from engine.tools.tool_text import description, metadata
 
 

@@ -9,11 +9,11 @@ import attrs
 from engine.core.schema import doc
 from engine.files.diff import replacement
 from engine.tools.builtin.tools_by_model import makes_edits
-from engine.tools.context import ToolContext
+from engine.tools.call_values import Need, ToolOutput
+from engine.tools.context import EditReviewer, ToolContext
 from engine.tools.edit.edit_session import Basis, Plan, Revision, look, need, revise
-from engine.tools.edit.formatters import Around
 from engine.tools.edit.replace import replace
-from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool import Tool, tool
 from engine.tools.tool_text import counted, description
 
 LOOSELY: Final = (
@@ -33,7 +33,7 @@ class Edit:
     replace_all: Annotated[bool, doc("replace every occurrence instead of the only one")] = False
 
 
-def edit_tool(*, fuzzy: bool = True, around: Around | None = None) -> Tool:
+def edit_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -> Tool:
     """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around each edit."""
 
     def planned(args: Edit, cwd: str, basis: Basis) -> Plan:

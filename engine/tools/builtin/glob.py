@@ -17,6 +17,7 @@ from engine.core.schema import doc
 from engine.files.cancellable_thread import to_halting_thread
 from engine.files.globs import is_magic
 from engine.files.text_files import resolve
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.search.python_search import Job
 from engine.tools.search.ripgrep import Searcher, find_searcher
@@ -33,7 +34,7 @@ from engine.tools.search.search_paths import (
     start_of,
 )
 from engine.tools.shell_environment import marker
-from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool import tool
 from engine.tools.tool_text import counted, description, metadata
 
 LIMIT: Final = 100

@@ -14,6 +14,7 @@ from engine.files.text_files import resolve
 from engine.tools.builtin.grep_permissions import Readable, readable
 from engine.tools.builtin.grep_report import MAX_BYTES, Report, Shows
 from engine.tools.builtin.long_lines import MAX_LINE_CHARS
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.search.filetypes import TYPES, names_of
 from engine.tools.search.python_search import Job
@@ -32,7 +33,7 @@ from engine.tools.search.search_paths import (
     wanted_names,
 )
 from engine.tools.shell_environment import marker
-from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool import tool
 from engine.tools.tool_text import description
 
 LIMIT: Final = 100

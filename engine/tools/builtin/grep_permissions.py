@@ -9,9 +9,9 @@ import attrs
 from engine.core.permission_types import Needed
 from engine.files.real_path import followed
 from engine.files.text_files import pattern_of_real, visible_name
+from engine.tools.call_values import Need
 from engine.tools.context import ToolContext
 from engine.tools.search.search_paths import Place, Wanted, joined
-from engine.tools.tool import Need
 
 
 @attrs.define(eq=False)

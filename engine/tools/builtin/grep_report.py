@@ -9,10 +9,10 @@ import attrs
 
 from engine.core.errors import ToolError
 from engine.tools.builtin.long_lines import line_text
+from engine.tools.call_values import ToolOutput
 from engine.tools.search.python_search import Job
 from engine.tools.search.search import Found
 from engine.tools.search.search_paths import Place
-from engine.tools.tool import ToolOutput
 from engine.tools.tool_text import counted, metadata
 
 MAX_BYTES: Final = 40_960

@@ -15,10 +15,11 @@ from engine.core.errors import ToolError
 from engine.core.schema import doc
 from engine.files.cancellable_thread import to_halting_thread
 from engine.files.text_files import renamed_errors, resolve, visible_name
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.search.search_paths import Place, folder_at, judged_place, read_need
 from engine.tools.search.walk import Entry, Folder, Listing, start
-from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool import tool
 from engine.tools.tool_text import counted, description, metadata
 
 DEPTH: Final = 3

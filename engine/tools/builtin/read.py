@@ -13,6 +13,7 @@ from engine.core.errors import ToolError
 from engine.core.schema import doc
 from engine.files.read_state import note_read
 from engine.files.text_files import BOM, MAX_TEXT_BYTES, is_utf16, looks_binary, real_file, renamed_errors, resolve
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.output.spill import PREFIX, READER, Spills
 from engine.tools.read.folder import folder_output
@@ -22,7 +23,7 @@ from engine.tools.read.notebook import notebook_of
 from engine.tools.read.open_file import Source, opened
 from engine.tools.read.pdf import MAX_ATTACHED_BYTES, Pdf, pdf_output
 from engine.tools.search.search_paths import read_need
-from engine.tools.tool import Need, ToolOutput, tool
+from engine.tools.tool import tool
 from engine.tools.tool_text import description, metadata
 
 PERMISSION: Final = "read"

@@ -12,8 +12,9 @@ import attrs
 from engine.core.errors import ToolError
 from engine.core.schema import doc
 from engine.prompt.skills import MAX_FILES, SkillError, Skills, files_of, find_skills, listed, read_skill
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.tool import Need, NeedFunction, Tool, ToolOutput, tool
+from engine.tools.tool import NeedFunction, Tool, tool
 from engine.tools.tool_text import description, metadata
 
 PERMISSION: Final = "skill"

@@ -16,8 +16,9 @@ from engine.config.builtin_agents import OF_THE_FIRST
 from engine.core.agent_result import AgentResult
 from engine.core.errors import ConfigError, EngineError, ToolError
 from engine.core.schema import doc
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool import Tool, tool
 from engine.tools.tool_text import description, metadata
 
 PERMISSION: Final = "task"

@@ -14,8 +14,9 @@ from engine.core.errors import ToolError
 from engine.core.schema import doc
 from engine.core.threads import to_thread
 from engine.tools.builtin.web_fetch_media import media_output
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool import Tool, tool
 from engine.tools.tool_text import description, metadata
 from engine.web.address_guard import Guard, parse_url
 from engine.web.content import Kind, decoded, kind_of

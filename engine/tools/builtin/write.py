@@ -10,10 +10,10 @@ from engine.core.schema import doc
 from engine.files.diff import whole_text
 from engine.files.text_files import TextFile
 from engine.tools.builtin.tools_by_model import makes_edits
-from engine.tools.context import ToolContext
+from engine.tools.call_values import Need, ToolOutput
+from engine.tools.context import EditReviewer, ToolContext
 from engine.tools.edit.edit_session import Basis, Plan, Revision, Seen, look, need, revise
-from engine.tools.edit.formatters import Around
-from engine.tools.tool import Need, Tool, ToolOutput, tool
+from engine.tools.tool import Tool, tool
 from engine.tools.tool_text import counted, description
 
 
@@ -25,7 +25,7 @@ class Write:
     content: Annotated[str, doc("the whole text of the file")]
 
 
-def write_tool(*, around: Around | None = None) -> Tool:
+def write_tool(*, around: EditReviewer | None = None) -> Tool:
     """Make the tool; *around* is what happens around each change."""
 
     async def need_of(args: Write, ctx: ToolContext) -> Need:

@@ -34,12 +34,12 @@ from engine.files.text_files import (
     renamed_errors,
     resolve,
 )
-from engine.tools.context import ToolContext
+from engine.tools.call_values import Need, ToolOutput
+from engine.tools.context import EditReviewer, ToolContext
 from engine.tools.edit.atomic_write import FileChange, commit
-from engine.tools.edit.formatters import Around
+from engine.tools.edit.formatters import EditChecks
 from engine.tools.edit.source_text import unix
 from engine.tools.search.search_paths import shown_path
-from engine.tools.tool import Need, ToolOutput
 from engine.tools.tool_text import metadata
 
 PERMISSION: Final = "edit"
@@ -170,12 +170,12 @@ async def need(ctx: ToolContext, names: Sequence[str], plan: Planner, *, otherwi
     return await ctx.to_thread(_need, ctx.cwd, ctx.shared, tuple(names), plan, otherwise)
 
 
-async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: Around | None) -> ToolOutput:
+async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: EditReviewer | None) -> ToolOutput:
     """Plan, and do what was planned. A checkpoint; if cancelled, nothing was changed, or it says what was.
 
     *around* is the tool's own, which counts instead of the engine's.
     """
-    around = around or ctx.around or Around()
+    around = around or ctx.around or EditChecks()
     locks = await ctx.to_thread(_lock_names, ctx.cwd, tuple(names), ctx.judged)
     async with ctx.locks.hold(*locks):
         # Abandoned if cancelled: it only reads.
@@ -186,12 +186,12 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
         # that hangs, the turn ends at the grace all the same, and the record says that the outcome is not known.
         output = await to_thread(_carry_out, planned, final, notes, abandon_on_cancel=False)
     places = [revision.place for revision in final.revisions if revision.after is not None]
-    paths = [place for place in places if around.looks_at(place)]
+    paths = [place for place in places if around.has_checks(place)]
     if not paths:
         return output
     # Who is cancelled while he asks for diagnostics must not forget what he has done.
     ctx.progress(output=output.text)
-    diagnostics = await around.diagnosed(paths, ctx)
+    diagnostics = await around.diagnose(paths, ctx)
     return attrs.evolve(output, text=f"{output.text}\n{diagnostics}") if diagnostics else output
 
 
@@ -201,7 +201,7 @@ def _lock_names(cwd: str, names: tuple[str, ...], judged: frozenset[str] | None)
     return tuple(f"file:{path}" for path in paths)
 
 
-async def _formatted(plan: Plan, around: Around, ctx: ToolContext) -> tuple[Plan, tuple[str, ...]]:
+async def _formatted(plan: Plan, around: EditReviewer, ctx: ToolContext) -> tuple[Plan, tuple[str, ...]]:
     """Return the plan with its new texts formatted, and notes. A checkpoint if there is a formatter for a file."""
     revisions: list[Revision] = []
     notes: list[str] = []
@@ -209,7 +209,7 @@ async def _formatted(plan: Plan, around: Around, ctx: ToolContext) -> tuple[Plan
         if revision.after is None or revision.after == revision.before:
             revisions.append(revision)
         else:
-            after, more = await around.formatted(revision.place, revision.after, ctx)
+            after, more = await around.format(revision.place, revision.after, ctx)
             revisions.append(attrs.evolve(revision, after=after))
             notes += more
             if after == revision.before:

@@ -21,10 +21,10 @@ from engine.config.formatter_config import FileProgram, is_time
 from engine.core.exception_groups import describe
 from engine.core.threads import to_thread
 from engine.process.process import Finished, run_tree
+from engine.tools.call_values import GRACE
 from engine.tools.context import ToolContext
 from engine.tools.edit.checkers import check
 from engine.tools.shell_environment import marker
-from engine.tools.tool import GRACE
 
 # Asked for a file that was edited; answers with what is wrong in it, as text for the model, or nothing.
 Diagnose = Callable[[str], Awaitable[str]]
@@ -35,22 +35,22 @@ _DIAGNOSTICS_CHARS: Final = 8_000
 
 
 @attrs.frozen(kw_only=True)
-class Around:
+class EditChecks:
     """What happens around an edit.
 
     Attributes:
         formatters: run in their order on each file they are for, before it is written.
         checkers: run in their order on each file they are for, after that; the model reads what they say.
-        diagnose: asked about each file that was changed: a language server of the host's, say.
+        diagnostics: asked about each file that was changed: a language server of the host's, say.
         diagnose_timeout: seconds that it may take for all of them.
     """
 
     formatters: tuple[FileProgram, ...] = ()
     checkers: tuple[FileProgram, ...] = ()
-    diagnose: Diagnose | None = None
+    diagnostics: Diagnose | None = None
     diagnose_timeout: float = attrs.field(default=5.0, validator=is_time)
 
-    async def formatted(self, path: Path, data: bytes, ctx: ToolContext) -> tuple[bytes, tuple[str, ...]]:
+    async def format(self, path: Path, data: bytes, ctx: ToolContext) -> tuple[bytes, tuple[str, ...]]:
         """Return what formatters make of *data*, which *path* shall hold, and notes. A checkpoint if one is for it.
 
         If cancelled, no process and no copy is left behind.
@@ -66,11 +66,11 @@ class Around:
                     data = after
         return data, tuple(notes)
 
-    def looks_at(self, path: Path) -> bool:
+    def has_checks(self, path: Path) -> bool:
         """Tell whether somebody is asked what is wrong in a file after it was changed."""
-        return self.diagnose is not None or any(checker.is_for(path.name) for checker in self.checkers)
+        return self.diagnostics is not None or any(checker.is_for(path.name) for checker in self.checkers)
 
-    async def diagnosed(self, paths: Sequence[Path], ctx: ToolContext) -> str:
+    async def diagnose(self, paths: Sequence[Path], ctx: ToolContext) -> str:
         """Return what is wrong in files that were changed. A checkpoint if somebody is asked.
 
         Raises nothing ordinary; if cancelled, no process is left behind.
@@ -79,8 +79,8 @@ class Around:
         for checker in self.checkers:
             if wanted := [path for path in paths if checker.is_for(path.name)]:
                 found += await check(checker, wanted, ctx)
-        if self.diagnose is not None:
-            found += await _asked(self.diagnose, paths, self.diagnose_timeout)
+        if self.diagnostics is not None:
+            found += await _asked(self.diagnostics, paths, self.diagnose_timeout)
         text = "\n".join(part.strip() for part in found if part.strip())
         return (
             text

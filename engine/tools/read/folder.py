@@ -7,8 +7,8 @@ import os
 from typing import Final
 
 from engine.files.text_files import visible_name
+from engine.tools.call_values import ToolOutput
 from engine.tools.read.line_window import MAX_BYTES
-from engine.tools.tool import ToolOutput
 from engine.tools.tool_text import counted, metadata
 
 MAX_ENTRIES: Final = 1_000

@@ -18,11 +18,11 @@ import trio
 from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.process.process import Finished, run_tree
+from engine.tools.call_values import GRACE
 from engine.tools.search.python_search import Job
 from engine.tools.search.result_buffers import Heap, Pile, Tally, Window, in_order, window
 from engine.tools.search.results import Binary, ErrorReader, Form, Hit, HitReader
 from engine.tools.search.ripgrep import Searcher
-from engine.tools.tool import GRACE
 
 MAX_HELD_BYTES: Final = 8_388_608
 

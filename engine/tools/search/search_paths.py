@@ -27,8 +27,8 @@ from engine.files.text_files import (
     resolve,
     visible_name,
 )
+from engine.tools.call_values import Need
 from engine.tools.search.walk import is_in_repository, without_waiting
-from engine.tools.tool import Need
 
 MAX_PATTERN_CHARS: Final = 4_000
 

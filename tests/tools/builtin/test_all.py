@@ -12,9 +12,9 @@ from engine.tools.builtin import list as list_module
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.skill import skill_tool
 from engine.tools.builtin.task_jobs import task_tools
+from engine.tools.call_values import GRACE
 from engine.tools.read import line_window as read_window
 from engine.tools.registry import Registry
-from engine.tools.tool import GRACE
 from engine.tools.tool_text import counted, description, metadata
 from engine.web import fetch as web
 

@@ -25,9 +25,9 @@ from engine.tools.builtin.apply_patch import APPLY_PATCH, ApplyPatch, apply_patc
 from engine.tools.builtin.edit import EDIT
 from engine.tools.builtin.multi_edit import MULTI_EDIT
 from engine.tools.builtin.write import WRITE, Write
+from engine.tools.call_values import Need
 from engine.tools.context import ToolContext
-from engine.tools.edit.formatters import Around
-from engine.tools.tool import Need
+from engine.tools.edit.formatters import EditChecks
 from tests.support.needs import need_in, output_of
 from tests.support.reading import having_read
 
@@ -228,7 +228,7 @@ async def test_a_file_that_can_not_be_written(ctx: ToolContext, tmp_path: Path) 
 async def test_each_file_is_formatted(ctx: ToolContext, tmp_path: Path) -> None:
     put(tmp_path, a="1\n", b="b\n", gone="x\n")
     script = "import sys, pathlib; p = pathlib.Path(sys.argv[1]); p.write_text(p.read_text().upper())"
-    tool = apply_patch_tool(around=Around(formatters=(FileProgram((sys.executable, "-E", "-c", script), ("*",)),)))
+    tool = apply_patch_tool(around=EditChecks(formatters=(FileProgram((sys.executable, "-E", "-c", script), ("*",)),)))
     args = patch("*** Delete File: gone", "*** Update File: b", "*** Move to: c", "-b", "+d", "*** Add File: n", "+n")
     output = await output_of(tool, args, having_read(ctx, "a", "b", "gone"))
     assert content(tmp_path) == {"a": "1\n", "c": "D\n", "n": "N\n"}

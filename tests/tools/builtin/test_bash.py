@@ -20,13 +20,13 @@ from engine.process.orphans import find_marked
 from engine.process.process import Finished
 from engine.process.procfs import Stray
 from engine.tools.builtin.bash import BASH, SHOWN, Bash, bash, report
+from engine.tools.call_values import GRACE, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.output.spill import SpillStore
 from engine.tools.output.spill_writer import Captured
 from engine.tools.output.truncate import fits
 from engine.tools.shell_environment import marker
-from engine.tools.tool import GRACE, ToolOutput
-from tests.tools.builtin.conftest import Listener
+from tests.tools.conftest import Listener
 
 pytestmark = pytest.mark.os
 

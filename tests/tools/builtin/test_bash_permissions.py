@@ -10,7 +10,7 @@ import pytest
 from engine.core.events import Offer, Right
 from engine.core.permission_types import Needed
 from engine.tools.builtin.bash_permissions import need_of
-from engine.tools.tool import Need
+from engine.tools.call_values import Need
 
 
 def need(command: str, folder: Path) -> Need:

@@ -13,10 +13,10 @@ from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
 from engine.process.orphans import find_marked
 from engine.tools.builtin.glob import GLOB, Glob, glob, glob_with, newest
+from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.search.ripgrep import Searcher
 from engine.tools.shell_environment import marker
-from engine.tools.tool import GRACE, Need, ToolOutput
 from tests.support.searched import RIPGREP, Link, make, needs_ripgrep
 
 pytestmark = pytest.mark.os

@@ -24,12 +24,12 @@ from engine.process.orphans import find_marked
 from engine.tools.builtin.grep import GREP, MAX_LIMIT, Grep, grep, grep_with
 from engine.tools.builtin.grep_report import MAX_BYTES
 from engine.tools.builtin.long_lines import MAX_LINE_CHARS
+from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.search import python_search as pure_search
 from engine.tools.search.python_search import Job
 from engine.tools.search.ripgrep import MAX_COLUMNS, Searcher
 from engine.tools.shell_environment import marker
-from engine.tools.tool import GRACE, Need, ToolOutput
 from tests.support.searched import RIPGREP, Link, make, needs_ripgrep
 
 pytestmark = pytest.mark.os

@@ -9,8 +9,8 @@ from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
 from engine.core.permission_types import Needed
 from engine.tools.builtin.multi_edit import MULTI_EDIT, MultiEdit, Replacement, multi_edit_tool
+from engine.tools.call_values import Need
 from engine.tools.context import ToolContext
-from engine.tools.tool import Need
 from tests.support.needs import need_in, output_of
 from tests.support.reading import having_read
 

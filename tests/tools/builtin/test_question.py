@@ -29,11 +29,12 @@ from engine.tools.builtin.question import (
     Question,
     question,
 )
+from engine.tools.call_values import Need
 from engine.tools.context import ToolContext, Words
-from engine.tools.tool import Need, Tool
+from engine.tools.tool import Tool
 from tests.support.needs import need_of
 from tests.support.world import Played, Seen, world
-from tests.tools.builtin.conftest import Listener
+from tests.tools.conftest import Listener
 
 Asked = tuple[str, tuple[Choice, ...], bool]
 

@@ -15,11 +15,11 @@ from engine.core.errors import InvalidArguments, ToolError
 from engine.core.permission_types import Needed
 from engine.files.read_state import digest, known
 from engine.tools.builtin.read import READ, Read, read
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.read.line_window import MAX_BYTES, MAX_LINE_CHARS, MAX_LINES
 from engine.tools.read.open_file import HASHED_BYTES
-from engine.tools.tool import Need, ToolOutput
-from tests.tools.builtin.conftest import Listener
+from tests.tools.conftest import Listener
 
 
 async def run(ctx: ToolContext, path: str, **more: int) -> ToolOutput:

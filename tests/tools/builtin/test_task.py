@@ -26,11 +26,12 @@ from engine.testing.cancel import cancel_everywhere
 from engine.testing.harness import Scenario
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.tools.builtin.task import MAX_PROMPT_CHARS, Agent, Agents, Task, task_tool
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import Errand, ToolContext
-from engine.tools.tool import Need, Tool, ToolOutput
+from engine.tools.tool import Tool
 from tests.support.needs import need_of
 from tests.support.world import Seen, about, world
-from tests.tools.builtin.conftest import Listener
+from tests.tools.conftest import Listener
 
 LOOK = Agent(name="look", description="Looks  for\nthings.", system="You look.", steps=3, tools=("read", "task"))
 WORK = Agent(name="work", model="scripted/model")

@@ -25,9 +25,9 @@ from engine.tools.builtin.todo import (
     todo_write,
     todos_of,
 )
+from engine.tools.call_values import Need
 from engine.tools.context import ToolContext
 from engine.tools.registry import Registry
-from engine.tools.tool import Need
 from tests.support.needs import need_of
 from tests.support.world import world
 

@@ -30,8 +30,8 @@ from engine.tools.builtin.web_search_hosts import (
     searxng,
     tavily,
 )
+from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.tool import Need, ToolOutput
 from tests.support.needs import need_of
 from tests.support.pages import Pages, hang, page, web
 

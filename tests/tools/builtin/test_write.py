@@ -16,9 +16,9 @@ from engine.core.errors import ToolError
 from engine.core.permission_types import Needed
 from engine.files import text_files as files
 from engine.tools.builtin.write import WRITE, Write
+from engine.tools.call_values import Need
 from engine.tools.context import ToolContext
 from engine.tools.edit.atomic_write import FileChange, commit
-from engine.tools.tool import Need
 from tests.support.needs import need_in, output_of
 from tests.support.reading import having_read
 

@@ -27,10 +27,10 @@ from engine.tools.builtin.edit import EDIT, Edit, edit_tool
 from engine.tools.builtin.multi_edit import MultiEdit, Replacement, multi_edit_tool
 from engine.tools.builtin.write import WRITE, Write, write_tool
 from engine.tools.context import ToolContext
-from engine.tools.edit.formatters import Around
+from engine.tools.edit.formatters import EditChecks
 from tests.support.needs import output_of
 from tests.support.reading import having_read
-from tests.tools.builtin.conftest import Listener
+from tests.tools.conftest import Listener
 
 # -- in a turn ----------------------------------------------------------------------------------
 
@@ -145,10 +145,10 @@ async def test_an_edit_waits_for_the_lock_and_may_be_cancelled_meanwhile(ctx: To
     assert ((tmp_path / "f").read_text(), (tmp_path / "other").read_text()) == ("a\n", "b\n")
 
 
-def slow(seconds: float = 0.0, then: str = "") -> Around:
+def slow(seconds: float = 0.0, then: str = "") -> EditChecks:
     """A formatter that gives others time, and does something to the copy."""
     script = f"import sys, time, pathlib; p = pathlib.Path(sys.argv[1]); time.sleep({seconds}); {then}"
-    return Around(formatters=(FileProgram((sys.executable, "-E", "-c", script), ("*",)),))
+    return EditChecks(formatters=(FileProgram((sys.executable, "-E", "-c", script), ("*",)),))
 
 
 async def test_a_race_with_another_program_is_noticed(ctx: ToolContext, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ async def test_a_cancel_at_any_instant_leaves_all_or_nothing(ctx: ToolContext, t
     (tmp_path / "f").write_text("a\n" * 10_000 + "end\n")
     before, reader = (tmp_path / "f").read_text(), having_read(ctx, "f")
     output = None
-    tool = edit_tool(around=slow(0.02) if delay >= 0.008 else Around())
+    tool = edit_tool(around=slow(0.02) if delay >= 0.008 else EditChecks())
     with trio.move_on_after(delay):
         output = await output_of(tool, Edit("f", "end", "END"), reader)
     if output is None:
@@ -260,7 +260,7 @@ async def test_a_formatter_that_fails_is_a_note(
     ctx: ToolContext, tmp_path: Path, command: tuple[str, ...], timeout: float, why: str
 ) -> None:
     (tmp_path / "f").write_text("a\n")
-    tool = edit_tool(around=Around(formatters=(FileProgram(command, ("f",), timeout),)))
+    tool = edit_tool(around=EditChecks(formatters=(FileProgram(command, ("f",), timeout),)))
     output = await output_of(tool, Edit("f", "a", "b"), having_read(ctx, "f"))
     assert f"[{Path(command[0]).name} has not formatted f: {why}" in output.text
     assert (tmp_path / "f").read_text() == "b\n"
@@ -281,7 +281,9 @@ async def test_which_formatter_is_for_which_file(ctx: ToolContext, tmp_path: Pat
     def adding(what: str, *patterns: str, place: str = "{path}") -> FileProgram:
         return FileProgram(("sh", "-c", f"printf {what} >>$0", place), patterns)
 
-    around = Around(formatters=(adding("1", "*.py", "*.pyi"), adding("2", "*.c"), adding("3", "a.*", place="./{path}")))
+    around = EditChecks(
+        formatters=(adding("1", "*.py", "*.pyi"), adding("2", "*.c"), adding("3", "a.*", place="./{path}"))
+    )
     assert FileProgram(("fmt", "-w"), ("*",)).argv("/x/a b") == ["fmt", "-w", "/x/a b"]
     assert FileProgram(("fmt", "--in={path}", "-q"), ("*",)).argv("/x") == ["fmt", "--in=/x", "-q"]
     for name, after in (("a.py", "x1"), ("b.c", "x2"), ("c.txt", "x")):
@@ -305,7 +307,7 @@ async def test_a_formatter_finds_the_configuration_of_its_folder(ctx: ToolContex
         lambda: FileProgram(("black",), "*.py"),  # type: ignore[arg-type]
         lambda: FileProgram(("black",), ("*",), 0),
         lambda: FileProgram(("black",), ("*",), float("inf")),
-        lambda: Around(diagnose_timeout=-1),
+        lambda: EditChecks(diagnose_timeout=-1),
     ],
 )
 def test_formatters_that_can_not_work_are_refused(make: Callable[[], object]) -> None:
@@ -329,13 +331,13 @@ def checking(script: str, *patterns: str, timeout: float = 10.0) -> FileProgram:
 
 async def test_what_a_checker_says_follows_the_diff(ctx: ToolContext, tmp_path: Path, listener: Listener) -> None:
     (tmp_path / "f.py").write_text("a\n")
-    around = Around(
+    around = EditChecks(
         checkers=(
             checking('echo "$(basename $0):1: $(cat $0) is not defined"; pwd >&2; exit 1', "*.py"),
             checking("echo all is well"),
             checking("echo never asked; exit 1", "*.c"),
         ),
-        diagnose=lambda path: one_word(f"a server on {Path(path).name}"),
+        diagnostics=lambda path: one_word(f"a server on {Path(path).name}"),
     )
     output = await output_of(edit_tool(around=around), Edit("f.py", "a", "b"), having_read(ctx, "f.py"))
     told = f"\n[sh on f.py: exit code 1]\nf.py:1: b is not defined\n{tmp_path}\na server on f.py"
@@ -366,7 +368,9 @@ async def test_a_checker_never_loses_the_edit(
     ctx: ToolContext, tmp_path: Path, checker: FileProgram, told: str
 ) -> None:
     (tmp_path / "f").write_text("a\n")
-    output = await output_of(edit_tool(around=Around(checkers=(checker,))), Edit("f", "a", "b"), having_read(ctx, "f"))
+    output = await output_of(
+        edit_tool(around=EditChecks(checkers=(checker,))), Edit("f", "a", "b"), having_read(ctx, "f")
+    )
     assert output.text.startswith("Edited f: 1 replacement at line 1.")
     assert told in output.text
     assert len(output.text) < 9_000
@@ -375,7 +379,7 @@ async def test_a_checker_never_loses_the_edit(
 async def test_a_checker_has_its_time_for_all_files(ctx: ToolContext, tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / name).write_text("x\n")
-    around = Around(checkers=(checking("case $0 in */a) exit 1;; *) sleep 30;; esac", timeout=0.5),))
+    around = EditChecks(checkers=(checking("case $0 in */a) exit 1;; *) sleep 30;; esac", timeout=0.5),))
     patch = "".join(f"*** Update File: {name}\n@@\n-x\n+y\n" for name in "abc")
     output = await output_of(
         apply_patch_tool(around=around),
@@ -389,7 +393,7 @@ async def test_a_checker_has_its_time_for_all_files(ctx: ToolContext, tmp_path: 
 
 async def test_a_cancel_ends_a_checker(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\n")
-    tool = edit_tool(around=Around(checkers=(checking("echo $$ >$0.pid; sleep 1000"),)))
+    tool = edit_tool(around=EditChecks(checkers=(checking("echo $$ >$0.pid; sleep 1000"),)))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(tool.body, Edit("f", "a", "b"), having_read(ctx, "f"))
         while not (tmp_path / "f.pid").exists() or not (tmp_path / "f.pid").read_text():
@@ -442,7 +446,9 @@ async def test_diagnostics_follow_the_diff(ctx: ToolContext, tmp_path: Path, lis
         asked.append(path)
         return "f:1: error: b is not defined\n"
 
-    output = await output_of(edit_tool(around=Around(diagnose=diagnose)), Edit("f", "a", "b"), having_read(ctx, "f"))
+    output = await output_of(
+        edit_tool(around=EditChecks(diagnostics=diagnose)), Edit("f", "a", "b"), having_read(ctx, "f")
+    )
     assert output.text.endswith("\n+b\nf:1: error: b is not defined")
     assert asked == [str(tmp_path / "f")]
     # Should it be cancelled meanwhile, what it has done is told all the same.
@@ -467,7 +473,7 @@ async def test_diagnostics_never_lose_the_edit(ctx: ToolContext, tmp_path: Path,
             raise RuntimeError("no server")
         return "x" * 100_000 if kind == "long" else ""
 
-    tool = multi_edit_tool(around=Around(diagnose=diagnose, diagnose_timeout=0.05))
+    tool = multi_edit_tool(around=EditChecks(diagnostics=diagnose, diagnose_timeout=0.05))
     output = await output_of(tool, MultiEdit("f", [Replacement("a", "b")]), having_read(ctx, "f"))
     assert output.text.endswith(told or "\n+b")
     assert len(output.text) < 10_000
@@ -485,7 +491,7 @@ async def test_a_cancelled_wait_for_diagnostics_leaves_the_edit_told(
         return ""
 
     with trio.CancelScope() as scope:
-        await edit_tool(around=Around(diagnose=diagnose)).body(Edit("f", "a", "b"), having_read(ctx, "f"))
+        await edit_tool(around=EditChecks(diagnostics=diagnose)).body(Edit("f", "a", "b"), having_read(ctx, "f"))
     assert scope.cancelled_caught
     assert (tmp_path / "f").read_text() == "b\n"
     assert [shown.partition("\n")[0] for shown in listener.shown] == ["Edited f: 1 replacement at line 1."]

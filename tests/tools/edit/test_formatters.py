@@ -9,8 +9,8 @@ from engine.config.formatter_config import FileProgram
 from engine.core.events import SharedContext
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.tools.context import ToolContext
-from engine.tools.edit.formatters import Around
-from tests.tools.builtin.conftest import Listener
+from engine.tools.edit.formatters import EditChecks
+from tests.tools.conftest import Listener
 
 pytestmark = pytest.mark.os
 
@@ -23,10 +23,10 @@ async def test_a_cancel_while_the_copy_is_made_leaves_none(tmp_path: Path) -> No
         shared=SharedContext(cwd=str(tmp_path)),
         host=Listener(),
     )
-    around = Around(formatters=(FileProgram(("true",), ("*.py",)),))
+    around = EditChecks(formatters=(FileProgram(("true",), ("*.py",)),))
     for number in range(40):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(around.formatted, tmp_path / "a.py", b"x" * 1_000_000, ctx)
+            nursery.start_soon(around.format, tmp_path / "a.py", b"x" * 1_000_000, ctx)
             for _ in range(number % 4):
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel(reason="test")

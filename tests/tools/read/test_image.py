@@ -14,9 +14,9 @@ from engine.core.errors import ToolError
 from engine.core.messages import ImagePart
 from engine.files.read_state import digest, known
 from engine.tools.builtin.read import Read, read
+from engine.tools.call_values import ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.read.image import MAX_IMAGE_BYTES, Picture, picture_of
-from engine.tools.tool import ToolOutput
 from tests.support.media import GIF, gif, jpeg, png, webp
 
 needs_pillow = pytest.mark.skipif(importlib.util.find_spec("PIL") is None, reason="pillow is not installed")

@@ -8,16 +8,15 @@ import pytest
 import trio
 
 from engine.agents.background import AgentJob, AgentJobs
-from engine.compaction.report import ContextReport
 from engine.core.agent_result import AgentResult
+from engine.core.context_report import ContextReport
 from engine.core.events import AnswerKind, Choice, SharedContext
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.named_locks import Locks
 from engine.tools.background_jobs import Jobs, TaskFunction
-from engine.tools.context import Errand, ToolContext, Words
-from engine.tools.edit.formatters import Around
+from engine.tools.call_values import Need, ToolOutput
+from engine.tools.context import EditReviewer, Errand, ToolContext, Words
 from engine.tools.output.spill import Spills, SpillStore
-from engine.tools.tool import Need, ToolOutput
 
 
 async def _no_nursery(task: TaskFunction, *, name: str) -> None:
@@ -29,7 +28,7 @@ class Listener:
     shown: list[str] = attrs.field(factory=list)
     locks: Locks = attrs.field(factory=Locks)
     spills: Spills | None = None
-    around: Around | None = None
+    around: EditReviewer | None = None
     notices: list[str] = attrs.field(factory=list)
     jobs: Jobs = attrs.field(init=False)
     agents: AgentJobs = attrs.field(factory=AgentJobs)
