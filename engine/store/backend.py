@@ -21,7 +21,7 @@ from engine.store.protocols import Hit, SessionQuery, SessionRow, Spending, Spen
 class Passing(StoreError):
     """A transaction failed for a reason that may pass: another's lock, a full disk, a cable. Nothing of it is there.
 
-    Unless the connection broke while it was being committed: then `Desk.has_committed` knows.
+    Unless the connection broke while it was being committed: then `WriterConnection.has_committed` knows.
     """
 
 
@@ -37,7 +37,7 @@ class Row:
     error: Exception | None = None
 
 
-class Reading(Protocol):
+class TableReader(Protocol):
     """A connection for reading. Each method blocks, and sees one moment."""
 
     def load(self, session_id: SessionId, schema: Schema, *, after: int = 0) -> Sequence[Durable]:
@@ -76,7 +76,7 @@ class Reading(Protocol):
         ...
 
 
-class Writing(Protocol):
+class TableWriter(Protocol):
     """A transaction of the writer. Each method blocks."""
 
     def write(self, rows: Sequence[Row], changes: Sequence[Change]) -> None:
@@ -136,7 +136,7 @@ class Writing(Protocol):
         ...
 
 
-class Desk(Protocol):
+class WriterConnection(Protocol):
     """The writer's own connection; used in the writer's thread only."""
 
     @property
@@ -144,7 +144,7 @@ class Desk(Protocol):
         """What the store is called in errors."""
         ...
 
-    def transaction(self, number: int) -> AbstractContextManager[Writing]:
+    def transaction(self, number: int) -> AbstractContextManager[TableWriter]:
         """Begin a transaction, and commit it at the end of the block; *number* is one that no other has had.
 
         Raises `Passing`; another `StoreError` for what ends the writer.

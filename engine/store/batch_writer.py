@@ -22,8 +22,8 @@ from engine.core.codec import PRESENT, TAGS, Schema, encode_event
 from engine.core.errors import SessionElsewhere, StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
-from engine.store.backend import Desk, Passing, Row, Writing
-from engine.store.commands import Order, take
+from engine.store.backend import Passing, Row, TableWriter, WriterConnection
+from engine.store.commands import WriteCommand, take
 from engine.store.leases import Lease, Owner, elsewhere
 from engine.store.projection import Change
 
@@ -41,22 +41,22 @@ class EventSink:
         behind: how many events and orders are still to be written since.
     """
 
-    desk: Desk
+    desk: WriterConnection
     owner: Owner
     schema: Schema = PRESENT
     durable: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     refused: dict[SessionId, Exception] = attrs.field(factory=dict[SessionId, Exception], init=False)
     trouble: StoreError | None = attrs.field(default=None, init=False)
     behind: int = attrs.field(default=0, init=False)
-    _backlog: list[Row | Order] = attrs.field(factory=list["Row | Order"], init=False)
+    _backlog: list[Row | WriteCommand] = attrs.field(factory=list["Row | WriteCommand"], init=False)
     _last: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     _number: int = attrs.field(default=0, init=False)
     _unsure: _Attempt | None = attrs.field(default=None, init=False)
 
-    def write(self, batch: Sequence[Durable | Order]) -> None:
+    def write(self, batch: Sequence[Durable | WriteCommand]) -> None:
         """Write *batch*, and what is left from before. Raises `StoreError` for what ends the writer."""
         # Encoded once, whatever happens to the transaction.
-        self._backlog += [item if isinstance(item, Order) else self._prepared(item) for item in batch]
+        self._backlog += [item if isinstance(item, WriteCommand) else self._prepared(item) for item in batch]
         self._try(self._commit)
 
     def close(self) -> None:
@@ -121,14 +121,14 @@ class EventSink:
         """It is committed: what it found counts."""
         done, self._backlog = self._backlog[: attempt.count], self._backlog[attempt.count :]
         for item in done:
-            if isinstance(item, Order):
+            if isinstance(item, WriteCommand):
                 item.is_done = not item.is_withdrawn
         _merge(self._last, attempt.at.last)
         _merge(self.durable, attempt.at.written)
         _merge(self.refused, attempt.at.refused)
         self.desk.announce([session_id for session_id, seq in attempt.at.written.items() if seq is not None])
 
-    def _transaction(self) -> AbstractContextManager[Writing]:
+    def _transaction(self) -> AbstractContextManager[TableWriter]:
         self._number += 1
         return self.desk.transaction(self._number)
 
@@ -168,15 +168,15 @@ class Transaction:
     last: dict[SessionId, int | None] = attrs.field(factory=dict[SessionId, "int | None"], init=False)
     written: dict[SessionId, int | None] = attrs.field(factory=dict[SessionId, "int | None"], init=False)
     refused: dict[SessionId, Exception | None] = attrs.field(factory=dict[SessionId, "Exception | None"], init=False)
-    _tables: Writing | None = attrs.field(default=None, init=False)
+    _tables: TableWriter | None = attrs.field(default=None, init=False)
 
     @property
-    def tables(self) -> Writing:
-        """See `Round`."""
+    def tables(self) -> TableWriter:
+        """See `WriteTransaction`."""
         assert self._tables is not None  # set by `run`, inside which all else happens
         return self._tables
 
-    def run(self, tables: Writing, backlog: Iterable[Row | Order]) -> None:
+    def run(self, tables: TableWriter, backlog: Iterable[Row | WriteCommand]) -> None:
         """Do all of *backlog*, in order."""
         self._tables = tables
         rows: list[Row] = []
@@ -191,13 +191,13 @@ class Transaction:
         self._write(rows)
 
     def forget(self, session_id: SessionId, *, refused: bool) -> None:
-        """See `Round`."""
+        """See `WriteTransaction`."""
         self.last[session_id] = self.written[session_id] = None
         if refused:
             self.refused[session_id] = None
 
     def is_refused(self, session_id: SessionId) -> bool:
-        """See `Round`."""
+        """See `WriteTransaction`."""
         if session_id in self.refused:
             return self.refused[session_id] is not None
         return session_id in self._known_refused

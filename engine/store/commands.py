@@ -12,16 +12,16 @@ from engine.core.errors import SessionElsewhere
 from engine.core.events import Delta
 from engine.core.ids import PartId, SessionId
 from engine.core.state import SessionState
-from engine.store.backend import Writing
+from engine.store.backend import TableWriter
 from engine.store.leases import Lease, Owner, elsewhere
 from engine.store.projection import storable
 
 
-class Round(Protocol):
+class WriteTransaction(Protocol):
     """The transaction in which an order is carried out."""
 
     @property
-    def tables(self) -> Writing:
+    def tables(self) -> TableWriter:
         """What can be done in it."""
         ...
 
@@ -40,7 +40,7 @@ class Round(Protocol):
 
 
 @attrs.define(eq=False)
-class Order:
+class WriteCommand:
     """Something to do. It may be done again, if the transaction fails: each time is as the first.
 
     Attributes:
@@ -51,36 +51,36 @@ class Order:
     is_done: bool = attrs.field(default=False, init=False)
     is_withdrawn: bool = attrs.field(default=False, init=False)
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         """Do it, in the writer's thread. Raises what the database raises."""
         raise NotImplementedError
 
 
 @attrs.define(eq=False)
-class Nudge(Order):
+class Nudge(WriteCommand):
     """Nothing, but for what is left from before, which is tried again."""
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         """Do nothing."""
 
 
 @attrs.define(eq=False)
-class Beat(Order):
+class Beat(WriteCommand):
     """Renew all leases."""
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         """Renew them."""
         at.tables.renew(at.owner)
 
 
 @attrs.define(eq=False)
-class Claim(Order):
+class Claim(WriteCommand):
     """Take a session; `error`, if another engine has it."""
 
     session_id: SessionId
     error: SessionElsewhere | None = attrs.field(default=None, init=False)
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         """Take it if it is free."""
         lease = at.tables.leases_of([self.session_id], at.owner).get(self.session_id)
         found = take(at.tables, at.owner, self.session_id, lease)
@@ -90,25 +90,25 @@ class Claim(Order):
 
 
 @attrs.define(eq=False)
-class Release(Order):
+class Release(WriteCommand):
     """Let go of a session."""
 
     session_id: SessionId
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         """Give the lease back."""
         at.tables.release(at.owner, self.session_id)
 
 
 @attrs.define(eq=False)
-class Remember(Order):
+class Remember(WriteCommand):
     """Keep the folded state of a session; the engine's version is kept with it, as another may fold otherwise."""
 
     state: SessionState
     made_by: str
     _body: str | None = attrs.field(default=None, init=False)
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         """Keep it, unless it is the fold of events that were refused: whoever has the session now has written others."""
         if at.is_refused(self.state.session_id):
             return
@@ -118,7 +118,7 @@ class Remember(Order):
 
 
 @attrs.define(eq=False)
-class Delete(Order):
+class Delete(WriteCommand):
     """Remove a session and its descendants for good.
 
     Attributes:
@@ -132,7 +132,7 @@ class Delete(Order):
     deleted: Sequence[SessionId] = attrs.field(default=(), init=False)
     error: SessionElsewhere | None = attrs.field(default=None, init=False)
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         """Remove them, unless one of them is open or was used."""
         self.deleted, self.error = (), None
         rows = at.tables.tree(self.session_id)
@@ -146,7 +146,7 @@ class Delete(Order):
             at.forget(session_id, refused=False)
         self.deleted = tuple(session_id for session_id, _ in rows if at.tables.remove(session_id))
 
-    def _hold(self, at: Round, session_ids: Sequence[SessionId]) -> SessionElsewhere | None:
+    def _hold(self, at: WriteTransaction, session_ids: Sequence[SessionId]) -> SessionElsewhere | None:
         """Take all of them, and return None; or none, and return who has one."""
         known = at.tables.leases()
         for session_id in session_ids:
@@ -163,21 +163,21 @@ class Delete(Order):
 
 
 @attrs.define(eq=False)
-class Shrink(Order):
+class Shrink(WriteCommand):
     """Give pages that hold nothing any more back to the disk, some of them."""
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         """Give them back."""
         at.tables.shrink()
 
 
 @attrs.define(eq=False)
-class Draft(Order):
+class Draft(WriteCommand):
     """Keep by how much an open part has grown."""
 
     delta: Delta
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         """Keep it, if the session is ours to write."""
         delta = self.delta
         if at.owner.holds(at.tables.leases_of([delta.session_id], at.owner).get(delta.session_id)):
@@ -185,18 +185,18 @@ class Draft(Order):
 
 
 @attrs.define(eq=False)
-class Undraft(Order):
+class Undraft(WriteCommand):
     """Forget the drafts of a part that is over; of all parts of a session, if none is named."""
 
     session_id: SessionId
     part_id: PartId | None = None
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         """Forget them."""
         at.tables.undraft(self.session_id, None if self.part_id is None else PartId(storable(self.part_id)))
 
 
-def take(tables: Writing, owner: Owner, session_id: SessionId, lease: Lease | None) -> Lease | None:
+def take(tables: TableWriter, owner: Owner, session_id: SessionId, lease: Lease | None) -> Lease | None:
     """Take a session whose lease was *lease*, and return None; or return the lease of who has it."""
     while lease is None or owner.holds(lease) or owner.may_take(lease):
         if tables.take(owner, session_id, lease):

@@ -1,6 +1,6 @@
 """`DatabaseStore`: a store over tables, whatever database they are in. The turn's side: nothing here waits for a disk.
 
-put ──► Writer ──► EventSink ──► Desk: one transaction for all that is queued
+put ──► Writer ──► EventSink ──► WriterConnection: one transaction for all that is queued
 load, list_sessions, search, open ──► threads with connections of their own
 """
 
@@ -21,9 +21,9 @@ from engine.core.errors import StoreError
 from engine.core.events import Delta, Durable
 from engine.core.ids import PartId, SessionId
 from engine.core.state import SessionState
-from engine.store.backend import Reading
+from engine.store.backend import TableReader
 from engine.store.batch_writer import EventSink, unfit
-from engine.store.commands import Beat, Claim, Delete, Draft, Nudge, Order, Release, Remember, Shrink, Undraft
+from engine.store.commands import Beat, Claim, Delete, Draft, Nudge, Release, Remember, Shrink, Undraft, WriteCommand
 from engine.store.heartbeat import Heart
 from engine.store.import_command import Adopt
 from engine.store.lazy_events import Stored
@@ -78,7 +78,7 @@ class DatabaseStore(ABC):
     watch_seconds: ClassVar[float]
     _sink: EventSink = attrs.field(alias="sink")
     epoch: str = attrs.field(factory=lambda: secrets.token_hex(8), init=False)
-    _writer: Writer[Durable | Order] = attrs.field(init=False)
+    _writer: Writer[Durable | WriteCommand] = attrs.field(init=False)
     _heart: Heart = attrs.field(init=False)
     _puts: dict[SessionId, _Puts] = attrs.field(factory=dict[SessionId, _Puts], init=False)
     _held: set[SessionId] = attrs.field(factory=set[SessionId], init=False)
@@ -94,7 +94,7 @@ class DatabaseStore(ABC):
     # -- what each database does in its own way ---------------------------------------------
 
     @abstractmethod
-    async def _read(self, work: Callable[[Reading], T]) -> T:
+    async def _read(self, work: Callable[[TableReader], T]) -> T:
         """Run *work* in a thread. Always a checkpoint; if cancelled, the thread is abandoned. Raises `StoreError`."""
 
     @abstractmethod
@@ -337,7 +337,7 @@ class DatabaseStore(ABC):
 
     # -- waiting for the writer -------------------------------------------------------------
 
-    def _give(self, order: Order) -> int:
+    def _give(self, order: WriteCommand) -> int:
         """Queue an order and return its ticket. Raises `StoreError`."""
         self._last_ticket = self._writer.put(order)
         return self._last_ticket
@@ -346,7 +346,7 @@ class DatabaseStore(ABC):
         """Wait until the writer has done what it could with *ticket*. Always a checkpoint. Raises `StoreError`."""
         await self._writer.flushed(ticket)
 
-    async def _done(self, orders: Sequence[Order]) -> None:
+    async def _done(self, orders: Sequence[WriteCommand]) -> None:
         """Have *orders* carried out. A checkpoint. Raises `StoreError` if they were not; then, or if cancelled, they won't be."""
         ticket = 0
         try:

@@ -11,13 +11,13 @@ from engine.core.errors import StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
 from engine.store.backend import Row
-from engine.store.commands import Order, Round, take
+from engine.store.commands import WriteCommand, WriteTransaction, take
 from engine.store.leases import elsewhere
 from engine.store.projection import Change
 
 
 @attrs.define(eq=False)
-class Adopt(Order):
+class Adopt(WriteCommand):
     """Write whole journals of sessions that are not there yet.
 
     Attributes:
@@ -29,7 +29,7 @@ class Adopt(Order):
     error: StoreError | None = attrs.field(default=None, init=False)
     _rows: Sequence[Row] | None = attrs.field(default=None, init=False)
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         """Write them, unless one is there."""
         ids = [journal[0].session_id for journal in self.journals]
         self.error = self._hold(at, ids)
@@ -43,7 +43,7 @@ class Adopt(Order):
             at.tables.release(at.owner, session_id)
             at.forget(session_id, refused=True)
 
-    def _hold(self, at: Round, ids: Sequence[SessionId]) -> StoreError | None:
+    def _hold(self, at: WriteTransaction, ids: Sequence[SessionId]) -> StoreError | None:
         """Take all of them, so that nobody else makes one meanwhile, and return None; or return why that can't be."""
         known = at.tables.leases_of(ids, at.owner)
         for number, session_id in enumerate(ids):

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import sqlite3
 import time
 from pathlib import Path
 from typing import Final
@@ -81,50 +80,6 @@ class Owner:
         if lease.expires <= time.time():
             return False
         return not lease.machine or lease.machine != self.machine or is_alive(Stray(lease.pid, lease.started))
-
-    def take(self, connection: sqlite3.Connection, session_id: SessionId) -> None:
-        """Write its lease over whatever is there."""
-        connection.execute(
-            "INSERT OR REPLACE INTO leases (session_id, owner, machine, host, pid, started, expires)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                session_id,
-                self.id,
-                self.machine,
-                self.host,
-                self.process.pid,
-                self.process.start_time,
-                time.time() + self.seconds,
-            ),
-        )
-
-    def renew(self, connection: sqlite3.Connection) -> None:
-        """Renew all its leases."""
-        connection.execute("UPDATE leases SET expires = ? WHERE owner = ?", (time.time() + self.seconds, self.id))
-
-    def release(self, connection: sqlite3.Connection, session_id: SessionId) -> None:
-        """Give a lease back, if it is its own."""
-        connection.execute("DELETE FROM leases WHERE session_id = ? AND owner = ?", (session_id, self.id))
-
-    def release_all(self, connection: sqlite3.Connection) -> None:
-        """Give all its leases back."""
-        connection.execute("DELETE FROM leases WHERE owner = ?", (self.id,))
-
-
-def lease_of(connection: sqlite3.Connection, session_id: SessionId) -> Lease | None:
-    """Return the lease of a session."""
-    row: tuple[str, str, str, int, int, float] | None = connection.execute(
-        "SELECT owner, machine, host, pid, started, expires FROM leases WHERE session_id = ?", (session_id,)
-    ).fetchone()
-    return None if row is None else Lease(*row)
-
-
-def leases(connection: sqlite3.Connection) -> dict[SessionId, Lease]:
-    """Return all leases."""
-    rows: list[tuple[SessionId, str, str, str, int, int, float]] = connection.execute(
-        "SELECT session_id, owner, machine, host, pid, started, expires FROM leases"
-    ).fetchall()
-    return {row[0]: Lease(*row[1:]) for row in rows}
 
 
 def elsewhere(session_id: SessionId, lease: Lease) -> SessionElsewhere:

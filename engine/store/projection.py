@@ -74,7 +74,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
 
 
 @attrs.frozen
-class Said:
+class AddedText:
     """A text to be found later."""
 
     seq: int
@@ -86,7 +86,7 @@ class Said:
 
 
 @attrs.frozen
-class Unsaid:
+class RemovedText:
     """A text was taken back: all of its message, or one part of it."""
 
     message_id: str
@@ -94,7 +94,7 @@ class Unsaid:
 
 
 @attrs.frozen
-class Titled:
+class NewTitle:
     """The session was given a title; empty: it has none any more."""
 
     seq: int
@@ -104,7 +104,7 @@ class Titled:
 
 
 @attrs.define
-class Taken:
+class SpentAmount:
     """What steps, and requests beside them, have taken."""
 
     steps: int = 0
@@ -147,12 +147,12 @@ class Change:
     usage: Usage = attrs.field(factory=Usage)
     cost: float = 0.0
     is_title_lost: bool = False
-    titled: Titled | None = None
+    titled: NewTitle | None = None
     forked_from: str | None = None
     agent: str = ""
     step_model: str | None = None
-    spent: dict[tuple[int, str | None], Taken] = attrs.field(factory=dict["tuple[int, str | None]", Taken])
-    texts: list[Said | Unsaid | Titled] = attrs.field(factory=list["Said | Unsaid | Titled"])
+    spent: dict[tuple[int, str | None], SpentAmount] = attrs.field(factory=dict["tuple[int, str | None]", SpentAmount])
+    texts: list[AddedText | RemovedText | NewTitle] = attrs.field(factory=list["AddedText | RemovedText | NewTitle"])
 
     @classmethod
     def of(cls, event: Durable, seq: int) -> Change:
@@ -189,7 +189,7 @@ class Change:
                 self._spend(event.time, event.model, event.usage, event.cost)
                 is_free = self.titled is None or self.titled.by == "model"
                 if event.by == "user" or (event.title and is_free):
-                    self._take_title(Titled(seq, event.time, title_of(event.title), event.by))
+                    self._take_title(NewTitle(seq, event.time, title_of(event.title), event.by))
             case ModelSwitched():
                 self.model = event.model
             case HistoryReplaced():
@@ -197,7 +197,7 @@ class Change:
                     for message in event.messages:
                         self._take_message(message, event.time, seq)
 
-    def _take_title(self, titled: Titled) -> None:
+    def _take_title(self, titled: NewTitle) -> None:
         if self.titled is not None:
             self.texts.remove(self.titled)
         self.titled = titled
@@ -209,13 +209,13 @@ class Change:
             case UserMessage():
                 self.messages += 1
                 if message.origin in {"user", "steer", "queue"} and message.text:
-                    self.texts.append(Said(seq, "user", message.id, "", time, message.text))
+                    self.texts.append(AddedText(seq, "user", message.id, "", time, message.text))
                     self.title = self.title or title_of(message.text)
             case AssistantMessage():
                 self.messages += 1
                 for part in message.parts:
                     if isinstance(part, TextPart) and part.text:
-                        self.texts.append(Said(seq, "assistant", message.id, part.id, time, part.text))
+                        self.texts.append(AddedText(seq, "assistant", message.id, part.id, time, part.text))
             case _:
                 pass
 
@@ -223,7 +223,7 @@ class Change:
         self.usage += usage
         self.cost += cost
         if steps or cost or usage.total:
-            taken = self.spent.setdefault((slot_of(time), model), Taken())
+            taken = self.spent.setdefault((slot_of(time), model), SpentAmount())
             taken.steps += steps
             taken.usage += usage
             taken.cost += cost
@@ -237,7 +237,7 @@ class Change:
                 if event.kept:
                     self.messages += 1
                 else:
-                    self.texts.append(Unsaid(event.message_id))
+                    self.texts.append(RemovedText(event.message_id))
             case TurnStarted() | TurnResumed():
                 self.is_busy, self.asked, self.asked_anew = True, 0, True
             case TurnEnded():
@@ -253,20 +253,20 @@ class Change:
                 # A report of the engine's is nobody's words.
                 words = "" if event.message.origin == "engine" else event.message.text
                 if words:
-                    self.texts.append(Said(seq, "user", event.message.id, "", event.time, words))
+                    self.texts.append(AddedText(seq, "user", event.message.id, "", event.time, words))
                 self.title = self.title or title_of(words)
             case InputPromoted():
                 self.messages += 1
             case PromptBlocked():
                 self.messages -= 1
-                self.texts.append(Unsaid(event.message_id))
+                self.texts.append(RemovedText(event.message_id))
                 self.is_title_lost = True
             case PartEnded():
                 if isinstance(event.part, TextPart) and event.part.text:
-                    said = Said(seq, "assistant", event.message_id, event.part.id, event.time, event.part.text)
+                    said = AddedText(seq, "assistant", event.message_id, event.part.id, event.time, event.part.text)
                     self.texts.append(said)
             case PartDiscarded():
-                self.texts.append(Unsaid(event.message_id, event.part_id))
+                self.texts.append(RemovedText(event.message_id, event.part_id))
 
 
 def slot_of(time: float) -> int:

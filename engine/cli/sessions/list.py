@@ -31,7 +31,7 @@ from engine.cli.terminal_text import one_line, visible
 from engine.core.ids import SessionId
 from engine.export.format_cost import money
 from engine.store.protocols import FullStore, Hit, SessionQuery, SessionRow, Spending, SpendingQuery
-from engine.store.sqlite.full_text import FOUND
+from engine.store.search_text import MATCH_MARKS
 
 _LISTED: Final = 20
 _ALL: Final = (1 << 31) - 2
@@ -208,7 +208,7 @@ def _hit(hit: Hit, short: dict[SessionId, str], *, has_folder: bool) -> str:
     who = {"user": "you: ", "assistant": "", "title": "title: "}[hit.role]
     begin, end = ("\x1b[1m", "\x1b[0m") if _has_bold() else ("", "")
     # The marks are put in behind the text is made harmless, so that only ours are obeyed.
-    snippet = one_line(hit.snippet, 400).replace(FOUND[0], begin).replace(FOUND[1], end)
+    snippet = one_line(hit.snippet, 400).replace(MATCH_MARKS[0], begin).replace(MATCH_MARKS[1], end)
     return f"{head}{title}\n    {who}{snippet}\n"
 
 
@@ -218,5 +218,5 @@ def _has_bold() -> bool:
 
 
 def _hit_document(hit: Hit) -> dict[str, object]:
-    snippet = hit.snippet.replace(FOUND[0], "").replace(FOUND[1], "")
+    snippet = hit.snippet.replace(MATCH_MARKS[0], "").replace(MATCH_MARKS[1], "")
     return {"session": document(hit.session), "event": hit.seq, "role": hit.role, "time": hit.time, "snippet": snippet}

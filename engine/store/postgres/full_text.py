@@ -16,10 +16,9 @@ from typing import Final
 
 import attrs
 
-from engine.store.sqlite.full_text import FOUND, UNSPACED
+from engine.store.search_text import MATCH_MARKS, UNSPACED
+from engine.store.session_list import SNIPPET_TOKENS
 
-# Of a snippet.
-SNIPPET_TOKENS: Final = 24
 # The index takes words of 2,046 bytes.
 _LONGEST: Final = 500
 _MARKS: Final = "\u0300-\u036f"
@@ -146,6 +145,6 @@ def _marked(text: str, begin: int, end: int, spans: Sequence[tuple[int, int]]) -
     at = begin
     for a, b in spans:
         if a >= at:
-            parts += (text[at:a], FOUND[0], text[a:b], FOUND[1])
+            parts += (text[at:a], MATCH_MARKS[0], text[a:b], MATCH_MARKS[1])
             at = b
     return "".join([*parts, text[at:end]])

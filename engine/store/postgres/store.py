@@ -1,6 +1,6 @@
 """`PostgresStore`: the journals of a fleet of engines in one database. Opened by `engine.store.postgres.open.open_store`.
 
-    put ──► Writer ──► EventSink ──► PostgresDesk: one transaction for all that is queued, then a notification
+    put ──► Writer ──► EventSink ──► PostgresWriterConnection: one transaction for all that is queued, then a notification
     load, list_sessions, search, open ──► threads with connections of their own
     later ──► Listener: a thread that hears notifications
 
@@ -20,7 +20,7 @@ import trio
 from engine.core.codec import Schema
 from engine.core.ids import SessionId
 from engine.core.threads import in_background, to_thread
-from engine.store.backend import Reading
+from engine.store.backend import TableReader
 from engine.store.batch_writer import EventSink
 from engine.store.database import DatabaseStore
 from engine.store.leases import Owner
@@ -29,9 +29,9 @@ from engine.store.postgres.connections import Connection, PostgresReaders, conne
 from engine.store.postgres.error_mapping import renamed
 from engine.store.postgres.integrity import gaps_if_due
 from engine.store.postgres.listener import Listener
-from engine.store.postgres.queries import PostgresReading
 from engine.store.postgres.schema import migrate
-from engine.store.postgres.writer import PostgresDesk, enlist
+from engine.store.postgres.table_reader import PostgresTableReader
+from engine.store.postgres.writer_connection import PostgresWriterConnection, enlist
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ async def open_address(address: Address, *, lease_seconds: float, schema: Schema
     except trio.Cancelled:
         opening.abandon()
         raise
-    desk = PostgresDesk(address=address, owner_id=opening.owner.id, connection=connection)
+    desk = PostgresWriterConnection(address=address, owner_id=opening.owner.id, connection=connection)
     sink = EventSink(desk=desk, owner=opening.owner, schema=schema)
     return PostgresStore(address=address, damaged=damaged, sink=sink, readers=PostgresReaders(address=address))
 
@@ -87,8 +87,8 @@ class PostgresStore(DatabaseStore):
         self._listener.start()
         return self._watched.setdefault(session_id, trio.Event())
 
-    async def _read(self, work: Callable[[Reading], T]) -> T:
-        return await self._readers.read(lambda connection: work(PostgresReading(connection)))
+    async def _read(self, work: Callable[[TableReader], T]) -> T:
+        return await self._readers.read(lambda connection: work(PostgresTableReader(connection)))
 
     def _close_readers(self) -> None:
         self._listener.stop()

@@ -1,8 +1,7 @@
-"""How texts get into the full-text index, and how what a person types becomes a query of it. Pure.
+"""Prepares texts for SQLite's full-text index, and turns what a user types into a query. Pure.
 
-The index's own tokenizer takes a run of Chinese or Japanese for one word, in which
-nothing could be found. So each such character is set apart, by a space that has no
-width, in what is indexed and in what is asked.
+The index's tokenizer treats a run of Chinese or Japanese as one word, inside which nothing
+would match. So a zero-width space follows each such character, in indexed texts and in queries.
 """
 
 from __future__ import annotations
@@ -11,35 +10,30 @@ import re
 from typing import Final
 
 from engine.store.projection import storable
+from engine.store.search_text import UNSPACED
 
-FOUND: Final = ("\ue000", "\ue001")
-
-_APART: Final = "\u200b"
-# Scripts that are written without blanks: Han, kana, Thai, Lao, Khmer, Myanmar.
-UNSPACED: Final = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
+_SEPARATOR: Final = "\u200b"
 _UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 
 
-def indexed(text: str) -> str:
-    """Return *text* as it is put into the index."""
+def index_text(text: str) -> str:
+    """Return *text* as it goes into the index."""
     if text.isascii():
         return text
-    return _UNSPACED.sub(rf"\g<0>{_APART}", storable(text).replace(_APART, ""))
+    return _UNSPACED.sub(rf"\g<0>{_SEPARATOR}", storable(text).replace(_SEPARATOR, ""))
 
 
-def shown(text: str) -> str:
-    """Return what was *indexed* as a person reads it."""
-    return text.replace(_APART, "")
+def display_text(text: str) -> str:
+    """Undo `index_text`: return the text as a person reads it."""
+    return text.replace(_SEPARATOR, "")
 
 
-def query_of(words: str) -> str:
-    """Return the query that finds texts with all of *words*, the last one perhaps unfinished; empty: there is none.
+def match_query(words: str) -> str:
+    """Build the query for texts with all of *words*, the last one possibly unfinished; empty if there is no word.
 
-    Nothing in it is an operator: a query has no syntax, so it has no syntax errors.
+    Nothing typed is an operator, so there are no syntax errors.
     """
-    phrases = [_quoted(word) for word in indexed(words.replace("\x00", " ")).split() if _has_token(word)]
+    phrases = [_quoted(word) for word in index_text(words.replace("\x00", " ")).split() if _has_token(word)]
     if phrases and not words[-1].isspace():
         phrases[-1] += "*"
     return " ".join(phrases)

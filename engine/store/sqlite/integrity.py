@@ -13,7 +13,8 @@ from typing import Final
 
 from engine.core.errors import StoreCorrupt
 from engine.core.ids import SessionId
-from engine.store.leases import Owner, leases
+from engine.store.leases import Owner
+from engine.store.sqlite.lease_table import LeaseTable
 
 EVERY: Final = 86_400.0
 # Looked at when it is opened: that takes about a second.
@@ -31,7 +32,7 @@ def is_due(connection: sqlite3.Connection, owner: Owner) -> bool:
     last: tuple[float] | None = connection.execute("SELECT value FROM notes WHERE name = ?", (_NOTE,)).fetchone()
     if last is None or abs(time.time() - last[0]) > EVERY:
         return True
-    return any(not owner.is_live(lease) for lease in leases(connection).values())
+    return any(not owner.is_live(lease) for lease in LeaseTable(connection).all().values())
 
 
 def check(connection: sqlite3.Connection, path: str) -> Sequence[SessionId]:
@@ -53,8 +54,7 @@ def note_checked(connection: sqlite3.Connection, owner: Owner) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute("INSERT OR REPLACE INTO notes (name, value) VALUES (?, ?)", (_NOTE, time.time()))
-        dead = [(session_id,) for session_id, lease in leases(connection).items() if not owner.is_live(lease)]
-        connection.executemany("DELETE FROM leases WHERE session_id = ?", dead)
+        LeaseTable(connection).delete_expired(owner)
         connection.execute("COMMIT")
     except BaseException:  # whatever it is goes on: the connection must not stay in a transaction
         if connection.in_transaction:

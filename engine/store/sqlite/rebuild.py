@@ -16,8 +16,8 @@ from engine.core.errors import JournalCorrupt
 from engine.core.ids import SessionId
 from engine.store.lazy_events import decoded
 from engine.store.projection import TAKEN, Change
-from engine.store.sqlite.projection_writer import apply
 from engine.store.sqlite.schema import PROJECTED, PROJECTIONS
+from engine.store.sqlite.table_writer import SqliteTableWriter
 
 _AT_ONCE: Final = 2_000
 _Row: TypeAlias = tuple[SessionId, int, str]
@@ -38,7 +38,7 @@ def project_anew(connection: sqlite3.Connection) -> None:
         tags,
     )
     while batch := list(itertools.islice(rows, _AT_ONCE)):
-        apply(connection, _changes(batch))
+        SqliteTableWriter(connection).apply(_changes(batch))
     # The number and the time of the last event, whatever it is; and of a session that can't be read, what was known.
     connection.executemany(
         "INSERT INTO sessions (id, parent_id, root_id, title, cwd, model, created, updated, seq)"

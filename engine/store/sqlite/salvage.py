@@ -30,7 +30,7 @@ from engine.store.sqlite.connections import Connections, uri_of
 from engine.store.sqlite.error_mapping import error_of, primary, renamed
 from engine.store.sqlite.location import make
 from engine.store.sqlite.migrate import migrate
-from engine.store.sqlite.tables import SqliteDesk
+from engine.store.sqlite.writer_connection import SqliteWriterConnection
 
 # Rows that are tried one by one behind one that can't be read; after that, in longer and longer steps.
 _ONE_BY_ONE: Final = 5_000
@@ -100,7 +100,7 @@ def _rescue(damaged: Path, target: Path, schema: Schema) -> Rescued:
         with renamed(str(target)):
             connection = connections.open()
             migrate(connection)
-            desk = SqliteDesk(connections=connections, connection=connection)
+            desk = SqliteWriterConnection(connections=connections, connection=connection)
             sink = EventSink(desk=desk, owner=Owner(), schema=schema)
             try:
                 return _copy(source, found, sink, target)

@@ -13,6 +13,7 @@ them anew, made of its events.
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Final
 
 # "ngin": what SQLite keeps in the header of a file for `file(1)` and for us.
@@ -105,3 +106,22 @@ CREATE TABLE states (
 );
 CREATE TABLE notes (name TEXT PRIMARY KEY NOT NULL, value REAL NOT NULL);
 """
+
+# Not one of the tables that `VERSION` covers: it is made when the first draft comes, and a file without it lacks nothing.
+DRAFTS: Final = """
+CREATE TABLE IF NOT EXISTS drafts (
+    session_id TEXT NOT NULL,
+    part_id TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (session_id, part_id, offset)
+)
+"""
+
+
+def has_drafts(connection: sqlite3.Connection) -> bool:
+    """Tell whether the file has a table of drafts yet."""
+    count: tuple[int] = connection.execute(
+        "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'drafts'"
+    ).fetchone()
+    return bool(count[0])

@@ -19,7 +19,7 @@ import trio
 from engine.core.codec import PRESENT, Schema
 from engine.core.ids import SessionId
 from engine.core.threads import to_thread
-from engine.store.backend import Reading
+from engine.store.backend import TableReader
 from engine.store.batch_writer import EventSink
 from engine.store.database import DatabaseStore
 from engine.store.leases import SECONDS, Owner
@@ -27,7 +27,8 @@ from engine.store.sqlite.connections import Connections
 from engine.store.sqlite.filesystem import MOUNTS
 from engine.store.sqlite.location import JournalMode, default_path
 from engine.store.sqlite.open_file import Opening
-from engine.store.sqlite.tables import SqliteDesk, SqliteReading
+from engine.store.sqlite.table_reader import SqliteTableReader
+from engine.store.sqlite.writer_connection import SqliteWriterConnection
 
 T = TypeVar("T")
 
@@ -64,7 +65,7 @@ async def open_store(
     except trio.Cancelled:
         opening.abandon()
         raise
-    desk = SqliteDesk(connections=connections, connection=connection)
+    desk = SqliteWriterConnection(connections=connections, connection=connection)
     sink = EventSink(desk=desk, owner=opening.owner, schema=schema)
     return SqliteStore(
         path=connections.path, mode=connections.mode, damaged=tuple(damaged), sink=sink, connections=connections
@@ -88,8 +89,8 @@ class SqliteStore(DatabaseStore):
     damaged: Sequence[SessionId]
     _connections: Connections = attrs.field(alias="connections")
 
-    async def _read(self, work: Callable[[Reading], T]) -> T:
-        return await self._connections.read(lambda connection: work(SqliteReading(connection)))
+    async def _read(self, work: Callable[[TableReader], T]) -> T:
+        return await self._connections.read(lambda connection: work(SqliteTableReader(connection)))
 
     def _close_readers(self) -> None:
         self._connections.close()

@@ -20,10 +20,10 @@ import trio
 
 from engine.core.errors import ConfigError, JournalCorrupt, StoreError, StoreMismatch
 from engine.core.ids import SessionId
-from engine.store.commands import Order, Round
+from engine.store.commands import WriteCommand, WriteTransaction
 from engine.store.postgres.open import open_store
 from engine.store.postgres.store import PostgresStore
-from engine.store.postgres.writer import PostgresDesk
+from engine.store.postgres.writer_connection import PostgresWriterConnection
 from tests.conftest import REPOSITORY
 from tests.store.full_suite import put_all
 from tests.store.journals import A, B, noted, notes
@@ -101,7 +101,7 @@ CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON {}.events DEFERRABLE INITIALLY DE
 def cut(store: PostgresStore) -> None:
     """Break the writer's connection on this side: the server goes on, and hears of it when it answers."""
     desk = store._sink.desk
-    assert isinstance(desk, PostgresDesk)
+    assert isinstance(desk, PostgresWriterConnection)
     assert desk._connection is not None
     wire = socket.socket(fileno=os.dup(desk._connection.fileno()))
     wire.shutdown(socket.SHUT_RDWR)
@@ -135,12 +135,12 @@ async def test_a_commit_whose_end_is_not_heard_is_done_once(database: Database, 
 
 
 @attrs.define(eq=False)
-class Counting(Order):
+class Counting(WriteCommand):
     """Counts how often it is carried out."""
 
     count: int = 0
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         self.count += 1
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.store.postgres.full_text import SNIPPET_TOKENS, Wanted, tokens, vector
-from engine.store.sqlite.full_text import FOUND
+from engine.store.postgres.full_text import Wanted, tokens, vector
+from engine.store.search_text import MATCH_MARKS
+from engine.store.session_list import SNIPPET_TOKENS
 
 
 def words(text: str) -> list[str]:
@@ -37,7 +38,7 @@ def test_the_words_of_a_text(text: str, expected: list[str]) -> None:
 
 def shown(words: str, text: str) -> str | None:
     snippet = Wanted.of(words).snippet(text)
-    return None if snippet is None else snippet.replace(FOUND[0], "[").replace(FOUND[1], "]")
+    return None if snippet is None else snippet.replace(MATCH_MARKS[0], "[").replace(MATCH_MARKS[1], "]")
 
 
 @pytest.mark.parametrize(
@@ -80,8 +81,8 @@ def test_whatever_stands_in_a_text_is_found_in_it(text: str, at: int, length: in
     snippet = wanted.snippet(text)
     assert snippet is not None
     assert {word for phrase in wanted.phrases[:-1] for word in phrase} <= set(vector(text).split(" "))
-    plain = snippet.replace(FOUND[0], "").replace(FOUND[1], "").strip("…")
-    assert plain.replace(FOUND[0], "") in text.replace(FOUND[0], "").replace(FOUND[1], "")
+    plain = snippet.replace(MATCH_MARKS[0], "").replace(MATCH_MARKS[1], "").strip("…")
+    assert plain.replace(MATCH_MARKS[0], "") in text.replace(MATCH_MARKS[0], "").replace(MATCH_MARKS[1], "")
 
 
 @given(st.text(max_size=80))

@@ -272,7 +272,8 @@ async def test_a_connection_that_was_told_to_stop_is_used_by_nobody_after_that(d
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(store._readers.read, work)
-            await trio.testing.wait_all_tasks_blocked(0.1)
+            while not used:  # set in a thread
+                await trio.sleep(0.01)
             scope.cancel(reason="test")
     go_on.set()
     with trio.fail_after(10):

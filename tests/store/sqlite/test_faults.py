@@ -18,7 +18,7 @@ import trio
 
 from engine.core.errors import StoreError, StoreMismatch
 from engine.core.ids import SessionId
-from engine.store.commands import Order, Round
+from engine.store.commands import WriteCommand, WriteTransaction
 from engine.store.sqlite.filesystem import is_shared, kind_of
 from engine.store.sqlite.location import default_path
 from engine.store.sqlite.store import SqliteStore, open_store
@@ -245,12 +245,12 @@ async def test_a_file_that_was_deleted_while_it_was_open(path: Path, what: str) 
 
 
 @attrs.define(eq=False)
-class Removal(Order):
+class Removal(WriteCommand):
     """Removes the file in the middle of a transaction."""
 
     path: Path
 
-    def do(self, at: Round) -> None:
+    def do(self, at: WriteTransaction) -> None:
         self.path.unlink()
 
 

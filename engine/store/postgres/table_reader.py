@@ -1,4 +1,4 @@
-"""`PostgresReading`: what readers ask of PostgreSQL. Each method blocks, and has a connection for itself."""
+"""`PostgresTableReader`: what readers ask of PostgreSQL. Each method blocks, and has a connection for itself."""
 
 from __future__ import annotations
 
@@ -15,34 +15,32 @@ from engine.store.lazy_events import Stored
 from engine.store.leases import Owner
 from engine.store.postgres.connections import Connection
 from engine.store.postgres.full_text import Wanted
-from engine.store.postgres.tables import all_leases, clean
+from engine.store.postgres.table_writer import all_leases, clean
 from engine.store.protocols import Hit, Role, SessionQuery, SessionRow, Spending, SpendingQuery
+from engine.store.session_list import COLUMNS, MAX_SEARCHED_TEXTS, holders, session_row
 from engine.store.session_rows import drafts_from_rows, events_from_rows, fold_version, session_from_rows
-from engine.store.sqlite import queries
-from engine.store.sqlite import spending as accounts
+from engine.store.spending_report import spending_from_row, spending_statement
 
-# Of the texts that fit, how many are looked at to find that many sessions.
-_LOOKED_AT: Final = 5_000
 _AT_ONCE: Final = 50
 # What can be done about a gap: `engine sessions repair` is for files.
 _REMEDY: Final = "restore the database from a backup"
 
 
 @attrs.frozen
-class PostgresReading:
-    """See `Reading`."""
+class PostgresTableReader:
+    """See `TableReader`."""
 
     _connection: Connection
 
     def load(self, session_id: SessionId, schema: Schema, *, after: int = 0) -> Sequence[Durable]:
-        """See `Reading`."""
+        """See `TableReader`."""
         rows = self._connection.execute(
             "SELECT seq, body FROM events WHERE session_id = %s AND seq > %s ORDER BY seq", (session_id, after)
         ).fetchall()
         return events_from_rows(session_id, rows, schema, after=after, remedy=_REMEDY)
 
     def open_session(self, session_id: SessionId, schema: Schema) -> tuple[Stored, int] | None:
-        """See `Reading`."""
+        """See `TableReader`."""
         with self._one_moment():
             rows = self._connection.execute(
                 "SELECT seq, body FROM events WHERE session_id = %s ORDER BY seq", (session_id,)
@@ -53,14 +51,14 @@ class PostgresReading:
         return session_from_rows(session_id, rows, None if kept is None else (kept[0], kept[1]), schema, remedy=_REMEDY)
 
     def drafts(self, session_id: SessionId, schema: Schema) -> Sequence[Delta]:
-        """See `Reading`."""
+        """See `TableReader`."""
         rows = self._connection.execute(
             "SELECT body FROM drafts WHERE session_id = %s ORDER BY part_id, at", (session_id,)
         ).fetchall()
         return drafts_from_rows((body for (body,) in rows), schema)
 
     def old_trees(self, older_than: float, keep: int) -> Sequence[SessionId]:
-        """See `Reading`."""
+        """See `TableReader`."""
         rows = self._connection.execute(
             "SELECT root_id, max(updated) AS newest FROM sessions GROUP BY root_id ORDER BY newest DESC OFFSET %s",
             (keep,),
@@ -70,7 +68,7 @@ class PostgresReading:
     # -- lists and search -----------------------------------------------------------------
 
     def list_sessions(self, owner: Owner, query: SessionQuery) -> Sequence[SessionRow]:
-        """See `Reading`."""
+        """See `TableReader`."""
         where: list[LiteralString] = ["parent_id IS NULL" if query.parent_id is None else "parent_id = %(parent)s"]
         if query.cwd is not None:
             where.append("cwd = %(cwd)s")
@@ -86,16 +84,16 @@ class PostgresReading:
         }
         with self._one_moment():
             rows = self._connection.execute(
-                f"SELECT {queries.COLUMNS} FROM sessions WHERE {' AND '.join(where)}"  # noqa: S608  # texts of ours
+                f"SELECT {COLUMNS} FROM sessions WHERE {' AND '.join(where)}"  # noqa: S608  # texts of ours
                 " ORDER BY updated DESC, id DESC LIMIT %(limit)s",
                 values,
             ).fetchall()
             leases = all_leases(self._connection)
-        held = queries.holders_in(leases, owner)
-        return [queries.row_of(row, held) for row in rows]
+        held = holders(leases, owner)
+        return [session_row(row, held) for row in rows]
 
     def ids(self, prefix: str) -> Sequence[SessionId]:
-        """See `Reading`."""
+        """See `TableReader`."""
         begin = clean(prefix)
         rows = self._connection.execute(
             "SELECT id FROM sessions WHERE id >= %s AND id < %s ORDER BY id", (begin, f"{begin}\U0010ffff")
@@ -103,25 +101,25 @@ class PostgresReading:
         return [SessionId(session_id) for (session_id,) in rows]
 
     def spending(self, query: SpendingQuery) -> Sequence[Spending]:
-        """See `Reading`."""
-        statement, values = accounts.statement_of(query)
+        """See `TableReader`."""
+        statement, values = spending_statement(query)
         rows = self._connection.execute(statement.replace("?", "%s").encode(), values).fetchall()
-        return [accounts.spending_of(row) for row in rows]
+        return [spending_from_row(row) for row in rows]
 
     def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[Hit]:
-        """See `Reading`."""
+        """See `TableReader`."""
         wanted = Wanted.of(clean(words))
         if not wanted.phrases:
             return []
         with self._one_moment():
             found = self._found(wanted, limit, None if cwd is None else clean(cwd))
             rows = self._connection.execute(
-                f"SELECT {queries.COLUMNS} FROM sessions WHERE id = ANY(%s)",  # noqa: S608  # a list of ours
+                f"SELECT {COLUMNS} FROM sessions WHERE id = ANY(%s)",  # noqa: S608  # a list of ours
                 ([text.session_id for text in found],),
             ).fetchall()
             leases = all_leases(self._connection)
-        held = queries.holders_in(leases, owner)
-        sessions = {row.id: row for row in (queries.row_of(row, held) for row in rows)}
+        held = holders(leases, owner)
+        sessions = {row.id: row for row in (session_row(row, held) for row in rows)}
         return [
             Hit(session=sessions[text.session_id], seq=text.seq, role=text.role, snippet=snippet, time=text.time)
             for text, snippet in found.items()
@@ -141,7 +139,7 @@ class PostgresReading:
             "SELECT id, session_id FROM texts WHERE words @@ %(query)s::tsquery"
             " AND (%(cwd)s::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE cwd = %(cwd)s))"
             " ORDER BY id DESC LIMIT %(looked_at)s",
-            {"query": wanted.query, "cwd": cwd, "looked_at": _LOOKED_AT},
+            {"query": wanted.query, "cwd": cwd, "looked_at": MAX_SEARCHED_TEXTS},
         ).fetchall()
         found: dict[SessionId, tuple[_Text, str]] = {}
         for start in range(0, len(texts), _AT_ONCE):

@@ -1,4 +1,4 @@
-"""`PostgresDesk`: the writer's connection, which may break at any moment and is made anew.
+"""`PostgresWriterConnection`: the writer's connection, which may break at any moment and is made anew.
 
 A connection that breaks while a transaction is being committed leaves open whether it
 was. So each transaction leaves its number in a row of the store's own, which only this
@@ -23,19 +23,19 @@ from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, connect, pause
 from engine.store.postgres.error_mapping import Broken, renamed
 from engine.store.postgres.schema import VERSION, lock_of, mismatch
-from engine.store.postgres.tables import PostgresWriting
+from engine.store.postgres.table_writer import PostgresTableWriter
 
 # PostgreSQL takes 8,000 bytes.
 _LONGEST_NEWS: Final = 4_000
 
 
 @attrs.define(eq=False, kw_only=True)
-class PostgresDesk:
-    """See `Desk`.
+class PostgresWriterConnection:
+    """See `WriterConnection`.
 
     Attributes:
         address: of the database.
-        owner_id: of the store whose desk it is.
+        owner_id: of the store whose connection it is.
     """
 
     address: Address
@@ -44,12 +44,12 @@ class PostgresDesk:
 
     @property
     def name(self) -> str:
-        """See `Desk`."""
+        """See `WriterConnection`."""
         return self.address.name
 
     @contextlib.contextmanager
-    def transaction(self, number: int) -> Generator[PostgresWriting]:
-        """See `Desk`."""
+    def transaction(self, number: int) -> Generator[PostgresTableWriter]:
+        """See `WriterConnection`."""
         with self._renamed():
             connection = self._connected()
             cursor = connection.execute(
@@ -66,11 +66,11 @@ class PostgresDesk:
                 raise Broken(f"the store {self.name}: it was tidied away, as it was silent for too long")
             if row[0] != VERSION:
                 raise mismatch(int(row[0]), VERSION)
-            yield PostgresWriting(connection)
+            yield PostgresTableWriter(connection)
             connection.execute("COMMIT")
 
     def has_committed(self, number: int) -> bool:
-        """See `Desk`: it waits for the server to end that transaction, which it may not have heard of yet."""
+        """See `WriterConnection`: it waits for the server to end that transaction, which it may not have heard of yet."""
         with self._renamed():
             row = (
                 self._connected()
@@ -80,11 +80,11 @@ class PostgresDesk:
             return row is not None and row[0] == number
 
     def will_retry(self, error: Passing, since: float) -> bool:
-        """See `Desk`."""
+        """See `WriterConnection`."""
         return isinstance(error, Broken) and pause(since, self.address)
 
     def announce(self, session_ids: Collection[SessionId]) -> None:
-        """See `Desk`."""
+        """See `WriterConnection`."""
         if not session_ids or self._connection is None:
             return
         news = [session_id if len(session_id) < _LONGEST_NEWS else "" for session_id in session_ids]
@@ -96,7 +96,7 @@ class PostgresDesk:
             self._clean_up(self._connection)
 
     def close(self) -> None:
-        """See `Desk`."""
+        """See `WriterConnection`."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

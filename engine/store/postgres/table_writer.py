@@ -1,4 +1,4 @@
-"""`PostgresWriting`: the writer's transaction in PostgreSQL. Events and texts are copied; the rest is a few statements.
+"""`PostgresTableWriter`: the writer's transaction in PostgreSQL. Events and texts are copied; the rest is a few statements.
 
 Unlike in SQLite, others write at the same time. So a lease is locked by whoever writes
 under it, and taken only from the owner that it was seen to have: between the look and the
@@ -21,8 +21,8 @@ from engine.store.backend import Row
 from engine.store.leases import Lease, Owner
 from engine.store.postgres.connections import Connection
 from engine.store.postgres.full_text import vector
-from engine.store.projection import Change, Said, Unsaid, storable, title_of
-from engine.store.sqlite.projection_writer import INDEXED_CHARS, finite, row_of, spent_of, write_texts
+from engine.store.projection import AddedText, Change, RemovedText, storable, title_of
+from engine.store.projection_rows import INDEXED_CHARS, finite, session_values, spending_values, write_texts
 
 _Value: TypeAlias = "str | float | bool | None"
 
@@ -71,7 +71,7 @@ UPDATE sessions AS old SET
     step_model = coalesce(new.step_model, old.step_model)
 FROM new WHERE old.id = new.id
 """
-# As in `index.py`. A sum that grows beyond all bounds stops there.
+# As in SQLite; a sum that grows without bound stops at `most`.
 _ADDED: Final = """
 ON CONFLICT (slot, root_id, model) DO UPDATE SET
     steps = old.steps + excluded.steps,
@@ -114,7 +114,7 @@ WITH RECURSIVE tree (id) AS (
 )
 SELECT id, updated FROM sessions WHERE id IN (SELECT id FROM tree) ORDER BY id
 """
-# In the order of `spent_of`.
+# In the order of `spending_values`.
 _SPENT: Final = (
     "slot",
     "root",
@@ -133,23 +133,23 @@ _CONTROL: Final = re.compile(r"[\n\r\t]")
 
 
 @attrs.frozen
-class PostgresWriting:
-    """See `Writing`."""
+class PostgresTableWriter:
+    """See `TableWriter`."""
 
     _connection: Connection
 
     def write(self, rows: Sequence[Row], changes: Sequence[Change]) -> None:
-        """See `Writing`."""
+        """See `TableWriter`."""
         lines = (
             f"{escaped(row.event.session_id)}\t{row.seq}\t{row.type}\t{row.version}\t{escaped(row.body)}\n"
             for row in rows
         )
         self._copy("COPY events (session_id, seq, type, version, body) FROM STDIN", lines)
         # Before the rows, which tell the model of a step that had begun before.
-        spent = [_spent_values(row) for change in changes for row in spent_of(change)]
+        spent = [_spent_values(row) for change in changes for row in spending_values(change)]
         if spent:
             self._connection.execute(_SPEND, {"rows": json.dumps(spent), "most": _MOST})
-        sessions = [_cleaned(row_of(change)) for change in changes]
+        sessions = [_cleaned(session_values(change)) for change in changes]
         self._connection.execute(_SESSIONS, {"rows": json.dumps(sessions), "most": _MOST})
         write_texts(_Texts(self._connection, self._copy), changes)
         for change in changes:
@@ -157,14 +157,14 @@ class PostgresWriting:
                 self._title_anew(change.session_id)
 
     def last_of(self, session_id: SessionId) -> int:
-        """See `Writing`."""
+        """See `TableWriter`."""
         row = self._connection.execute(
             "SELECT coalesce(max(seq), 0) FROM events WHERE session_id = %s", (session_id,)
         ).fetchone()
         return 0 if row is None else int(row[0])
 
     def remember(self, session_id: SessionId, seq: int, made_by: str, body: str) -> None:
-        """See `Writing`."""
+        """See `TableWriter`."""
         self._connection.execute(
             "INSERT INTO states (session_id, seq, made_by, body)"
             " SELECT %(id)s, %(seq)s::bigint, %(made_by)s, %(body)s"
@@ -175,7 +175,7 @@ class PostgresWriting:
         )
 
     def draft(self, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
-        """See `Writing`."""
+        """See `TableWriter`."""
         self._connection.execute(
             "INSERT INTO drafts (session_id, part_id, at, body) VALUES (%s, %s, %s, %s)"
             " ON CONFLICT (session_id, part_id, at) DO UPDATE SET body = excluded.body",
@@ -183,7 +183,7 @@ class PostgresWriting:
         )
 
     def undraft(self, session_id: SessionId, part_id: PartId | None) -> None:
-        """See `Writing`."""
+        """See `TableWriter`."""
         part = None if part_id is None else clean(part_id)
         self._connection.execute(
             "DELETE FROM drafts WHERE session_id = %s AND (%s::text IS NULL OR part_id = %s)",
@@ -193,7 +193,7 @@ class PostgresWriting:
     # -- leases ---------------------------------------------------------------------------
 
     def leases_of(self, session_ids: Collection[SessionId], owner: Owner) -> Mapping[SessionId, Lease]:
-        """See `Writing`: our own are locked; for those of others nobody waits."""
+        """See `TableWriter`: our own are locked; for those of others nobody waits."""
         wanted = list(session_ids)
         ours = self._connection.execute(
             f"SELECT {_LEASE} FROM leases WHERE session_id = ANY(%s) AND owner = %s ORDER BY session_id FOR UPDATE",  # noqa: S608  # columns of ours
@@ -209,11 +209,11 @@ class PostgresWriting:
         return found
 
     def leases(self) -> Mapping[SessionId, Lease]:
-        """See `Writing`."""
+        """See `TableWriter`."""
         return all_leases(self._connection)
 
     def take(self, owner: Owner, session_id: SessionId, over: Lease | None) -> bool:
-        """See `Writing`."""
+        """See `TableWriter`."""
         values = {
             "session": session_id,
             "owner": owner.id,
@@ -227,18 +227,18 @@ class PostgresWriting:
         return self._connection.execute(_TAKE, values).rowcount == 1
 
     def renew(self, owner: Owner) -> None:
-        """See `Writing`."""
+        """See `TableWriter`."""
         self._connection.execute(
             "UPDATE leases SET expires = clock_timestamp() + make_interval(secs => %s) WHERE owner = %s",
             (owner.seconds, owner.id),
         )
 
     def release(self, owner: Owner, session_id: SessionId) -> None:
-        """See `Writing`."""
+        """See `TableWriter`."""
         self._connection.execute("DELETE FROM leases WHERE session_id = %s AND owner = %s", (session_id, owner.id))
 
     def release_all(self, owner: Owner) -> None:
-        """See `Writing`."""
+        """See `TableWriter`."""
         self._connection.execute("DELETE FROM leases WHERE owner = %s", (owner.id,))
         # Nothing more is written by it, so nobody will ask for the number of its last transaction.
         self._connection.execute("DELETE FROM writers WHERE owner = %s", (owner.id,))
@@ -246,12 +246,12 @@ class PostgresWriting:
     # -- retention ------------------------------------------------------------------------
 
     def tree(self, session_id: SessionId) -> Sequence[tuple[SessionId, float]]:
-        """See `Writing`."""
+        """See `TableWriter`."""
         rows = self._connection.execute(_TREE, {"id": session_id}).fetchall()
         return [(SessionId(name), updated) for name, updated in rows]
 
     def remove(self, session_id: SessionId) -> bool:
-        """See `Writing`."""
+        """See `TableWriter`."""
         for table in _OF_A_SESSION:
             self._connection.execute(f"DELETE FROM {table} WHERE session_id = %s", (session_id,))  # noqa: S608  # names of ours
         self._connection.execute(_SPENT_BY_NOBODY, {"root": session_id, "most": _MOST})
@@ -259,7 +259,7 @@ class PostgresWriting:
         return self._connection.execute("DELETE FROM sessions WHERE id = %s", (session_id,)).rowcount == 1
 
     def shrink(self) -> None:
-        """See `Writing`: the server does it by itself."""
+        """See `TableWriter`: the server does it by itself."""
 
     # -- texts ----------------------------------------------------------------------------
 
@@ -284,22 +284,22 @@ class _Texts:
     _connection: Connection
     _copy: Callable[[LiteralString, Iterable[str]], None]
 
-    def add(self, said: Sequence[tuple[SessionId, Said]]) -> None:
-        if not said:
+    def add(self, texts: Sequence[tuple[SessionId, AddedText]]) -> None:
+        if not texts:
             return
         self._copy(
             "COPY texts (session_id, seq, message_id, part_id, role, time, text, words) FROM STDIN",
-            (_line_of(session_id, text) for session_id, text in said),
+            (_line_of(session_id, text) for session_id, text in texts),
         )
 
-    def take_back(self, session_id: SessionId, what: Unsaid) -> None:
+    def remove(self, session_id: SessionId, removed: RemovedText) -> None:
         self._connection.execute(
             "DELETE FROM texts WHERE session_id = %s AND message_id = %s AND role <> 'title'"
             " AND (%s = '' OR part_id = %s)",
-            (session_id, clean(what.message_id), clean(what.part_id), clean(what.part_id)),
+            (session_id, clean(removed.message_id), clean(removed.part_id), clean(removed.part_id)),
         )
 
-    def take_title_back(self, session_id: SessionId) -> None:
+    def remove_title(self, session_id: SessionId) -> None:
         self._connection.execute(
             "DELETE FROM texts WHERE session_id = %s AND message_id = '' AND role = 'title'", (session_id,)
         )
@@ -336,7 +336,7 @@ def escaped(text: str) -> str:
     return doubled
 
 
-def _line_of(session_id: SessionId, text: Said) -> str:
+def _line_of(session_id: SessionId, text: AddedText) -> str:
     kept = clean(text.text[:INDEXED_CHARS])
     values = (session_id, clean(text.message_id), clean(text.part_id), text.role, kept, vector(kept))
     session, message_id, part_id, role, shown, words = map(escaped, values)

@@ -1,9 +1,7 @@
-"""Adds up what was spent, from its table. It blocks, and takes a reader's connection."""
+"""The query that adds up what was spent, in SQL that every database understands, and the rows it returns."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Sequence
 from datetime import date
 from typing import Final, TypeAlias
 
@@ -14,22 +12,15 @@ from engine.store.protocols import Spending, SpendingQuery
 _SLOTS_OF_A_DAY: Final = 86_400 // SLOT_SECONDS
 _FIRST_DAY: Final = date(1970, 1, 1).toordinal()
 _LAST_DAY: Final = date.max.toordinal()
-Sum: TypeAlias = tuple[str | int, str, int, int, int, int, int, int, int, float]
+SpendingColumns: TypeAlias = tuple[str | int, str, int, int, int, int, int, int, int, float]
 
 _COUNTS: Final = ("steps", "input", "output", "cache_read", "cache_write", "reasoning", "cost")
 _SUMS: Final = ", ".join(f"sum(spent.{name}) AS {name}" for name in _COUNTS)
 _TITLE: Final = "coalesce(CASE given_title WHEN '' THEN title ELSE given_title END, '')"
 
 
-def spending(connection: sqlite3.Connection, query: SpendingQuery) -> Sequence[Spending]:
-    """Return what was spent, added up as *query* asks."""
-    statement, values = statement_of(query)
-    rows: list[Sum] = connection.execute(statement, values).fetchall()
-    return [spending_of(row) for row in rows]
-
-
-def statement_of(query: SpendingQuery) -> tuple[str, tuple[int | str, ...]]:
-    """Return the statement, with its marks, and their values: any database understands it."""
+def spending_statement(query: SpendingQuery) -> tuple[str, tuple[int | str, ...]]:
+    """Return the statement, with `?` for each value, and the values."""
     begin = -(1 << 62) if query.since is None else slot_of(query.since)
     # A day is a run of whole slots, so its end is the beginning of the first that is not in it.
     end = 1 << 62 if query.until is None else slot_of(query.until)
@@ -37,11 +28,11 @@ def statement_of(query: SpendingQuery) -> tuple[str, tuple[int | str, ...]]:
 
 
 def _statement(query: SpendingQuery) -> str:
-    which = "spent.slot >= ? AND spent.slot < ?"
+    condition = "spent.slot >= ? AND spent.slot < ?"
     if query.of is not None:
-        which += f" AND spent.root_id IN ({', '.join('?' * len(query.of)) or 'NULL'})"
+        condition += f" AND spent.root_id IN ({', '.join('?' * len(query.of)) or 'NULL'})"
     # Sums of each tree first, so that its session is looked up once.
-    by_tree = f"SELECT root_id, {_SUMS} FROM spent WHERE {which} GROUP BY root_id"  # noqa: S608  # texts of ours
+    by_tree = f"SELECT root_id, {_SUMS} FROM spent WHERE {condition} GROUP BY root_id"  # noqa: S608  # texts of ours
     match query.by:
         case "session":
             counts = ", ".join(f"spent.{name} AS {name}" for name in _COUNTS)
@@ -61,21 +52,21 @@ def _statement(query: SpendingQuery) -> str:
             order = "key" if query.by == "day" else "sum(spent.cost) DESC, sum(spent.input) DESC, key"
             return (
                 f"SELECT {key} AS key, '', count(DISTINCT nullif(spent.root_id, '')), {_SUMS}"  # noqa: S608  # texts of ours
-                f" FROM spent WHERE {which} GROUP BY key ORDER BY {order}"
+                f" FROM spent WHERE {condition} GROUP BY key ORDER BY {order}"
             )
 
 
-def spending_of(row: Sum) -> Spending:
-    """Return what one row of the answer says."""
-    key, name, sessions, *counted, cost = row
-    steps, read, written, cache_read, cache_write, reasoning = map(int, counted)
+def spending_from_row(row: SpendingColumns) -> Spending:
+    """Build a `Spending` from one row of the result."""
+    key, title, sessions, *counts, cost = row
+    steps, read, written, cache_read, cache_write, reasoning = map(int, counts)
     usage = Usage(input=read, output=written, cache_read=cache_read, cache_write=cache_write, reasoning=reasoning)
-    named = _date_of(key) if isinstance(key, int) else key
-    return Spending(key=named, name=name, sessions=sessions, steps=steps, usage=usage, cost=cost)
+    text_key = _date_of(key) if isinstance(key, int) else key
+    return Spending(key=text_key, name=title, sessions=sessions, steps=steps, usage=usage, cost=cost)
 
 
 def _day_of(query: SpendingQuery) -> str:
-    """Return the expression of a slot's day, by the clocks that are told."""
+    """Return the SQL expression for the day of a slot, in the local time that *query* describes."""
     cases = "".join(
         f" WHEN spent.slot >= {slot_of(since)} THEN {ahead // SLOT_SECONDS}"
         for since, ahead in sorted(query.clock, reverse=True)

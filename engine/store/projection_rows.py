@@ -1,0 +1,112 @@
+"""Turns a `Change` into values for the tables `sessions`, `spent` and `texts`. Every database writes the same ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Protocol
+
+from engine.core.ids import SessionId
+from engine.store.projection import AddedText, Change, RemovedText, storable
+
+# Only the beginning of each text is indexed.
+INDEXED_CHARS: Final = 65_536
+# Per batch, so that sums stay within SQLite's integers.
+_MAX_COUNT: Final = 1 << 48
+
+
+def session_values(change: Change) -> dict[str, str | float | None]:
+    """Return what *change* adds to a session's row, by the parameter names of the upsert."""
+    usage = change.usage
+    # Clamped: one event with absurd counts must not keep all others from being written.
+    return {
+        "id": change.session_id,
+        "parent": change.parent,
+        "root": storable(change.root),
+        "title": change.title,
+        "cwd": storable(change.cwd),
+        "model": storable(change.model),
+        "created": finite(change.created),
+        "updated": finite(change.updated),
+        "seq": change.last,
+        "messages": change.messages,
+        "turns": change.turns,
+        "is_busy": change.is_busy,
+        "asked": change.asked,
+        "asked_anew": change.asked_anew,
+        "stop_reason": change.stop_reason,
+        "input": _clamped(usage.input),
+        "output": _clamped(usage.output),
+        "cache_read": _clamped(usage.cache_read),
+        "cache_write": _clamped(usage.cache_write),
+        "reasoning": _clamped(usage.reasoning),
+        "cost": finite(change.cost),
+        "given_title": "" if change.titled is None else change.titled.title,
+        "titled_by": "" if change.titled is None else change.titled.by,
+        "forked_from": None if change.forked_from is None else storable(change.forked_from),
+        "agent": storable(change.agent),
+        "step_model": None if change.step_model is None else storable(change.step_model),
+    }
+
+
+def spending_values(change: Change) -> Iterator[tuple[str | float | None, ...]]:
+    """Yield what *change* adds to the table `spent`, in the order of its columns, and the session's id last."""
+    for (slot, model), spent in change.spent.items():
+        usage = spent.usage
+        sums = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
+        yield (
+            slot,
+            storable(change.root),
+            None if model is None else storable(model),
+            spent.steps,
+            *map(_clamped, sums),
+            finite(spent.cost),
+            change.session_id,
+        )
+
+
+def finite(value: float) -> float:
+    """Return *value*; 0 for NaN and infinities."""
+    return value if math.isfinite(value) else 0.0
+
+
+def _clamped(value: int) -> int:
+    return max(0, min(value, _MAX_COUNT))
+
+
+class TextTable(Protocol):
+    """The table of searchable texts in one database."""
+
+    def add(self, texts: Sequence[tuple[SessionId, AddedText]]) -> None:
+        """Add texts, in order."""
+        ...
+
+    def remove(self, session_id: SessionId, removed: RemovedText) -> None:
+        """Remove the texts of a message, or of one part of it."""
+        ...
+
+    def remove_title(self, session_id: SessionId) -> None:
+        """Remove the text of the session's title."""
+        ...
+
+    def titled_by(self, session_id: SessionId) -> str:
+        """Return who set the title that the session's row, which is already written, has now."""
+        ...
+
+
+def write_texts(table: TextTable, changes: Iterable[Change]) -> None:
+    """Add and remove texts in order; consecutive additions become one call."""
+    added: list[tuple[SessionId, AddedText]] = []
+    for change in changes:
+        for text in change.texts:
+            if isinstance(text, RemovedText):
+                table.add(added)
+                added = []
+                table.remove(change.session_id, text)
+            elif isinstance(text, AddedText):
+                added.append((change.session_id, text))
+            elif table.titled_by(change.session_id) == text.by:
+                table.remove_title(change.session_id)
+                if text.title:
+                    added.append((change.session_id, AddedText(text.seq, "title", "", "", text.time, text.title)))
+    table.add(added)

@@ -1,0 +1,76 @@
+"""`SqliteWriterConnection`: the connection on which the writer's thread runs its transactions."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Collection, Generator
+
+import attrs
+
+from engine.core.errors import StoreMismatch
+from engine.core.ids import SessionId
+from engine.store.backend import Passing
+from engine.store.sqlite.connections import Connections
+from engine.store.sqlite.error_mapping import error_of, may_pass
+from engine.store.sqlite.migrate import version_of
+from engine.store.sqlite.schema import VERSION
+from engine.store.sqlite.table_writer import SqliteTableWriter
+
+
+@attrs.frozen(kw_only=True)
+class SqliteWriterConnection:
+    """See `WriterConnection`."""
+
+    connections: Connections
+    connection: sqlite3.Connection
+
+    @property
+    def name(self) -> str:
+        """See `WriterConnection`."""
+        return self.connections.path
+
+    @contextlib.contextmanager
+    def transaction(self, number: int) -> Generator[SqliteTableWriter]:
+        """See `WriterConnection`."""
+        with self._renamed(), self.connections.writing(self.connection):
+            self.connections.check()
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                version = version_of(self.connection)
+                if version != VERSION:
+                    raise StoreMismatch(
+                        f"another engine has brought the store to version {version}; this one knows {VERSION}",
+                        is_newer=True,
+                    )
+                yield SqliteTableWriter(self.connection)
+                self.connection.execute("COMMIT")
+            except BaseException:  # whatever it is goes on: the connection must not stay in a transaction
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                raise
+            # A commit into a file that has no name any more would be durable for nobody.
+            self.connections.check()
+
+    def has_committed(self, number: int) -> bool:
+        """See `WriterConnection`: what fails is rolled back."""
+        return False
+
+    def will_retry(self, error: Passing, since: float) -> bool:
+        """See `WriterConnection`: SQLite has waited for the lock itself."""
+        return False
+
+    def announce(self, session_ids: Collection[SessionId]) -> None:
+        """See `WriterConnection`: a file tells nobody."""
+
+    def close(self) -> None:
+        """See `WriterConnection`."""
+        self.connections.close_writer(self.connection)
+
+    @contextlib.contextmanager
+    def _renamed(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            store_error = error_of(error, self.connections.path)
+            raise (Passing(str(store_error)) if may_pass(error) else store_error) from error
