@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.config.config import Config
-    from engine.permission.programs.registry import Knowledge
+    from engine.permission.programs.registry import ProgramRegistry
     from engine.prompt.layers import PromptLayers
 
 
-def knowledge_for(config: Config) -> Knowledge | None:
+def knowledge_for(config: Config) -> ProgramRegistry | None:
     """Return the table of programs with what *config* adds; None: it adds nothing."""
     if config.programs is None:
         return None
     # Imported here: the table holds some 850 programs, and most configurations add none.
-    from engine.permission.programs.registry import knowledge_of
+    from engine.permission.programs.registry import extend_registry
 
-    return knowledge_of(config.programs)
+    return extend_registry(config.programs)
 
 
 def offered_tools(
     sandbox: Sandbox | None = None,
-    programs: Knowledge | None = None,
+    programs: ProgramRegistry | None = None,
     layers: PromptLayers | None = None,
     cwd: Path | None = None,
     agents: Mapping[str, AgentConfig] = BUILT_IN,

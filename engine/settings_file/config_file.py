@@ -254,10 +254,10 @@ def _programs(reader: _Reader) -> Mapping[str, object] | None:
     if not isinstance(tables, dict):
         raise ConfigError(f"{reader.source}: programs must hold tables: [programs.NAME]")
     # Imported here: it is known of some 850 programs, and most configurations say nothing about any.
-    from engine.permission.programs.registry import knowledge_of
+    from engine.permission.programs.registry import extend_registry
 
     programs = cast("dict[str, object]", tables)
-    reader.made("[programs]", lambda: knowledge_of(programs))
+    reader.made("[programs]", lambda: extend_registry(programs))
     return programs
 
 

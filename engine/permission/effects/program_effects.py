@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from engine.permission.effects.scan_result import Access, Word
+from engine.permission.effects.scan_result import Access, Argument
 
 
 @attrs.frozen
-class Unknown:
+class UnknownInput:
     """Comes from a pipe, a file, a socket: nobody knows it before it is read.
 
     Attributes:
@@ -16,10 +16,10 @@ class Unknown:
             none of them is taken for an option. Fed by the `prints_names` of what writes to the pipe.
     """
 
-    names: bool = False
+    lists_files: bool = False
 
 
-class Begun(str):
+class WordPrefix(str):
     """A word (one, not several) of which only the beginning is known, as of `src/*.js` or `./$name`.
 
     It is a string, so that it passes wherever words do; whoever wants to know what it says
@@ -30,11 +30,11 @@ class Begun(str):
 
 
 # What a program reads from standard input: a text that is known, something unknown, or nothing.
-Stdin = str | Unknown | None
+Stdin = str | UnknownInput | None
 
 
 @attrs.frozen(kw_only=True)
-class Given:
+class ProgramInvocation:
     """A program about to be started, as far as it is known.
 
     Attributes:
@@ -44,14 +44,14 @@ class Given:
         stdin: what it reads from standard input.
     """
 
-    argv: tuple[Word, ...]
+    argv: tuple[Argument, ...]
     cwd: str | None
     home: str
     stdin: Stdin = None
 
 
 @attrs.frozen(kw_only=True)
-class Started:
+class StartedCommand:
     """A command that a program starts by itself, without a shell: `sudo X`, `xargs X`, `find -exec X`.
 
     Attributes:
@@ -61,7 +61,7 @@ class Started:
         stdin: what it reads from standard input.
     """
 
-    argv: tuple[Word, ...]
+    argv: tuple[Argument, ...]
     cwd: str | None
     remote: bool = False
     stdin: Stdin = None
@@ -81,13 +81,13 @@ class ShellText:
 
     text: str
     shell: str
-    arguments: tuple[Word, ...] = ()
+    arguments: tuple[Argument, ...] = ()
     cwd: str | None
     remote: bool = False
 
 
 @attrs.frozen(kw_only=True)
-class Touched:
+class FileAccess:
     """A file or folder that a program is told to read or write.
 
     Attributes:
@@ -95,12 +95,12 @@ class Touched:
         access: what is done with it.
     """
 
-    path: Word
+    path: Argument
     access: Access
 
 
 @attrs.frozen(kw_only=True)
-class Meaning:
+class ProgramEffects:
     """What a program does besides being run.
 
     Attributes:
@@ -113,9 +113,9 @@ class Meaning:
         prints_names: all that it prints is names of files (see `Unknown`).
     """
 
-    starts: tuple[Started | ShellText, ...] = ()
-    touches: tuple[Touched, ...] = ()
+    starts: tuple[StartedCommand | ShellText, ...] = ()
+    touches: tuple[FileAccess, ...] = ()
     opaque: str = ""
     reads_only: bool = False
-    runs: tuple[Word, ...] = ()
+    runs: tuple[Argument, ...] = ()
     prints_names: bool = False

@@ -7,12 +7,12 @@ from typing import Literal
 import attrs
 
 # A word of a command as the program gets it; None: nobody knows before it runs.
-Word = str | None
+Argument = str | None
 Access = Literal["read", "write"]
 
 
 @attrs.frozen(kw_only=True)
-class Command:
+class ScannedCommand:
     """A simple command that a script may run.
 
     Attributes:
@@ -23,7 +23,7 @@ class Command:
         reads_only: it changes nothing, whatever it is given here.
     """
 
-    argv: tuple[Word, ...]
+    argv: tuple[Argument, ...]
     cwd: str | None = None
     through: tuple[str, ...] = ()
     remote: bool = False
@@ -60,7 +60,7 @@ class Scan:
             reads like an option.
     """
 
-    commands: tuple[Command, ...] = ()
+    commands: tuple[ScannedCommand, ...] = ()
     paths: tuple[PathUse, ...] = ()
     opaque: tuple[str, ...] = ()
     trusts_names: bool = False

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from engine.core.permission_types import UNKNOWN
-from engine.permission.effects.program_effects import Begun, Given, Started
-from engine.permission.effects.scan_result import Word
-from engine.permission.programs.analyze import meaning_of
-from engine.permission.programs.names import base_name, is_trusted_place
-from engine.permission.programs.option_spec import Reader
-from engine.permission.programs.program_spec import Program
-from engine.permission.programs.registry import KNOWN, Knowledge
+from engine.permission.effects.program_effects import ProgramInvocation, StartedCommand, WordPrefix
+from engine.permission.effects.scan_result import Argument
+from engine.permission.programs.analyze import analyze_program
+from engine.permission.programs.registry import DEFAULT_REGISTRY, ProgramRegistry
 from engine.permission.programs.subcommand_depth import NEVER
+from engine.permission.programs.tables.names import base_name, is_trusted_place
+from engine.permission.programs.tables.option_spec import ArgumentParser
+from engine.permission.programs.tables.program_spec import Program
 from engine.permission.rules.wildcard import exact
 
 _MAX_OFFER: Final = 10_000
@@ -37,7 +37,7 @@ _IDLE: Final = {
 }
 
 
-def line_of(argv: Sequence[Word]) -> str:
+def line_of(argv: Sequence[Argument]) -> str:
     """Return the text that a command's patterns are matched against.
 
     It is the words, each quoted where a shell would need it, with a blank between; what nobody knows
@@ -46,12 +46,12 @@ def line_of(argv: Sequence[Word]) -> str:
     return " ".join(_quoted(word) for word in _without_idle(argv))
 
 
-def written_line_of(argv: Sequence[Word]) -> str:
+def written_line_of(argv: Sequence[Argument]) -> str:
     """Return the same with all of its words."""
     return " ".join(_quoted(word) for word in argv)
 
 
-def bare_line_of(argv: Sequence[Word], knowledge: Knowledge = KNOWN) -> str:
+def bare_line_of(argv: Sequence[Argument], knowledge: ProgramRegistry = DEFAULT_REGISTRY) -> str:
     """Return the same without any options before its sub-command, and the program without its folder.
 
     For what must not be evaded by writing a command differently: `git -C x push` is `git push` here, and
@@ -61,18 +61,18 @@ def bare_line_of(argv: Sequence[Word], knowledge: Knowledge = KNOWN) -> str:
         return line_of(argv)
     found = knowledge.find(base_name(argv[0] or ""))
     name = base_name(argv[0] or "")
-    words: Sequence[Word] = argv[1:]
+    words: Sequence[Argument] = argv[1:]
     if found is not None and found[1].commands:
         words = _reader(found[1]).read(words).operands
     return " ".join([_quoted(name), *map(_quoted, words)])
 
 
-def prefix_of(argv: Sequence[Word], knowledge: Knowledge = KNOWN) -> tuple[str, ...] | None:
+def prefix_of(argv: Sequence[Argument], knowledge: ProgramRegistry = DEFAULT_REGISTRY) -> tuple[str, ...] | None:
     """Return the words that say what a command does, as far as anything may stand behind them; None: there are none."""
     return _prefix(tuple(_without_idle(argv)), knowledge, _MAX_DEPTH)
 
 
-def offers_for(argv: Sequence[Word], knowledge: Knowledge = KNOWN) -> tuple[str, ...]:
+def offers_for(argv: Sequence[Argument], knowledge: ProgramRegistry = DEFAULT_REGISTRY) -> tuple[str, ...]:
     """Return the patterns to offer for a command, the narrowest first; none if even that is not known."""
     if not argv or not _is_known(argv[0]):
         return ()
@@ -86,19 +86,19 @@ def offers_for(argv: Sequence[Word], knowledge: Knowledge = KNOWN) -> tuple[str,
     return tuple(offer for offer in offers if len(offer) <= _MAX_OFFER)
 
 
-def _is_known(word: Word) -> bool:
-    return word is not None and not isinstance(word, Begun) and UNKNOWN not in word
+def _is_known(word: Argument) -> bool:
+    return word is not None and not isinstance(word, WordPrefix) and UNKNOWN not in word
 
 
-def _quoted(word: Word) -> str:
+def _quoted(word: Argument) -> str:
     if word is None:
         return UNKNOWN
-    if isinstance(word, Begun):
+    if isinstance(word, WordPrefix):
         return shlex.quote(str(word).rstrip("\0")) + UNKNOWN if word else UNKNOWN
     return shlex.quote(word)
 
 
-def _without_idle(argv: Sequence[Word]) -> Sequence[Word]:
+def _without_idle(argv: Sequence[Argument]) -> Sequence[Argument]:
     idle = _IDLE.get(argv[0] or "") if argv else None
     at = 1
     while idle and at < len(argv) and _is_known(argv[at]) and argv[at] in idle:
@@ -106,20 +106,20 @@ def _without_idle(argv: Sequence[Word]) -> Sequence[Word]:
     return argv if at == 1 else (*argv[:1], *argv[at:])
 
 
-def _prefix(argv: tuple[Word, ...], knowledge: Knowledge, depth: int) -> tuple[str, ...] | None:
+def _prefix(argv: tuple[Argument, ...], knowledge: ProgramRegistry, depth: int) -> tuple[str, ...] | None:
     if not depth or not argv or not _is_known(argv[0]):
         return None
     place = argv[0] or ""
     found = knowledge.find(base_name(place))
-    meaning = meaning_of(Given(argv=argv, cwd=None, home="/"), knowledge)
+    meaning = analyze_program(ProgramInvocation(argv=argv, cwd=None, home="/"), knowledge)
     if found is None or meaning.opaque:
         return None if found is not None else _counted(argv, base_name(place), _NOTHING, knowledge)
     name, program = found
-    if len(meaning.starts) == 1 and isinstance(meaning.starts[0], Started):
+    if len(meaning.starts) == 1 and isinstance(meaning.starts[0], StartedCommand):
         return _wrapped(argv, meaning.starts[0].argv, knowledge, depth)
     if meaning.starts:
         return None
-    if program.manner in {"interpreter", "shell"}:
+    if program.reader in {"interpreter", "shell"}:
         return _interpreted(argv, program, meaning.runs)
     if name in NEVER or program.tail:
         return None
@@ -129,7 +129,7 @@ def _prefix(argv: tuple[Word, ...], knowledge: Knowledge, depth: int) -> tuple[s
 
 
 def _wrapped(
-    argv: tuple[Word, ...], inner: tuple[Word, ...], knowledge: Knowledge, depth: int
+    argv: tuple[Argument, ...], inner: tuple[Argument, ...], knowledge: ProgramRegistry, depth: int
 ) -> tuple[str, ...] | None:
     """Return the words of a wrapper, and the prefix of its command, if that stands at the end as it is."""
     start = len(argv) - len(inner)
@@ -140,7 +140,7 @@ def _wrapped(
     return None if behind is None or len(before) < start else (*before, *behind)
 
 
-def _interpreted(argv: tuple[Word, ...], program: Program, runs: tuple[Word, ...]) -> tuple[str, ...] | None:
+def _interpreted(argv: tuple[Argument, ...], program: Program, runs: tuple[Argument, ...]) -> tuple[str, ...] | None:
     """Return the words up to the file or the module that an interpreter runs."""
     arguments = _reader(program).read(argv[1:])
     end = len(argv) - len(arguments.operands)
@@ -153,7 +153,9 @@ def _interpreted(argv: tuple[Word, ...], program: Program, runs: tuple[Word, ...
     return tuple(known) if len(known) == end <= len(argv) else None
 
 
-def _counted(argv: tuple[Word, ...], name: str, program: Program, knowledge: Knowledge) -> tuple[str, ...] | None:
+def _counted(
+    argv: tuple[Argument, ...], name: str, program: Program, knowledge: ProgramRegistry
+) -> tuple[str, ...] | None:
     """Return as many words as say what a command does, and the options between them."""
     path: list[str] = [name]
     end = 1
@@ -169,18 +171,18 @@ def _counted(argv: tuple[Word, ...], name: str, program: Program, knowledge: Kno
             return None
         path.append(word)
         row = row.commands.get(word) if row is not None else None
-        if row is not None and (row.tail or row.opaque or (row.manner and row.manner != "npx")):
+        if row is not None and (row.tail or row.opaque or (row.reader and row.reader != "npx")):
             return None
     if not knowledge.arity_of(path) or _runs_anything(path, knowledge):
         return None
     return tuple(word for word in argv[:end] if word is not None)
 
 
-def _reader(program: Program) -> Reader:
-    return Reader(program.table, permutes=False, single=program.dashes == "single")
+def _reader(program: Program) -> ArgumentParser:
+    return ArgumentParser(program.table, permutes=False, single=program.dashes == "single")
 
 
-def _runs_anything(path: Sequence[str], knowledge: Knowledge) -> bool:
+def _runs_anything(path: Sequence[str], knowledge: ProgramRegistry) -> bool:
     """Tell whether the last word is a program that runs what it is given, as of `npx node`."""
     if len(path) < 2:
         return False
@@ -189,5 +191,5 @@ def _runs_anything(path: Sequence[str], knowledge: Knowledge) -> bool:
     return (
         is_launcher
         and found is not None
-        and bool(found[1].tail or found[1].manner or found[1].opaque or found[0] in NEVER)
+        and bool(found[1].tail or found[1].reader or found[1].opaque or found[0] in NEVER)
     )

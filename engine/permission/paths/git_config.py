@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.files.real_path import followed, is_within
-from engine.permission.effects.scan_result import Command
+from engine.permission.effects.scan_result import ScannedCommand
 from engine.permission.programs.git import is_dangerous_key
 
 _MAX_BYTES: Final = 1_000_000
@@ -33,7 +33,7 @@ _LFS: Final = re.compile(r"filter\.lfs\.(?:clean|smudge|process)=git-lfs [\w% -]
 _HOOK: Final = "post-index-change"
 
 
-def runs_more(command: Command, project: str) -> str:
+def runs_more(command: ScannedCommand, project: str) -> str:
     """Return why a command of git's that only reads may run something else; empty: it does not. It blocks."""
     name = (command.argv[0] or "").rpartition("/")[2]
     if (
@@ -48,7 +48,7 @@ def runs_more(command: Command, project: str) -> str:
     return next((reason for one in repositories for reason in _doubts(one, project)), "")
 
 
-def _named(command: Command) -> tuple[str, str | None]:
+def _named(command: ScannedCommand) -> tuple[str, str | None]:
     """Return the folder that git works in, and the repository that it is told."""
     folder, git = command.cwd or "/", None
     words = iter(command.argv[1:])

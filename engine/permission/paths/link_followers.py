@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.files.real_path import Unclear, is_within, real_path
-from engine.permission.effects.program_effects import Begun
-from engine.permission.effects.scan_result import Command, Scan
+from engine.permission.effects.program_effects import WordPrefix
+from engine.permission.effects.scan_result import Scan, ScannedCommand
 
 # The letters and the words that make them do so.
 _OPTIONS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
@@ -62,7 +62,7 @@ def _is_out(path: str, project: str) -> bool:
     return isinstance(real, Unclear) or not is_within(real.path, project)
 
 
-def _follows(command: Command) -> bool:
+def _follows(command: ScannedCommand) -> bool:
     options = _OPTIONS.get((command.argv[0] or "").rpartition("/")[2])
     if options is None:
         return False
@@ -70,9 +70,9 @@ def _follows(command: Command) -> bool:
     return any(_is_one(word, letters, words) for word in _words(command))
 
 
-def _words(command: Command) -> Iterator[str]:
+def _words(command: ScannedCommand) -> Iterator[str]:
     for place, word in enumerate(command.argv[1:]):
-        if word is None or isinstance(word, Begun):
+        if word is None or isinstance(word, WordPrefix):
             continue
         # `tar chf x` is as good as `tar -chf x`.
         yield f"-{word}" if place == 0 and command.argv[0] == "tar" and not word.startswith("-") else word

@@ -25,7 +25,7 @@ from typing import Final, Literal, Self, cast
 import attrs
 
 from engine.files.real_path import Real, Unclear, is_name, is_within, real_path
-from engine.permission.effects.scan_result import Command, PathUse, Scan
+from engine.permission.effects.scan_result import PathUse, Scan, ScannedCommand
 from engine.permission.paths.git_config import runs_more
 from engine.permission.paths.link_followers import followers, leads_out
 from engine.permission.paths.path_mutations import Moves
@@ -177,7 +177,7 @@ class _Judge:
         if self.scan.trusts_names and (name := self._odd_name()):
             yield Unclear(f"there is a file {name!r:.100}, which reads like an option"), None
 
-    def _searched(self, command: Command) -> Iterator[tuple[Judged | Unclear, PathUse | None]]:
+    def _searched(self, command: ScannedCommand) -> Iterator[tuple[Judged | Unclear, PathUse | None]]:
         """Yield the files that a search may show and that nobody has named, as far as they look like secrets."""
         for folder in searched_folders(command, self.scan.paths):
             real = real_path(folder)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from engine.permission.effects.scan_result import Command, PathUse
+from engine.permission.effects.scan_result import PathUse, ScannedCommand
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import NO_SECRETS, SECRETS
 
@@ -19,7 +19,7 @@ _HIDDEN: Final = ("--hidden", "--unr", "--no-ignore", "--all-types", "--all-text
 _MAX_SEEN: Final = 50_000
 
 
-def searched_folders(command: Command, uses: tuple[PathUse, ...]) -> Iterator[str]:
+def searched_folders(command: ScannedCommand, uses: tuple[PathUse, ...]) -> Iterator[str]:
     """Yield the folders whose files a command shows. It blocks."""
     name = (command.argv[0] or "").rpartition("/")[2]
     if command.remote or command.cwd is None or not _searches(name, command):
@@ -29,7 +29,7 @@ def searched_folders(command: Command, uses: tuple[PathUse, ...]) -> Iterator[st
     yield from dict.fromkeys(folders)
 
 
-def secrets_below(folder: str, command: Command) -> Iterator[str | None]:
+def secrets_below(folder: str, command: ScannedCommand) -> Iterator[str | None]:
     """Yield the files below a folder that look as if they held secrets; None: there is too much to tell. It blocks."""
     name = (command.argv[0] or "").rpartition("/")[2]
     has_hidden = name not in _ALWAYS or any(
@@ -50,7 +50,7 @@ def secrets_below(folder: str, command: Command) -> Iterator[str | None]:
                 yield os.path.join(above, one)  # noqa: PTH118 - of texts
 
 
-def _searches(name: str, command: Command) -> bool:
+def _searches(name: str, command: ScannedCommand) -> bool:
     words = [word for word in command.argv[1:] if isinstance(word, str)]
     if name in _ALWAYS:
         return "--files" not in words

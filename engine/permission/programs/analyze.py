@@ -15,25 +15,25 @@ from __future__ import annotations
 
 import attrs
 
-from engine.permission.effects.program_effects import Given, Meaning
-from engine.permission.programs.analysis import Study
-from engine.permission.programs.custom_readers import MANNERS
-from engine.permission.programs.names import base_name, is_trusted_place
-from engine.permission.programs.registry import KNOWN, Knowledge
+from engine.permission.effects.program_effects import ProgramEffects, ProgramInvocation
+from engine.permission.programs.analysis import ProgramAnalysis
+from engine.permission.programs.custom_readers import CUSTOM_READERS
+from engine.permission.programs.registry import DEFAULT_REGISTRY, ProgramRegistry
+from engine.permission.programs.tables.names import base_name, is_trusted_place
 
-__all__ = ["KNOWN", "Knowledge", "meaning_of"]
+__all__ = ["DEFAULT_REGISTRY", "ProgramRegistry", "analyze_program"]
 
 
-def meaning_of(given: Given, knowledge: Knowledge = KNOWN) -> Meaning:
+def analyze_program(invocation: ProgramInvocation, registry: ProgramRegistry = DEFAULT_REGISTRY) -> ProgramEffects:
     """Return what a program does with its words. Never raises."""
-    if not given.argv or not isinstance(given.argv[0], str):
-        return Meaning(opaque="the program to start is not known")
-    place = given.argv[0]
-    found = knowledge.find(base_name(place))
-    if found is None:
-        return Meaning()
-    name, program = found
-    study = Study(given=given, name=name, words=given.argv[1:])
-    study.follow(program, MANNERS)
-    meaning = study.meaning()
-    return meaning if is_trusted_place(place) else attrs.evolve(meaning, reads_only=False, prints_names=False)
+    if not invocation.argv or not isinstance(invocation.argv[0], str):
+        return ProgramEffects(opaque="the program to start is not known")
+    place = invocation.argv[0]
+    match = registry.find(base_name(place))
+    if match is None:
+        return ProgramEffects()
+    name, program = match
+    analysis = ProgramAnalysis(invocation=invocation, name=name, words=invocation.argv[1:])
+    analysis.analyze(program, CUSTOM_READERS)
+    effects = analysis.effects()
+    return effects if is_trusted_place(place) else attrs.evolve(effects, reads_only=False, prints_names=False)

@@ -8,8 +8,8 @@ from typing import Final
 
 import attrs
 
-from engine.permission.programs.analysis import Study, known
-from engine.permission.programs.program_spec import Program
+from engine.permission.programs.analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.tables.program_spec import Program
 
 _SUSPICIOUS: Final = re.compile(r"(?<!\|)\|(?!\|)|>(?!=)|@|system|getline")
 # Whatever the rest is read as, these make it impossible to tell.
@@ -38,32 +38,32 @@ class _NotUnderstood(Exception):
     """The program executes something, or can't be told not to."""
 
 
-def follow_awk(study: Study, program: Program) -> None:
+def follow_awk(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `awk`."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
     names = {used.name for used in arguments.used}
     texts = [used.value for used in arguments.used if used.name in {"-e", "--source"}]
     operands = list(arguments.operands)
     if not texts and not names & {"-f", "--file", "-E", "--exec"}:
         texts, operands = operands[:1], operands[1:]
     for word in texts:
-        text = known(word)
+        text = exact_text(word)
         if text is None:
-            study.give_up("its program is not known")
+            analysis.mark_opaque("its program is not known")
             return
         try:
             for path in written_by(text):
-                study.touch(path, "write")
+                analysis.touch(path, "write")
         except _NotUnderstood as error:
-            study.give_up(str(error))
-    if any((known(operand) or "").startswith("/inet") for operand in operands):
-        study.give_up("connects to a network")
+            analysis.mark_opaque(str(error))
+    if any((exact_text(operand) or "").startswith("/inet") for operand in operands):
+        analysis.mark_opaque("connects to a network")
     for operand in operands:
-        text = known(operand)
+        text = exact_text(operand)
         if text is None or (text != "-" and not _ASSIGNMENT.fullmatch(text)):
-            study.touch(operand, "read")
-    study.reads_only = not arguments.unknown
+            analysis.touch(operand, "read")
+    analysis.reads_only = not arguments.unknown
 
 
 def written_by(program: str) -> list[str]:
@@ -88,10 +88,10 @@ def _tokens(program: str) -> Iterator[str]:
             is_pattern = before in _BEFORE_PATTERN or before in _WORDS
             if not is_pattern and (kind == "step" or before == ")"):
                 raise _NotUnderstood("its program has a slash that may be two things")
-            found = _PATTERN.match(program, at) if is_pattern else None
-            if is_pattern and found is None:
+            match = _PATTERN.match(program, at) if is_pattern else None
+            if is_pattern and match is None:
                 raise _NotUnderstood("its program has an open pattern")
-            end = found.end() if found is not None else at + 1
+            end = match.end() if match is not None else at + 1
             before, kind = "/", "pattern" if is_pattern else "sign"
             yield "/…/" if is_pattern else "/"
             if is_pattern:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from engine.permission.effects.program_effects import Begun, Unknown
-from engine.permission.effects.scan_result import Word
-from engine.permission.programs.analysis import NAME, Study, known, split_assignment
+from engine.permission.effects.program_effects import UnknownInput, WordPrefix
+from engine.permission.effects.scan_result import Argument
+from engine.permission.programs.analysis import FILE_NAME, ProgramAnalysis, exact_text, split_assignment
 from engine.permission.programs.awk import follow_awk
 from engine.permission.programs.date import follow_date
 from engine.permission.programs.find import follow_fd, follow_find
@@ -29,9 +29,9 @@ from engine.permission.programs.languages import (
     follow_sqlite,
     judge_ssh_settings,
 )
-from engine.permission.programs.option_spec import Used
-from engine.permission.programs.program_spec import Manner, Program
 from engine.permission.programs.sed import follow_sed
+from engine.permission.programs.tables.option_spec import UsedOption
+from engine.permission.programs.tables.program_spec import CustomReader, Program
 from engine.permission.programs.tar import follow_tar
 from engine.permission.programs.tmux_bwrap import follow_bwrap, follow_tmux
 from engine.permission.programs.wrappers import (
@@ -50,28 +50,28 @@ from engine.permission.programs.wrappers import (
 _MAX_INPUT: Final = 4_000
 
 
-def follow_shell(study: Study, program: Program) -> None:
+def follow_shell(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of a shell: a text, a file, or what comes in."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
     operands = list(arguments.operands)
-    if operands and known(operands[0]) == "-":
+    if operands and exact_text(operands[0]) == "-":
         operands = operands[1:]
     names = {used.name for used in arguments.used}
-    shell = study.name
+    shell = analysis.name
     if names & {"-l", "-i", "--login"}:
-        study.give_up("reads what a login or an interactive shell begins with")
-    if any(used.name in {"-o", "+o"} and known(used.value) not in _SET for used in arguments.used):
-        study.give_up("sets an option that is not known, or goes on with other options")
-    if operands and (known(operands[0]) or "+").startswith("+"):
-        study.give_up("may be given an option that begins with a plus")
+        analysis.mark_opaque("reads what a login or an interactive shell begins with")
+    if any(used.name in {"-o", "+o"} and exact_text(used.value) not in _SET for used in arguments.used):
+        analysis.mark_opaque("sets an option that is not known, or goes on with other options")
+    if operands and (exact_text(operands[0]) or "+").startswith("+"):
+        analysis.mark_opaque("may be given an option that begins with a plus")
     if "-c" in names:
         if operands:
-            study.run_text(operands[0], shell, operands[1:])
+            analysis.run_text(operands[0], shell, operands[1:])
     elif operands and "-s" not in names:
-        study.run_file(operands[0])
+        analysis.run_file(operands[0])
     else:
-        study.run_input(shell, [shell, *operands])
+        analysis.run_input(shell, [shell, *operands])
 
 
 # The names that `-o` may be given.
@@ -98,27 +98,27 @@ _SET: Final = frozenset(
 )
 
 
-def follow_interpreter(study: Study, program: Program) -> None:
+def follow_interpreter(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of an interpreter: inline code, a file, or what comes in."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
     roles = {used.option.role for used in arguments.used}
     module = next((used.value for used in arguments.used if used.option.role == "stops"), "")
-    if roles & {"stops"} and (known(module) is None or known(module) in _CODE_MODULES):
-        study.give_up("its module may run inline code")
-    if roles & {"stops"} and (own := (known(module) or "").partition(".")[0]):
+    if roles & {"stops"} and (exact_text(module) is None or exact_text(module) in _CODE_MODULES):
+        analysis.mark_opaque("its module may run inline code")
+    if roles & {"stops"} and (own := (exact_text(module) or "").partition(".")[0]):
         # Python looks for it in the folder where it starts, too.
-        study.runs.append(study.inside(f"{own}.py"))
-    study.reads_only = study.reads_only and not arguments.operands
+        analysis.runs.append(analysis.resolve(f"{own}.py"))
+    analysis.reads_only = analysis.reads_only and not arguments.operands
     if roles & {"code", "stops", "reading"} or (roles & {"runs"} and not arguments.operands):
         return
     operands = arguments.operands
-    if study.name == "php":
-        _check_php(study, arguments.used)
-    if operands and known(operands[0]) != "-":
-        study.run_file(operands[0])
-    elif study.given.stdin is not None:
-        study.give_up("reads program text from standard input")
+    if analysis.name == "php":
+        _check_php(analysis, arguments.used)
+    if operands and exact_text(operands[0]) != "-":
+        analysis.run_file(operands[0])
+    elif analysis.invocation.stdin is not None:
+        analysis.mark_opaque("reads program text from standard input")
 
 
 # Modules of Python that run what their words, or standard input, say.
@@ -131,128 +131,128 @@ _PHP_SETTING: Final = re.compile(
 )
 
 
-def _check_php(study: Study, used: Sequence[Used]) -> None:
+def _check_php(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
     for option in used:
-        if option.name == "-d" and not _PHP_SETTING.fullmatch(known(option.value) or "?"):
-            study.give_up("a setting of its may make it run other code")
+        if option.name == "-d" and not _PHP_SETTING.fullmatch(exact_text(option.value) or "?"):
+            analysis.mark_opaque("a setting of its may make it run other code")
 
 
-def follow_env(study: Study, program: Program) -> None:
+def follow_env(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `env`, `sudo` and their like: options, settings, a command."""
-    words: Sequence[Word] = study.words
+    words: Sequence[Argument] = analysis.words
     is_shell = False
     while True:
-        arguments = study.read_words(program, words)
+        arguments = analysis.parse_words(program, words)
         split = next((used for used in arguments.used if used.option.role == "split"), None)
-        study.judge(program, arguments.without("split"))
+        analysis.apply_options(program, arguments.without("split"))
         is_shell = is_shell or any(used.name in _SHELL_OPTIONS for used in arguments.used)
-        words = _set_all(study, arguments.operands)
+        words = _set_all(analysis, arguments.operands)
         if split is None:
             break
-        inserted = study.split_words(split.value)
+        inserted = analysis.split_words(split.value)
         if inserted is None:
             return
         words = [*inserted, *words]
     if words:
-        study.start(words)
-    elif is_shell and study.name != "env":
-        study.start(["sh"])
+        analysis.start(words)
+    elif is_shell and analysis.name != "env":
+        analysis.start(["sh"])
     else:
-        study.reads_only = study.name == "env" and not arguments.used
+        analysis.reads_only = analysis.name == "env" and not arguments.used
 
 
 _SHELL_OPTIONS: Final = frozenset({"-s", "--shell", "-i", "--login"})
 
 
-def _set_all(study: Study, words: Sequence[Word]) -> Sequence[Word]:
+def _set_all(analysis: ProgramAnalysis, words: Sequence[Argument]) -> Sequence[Argument]:
     at = 0
     for at, word in enumerate(words):  # noqa: B007  # read behind the loop
-        text = known(word)
-        if text == "-" and study.name == "env":
+        text = exact_text(word)
+        if text == "-" and analysis.name == "env":
             continue
-        if text is None and isinstance(word, Begun) and "=" in word:
-            study.give_up("sets a variable that is not known")
+        if text is None and isinstance(word, WordPrefix) and "=" in word:
+            analysis.mark_opaque("sets a variable that is not known")
         elif text is None or split_assignment(text) is None:
             break
         else:
-            study.set_variable(text)
+            analysis.set_variable(text)
     else:
         return ()
     return words[at:]
 
 
-def follow_xargs(study: Study, program: Program) -> None:
+def follow_xargs(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `xargs`: a command, to which it adds what it reads."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
-    own = study.given.stdin
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
+    own = analysis.invocation.stdin
     reads_file = any(used.name in {"-a", "--arg-file"} for used in arguments.used)
-    added = _added([Unknown()] if reads_file else [own], arguments.used)
+    added = _added([UnknownInput()] if reads_file else [own], arguments.used)
     sign = _replaced(arguments.used)
     command = list(arguments.operands)
     if not command:
-        study.start(["echo", *added])
-        study.reads_only = True
+        analysis.start(["echo", *added])
+        analysis.reads_only = True
         return
     if sign is None:
         command += added
     else:
-        whole = NAME if added == [NAME] else None
+        whole = FILE_NAME if added == [FILE_NAME] else None
         command = [_with_place(word, sign, whole) for word in command]
-    study.start(command, stdin=own if reads_file else None, takes_stdin=False)
+    analysis.start(command, stdin=own if reads_file else None, takes_stdin=False)
 
 
-def _replaced(used: Sequence[Used]) -> str | None:
+def _replaced(used: Sequence[UsedOption]) -> str | None:
     for option in used:
         if option.name in {"-I", "--replace", "-i", "-J"}:
-            return known(option.value) or "{}"
+            return exact_text(option.value) or "{}"
     return None
 
 
-def _with_place(word: Word, sign: str, whole: Word) -> Word:
+def _with_place(word: Argument, sign: str, whole: Argument) -> Argument:
     if word is None or sign not in word:
         return word
     return whole if word == sign else None
 
 
-def _added(sources: Sequence[str | Unknown | None], used: Sequence[Used]) -> list[Word]:
+def _added(sources: Sequence[str | UnknownInput | None], used: Sequence[UsedOption]) -> list[Argument]:
     """Return the words that xargs reads, as far as they are known."""
     [source] = sources
     if source is None:
         return []
-    if isinstance(source, Unknown):
-        return [NAME] if source.names else [None]
+    if isinstance(source, UnknownInput):
+        return [FILE_NAME] if source.lists_files else [None]
     if used or len(source) > _MAX_INPUT or any(sign in source for sign in "'\"\\"):
         return [None]
     return list(source.split())
 
 
-def follow_ssh(study: Study, program: Program) -> None:
+def follow_ssh(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `ssh`: options on both sides of a host, then a text for a shell there."""
-    words = study.words
-    host: Word = ""
+    words = analysis.words
+    host: Argument = ""
     has_host = False
     while True:
-        arguments = study.read_words(program, words)
-        study.judge(program, arguments)
-        judge_ssh_settings(study, [used.value for used in arguments.used if used.name == "-o"])
+        arguments = analysis.parse_words(program, words)
+        analysis.apply_options(program, arguments)
+        judge_ssh_settings(analysis, [used.value for used in arguments.used if used.name == "-o"])
         words = arguments.operands
         if has_host or not words:
             break
         host, words, has_host = words[0], words[1:], True
-        if not words or known(words[0]) == "--":
+        if not words or exact_text(words[0]) == "--":
             words = words[1:]
             break
-    if has_host and known(host) is None:
-        study.give_up("the host is not known")
-    study.remote = True
+    if has_host and exact_text(host) is None:
+        analysis.mark_opaque("the host is not known")
+    analysis.remote = True
     if words:
-        study.run_joined(words)
+        analysis.run_joined(words)
     elif has_host:
-        study.run_input()
+        analysis.run_input()
 
 
-MANNERS: Final[Mapping[Manner, Callable[[Study, Program], None]]] = {
+CUSTOM_READERS: Final[Mapping[CustomReader, Callable[[ProgramAnalysis, Program], None]]] = {
     "awk": follow_awk,
     "bwrap": follow_bwrap,
     "cmake": follow_cmake,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.permission.programs.analysis import Study
-from engine.permission.programs.program_spec import Program
+from engine.permission.programs.analysis import ProgramAnalysis
+from engine.permission.programs.tables.program_spec import Program
 
 
-def follow_date(study: Study, program: Program) -> None:
+def follow_date(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `date`: an operand that is no format is the time to set."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
     if any(word is None or not word.startswith("+") for word in arguments.operands):
-        study.reads_only = False
+        analysis.reads_only = False

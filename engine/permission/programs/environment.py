@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from engine.permission.programs.names import words_of
+from engine.permission.programs.tables.names import words_of
 
 # Where programs and their parts are searched for, what the shell and the loader run or do before anything else,
 # and programs that other programs start when they see fit.

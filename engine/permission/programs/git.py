@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from engine.permission.effects.scan_result import Word
-from engine.permission.programs.analysis import Study, known, split_assignment
-from engine.permission.programs.names import words_of
-from engine.permission.programs.option_spec import Used
-from engine.permission.programs.program_spec import Program
+from engine.permission.effects.scan_result import Argument
+from engine.permission.programs.analysis import ProgramAnalysis, exact_text, split_assignment
+from engine.permission.programs.tables.names import words_of
+from engine.permission.programs.tables.option_spec import UsedOption
+from engine.permission.programs.tables.program_spec import Program
 
 # Settings that execute nothing, as patterns over the whole name in small letters; a middle part may be anything.
 _HARMLESS: Final = re.compile(
@@ -89,73 +89,73 @@ def is_dangerous_key(key: str, value: str | None) -> bool:
     return not any(pattern.fullmatch(low) and values.fullmatch(value) for pattern, values in _VALUES)
 
 
-def follow_git(study: Study, program: Program) -> None:
+def follow_git(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `git`."""
-    arguments = study.read(program, permutes=False)
-    study.judge(program, arguments)
-    study.reads_only = bool(arguments.used) and not arguments.operands
+    arguments = analysis.parse_arguments(program, permutes=False)
+    analysis.apply_options(program, arguments)
+    analysis.reads_only = bool(arguments.used) and not arguments.operands
     for used in arguments.used:
-        if used.name == "--git-dir" and not (known(used.value) or "").endswith(".git"):
-            study.give_up("its repository may be any folder, with settings that execute something")
-    _set(study, arguments.used)
+        if used.name == "--git-dir" and not (exact_text(used.value) or "").endswith(".git"):
+            analysis.mark_opaque("its repository may be any folder, with settings that execute something")
+    _set(analysis, arguments.used)
     operands = arguments.operands
     if not operands:
         return
-    name = known(operands[0])
+    name = exact_text(operands[0])
     if name is None:
-        study.give_up("its command is not known")
+        analysis.mark_opaque("its command is not known")
         return
-    follow_command(study, program, name, operands[1:])
+    follow_command(analysis, program, name, operands[1:])
 
 
-def follow_dashed(study: Study, program: Program) -> None:
+def follow_dashed(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of a program such as `git-grep`."""
-    name = (known(study.given.argv[0]) or "").rpartition("/")[2].removeprefix("git-").removesuffix(".exe")
-    study.name = "git"
-    follow_command(study, program, name, study.words)
+    name = (exact_text(analysis.invocation.argv[0]) or "").rpartition("/")[2].removeprefix("git-").removesuffix(".exe")
+    analysis.name = "git"
+    follow_command(analysis, program, name, analysis.words)
 
 
-def follow_command(study: Study, program: Program, name: str, words: Sequence[Word]) -> None:
+def follow_command(analysis: ProgramAnalysis, program: Program, name: str, words: Sequence[Argument]) -> None:
     """Read the words of a command of git."""
     below = program.commands.get(name)
-    study.words = words
-    study.reads_only = False
+    analysis.words = words
+    analysis.reads_only = False
     if below is None:
-        study.give_up(f"{name} is no command that is known, and may be an alias")
+        analysis.mark_opaque(f"{name} is no command that is known, and may be an alias")
         return
-    study.name = f"git {name}"
-    _refuse_helpers(study, words)
+    analysis.name = f"git {name}"
+    _refuse_helpers(analysis, words)
     if below.opaque:
-        study.give_up(below.opaque)
+        analysis.mark_opaque(below.opaque)
     while below.commands:
-        outer = study.read(below, permutes=False)
-        inner = known(outer.operands[0]) if outer.operands else ""
+        outer = analysis.parse_arguments(below, permutes=False)
+        inner = exact_text(outer.operands[0]) if outer.operands else ""
         if inner is None:
-            study.give_up("its command is not known")
+            analysis.mark_opaque("its command is not known")
             return
         if inner not in below.commands:
             break
-        study.judge(below, outer)
-        study.words = outer.operands[1:]
-        study.name = f"{study.name} {inner}"
+        analysis.apply_options(below, outer)
+        analysis.words = outer.operands[1:]
+        analysis.name = f"{analysis.name} {inner}"
         below = below.commands[inner]
-    arguments = study.read(below)
-    study.judge(below, arguments)
+    arguments = analysis.parse_arguments(below)
+    analysis.apply_options(below, arguments)
     if name == "clone":
-        _set(study, arguments.used)
-    _check_strategy(study, arguments.used)
+        _set(analysis, arguments.used)
+    _check_strategy(analysis, arguments.used)
     if name == "config":
-        _configure(study, arguments.used, arguments.operands)
+        _configure(analysis, arguments.used, arguments.operands)
         return
-    study.finish(below, arguments.operands)
+    analysis.apply_operands(below, arguments.operands)
     if any(used.name == "--no-index" for used in arguments.used):
         for operand in arguments.operands:
-            study.touch(operand, "read")
-    if any(known(word) is not None and _signs(known(word) or "") for word in words):
-        study.changes = True
-    if study.changes or not study.reads_only:
+            analysis.touch(operand, "read")
+    if any(exact_text(word) is not None and _signs(exact_text(word) or "") for word in words):
+        analysis.changes = True
+    if analysis.changes or not analysis.reads_only:
         # Its hooks and settings.
-        study.runs.append(study.inside(".git"))
+        analysis.runs.append(analysis.resolve(".git"))
 
 
 def _signs(text: str) -> bool:
@@ -163,7 +163,7 @@ def _signs(text: str) -> bool:
     return "%G" in text or "signature" in text
 
 
-def _set(study: Study, used: Sequence[Used]) -> None:
+def _set(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
     """Look at the settings that options make."""
     for option in used:
         if option.name not in {"-c", "--config"} or option.option.takes != "value":
@@ -172,30 +172,30 @@ def _set(study: Study, used: Sequence[Used]) -> None:
         parts = split_assignment(text) if text is not None else None
         if parts is None:
             # Without a value it is a switch.
-            if known(text) is None or is_dangerous_key(text or "", "true"):
-                study.give_up("makes a setting that is not known")
-        elif is_dangerous_key(parts[0], None if known(text) is None else parts[1]):
-            study.give_up(f"sets {parts[0]}, which may execute something")
+            if exact_text(text) is None or is_dangerous_key(text or "", "true"):
+                analysis.mark_opaque("makes a setting that is not known")
+        elif is_dangerous_key(parts[0], None if exact_text(text) is None else parts[1]):
+            analysis.mark_opaque(f"sets {parts[0]}, which may execute something")
 
 
-def _refuse_helpers(study: Study, words: Sequence[Word]) -> None:
+def _refuse_helpers(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
     for word in words:
         if word is not None and _HELPER.fullmatch(word) and not word.startswith("::"):
-            study.give_up("an address of its is reached by another program")
+            analysis.mark_opaque("an address of its is reached by another program")
 
 
-def _check_strategy(study: Study, used: Sequence[Used]) -> None:
+def _check_strategy(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
     for option in used:
         is_strategy = option.name == "--strategy" or (option.name == "-s" and option.option.takes == "value")
-        if is_strategy and known(option.value) not in _STRATEGIES:
-            study.give_up("its strategy is another program")
+        if is_strategy and exact_text(option.value) not in _STRATEGIES:
+            analysis.mark_opaque("its strategy is another program")
 
 
-def _configure(study: Study, used: Sequence[Used], operands: Sequence[Word]) -> None:
+def _configure(analysis: ProgramAnalysis, used: Sequence[UsedOption], operands: Sequence[Argument]) -> None:
     """Look at what `git config` does."""
     names = {option.name for option in used}
     words = list(operands)
-    verb = known(words[0]) if words else None
+    verb = exact_text(words[0]) if words else None
     if verb in {"list", "get", "set", "unset", "edit", "remove-section", "rename-section"}:
         words = words[1:]
     else:
@@ -205,10 +205,10 @@ def _configure(study: Study, used: Sequence[Used], operands: Sequence[Word]) -> 
         or verb in {"list", "get"}
         or (verb is None and len(words) == 1 and not names & _CHANGING)
     ):
-        study.reads_only = not names & _CHANGING
-        study.prints_names = False
+        analysis.reads_only = not names & _CHANGING
+        analysis.prints_names = False
         return
-    study.changes = True
+    analysis.changes = True
     if (
         names & _FLAGS_REMOVING
         or verb in {"unset", "edit", "remove-section", "rename-section"}
@@ -218,10 +218,10 @@ def _configure(study: Study, used: Sequence[Used], operands: Sequence[Word]) -> 
         return
     if not words:
         return
-    key = known(words[0])
-    value = known(words[1]) if len(words) > 1 else ""
+    key = exact_text(words[0])
+    value = exact_text(words[1]) if len(words) > 1 else ""
     if key is None or is_dangerous_key(key, value):
-        study.give_up(f"sets {key or 'what is not known'}, which may execute something")
+        analysis.mark_opaque(f"sets {key or 'what is not known'}, which may execute something")
 
 
 _CHANGING: Final = frozenset({"--add", "--replace-all", "--edit", "-e", *_FLAGS_REMOVING})

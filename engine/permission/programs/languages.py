@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from engine.permission.effects.program_effects import Unknown
-from engine.permission.effects.scan_result import Word
-from engine.permission.programs.analysis import Study, known, split_assignment
+from engine.permission.effects.program_effects import UnknownInput
+from engine.permission.effects.scan_result import Argument
+from engine.permission.programs.analysis import ProgramAnalysis, exact_text, split_assignment
 from engine.permission.programs.environment import is_dangerous_setting
-from engine.permission.programs.names import words_of
-from engine.permission.programs.program_spec import Program
+from engine.permission.programs.tables.names import words_of
+from engine.permission.programs.tables.program_spec import Program
 from engine.permission.programs.wrappers import uses
 
 _MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
@@ -19,40 +19,40 @@ _MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
 _PLAIN_VALUE: Final = re.compile(r"[\w ./:=,@%+~\"'*-]*", re.ASCII)
 
 
-def follow_make(study: Study, program: Program) -> None:
+def follow_make(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `make`: goals, settings, and where its rules are."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
     files = [used.value for used in arguments.used if used.name in {"-f", "--file", "--makefile"}]
     for file in files:
-        if known(file) == "-":
-            if study.given.stdin is not None:
-                study.give_up("reads rules from standard input")
+        if exact_text(file) == "-":
+            if analysis.invocation.stdin is not None:
+                analysis.mark_opaque("reads rules from standard input")
         else:
-            study.run_file(file)
+            analysis.run_file(file)
     if not files:
-        study.runs += [study.inside(name) for name in _MAKEFILES]
+        analysis.runs += [analysis.resolve(name) for name in _MAKEFILES]
     for operand in arguments.operands:
-        text = known(operand)
+        text = exact_text(operand)
         parts = split_assignment(text) if text is not None else None
         if parts is None:
             continue
         name = parts[0].rstrip(":?+!")
         if name.startswith(".SHELL") or is_dangerous_setting(name, parts[1]):
-            study.give_up(f"sets {name}, which may make it run something else")
+            analysis.mark_opaque(f"sets {name}, which may make it run something else")
         elif parts[0].endswith("!") or not _PLAIN_VALUE.fullmatch(parts[1]):
-            study.give_up(f"sets {name} to what may be executed")
+            analysis.mark_opaque(f"sets {name} to what may be executed")
 
 
-def follow_compiler(study: Study, program: Program) -> None:
+def follow_compiler(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of a compiler, some of whose options have their value written to them."""
-    for word in study.words:
-        text = known(word) or ""
+    for word in analysis.words:
+        text = exact_text(word) or ""
         if text.startswith(("-B", "@")) or (text.startswith("-Wl,") and "plugin" in text):
-            study.give_up(f"{text} makes it run other programs")
-    arguments = study.read(program)
-    study.judge(program, arguments)
-    study.finish(program, arguments.operands)
+            analysis.mark_opaque(f"{text} makes it run other programs")
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
+    analysis.apply_operands(program, arguments.operands)
 
 
 _NPM_KEYS: Final = words_of(
@@ -60,16 +60,16 @@ _NPM_KEYS: Final = words_of(
 )
 
 
-def follow_npm_config(study: Study, program: Program) -> None:
+def follow_npm_config(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `npm config`: some settings are programs."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
-    words = [known(word) for word in arguments.operands]
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
+    words = [exact_text(word) for word in arguments.operands]
     if "get" in words[:1] or "list" in words[:1] or "ls" in words[:1] or "delete" in words[:1]:
         return
     for word in words:
         if word is None or word.partition("=")[0] in _NPM_KEYS:
-            study.give_up("sets what it runs")
+            analysis.mark_opaque("sets what it runs")
 
 
 _CMAKE_STARTING: Final = frozenset({"env", "time", "chdir"})
@@ -87,25 +87,25 @@ _CMAKE_KEYS: Final = re.compile(
 _CMAKE_COMPILER: Final = re.compile(r"CMAKE_(\w+)_COMPILER")
 
 
-def follow_cmake(study: Study, program: Program) -> None:
+def follow_cmake(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `cmake`: it makes build rules, or it is a box of tools (`-E`)."""
-    words = study.words
-    if words and known(words[0]) == "-E":
-        _use_tool(study, words[1:])
+    words = analysis.words
+    if words and exact_text(words[0]) == "-E":
+        _use_tool(analysis, words[1:])
         return
     for word in words:
-        text = known(word)
+        text = exact_text(word)
         if text is not None and text.startswith("-D"):
-            _define(study, text.removeprefix("-D"))
+            _define(analysis, text.removeprefix("-D"))
         elif text is not None and text.startswith("-P") and text != "-P":
-            study.run_file(text.removeprefix("-P"))
-    arguments = study.read(program)
-    study.judge(program, arguments)
+            analysis.run_file(text.removeprefix("-P"))
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
     if not uses(arguments.used, "-P", "--build", "--install", "--version", "--help"):
-        study.runs.append(study.inside("CMakeLists.txt"))
+        analysis.runs.append(analysis.resolve("CMakeLists.txt"))
 
 
-def _define(study: Study, text: str) -> None:
+def _define(analysis: ProgramAnalysis, text: str) -> None:
     parts = split_assignment(text)
     if parts is None:
         return
@@ -114,7 +114,7 @@ def _define(study: Study, text: str) -> None:
     if compiler is not None:
         name = "CC" if compiler[1] == "C" else "CXX"
         if is_dangerous_setting(name, parts[1].rpartition("/")[2]):
-            study.give_up(f"sets {key}, which is started")
+            analysis.mark_opaque(f"sets {key}, which is started")
     elif _CMAKE_KEYS.fullmatch(key) and parts[1].rpartition("/")[2] not in {
         "ccache",
         "sccache",
@@ -122,38 +122,38 @@ def _define(study: Study, text: str) -> None:
         "ninja",
         "gmake",
     }:
-        study.give_up(f"sets {key}, which is started")
+        analysis.mark_opaque(f"sets {key}, which is started")
 
 
-def _use_tool(study: Study, words: Sequence[Word]) -> None:
-    name = known(words[0]) if words else ""
+def _use_tool(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
+    name = exact_text(words[0]) if words else ""
     rest = words[1:]
     if name == "env":
-        study.start(["env", *[word for word in rest if known(word) != "--"]])
+        analysis.start(["env", *[word for word in rest if exact_text(word) != "--"]])
     elif name == "time":
-        study.start(rest)
+        analysis.start(rest)
     elif name == "chdir":
-        study.enter(rest[0] if rest else "")
-        study.start(rest[1:])
+        analysis.change_folder(rest[0] if rest else "")
+        analysis.start(rest[1:])
     elif name in _CMAKE_WRITING:
         for word in rest:
-            if not (known(word) or "").startswith("-"):
-                study.touch(word, "write")
+            if not (exact_text(word) or "").startswith("-"):
+                analysis.touch(word, "write")
     elif name not in _CMAKE_TELLING:
-        study.give_up("its tool is not known")
+        analysis.mark_opaque("its tool is not known")
 
 
-def follow_dd(study: Study, _: Program) -> None:
+def follow_dd(analysis: ProgramAnalysis, _: Program) -> None:
     """Read the words of `dd`."""
-    for word in study.words:
-        text = known(word)
+    for word in analysis.words:
+        text = exact_text(word)
         name, sign, value = (text or "").partition("=")
         if text is None:
-            study.touch(None, "write")
+            analysis.touch(None, "write")
         elif sign and name == "if":
-            study.touch(value, "read")
+            analysis.touch(value, "read")
         elif sign and name == "of":
-            study.touch(value, "write")
+            analysis.touch(value, "write")
 
 
 # ---- databases ---------------------------------------------------------------------------------------------------
@@ -175,23 +175,23 @@ _MYSQL_SQL: Final = re.compile(
 )
 
 
-def follow_sqlite(study: Study, program: Program) -> None:
+def follow_sqlite(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `sqlite3`: SQL, and commands that begin with a dot."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
     operands = arguments.operands
     if operands:
-        study.touch(operands[0], "read")
-        study.touch(operands[0], "write")
+        analysis.touch(operands[0], "read")
+        analysis.touch(operands[0], "write")
     texts = [used.value for used in arguments.used if used.name == "-cmd"] + list(operands[1:])
     if len(operands) < 2:
-        texts += _from_stdin(study)
+        texts += _from_stdin(analysis)
     for word in texts:
-        text = known(word)
+        text = exact_text(word)
         if text is None:
-            study.give_up("its commands are not known")
+            analysis.mark_opaque("its commands are not known")
         elif _SQLITE_SQL.search(text) or not all(_is_harmless_line(line) for line in text.splitlines()):
-            study.give_up("its commands may execute others, or write files")
+            analysis.mark_opaque("its commands may execute others, or write files")
 
 
 def _is_harmless_line(line: str) -> bool:
@@ -199,95 +199,95 @@ def _is_harmless_line(line: str) -> bool:
     return not plain.startswith(".") or (plain.split()[0] in _SQLITE_COMMANDS and "|" not in plain)
 
 
-def _from_stdin(study: Study) -> list[Word]:
-    stdin = study.given.stdin
+def _from_stdin(analysis: ProgramAnalysis) -> list[Argument]:
+    stdin = analysis.invocation.stdin
     if stdin is None:
         return []
-    return [None if isinstance(stdin, Unknown) else stdin]
+    return [None if isinstance(stdin, UnknownInput) else stdin]
 
 
-def follow_database(study: Study, program: Program) -> None:
+def follow_database(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `psql` and `mysql`: SQL, and commands of the client."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
     texts = [
         used.value for used in arguments.used if used.name in {"-c", "--command", "-e", "--execute", "--init-command"}
     ]
     if not texts and not uses(arguments.used, "-l", "--list", "-V", "--version"):
-        texts = _from_stdin(study)
+        texts = _from_stdin(analysis)
     for word in texts:
-        text = known(word)
+        text = exact_text(word)
         if text is None:
-            study.give_up("its commands are not known")
-        elif study.name == "psql":
+            analysis.mark_opaque("its commands are not known")
+        elif analysis.name == "psql":
             if _PSQL_SQL.search(text) and not _PSQL_COMMAND.fullmatch(text):
-                study.give_up("its commands may execute others")
+                analysis.mark_opaque("its commands may execute others")
         elif _MYSQL_SQL.search(text):
-            study.give_up("its commands may execute others")
+            analysis.mark_opaque("its commands may execute others")
 
 
 # ---- editors, and what else reads commands -----------------------------------------------------------------------
 
 
-def follow_editor(study: Study, program: Program) -> None:
+def follow_editor(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of an editor; what comes in is typed into it."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
-    if study.given.stdin is not None:
-        study.give_up("reads commands, or keys, from standard input")
-    study.finish(program, arguments.operands)
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
+    if analysis.invocation.stdin is not None:
+        analysis.mark_opaque("reads commands, or keys, from standard input")
+    analysis.apply_operands(program, arguments.operands)
 
 
-def follow_debugger(study: Study, program: Program) -> None:
+def follow_debugger(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of a debugger: it starts a program, when it is told to."""
-    arguments = study.read(program, permutes=False)
-    study.judge(program, arguments)
-    if study.given.stdin is not None:
-        study.give_up("reads commands from standard input")
-    study.start(arguments.operands, takes_stdin=False)
+    arguments = analysis.parse_arguments(program, permutes=False)
+    analysis.apply_options(program, arguments)
+    if analysis.invocation.stdin is not None:
+        analysis.mark_opaque("reads commands from standard input")
+    analysis.start(arguments.operands, takes_stdin=False)
 
 
-def follow_crontab(study: Study, program: Program) -> None:
+def follow_crontab(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `crontab`: it installs commands."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
-    if arguments.operands or (study.given.stdin is not None and not arguments.used):
-        study.give_up("installs commands that run later")
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
+    if arguments.operands or (analysis.invocation.stdin is not None and not arguments.used):
+        analysis.mark_opaque("installs commands that run later")
 
 
 _BANG: Final = re.compile(r"!(?![<>=])")
 
 
-def follow_dc(study: Study, program: Program) -> None:
+def follow_dc(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `dc`: an exclamation mark executes the rest of the line."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
     texts = [used.value for used in arguments.used if used.name in {"-e", "--expression"}]
     if arguments.operands or uses(arguments.used, "-f", "--file"):
-        study.give_up("reads commands from a file")
-    for word in texts or _from_stdin(study):
-        text = known(word)
+        analysis.mark_opaque("reads commands from a file")
+    for word in texts or _from_stdin(analysis):
+        text = exact_text(word)
         if text is None or _BANG.search(text):
-            study.give_up("its commands may execute others")
-    study.reads_only = True
+            analysis.mark_opaque("its commands may execute others")
+    analysis.reads_only = True
 
 
-def follow_java(study: Study, program: Program) -> None:
+def follow_java(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `java`: a class, an archive, or a file."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
     operands = arguments.operands
-    texts = [known(word) or "" for word in study.words]
+    texts = [exact_text(word) or "" for word in analysis.words]
     if any(
         text.startswith(("@", "-javaagent", "-agent", "-XX:OnError", "-XX:OnOut", "-XX:Flags", "-Xrun"))
         for text in texts
     ):
-        study.give_up("its options make it run other code")
-    first = known(operands[0]) if operands else None
+        analysis.mark_opaque("its options make it run other code")
+    first = exact_text(operands[0]) if operands else None
     if first is not None and first.endswith((".java", ".jar")):
-        study.run_file(first)
+        analysis.run_file(first)
     if operands and first is None:
-        study.give_up("the class to run is not known")
+        analysis.mark_opaque("the class to run is not known")
 
 
 _SSH_COMMANDS: Final = frozenset({"proxycommand", "localcommand", "knownhostscommand"})
@@ -306,32 +306,32 @@ _SSH_HARMLESS: Final = words_of(
 _SSH_SETTING: Final = re.compile(r"\s*(\w+)\s*[=\s]\s*(.*)", re.DOTALL)
 
 
-def judge_ssh_settings(study: Study, values: Sequence[Word]) -> None:
+def judge_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) -> None:
     """Look at the values of `ssh -o`: some are commands that run here."""
     for value in values:
-        text = known(value)
-        found = _SSH_SETTING.fullmatch(text) if text is not None else None
-        if found is None:
-            study.give_up("a setting of its is not known")
+        text = exact_text(value)
+        match = _SSH_SETTING.fullmatch(text) if text is not None else None
+        if match is None:
+            analysis.mark_opaque("a setting of its is not known")
             continue
-        name, set_to = found[1].lower(), found[2].strip().strip('"')
+        name, set_to = match[1].lower(), match[2].strip().strip('"')
         if name in _SSH_COMMANDS and set_to.lower() != "none":
-            remote, study.remote = study.remote, False
-            study.run_text(set_to if "%" not in set_to else None)
-            study.remote = remote
+            remote, analysis.remote = analysis.remote, False
+            analysis.run_text(set_to if "%" not in set_to else None)
+            analysis.remote = remote
         elif name == "permitlocalcommand" or name in _SSH_COMMANDS:
             continue
         elif name == "remotecommand":
-            study.give_up("a setting of its is a command")
+            analysis.mark_opaque("a setting of its is a command")
         elif name not in _SSH_HARMLESS:
-            study.give_up(f"its setting {found[1]} is not known")
+            analysis.mark_opaque(f"its setting {match[1]} is not known")
 
 
-def follow_copy(study: Study, program: Program) -> None:
+def follow_copy(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `scp` and `sftp`."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
-    judge_ssh_settings(study, [used.value for used in arguments.used if used.name == "-o"])
-    if study.name == "sftp" and study.given.stdin is not None:
-        study.give_up("reads commands from standard input")
-    study.finish(program, arguments.operands)
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
+    judge_ssh_settings(analysis, [used.value for used in arguments.used if used.name == "-o"])
+    if analysis.name == "sftp" and analysis.invocation.stdin is not None:
+        analysis.mark_opaque("reads commands from standard input")
+    analysis.apply_operands(program, arguments.operands)

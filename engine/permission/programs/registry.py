@@ -8,18 +8,18 @@ from typing import Final, TypeVar, cast, get_args
 import attrs
 
 from engine.core.errors import ConfigError
-from engine.permission.programs.names import names_for
-from engine.permission.programs.option_spec import EXECUTING, Option
-from engine.permission.programs.program_spec import Dashes, Manner, Program, Reading, Tail
 from engine.permission.programs.subcommand_depth import ARITY
 from engine.permission.programs.tables.all import PROGRAMS
+from engine.permission.programs.tables.names import names_for
+from engine.permission.programs.tables.option_spec import EXECUTING, Option
+from engine.permission.programs.tables.program_spec import CustomReader, Dashes, Program, Reading, Tail
 
 _MAX_ARITY: Final = 8
 _MAX_DEPTH: Final = 4
 
 
 @attrs.frozen(eq=False)
-class Knowledge:
+class ProgramRegistry:
     """What is known of programs, by their names.
 
     Attributes:
@@ -32,9 +32,9 @@ class Knowledge:
 
     def find(self, name: str) -> tuple[str, Program] | None:
         """Return what is known of a program by its base name, and which name it is known by."""
-        for known in names_for(name):
-            if known in self.programs:
-                return known, self.programs[known]
+        for candidate in names_for(name):
+            if candidate in self.programs:
+                return candidate, self.programs[candidate]
         return None
 
     def arity_of(self, path: Sequence[str]) -> int:
@@ -46,10 +46,10 @@ class Knowledge:
         return 0
 
 
-KNOWN: Final = Knowledge(PROGRAMS, ARITY)
+DEFAULT_REGISTRY: Final = ProgramRegistry(PROGRAMS, ARITY)
 
 
-def knowledge_of(tables: Mapping[str, object]) -> Knowledge:
+def extend_registry(tables: Mapping[str, object]) -> ProgramRegistry:
     """Return what is known, with what a user's configuration says of programs.
 
     It is written as tables by the programs' names, with the names of `Program` and two more: `like`, another program
@@ -68,24 +68,27 @@ def knowledge_of(tables: Mapping[str, object]) -> Knowledge:
     Raises:
         ConfigError: something in it has no meaning, or contradicts the rest.
     """
-    programs = dict(KNOWN.programs)
-    arity = dict(KNOWN.arity)
+    programs = dict(DEFAULT_REGISTRY.programs)
+    arity = dict(DEFAULT_REGISTRY.arity)
     for name, table in tables.items():
         if not name or "/" in name or name != name.strip():
             raise ConfigError(f"programs.{name}: a program is named without its folder")
         programs[name] = _program(f"programs.{name}", table, (name,), arity)
-    known = Knowledge(programs, arity)
-    found = [complaint for name in tables for complaint in complaints_about(known, name)]
-    if found:
-        raise ConfigError("; ".join(found))
-    return known
+    registry = ProgramRegistry(programs, arity)
+    problems = [complaint for name in tables for complaint in find_program_contradictions(registry, name)]
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return registry
 
 
 _DASHES: Final[Mapping[str, Dashes]] = {dashes: dashes for dashes in get_args(Dashes)}
 _READINGS: Final[Mapping[str, Reading]] = {reading: reading for reading in get_args(Reading)}
 _TAILS: Final[Mapping[str, Tail]] = {tail: tail for tail in get_args(Tail)}
-_MANNERS: Final[Mapping[str, Manner]] = {manner: manner for manner in get_args(Manner)}
-_ENTRIES: Final = frozenset({field.name for field in attrs.fields(Program) if field.init} | {"like", "arity"})
+_READERS: Final[Mapping[str, CustomReader]] = {reader: reader for reader in get_args(CustomReader)}
+# In a configuration the reader is called `manner`.
+_ENTRIES: Final = frozenset(
+    {field.name for field in attrs.fields(Program) if field.init} - {"reader"} | {"manner", "like", "arity"}
+)
 
 
 def _program(where: str, table: object, path: tuple[str, ...], arity: dict[tuple[str, ...], int]) -> Program:
@@ -117,7 +120,7 @@ def _program(where: str, table: object, path: tuple[str, ...], arity: dict[tuple
             remote=entries.switch("remote", base.remote),
             reading=entries.choice("reading", _READINGS, base.reading),
             commands={**base.commands, **commands},
-            manner=entries.choice("manner", _MANNERS, base.manner),
+            reader=entries.choice("manner", _READERS, base.reader),
             prints_names=entries.switch("prints_names", base.prints_names),
             names_with=entries.text("names_with", base.names_with),
             filters=entries.text("filters", base.filters),
@@ -145,9 +148,9 @@ class _Entries:
         like = self.values.get("like")
         if like is None:
             return Program()
-        if not isinstance(like, str) or like not in KNOWN.programs:
+        if not isinstance(like, str) or like not in DEFAULT_REGISTRY.programs:
             raise ConfigError(f"{self.where}.like: there is no program {like!r} in the tables")
-        return KNOWN.programs[like]
+        return DEFAULT_REGISTRY.programs[like]
 
     def text(self, key: str, default: str) -> str:
         value = self.values.get(key, default)
@@ -184,34 +187,34 @@ class _Entries:
 # ---- contradictions ----------------------------------------------------------------------------------------------
 
 
-def contradictions(known: Knowledge) -> list[str]:
+def find_contradictions(registry: ProgramRegistry) -> list[str]:
     """Return what can't be meant as it is written, a complaint each."""
-    found = [complaint for name in known.programs for complaint in complaints_about(known, name)]
-    for path, count in known.arity.items():
+    problems = [complaint for name in registry.programs for complaint in find_program_contradictions(registry, name)]
+    for path, count in registry.arity.items():
         whole = " ".join(path)
-        if known.find(path[0]) is None and path[0] not in _BUILTINS:
-            found.append(f"{whole}: it has an arity, but is no program that is known")
+        if registry.find(path[0]) is None and path[0] not in _BUILTINS:
+            problems.append(f"{whole}: it has an arity, but is no program that is known")
         if count < len(path):
-            found.append(f"{whole}: its arity is less than its own words")
-        if len(path) > 1 and known.arity_of(path[:-1]) >= count:
-            found.append(f"{whole}: its arity says nothing that {' '.join(path[:-1])} doesn't say")
-    return found
+            problems.append(f"{whole}: its arity is less than its own words")
+        if len(path) > 1 and registry.arity_of(path[:-1]) >= count:
+            problems.append(f"{whole}: its arity says nothing that {' '.join(path[:-1])} doesn't say")
+    return problems
 
 
 _BUILTINS: Final = frozenset({"cd", "echo", "pwd"})
 
 
-def complaints_about(known: Knowledge, name: str) -> Iterator[str]:
+def find_program_contradictions(registry: ProgramRegistry, name: str) -> Iterator[str]:
     """Yield what can't be meant of one program."""
-    yield from _complaints(f"programs.{name}", known.programs[name], known)
+    yield from _check_program(f"programs.{name}", registry.programs[name], registry)
 
 
-def _complaints(where: str, program: Program, known: Knowledge) -> Iterator[str]:
+def _check_program(where: str, program: Program, registry: ProgramRegistry) -> Iterator[str]:
     if program.reading in {"free", "known"} and program.opaque:
         yield f"{where}: it reads only, and nobody can tell what it does"
     if program.started and not program.tail:
         yield f"{where}: it starts {program.started} with its tail, but has none"
-    if program.started and known.find(program.started) is None:
+    if program.started and registry.find(program.started) is None:
         yield f"{where}: it starts {program.started}, which is not known"
     if program.tail and "*" in program.operands:
         yield f"{where}: what stands behind any number of operands is never reached"
@@ -231,7 +234,7 @@ def _complaints(where: str, program: Program, known: Knowledge) -> Iterator[str]
     for name, below in program.commands.items():
         if name.startswith("-"):
             yield f"{where}.commands.{name}: a command is no option"
-        yield from _complaints(f"{where}.commands.{name}", below, known)
+        yield from _check_program(f"{where}.commands.{name}", below, registry)
 
 
 _FLAG_ROLES: Final = frozenset({"plain", "changes", "reading", "code"})

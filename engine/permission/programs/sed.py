@@ -10,8 +10,8 @@ from typing import Final
 
 import attrs
 
-from engine.permission.programs.analysis import Study, known
-from engine.permission.programs.program_spec import Program
+from engine.permission.programs.analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.tables.program_spec import Program
 
 _BLANK: Final = re.compile(r"[ \t]*")
 _BETWEEN: Final = re.compile(r"[ \t\n;]*")
@@ -30,39 +30,39 @@ class _NotUnderstood(Exception):
     """The script is wrong, or executes something."""
 
 
-def follow_sed(study: Study, program: Program) -> None:
+def follow_sed(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `sed`."""
-    arguments = study.read(program)
-    study.judge(program, arguments)
+    arguments = analysis.parse_arguments(program)
+    analysis.apply_options(program, arguments)
     names = {used.name for used in arguments.used}
     texts = [used.value for used in arguments.used if used.name in _EXPRESSIONS]
     operands = list(arguments.operands)
     if not texts and not names & {"-f", "--file", "--help", "--version"}:
         # Where `-i` takes a word (BSD), an empty one stands before the script.
-        while operands and known(operands[0]) == "" and len(operands) > 1:
+        while operands and exact_text(operands[0]) == "" and len(operands) > 1:
             del operands[0]
         texts = operands[:1]
         operands = operands[1:]
-    whole = [text for text in map(known, texts) if text is not None]
+    whole = [text for text in map(exact_text, texts) if text is not None]
     if len(whole) != len(texts):
-        study.give_up("its script is not known")
+        analysis.mark_opaque("its script is not known")
         return
     in_place = bool(names & {"-i", "--in-place", "-I"})
     try:
         script = _Script("\n".join(whole)).read()
     except _NotUnderstood as error:
-        study.give_up(str(error))
+        analysis.mark_opaque(str(error))
     else:
         for path in script.read_files:
-            study.touch(path, "read")
+            analysis.touch(path, "read")
         for path in script.written_files:
-            study.touch(path, "write")
+            analysis.touch(path, "write")
     for operand in operands:
-        if known(operand) != "-":
-            study.touch(operand, "read")
+        if exact_text(operand) != "-":
+            analysis.touch(operand, "read")
             if in_place:
-                study.touch(operand, "write")
-    study.reads_only = not in_place
+                analysis.touch(operand, "write")
+    analysis.reads_only = not in_place
 
 
 _EXPRESSIONS: Final = frozenset({"-e", "--expression", *("--expression"[:length] for length in range(4, 12))})
@@ -148,9 +148,9 @@ class _Script:
                 raise _NotUnderstood("its script is not understood")
 
     def _read_address(self, *, first: bool) -> bool:
-        found = (_NUMBER if first else _SECOND).match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
+        match = (_NUMBER if first else _SECOND).match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
             return True
         if self._peek() == "/":
             self.at += 1
@@ -240,9 +240,9 @@ class _Script:
         return self.text[self.at : self.at + 1]
 
     def _skip(self, pattern: re.Pattern[str]) -> None:
-        found = pattern.match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
+        match = pattern.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
 
 
 _BRACKET_START: Final = re.compile(r"\^?\]?")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from engine.permission.effects.program_effects import Unknown
-from engine.permission.effects.scan_result import Word
-from engine.permission.programs.analysis import Study, known
-from engine.permission.programs.program_spec import Program
+from engine.permission.effects.program_effects import UnknownInput
+from engine.permission.effects.scan_result import Argument
+from engine.permission.programs.analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.tables.program_spec import Program
 
 _MODES: Final = {
     **dict.fromkeys(("-c", "--create"), "c"),
@@ -20,42 +20,42 @@ _MODES: Final = {
 _HARMLESS_ACTIONS: Final = ("dot", ".", "echo", "sleep=", "ttyout", "totals", "wait=", "bell")
 
 
-def follow_tar(study: Study, program: Program) -> None:
+def follow_tar(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `tar`."""
-    arguments = study.read_words(program, _with_dashes(program, study.words))
+    arguments = analysis.parse_words(program, _with_dashes(program, analysis.words))
     names = [used.name for used in arguments.used]
     mode = next((_MODES[name] for name in reversed(names) if name in _MODES), "")
     verbatim = "--verbatim-files-from" in names or "--null" in names
     # The archive is opened before it works in another folder.
     for used in arguments.used:
         if used.name in {"-f", "--file"}:
-            _touch_archive(study, used.value, mode, forced="--force-local" in names)
+            _touch_archive(analysis, used.value, mode, forced="--force-local" in names)
         elif used.name == "--checkpoint-action":
-            _act(study, used.value)
+            _act(analysis, used.value)
         elif used.name in {"-T", "--files-from"}:
-            _read_list(study, used.value, verbatim=verbatim)
-    study.judge(program, arguments)
-    _touch_members(study, arguments.operands, mode, names)
-    study.reads_only = mode in {"t", "d"} and not arguments.unknown
+            _read_list(analysis, used.value, verbatim=verbatim)
+    analysis.apply_options(program, arguments)
+    _touch_members(analysis, arguments.operands, mode, names)
+    analysis.reads_only = mode in {"t", "d"} and not arguments.unknown
 
 
-def _touch_members(study: Study, operands: Sequence[Word], mode: str, names: Sequence[str]) -> None:
+def _touch_members(analysis: ProgramAnalysis, operands: Sequence[Argument], mode: str, names: Sequence[str]) -> None:
     """Remember which files are packed, or where they are unpacked."""
     if mode == "x" and not {"-O", "--to-stdout", "--to-command"} & set(names):
-        study.touch(".", "write")
+        analysis.touch(".", "write")
     if mode in {"c", "r", "d"}:
         for operand in operands:
-            study.touch(operand, "read")
+            analysis.touch(operand, "read")
             if "--remove-files" in names:
-                study.touch(operand, "write")
+                analysis.touch(operand, "write")
 
 
-def _with_dashes(program: Program, words: Sequence[Word]) -> Sequence[Word]:
+def _with_dashes(program: Program, words: Sequence[Argument]) -> Sequence[Argument]:
     """Return the words with the first one written as options."""
-    first = known(words[0]) if words else ""
+    first = exact_text(words[0]) if words else ""
     if not first or first[0] == "-" or not first.isalpha():
         return words
-    plain: list[Word] = []
+    plain: list[Argument] = []
     rest = 1
     for letter in first:
         option = program.table.get(f"-{letter}")
@@ -66,31 +66,33 @@ def _with_dashes(program: Program, words: Sequence[Word]) -> Sequence[Word]:
     return [*plain, *words[rest:]]
 
 
-def _touch_archive(study: Study, value: Word, mode: str, *, forced: bool) -> None:
-    text = known(value)
+def _touch_archive(analysis: ProgramAnalysis, value: Argument, mode: str, *, forced: bool) -> None:
+    text = exact_text(value)
     if text is None and mode not in {"x", "t", "d"}:
-        study.touch(None, "write")
+        analysis.touch(None, "write")
     elif text is not None and ":" in text.partition("/")[0] and not forced:
-        study.give_up("its archive is on another machine, which is reached by another program")
+        analysis.mark_opaque("its archive is on another machine, which is reached by another program")
     elif text != "-":
-        study.touch(value, "read" if mode in {"x", "t", "d"} else "write")
+        analysis.touch(value, "read" if mode in {"x", "t", "d"} else "write")
 
 
-def _act(study: Study, value: Word) -> None:
-    text = known(value)
+def _act(analysis: ProgramAnalysis, value: Argument) -> None:
+    text = exact_text(value)
     if text is None:
-        study.give_up("what it does at a checkpoint is not known")
+        analysis.mark_opaque("what it does at a checkpoint is not known")
     elif text.startswith("exec="):
-        study.run_text(text.removeprefix("exec="))
+        analysis.run_text(text.removeprefix("exec="))
     elif not text.startswith(_HARMLESS_ACTIONS):
-        study.give_up(f"what it does at a checkpoint is not known: {text}")
+        analysis.mark_opaque(f"what it does at a checkpoint is not known: {text}")
 
 
-def _read_list(study: Study, value: Word, *, verbatim: bool) -> None:
+def _read_list(analysis: ProgramAnalysis, value: Argument, *, verbatim: bool) -> None:
     """Read names of files from a file; a line of that may be an option."""
-    text = known(value)
+    text = exact_text(value)
     if text not in {None, "-"}:
-        study.touch(value, "read")
-    has_names = text == "-" and isinstance(study.given.stdin, Unknown) and study.given.stdin.names
+        analysis.touch(value, "read")
+    has_names = (
+        text == "-" and isinstance(analysis.invocation.stdin, UnknownInput) and analysis.invocation.stdin.lists_files
+    )
     if not (verbatim or has_names):
-        study.give_up("it reads a list of files, of which some may be options")
+        analysis.mark_opaque("it reads a list of files, of which some may be options")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.permission.programs.analysis import Study, known
-from engine.permission.programs.names import words_of
-from engine.permission.programs.program_spec import Program
+from engine.permission.programs.analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.tables.names import words_of
+from engine.permission.programs.tables.program_spec import Program
 
 _TAKES: Final = {
     **dict.fromkeys(
@@ -43,26 +43,26 @@ _TAKES: Final = {
 }
 
 
-def follow_bwrap(study: Study, program: Program) -> None:
+def follow_bwrap(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `bwrap`, whose options take up to three values."""
-    words = study.words
+    words = analysis.words
     at = 0
     while at < len(words):
-        text = known(words[at])
+        text = exact_text(words[at])
         if text is None:
-            study.give_up("one of its words is not known")
+            analysis.mark_opaque("one of its words is not known")
             return
         if text == "--" or not text.startswith("-"):
             at += text == "--"
             break
         if text not in _TAKES:
-            study.give_up(f"its option {text} is not known")
+            analysis.mark_opaque(f"its option {text} is not known")
             return
         if text == "--setenv":
             name, value = [*words[at + 1 : at + 3], "", ""][:2]
-            study.set_variable(None if name is None or value is None else f"{name}={value}")
+            analysis.set_variable(None if name is None or value is None else f"{name}={value}")
         at += 1 + _TAKES[text]
-    study.start_tail(program, words[at:])
+    analysis.start_tail(program, words[at:])
 
 
 _TMUX_HARMLESS: Final = words_of(
@@ -87,21 +87,21 @@ _TMUX_OPTIONS: Final = Program(
 )
 
 
-def follow_tmux(study: Study, _: Program) -> None:
+def follow_tmux(analysis: ProgramAnalysis, _: Program) -> None:
     """Read the words of `tmux`: few of its commands are harmless."""
-    words = list(study.words)
-    while words and known(words[0]) in {"-L", "-S"}:
+    words = list(analysis.words)
+    while words and exact_text(words[0]) in {"-L", "-S"}:
         words = words[2:]
-    texts = [known(word) or "" for word in words]
+    texts = [exact_text(word) or "" for word in words]
     name = texts[0] if texts else ""
     if None in words or any("#(" in text or text.endswith(";") for text in texts):
-        study.give_up("its words may execute commands")
+        analysis.mark_opaque("its words may execute commands")
     elif name in _TMUX_STARTING:
-        arguments = study.read_words(_TMUX_OPTIONS, words[1:])
-        study.judge(_TMUX_OPTIONS, arguments)
+        arguments = analysis.parse_words(_TMUX_OPTIONS, words[1:])
+        analysis.apply_options(_TMUX_OPTIONS, arguments)
         if len(arguments.operands) == 1:
-            study.run_text(arguments.operands[0])
+            analysis.run_text(arguments.operands[0])
         else:
-            study.start(arguments.operands, takes_stdin=False)
+            analysis.start(arguments.operands, takes_stdin=False)
     elif name not in _TMUX_HARMLESS and name not in {"", "-V"}:
-        study.give_up(f"{name} may execute commands")
+        analysis.mark_opaque(f"{name} may execute commands")

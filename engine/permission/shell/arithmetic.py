@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from engine.permission.shell.special_variables import MAGIC
-from engine.permission.shell.state import Kind, State, is_number
+from engine.permission.shell.state import ShellState, ValueKind, is_number
 
 _TOKEN: Final = re.compile(
     r"(?P<number>(?:10#\d+|16#[\da-fA-F]+|8#[0-7]+|2#[01]+|0[xX][\da-fA-F]+|0[0-7]*|[1-9]\d{0,17})(?![\w#@]))"
@@ -26,7 +26,7 @@ _OPERANDS: Final = frozenset({"number", "name", "close"})
 Token = tuple[str, str]
 
 
-def assigned_numbers(text: str, state: State) -> list[str] | None:
+def assigned_numbers(text: str, state: ShellState) -> list[str] | None:
     """Return the variables that an expression makes numbers; None: it may be more than numbers, or wrong."""
     tokens = _tokens(text)
     if tokens is None or not _is_right(tokens):
@@ -48,22 +48,22 @@ def assigned_numbers(text: str, state: State) -> list[str] | None:
     return assigned
 
 
-def _is_numeric(name: str, state: State) -> bool:
-    if MAGIC.get(name) is Kind.NUMBER:
+def _is_numeric(name: str, state: ShellState) -> bool:
+    if MAGIC.get(name) is ValueKind.NUMBER:
         return True
-    return is_number(state.variables.get(name, Kind.UNKNOWN))
+    return is_number(state.variables.get(name, ValueKind.UNKNOWN))
 
 
 def _tokens(text: str) -> list[Token] | None:
     tokens: list[Token] = []
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             return None
-        at = found.end()
-        if found.lastgroup != "blank":
-            tokens.append((found.lastgroup or "", found.group()))
+        at = match.end()
+        if match.lastgroup != "blank":
+            tokens.append((match.lastgroup or "", match.group()))
     return tokens
 
 
@@ -100,9 +100,9 @@ def _fits(kind: str, value: str, before: str, following: Token, *, after_operand
     return after_operand or (kind == "sign" and value in ("+", "-", ",", ";"))
 
 
-def is_safe_subscript(subscript: str | None, name: str, state: State) -> bool:
+def is_safe_subscript(subscript: str | None, name: str, state: ShellState) -> bool:
     """Tell whether reading or writing `name[subscript]` evaluates nothing unknown."""
-    if subscript is None or subscript in ("@", "*") or name in state.maps:
+    if subscript is None or subscript in ("@", "*") or name in state.associative_arrays:
         return True
     if subscript.isascii() and subscript.isdecimal():
         return True

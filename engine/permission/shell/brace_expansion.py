@@ -12,17 +12,17 @@ _MAX_WORDS: Final = 64
 _RANGE: Final = re.compile(r"(-?\d{1,4})\.\.(-?\d{1,4})|([A-Za-z])\.\.([A-Za-z])", re.ASCII)
 
 
-def brace_expanded(parts: Sequence[Part]) -> list[list[Part]] | None:
+def expand_braces(parts: Sequence[Part]) -> list[list[Part]] | None:
     """Return the words that a word becomes; None: too many, or not understood."""
-    pieces = _pieces(parts)
-    opened = sum(_is(piece, "{") for piece in pieces)
-    if opened != sum(_is(piece, "}") for piece in pieces) or opened > 4:
+    pieces = _split_at_commas(parts)
+    opened = sum(_is_sign(piece, "{") for piece in pieces)
+    if opened != sum(_is_sign(piece, "}") for piece in pieces) or opened > 4:
         return None
-    words = _expanded(pieces)
+    words = _expand(pieces)
     return words if words is not None and len(words) <= _MAX_WORDS else None
 
 
-def _pieces(parts: Sequence[Part]) -> list[Part]:
+def _split_at_commas(parts: Sequence[Part]) -> list[Part]:
     """Part a word so that each comma and brace stands alone."""
     pieces: list[Part] = []
     for part in parts:
@@ -33,53 +33,53 @@ def _pieces(parts: Sequence[Part]) -> list[Part]:
     return pieces
 
 
-def _is(piece: Part, sign: str) -> bool:
+def _is_sign(piece: Part, sign: str) -> bool:
     return isinstance(piece, Text) and not piece.quoted and piece.text == sign
 
 
-def _expanded(pieces: list[Part]) -> list[list[Part]] | None:
-    start = next((index for index, piece in enumerate(pieces) if _is(piece, "{")), None)
+def _expand(pieces: list[Part]) -> list[list[Part]] | None:
+    start = next((index for index, piece in enumerate(pieces) if _is_sign(piece, "{")), None)
     if start is None:
         return [pieces]
     depth = 0
     commas = [start]
     for index in range(start, len(pieces)):
-        depth += _is(pieces[index], "{") - _is(pieces[index], "}")
-        if depth == 1 and _is(pieces[index], ","):
+        depth += _is_sign(pieces[index], "{") - _is_sign(pieces[index], "}")
+        if depth == 1 and _is_sign(pieces[index], ","):
             commas.append(index)
         if depth == 0:
-            return _chosen(pieces, commas, index)
+            return _expand_group(pieces, commas, index)
         if depth < 0:
             break
     return None
 
 
-def _chosen(pieces: list[Part], commas: list[int], end: int) -> list[list[Part]] | None:
+def _expand_group(pieces: list[Part], commas: list[int], end: int) -> list[list[Part]] | None:
     """Expand the braces from `commas[0]` to *end*, and then the rest."""
     start = commas[0]
-    rest = _expanded(pieces[end + 1 :])
+    rest = _expand(pieces[end + 1 :])
     if rest is None:
         return None
     middles: list[list[Part]] = []
     if len(commas) > 1:
         for first, last in zip(commas, [*commas[1:], end], strict=True):
-            inner = _expanded(pieces[first + 1 : last])
+            inner = _expand(pieces[first + 1 : last])
             if inner is None:
                 return None
             middles += inner
     else:
-        found = _range(pieces[start + 1 : end])
-        if found is None:
+        match = _expand_range(pieces[start + 1 : end])
+        if match is None:
             return None
-        middles = found or [pieces[start : end + 1]]
+        middles = match or [pieces[start : end + 1]]
     if len(middles) * len(rest) > _MAX_WORDS:
         return None
     return [[*pieces[:start], *middle, *after] for middle in middles for after in rest]
 
 
-def _range(inner: list[Part]) -> list[list[Part]] | None:
+def _expand_range(inner: list[Part]) -> list[list[Part]] | None:
     """Expand `1..3` and `a..c`; an empty list: it is no range; None: not understood."""
-    if any(_is(piece, "{") for piece in inner):
+    if any(_is_sign(piece, "{") for piece in inner):
         return None
     if not all(isinstance(piece, Text) for piece in inner):
         # What an expansion gives is not looked at for braces, but the dots may stand beside it.
@@ -87,15 +87,15 @@ def _range(inner: list[Part]) -> list[list[Part]] | None:
     text = "".join(piece.text for piece in inner if isinstance(piece, Text))
     if ".." not in text:
         return []
-    found = _RANGE.fullmatch(text)
-    if found is None or any(isinstance(piece, Text) and piece.quoted for piece in inner):
+    match = _RANGE.fullmatch(text)
+    if match is None or any(isinstance(piece, Text) and piece.quoted for piece in inner):
         return None
-    if found.group(1) is None:
-        codes = range(ord(found.group(3)), ord(found.group(4)) + 1)
-        values = [chr(code) for code in codes] if found.group(3).islower() == found.group(4).islower() else []
+    if match.group(1) is None:
+        codes = range(ord(match.group(3)), ord(match.group(4)) + 1)
+        values = [chr(code) for code in codes] if match.group(3).islower() == match.group(4).islower() else []
     else:
-        first, last = int(found.group(1)), int(found.group(2))
-        if any(len(group.lstrip("-")) > 1 and group.lstrip("-")[0] == "0" for group in found.group(1, 2)):
+        first, last = int(match.group(1)), int(match.group(2))
+        if any(len(group.lstrip("-")) > 1 and group.lstrip("-")[0] == "0" for group in match.group(1, 2)):
             return None
         step = 1 if last >= first else -1
         values = [str(number) for number in range(first, last + step, step)]

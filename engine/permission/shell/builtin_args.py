@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from engine.permission.effects.program_effects import Stdin
-from engine.permission.effects.scan_result import Command
+from engine.permission.effects.scan_result import ScannedCommand
 from engine.permission.shell.invoke import shown
 from engine.permission.shell.parser.nodes import Simple
 from engine.permission.shell.special_variables import is_dangerous
-from engine.permission.shell.state import Field, Kind, State
+from engine.permission.shell.state import Field, ShellState, ValueKind
 
 if TYPE_CHECKING:
     from engine.permission.shell.interpreter import Walk
@@ -36,7 +36,7 @@ class Call:
 
     name: str
     fields: list[Field]
-    state: State
+    state: ShellState
     stdin: Stdin
     command: Simple
 
@@ -53,7 +53,7 @@ class Call:
     def without(self, count: int) -> Call:
         """Return the command in the words after the first *count*."""
         fields = self.fields[count:]
-        return attrs.evolve(self, name=fields[0].known or "", fields=fields)
+        return attrs.evolve(self, name=fields[0].exact_text or "", fields=fields)
 
 
 def listed(walk: Walk, call: Call, *, reads_only: bool = True) -> None:
@@ -61,8 +61,10 @@ def listed(walk: Walk, call: Call, *, reads_only: bool = True) -> None:
     argv = tuple(shown(field) for field in call.fields)
     programs = walk.commands.programs
     for folder in call.state.folders or (None,):
-        walk.findings.command(
-            Command(argv=argv, cwd=folder, through=programs.through, remote=programs.remote, reads_only=reads_only)
+        walk.findings.add_command(
+            ScannedCommand(
+                argv=argv, cwd=folder, through=programs.through, remote=programs.remote, reads_only=reads_only
+            )
         )
 
 
@@ -73,7 +75,7 @@ def without_options(call: Call, plain: str, valued: str) -> list[Field] | None:
         word = waiting[0]
         if word.may_be_option:
             return None
-        known = word.known
+        known = word.exact_text
         if known is None or not known.startswith("-") or known == "-":
             return waiting
         waiting = waiting[1:]
@@ -94,10 +96,10 @@ def without_options(call: Call, plain: str, valued: str) -> list[Field] | None:
 def set_unknown(walk: Walk, call: Call, names: Sequence[Field]) -> None:
     """Let a builtin set variables to what is not known."""
     for field in names:
-        name = field.known
+        name = field.exact_text
         if name is None or not _NAME.fullmatch(name):
-            walk.findings.doubt(f"{call.name} sets a variable that is not known")
+            walk.findings.mark_opaque(f"{call.name} sets a variable that is not known")
         else:
             if is_dangerous(name, None):
-                walk.findings.doubt(f"it sets {name}")
-            call.state.assign(name, Kind.UNKNOWN)
+                walk.findings.mark_opaque(f"it sets {name}")
+            call.state.assign(name, ValueKind.UNKNOWN)

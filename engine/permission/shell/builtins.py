@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from engine.permission.effects.program_effects import Stdin
-from engine.permission.effects.program_effects import Unknown as UnknownInput
+from engine.permission.effects.program_effects import Stdin, UnknownInput
 from engine.permission.shell.builtin_args import Call, listed, set_unknown
 from engine.permission.shell.change_dir import change_folder, pop_folder, push_folder
 from engine.permission.shell.conditions import is_safe_test
@@ -38,13 +37,13 @@ def _changes(walk: Walk, call: Call) -> Outcome:
 
 def _doubtful(walk: Walk, call: Call) -> Outcome:
     listed(walk, call, reads_only=False)
-    walk.findings.doubt(f"the builtin {call.name}")
+    walk.findings.mark_opaque(f"the builtin {call.name}")
     return call.stays
 
 
 def _echo(walk: Walk, call: Call) -> Outcome:
     listed(walk, call)
-    words = [field.known for field in call.arguments]
+    words = [field.exact_text for field in call.arguments]
     texts = [word for word in words if word is not None]
     if len(texts) == len(words) and not call.command.redirects:
         end = "\n"
@@ -59,15 +58,15 @@ def _printf(walk: Walk, call: Call) -> Outcome:
     listed(walk, call)
     arguments = call.arguments
     if arguments and arguments[0].may_be_option:
-        walk.findings.doubt("printf with a format that may be an option")
-    first = arguments[0].known or "" if arguments else ""
+        walk.findings.mark_opaque("printf with a format that may be an option")
+    first = arguments[0].exact_text or "" if arguments else ""
     if first.startswith("-v"):
         name = arguments[1] if first == "-v" and len(arguments) > 1 else Field(first[2:])
         set_unknown(walk, call, [name])
     elif first.startswith("-") and first not in ("-", "--"):
-        walk.findings.doubt("an option of printf that is not known")
+        walk.findings.mark_opaque("an option of printf that is not known")
     elif not call.command.redirects:
-        walk.printed = _formatted([field.known for field in arguments if field.known != "--"], len(arguments))
+        walk.printed = _formatted([field.exact_text for field in arguments if field.exact_text != "--"], len(arguments))
     return call.stays
 
 
@@ -103,11 +102,11 @@ def _test(walk: Walk, call: Call) -> Outcome:
     listed(walk, call)
     arguments = call.arguments
     if call.name == "[":
-        if not arguments or arguments[-1].known != "]":
-            walk.findings.doubt("a test that does not end")
+        if not arguments or arguments[-1].exact_text != "]":
+            walk.findings.mark_opaque("a test that does not end")
         arguments = arguments[:-1]
     if not is_safe_test(arguments):
-        walk.findings.doubt("a test whose operators are not known")
+        walk.findings.mark_opaque("a test whose operators are not known")
     return call.stays
 
 
@@ -116,29 +115,29 @@ def _guarded(*dangerous: str) -> Callable[[Walk, Call], Outcome]:
 
     def look(walk: Walk, call: Call) -> Outcome:
         for field in call.arguments:
-            known = field.known
+            known = field.exact_text
             if field.may_be_option or (known is not None and known.startswith("-") and set(known) & set(dangerous)):
-                walk.findings.doubt(f"an option of {call.name}")
+                walk.findings.mark_opaque(f"an option of {call.name}")
         return _harmless(walk, call)
 
     return look
 
 
 def _history(walk: Walk, call: Call) -> Outcome:
-    if any(not (field.known or "").isdecimal() for field in call.arguments):
+    if any(not (field.exact_text or "").isdecimal() for field in call.arguments):
         return _doubtful(walk, call)
     return _harmless(walk, call)
 
 
 def _alias(walk: Walk, call: Call) -> Outcome:
-    if any(field.known is None or "=" in field.known for field in call.arguments):
-        walk.findings.doubt("an alias")
+    if any(field.exact_text is None or "=" in field.exact_text for field in call.arguments):
+        walk.findings.mark_opaque("an alias")
     return _harmless(walk, call)
 
 
 def _leave(walk: Walk, call: Call) -> Outcome:
     listed(walk, call)
-    count = call.fields[1].known or "" if len(call.fields) > 1 else "1"
+    count = call.fields[1].exact_text or "" if len(call.fields) > 1 else "1"
     is_sure = len(call.fields) <= 2 and not call.command.redirects and _COUNT.fullmatch(count) is not None
     is_sure = is_sure and (count != "0" or call.name in ("exit", "return"))
     frame = walk.frames[-1]
@@ -156,34 +155,38 @@ def _leave(walk: Walk, call: Call) -> Outcome:
 
 def _command(walk: Walk, call: Call) -> Outcome:
     count = 1
-    while count < len(call.fields) and (call.fields[count].known or "").startswith("-"):
-        option = call.fields[count].known or ""
+    while count < len(call.fields) and (call.fields[count].exact_text or "").startswith("-"):
+        option = call.fields[count].exact_text or ""
         count += 1
         if option == "--":
             break
         if set(option[1:]) - set("pvV") or option == "-":
-            walk.findings.doubt("an option of command that is not known")
+            walk.findings.mark_opaque("an option of command that is not known")
         if set(option) & set("vV"):
             return _harmless(walk, call)
     return _unwrapped(walk, call, count)
 
 
 def _builtin(walk: Walk, call: Call) -> Outcome:
-    return _unwrapped(walk, call, 2 if len(call.fields) > 1 and call.fields[1].known == "--" else 1)
+    return _unwrapped(walk, call, 2 if len(call.fields) > 1 and call.fields[1].exact_text == "--" else 1)
 
 
 def _unwrapped(walk: Walk, call: Call, count: int) -> Outcome:
     if count >= len(call.fields):
         return _harmless(walk, call)
     inner = call.without(count)
-    if inner.fields[0].known is None:
-        walk.findings.doubt("a command whose name is not known")
+    if inner.fields[0].exact_text is None:
+        walk.findings.mark_opaque("a command whose name is not known")
         return call.stays
     if inner.name in ("declare", "typeset", "local", "export", "readonly"):
         # Its words were read as plain ones.
-        words = [Word((Text(field.known, quoted=True),), 0, 0, field.known) for field in inner.fields if field.known]
+        words = [
+            Word((Text(field.exact_text, quoted=True),), 0, 0, field.exact_text)
+            for field in inner.fields
+            if field.exact_text
+        ]
         if len(words) != len(inner.fields):
-            walk.findings.doubt(f"{inner.name} with words that are not known")
+            walk.findings.mark_opaque(f"{inner.name} with words that are not known")
         inner = attrs.evolve(inner, command=Simple([], list(words), call.command.redirects))
     return walk.commands.without_functions(walk, inner)
 
@@ -191,32 +194,32 @@ def _unwrapped(walk: Walk, call: Call, count: int) -> Outcome:
 def _exec(walk: Walk, call: Call) -> Outcome:
     count = 1
     while count < len(call.fields):
-        option = call.fields[count].known or ""
+        option = call.fields[count].exact_text or ""
         if call.fields[count].may_be_option:
-            walk.findings.doubt("an option of exec that is not known")
+            walk.findings.mark_opaque("an option of exec that is not known")
         if not option.startswith("-"):
             break
         count += 1
         if option == "--":
             break
         if set(option[1:]) - set("cla"):
-            walk.findings.doubt("an option of exec that is not known")
+            walk.findings.mark_opaque("an option of exec that is not known")
         if "a" in option[1:-1]:
-            walk.findings.doubt("an option of exec that is not known")
+            walk.findings.mark_opaque("an option of exec that is not known")
         count += option.endswith("a")
     if count >= len(call.fields):
         call.state.stdin = UnknownInput() if isinstance(call.stdin, str) else call.stdin
         return call.stays
     inner = call.without(count)
-    if inner.fields[0].known is None:
-        walk.findings.doubt("a command whose name is not known")
+    if inner.fields[0].exact_text is None:
+        walk.findings.mark_opaque("a command whose name is not known")
         return call.stays
     walk.commands.program(walk, inner)
     return call.stays
 
 
 def _eval(walk: Walk, call: Call) -> Outcome:
-    walk.findings.doubt("eval")
+    walk.findings.mark_opaque("eval")
     return call.stays
 
 
@@ -224,19 +227,19 @@ def _trap(walk: Walk, call: Call) -> Outcome:
     listed(walk, call)
     arguments = call.arguments
     first = arguments[0] if arguments else Field("-p")
-    if first.known is None:
-        walk.findings.doubt("a trap that is not known")
-    elif first.known in ("-l", "-p", "-", "") or len(arguments) == 1:
+    if first.exact_text is None:
+        walk.findings.mark_opaque("a trap that is not known")
+    elif first.exact_text in ("-l", "-p", "-", "") or len(arguments) == 1:
         pass
-    elif first.known.startswith("-") and first.known != "--":
-        walk.findings.doubt("an option of trap that is not known")
+    elif first.exact_text.startswith("-") and first.exact_text != "--":
+        walk.findings.mark_opaque("an option of trap that is not known")
     else:
-        action = (arguments[1] if first.known == "--" else first).known
+        action = (arguments[1] if first.exact_text == "--" else first).exact_text
         if action is None:
-            walk.findings.doubt("a trap that is not known")
+            walk.findings.mark_opaque("a trap that is not known")
         else:
-            signals = arguments[2:] if first.known == "--" else arguments[1:]
-            is_last = all(signal.known in ("EXIT", "0") for signal in signals)
+            signals = arguments[2:] if first.exact_text == "--" else arguments[1:]
+            is_last = all(signal.exact_text in ("EXIT", "0") for signal in signals)
             state = call.state.copy()
             walk.deferred.append(lambda: walk.commands.trap(walk, action, state, is_last))
     return call.stays

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from engine.permission.shell.state import Folders, State, joined_folders
+from engine.permission.shell.state import Folders, ShellState, join_folders
 
 if TYPE_CHECKING:
     from engine.permission.shell.builtin_args import Call
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 def change_folder(walk: Walk, call: Call) -> Outcome:
     """Follow `cd`: after success it is there, after a failure it is here."""
-    operands = [field for field in call.arguments if field.known not in ("-L", "-e", "--")]
+    operands = [field for field in call.arguments if field.exact_text not in ("-L", "-e", "--")]
     if not operands:
         return _moved(walk, call, (walk.home,) if call.arguments == [] and walk.home is not None else None)
-    if [field.known for field in operands] == ["-"]:
-        return _moved(walk, call, call.state.previous)
-    if len(operands) > 1 or operands[0].known is None or operands[0].known.startswith("-"):
-        if any(field.known is None for field in operands):
-            walk.findings.doubt("a folder that is not known")
+    if [field.exact_text for field in operands] == ["-"]:
+        return _moved(walk, call, call.state.previous_folders)
+    if len(operands) > 1 or operands[0].exact_text is None or operands[0].exact_text.startswith("-"):
+        if any(field.exact_text is None for field in operands):
+            walk.findings.mark_opaque("a folder that is not known")
         return _moved(walk, call, None)
-    target = operands[0].known
+    target = operands[0].exact_text
     walk.commands.programs.touch(target, "read", "cd", call.state.folders)
     return _moved(walk, call, _targets(call.state.folders, target))
 
@@ -32,29 +32,29 @@ def change_folder(walk: Walk, call: Call) -> Outcome:
 def push_folder(walk: Walk, call: Call) -> Outcome:
     """Follow `pushd`."""
     state = call.state
-    target = call.arguments[0].known if len(call.arguments) == 1 else None
+    target = call.arguments[0].exact_text if len(call.arguments) == 1 else None
     if target is None or target[:1] in ("-", "+"):
-        if any(field.known is None for field in call.arguments):
-            walk.findings.doubt("a folder that is not known")
-        state.stack = None
+        if any(field.exact_text is None for field in call.arguments):
+            walk.findings.mark_opaque("a folder that is not known")
+        state.folder_stack = None
         return _moved(walk, call, None)
     walk.commands.programs.touch(target, "read", "pushd", state.folders)
     before = state.folders
     outcome = _moved(walk, call, _targets(before, target))
     if outcome[0] is not None:
-        outcome[0].stack = None if state.stack is None else (before, *state.stack)
+        outcome[0].folder_stack = None if state.folder_stack is None else (before, *state.folder_stack)
     return outcome
 
 
 def pop_folder(walk: Walk, call: Call) -> Outcome:
     """Follow `popd`."""
-    stack = call.state.stack
+    stack = call.state.folder_stack
     if call.arguments or not stack:
-        call.state.stack = None
+        call.state.folder_stack = None
         return _moved(walk, call, None)
     outcome = _moved(walk, call, stack[0])
     if outcome[0] is not None:
-        outcome[0].stack = stack[1:]
+        outcome[0].folder_stack = stack[1:]
     return outcome
 
 
@@ -66,7 +66,7 @@ def _targets(folders: Folders, target: str) -> Folders:
         return None
     result: Folders = ()
     for folder in folders:
-        result = joined_folders(result, (_normal(f"{folder}/{target}"),))
+        result = join_folders(result, (_normal(f"{folder}/{target}"),))
     return result
 
 
@@ -76,9 +76,9 @@ def _normal(path: str) -> str:
 
 def _moved(walk: Walk, call: Call, folders: Folders) -> Outcome:
     walk.moves = True
-    moved: State = call.state.copy()
+    moved: ShellState = call.state.copy()
     moved.folders = folders
-    moved.previous = call.state.folders
+    moved.previous_folders = call.state.folders
     is_ours = folders is not None and not walk.commands.programs.remote
-    is_certain = is_ours and all(map(walk.findings.is_there, folders or ()))
+    is_certain = is_ours and all(map(walk.findings.is_certain_folder, folders or ()))
     return (moved, None if is_certain else call.state)

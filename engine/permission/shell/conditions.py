@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from engine.permission.shell.parser.nodes import Conditional, Word
-from engine.permission.shell.state import Field, State, is_number
+from engine.permission.shell.state import Field, ShellState, is_number
 
 if TYPE_CHECKING:
     from engine.permission.shell.word_expansion import Expander
@@ -18,7 +18,7 @@ _UNARY: Final = frozenset(f"-{letter}" for letter in "abcdefghknoprstuwxzGLNOS")
 _NAMED: Final = frozenset({"-v", "-R"})
 
 
-def look_at_condition(expander: Expander, condition: Conditional, state: State) -> None:
+def check_condition(expander: Expander, condition: Conditional, state: ShellState) -> None:
     """Look at what stands in double brackets."""
     # What stands after && and || may not be expanded at all.
     before = state.copy()
@@ -28,25 +28,25 @@ def look_at_condition(expander: Expander, condition: Conditional, state: State) 
         plain = item.plain if isinstance(item, Word) else None
         following = values[index + 1] if index + 1 < len(values) else None
         if plain in _NAMED and not (isinstance(following, str) and following.isidentifier()):
-            expander.findings.doubt(f"a condition with {plain}")
+            expander.findings.mark_opaque(f"a condition with {plain}")
         if plain in _ARITHMETIC and index:
             for value in (values[index - 1], following):
                 if value is None or not is_number(value):
-                    expander.findings.doubt("a condition that calculates with what is not known to be a number")
+                    expander.findings.mark_opaque("a condition that calculates with what is not known to be a number")
 
 
 def is_safe_test(fields: Sequence[Field]) -> bool:
     """Tell whether `test` can be given these words without evaluating what is in them."""
     if any(field.is_many and field.pattern is None for field in fields):
         return False
-    if all(field.known is not None for field in fields):
+    if all(field.exact_text is not None for field in fields):
         return _names_are_plain(fields)
     return _is_plain_expression(fields)
 
 
 def _names_are_plain(fields: Sequence[Field]) -> bool:
     for field, following in pairwise(fields):
-        if field.known in _NAMED and not (following.known or "").isidentifier():
+        if field.exact_text in _NAMED and not (following.exact_text or "").isidentifier():
             return False
     return True
 
@@ -58,17 +58,17 @@ def _is_plain_expression(fields: Sequence[Field]) -> bool:
     if count == 1:
         return True
     while at < count:
-        while fields[at].known == "!" and at + 1 < count:
+        while fields[at].exact_text == "!" and at + 1 < count:
             at += 1
-        if at + 2 < count and fields[at + 1].known in _BINARY:
+        if at + 2 < count and fields[at + 1].exact_text in _BINARY:
             at += 3
-        elif at + 1 < count and fields[at].known in _UNARY:
+        elif at + 1 < count and fields[at].exact_text in _UNARY:
             at += 2
         else:
             return False
         if at == count:
             return True
-        if fields[at].known not in ("-a", "-o"):
+        if fields[at].exact_text not in ("-a", "-o"):
             return False
         at += 1
     return False

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from engine.permission.effects.scan_result import Command, PathUse, Scan
+from engine.permission.effects.scan_result import PathUse, Scan, ScannedCommand
 
 _MAGIC: Final = frozenset("*?[")
 # Programs that change a file, or a folder, but put nothing in it.
@@ -27,65 +27,65 @@ class Findings:
     is_folder: Callable[[str], bool] | None = None
     steps: int = 0
     trusts_names: bool = False
-    _commands: dict[Command, None] = attrs.field(factory=dict[Command, None], init=False)
+    _commands: dict[ScannedCommand, None] = attrs.field(factory=dict[ScannedCommand, None], init=False)
     _paths: dict[PathUse, None] = attrs.field(factory=dict[PathUse, None], init=False)
-    _run: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
-    _doubts: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
+    _executed_files: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
+    _reasons: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
 
     @property
     def is_exhausted(self) -> bool:
         """Whether the scan has taken so many steps that it is given up."""
         return self.steps > MAX_STEPS
 
-    def step(self) -> bool:
+    def take_step(self) -> bool:
         """Count a step; return whether it may be taken."""
         self.steps += 1
         if self.is_exhausted:
-            self.doubt("there are too many ways through this script")
+            self.mark_opaque("there are too many ways through this script")
         return not self.is_exhausted
 
-    def doubt(self, reason: str) -> None:
+    def mark_opaque(self, reason: str) -> None:
         """Say why the lists may not be all there is."""
-        if len(self._doubts) < _MAX_REASONS:
-            self._doubts[reason] = None
+        if len(self._reasons) < _MAX_REASONS:
+            self._reasons[reason] = None
 
-    def command(self, command: Command) -> None:
+    def add_command(self, command: ScannedCommand) -> None:
         """Add a command."""
         self._commands[command] = None
 
-    def path(self, use: PathUse) -> None:
+    def add_path(self, use: PathUse) -> None:
         """Add a file."""
         self._paths[use] = None
 
-    def runs(self, file: str) -> None:
+    def add_executed_file(self, file: str) -> None:
         """Remember a file whose text is run."""
-        self._run[file] = None
+        self._executed_files[file] = None
 
-    def is_there(self, folder: str) -> bool:
+    def is_certain_folder(self, folder: str) -> bool:
         """Tell whether the shell can go to a folder for certain: nothing was done yet that could have changed that."""
         return (
             self.is_folder is not None
-            and not self._doubts
+            and not self._reasons
             and all(command.reads_only for command in self._commands)
             and not any(use.access == "write" for use in self._paths)
             and self.is_folder(folder)
         )
 
-    def scan(self) -> Scan:
+    def result(self) -> Scan:
         """Return all that was found."""
-        self._compare()
+        self._check_executed_files()
         if self.trusts_names and any(_reads_like_option(use.path) for use in self._paths if use.access == "write"):
-            self.doubt("it makes a file whose name reads like an option")
+            self.mark_opaque("it makes a file whose name reads like an option")
         return Scan(
             commands=tuple(self._commands),
             paths=tuple(self._paths),
-            opaque=tuple(self._doubts),
+            opaque=tuple(self._reasons),
             trusts_names=self.trusts_names,
         )
 
-    def _compare(self) -> None:
+    def _check_executed_files(self) -> None:
         """Doubt when a file is run that this very script may have written: no order holds in loops and pipelines."""
-        if not self._run:
+        if not self._executed_files:
             return
         written = [use for use in self._paths if use.access == "write" and use.by not in _KEEPING]
         names = {posixpath.basename(use.path) for use in written}
@@ -94,9 +94,9 @@ class Findings:
         if all(use.by in _MAKING for use in written):
             # What is made of the project's own files is no more unknown than they are.
             names -= made
-        for file in self._run:
+        for file in self._executed_files:
             if is_vague or posixpath.basename(file) in names or (written and _MAGIC & set(file)):
-                self.doubt(f"it runs {file[:200]}, which it may have written")
+                self.mark_opaque(f"it runs {file[:200]}, which it may have written")
 
 
 def _reads_like_option(path: str) -> bool:

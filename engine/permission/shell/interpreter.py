@@ -12,9 +12,8 @@ from typing import Final, assert_never
 
 import attrs
 
-from engine.permission.effects.program_effects import Stdin
-from engine.permission.effects.program_effects import Unknown as UnknownInput
-from engine.permission.shell.conditions import look_at_condition
+from engine.permission.effects.program_effects import Stdin, UnknownInput
+from engine.permission.shell.conditions import check_condition
 from engine.permission.shell.loops import Frame, Loops, Outcome, both
 from engine.permission.shell.parser.nodes import (
     AndOr,
@@ -34,7 +33,7 @@ from engine.permission.shell.parser.nodes import (
     While,
 )
 from engine.permission.shell.simple_command import SimpleCommands
-from engine.permission.shell.state import Field, Folders, Kind, State, Value, joined
+from engine.permission.shell.state import Field, Folders, ShellState, Value, ValueKind, join_states
 from engine.permission.shell.word_expansion import Expander
 
 _MAX_CALLS: Final = 12
@@ -56,10 +55,10 @@ class Walk(Loops):
     start: Folders = None
     moves: bool = attrs.field(default=False, init=False)
     deferred: list[Callable[[], None]] = attrs.field(factory=list[Callable[[], None]], init=False)
-    printed: Stdin | Kind = attrs.field(factory=UnknownInput, init=False)
+    printed: Stdin | ValueKind = attrs.field(factory=UnknownInput, init=False)
     defined: list[Function] = attrs.field(factory=list[Function], init=False)
 
-    def search(self, fields: Sequence[Field], state: State) -> None:
+    def search(self, fields: Sequence[Field], state: ShellState) -> None:
         """Note which folders are looked into to find what patterns fit."""
         self.commands.programs.search(fields, state.folders)
 
@@ -68,7 +67,7 @@ class Walk(Loops):
     def __attrs_post_init__(self) -> None:
         self.expand_with(Expander(self.findings, self.home, self._substitute, self._process))
 
-    def whole(self, script: Script, state: State) -> None:
+    def whole(self, script: Script, state: ShellState) -> None:
         """Follow a script from its beginning to its end."""
         self.start = state.folders
         self.script(script, state)
@@ -78,7 +77,7 @@ class Walk(Loops):
             if not any(function is called for called in self._called):
                 self.aside(function.body, state, function)
 
-    def aside(self, command: Command, state: State, function: Function | None = None) -> Outcome:
+    def aside(self, command: Command, state: ShellState, function: Function | None = None) -> Outcome:
         """Follow a command, or the body of a function, that may run at any time: only the functions are known there."""
         state = state.copy()
         state.forget_all()
@@ -89,13 +88,13 @@ class Walk(Loops):
         self.frames.pop()
         return outcome
 
-    def script(self, items: Script, state: State) -> Outcome:
+    def script(self, items: Script, state: ShellState) -> Outcome:
         """Follow a list of commands."""
         outcome: Outcome = (state, state)
         is_reached = True
         last = state
         for item in items:
-            here = joined(*outcome)
+            here = join_states(*outcome)
             if here is None:
                 # What cannot be reached is listed all the same.
                 is_reached, here = False, last.copy()
@@ -103,13 +102,13 @@ class Walk(Loops):
             outcome = self._and_or(item, here)
         return outcome if is_reached else (None, None)
 
-    def _and_or(self, item: AndOr, state: State) -> Outcome:
+    def _and_or(self, item: AndOr, state: ShellState) -> Outcome:
         if item.background:
             self._chain(item, state.copy())
             return (state, state)
         return self._chain(item, state)
 
-    def _chain(self, item: AndOr, state: State) -> Outcome:
+    def _chain(self, item: AndOr, state: ShellState) -> Outcome:
         if len(item.pipelines) == 1:
             return self._pipeline(item.pipelines[0][1], state)
         good, bad = self._pipeline(item.pipelines[0][1], state)
@@ -119,13 +118,13 @@ class Walk(Loops):
             if before is None:
                 continue
             if operator == "&&":
-                good, bad = outcome[0], joined(bad, outcome[1])
+                good, bad = outcome[0], join_states(bad, outcome[1])
             else:
-                good, bad = joined(good, outcome[0]), outcome[1]
+                good, bad = join_states(good, outcome[0]), outcome[1]
         self.printed = UnknownInput()
         return (good, bad)
 
-    def _pipeline(self, pipeline: Pipeline, state: State) -> Outcome:
+    def _pipeline(self, pipeline: Pipeline, state: ShellState) -> Outcome:
         if len(pipeline.commands) == 1:
             good, bad = self.command(pipeline.commands[0], state)
             return (bad, good) if pipeline.negated else (good, bad)
@@ -134,12 +133,12 @@ class Walk(Loops):
             inner = state.copy()
             inner.stdin = stdin if isinstance(command, Simple) or not isinstance(stdin, str) else UnknownInput()
             self.command(command, inner)
-            stdin = self.printed if not isinstance(self.printed, Kind) else UnknownInput()
+            stdin = self.printed if not isinstance(self.printed, ValueKind) else UnknownInput()
         return (state, state)
 
-    def command(self, command: Command, state: State) -> Outcome:
+    def command(self, command: Command, state: ShellState) -> Outcome:
         """Follow a command."""
-        if not self.findings.step():
+        if not self.findings.take_step():
             return (state, state)
         if isinstance(command, Simple):
             return self.commands.run(self, command, state)
@@ -147,7 +146,7 @@ class Walk(Loops):
         self.printed = UnknownInput()
         return outcome
 
-    def _compound(self, command: Command, state: State) -> Outcome:
+    def _compound(self, command: Command, state: ShellState) -> Outcome:
         match command:
             case Group():
                 if not command.is_subshell:
@@ -173,16 +172,16 @@ class Walk(Loops):
                 assert_never(command)
         return (state, state)
 
-    def _look(self, command: ArithmeticCommand | Conditional | Function, state: State) -> None:
+    def _look(self, command: ArithmeticCommand | Conditional | Function, state: ShellState) -> None:
         """Follow what runs nothing by itself."""
         if isinstance(command, ArithmeticCommand):
             self.expander.arithmetic(command.expression, state)
         elif isinstance(command, Conditional):
-            look_at_condition(self.expander, command, state)
+            check_condition(self.expander, command, state)
         else:
             self._define(command, state)
 
-    def _redirected(self, command: Redirected, state: State) -> Outcome:
+    def _redirected(self, command: Redirected, state: ShellState) -> Outcome:
         if isinstance(command.command, Function):
             self._define(Function(command.command.name, command), state)
             return (state, state)
@@ -192,21 +191,21 @@ class Walk(Loops):
         # A redirection that fails keeps the command from being run.
         here = state.copy()
         good, bad = self._compound(command.command, state)
-        bad = joined(bad, here)
+        bad = join_states(bad, here)
         for end in (good, bad):
             if end is not None:
                 end.stdin = before
         return good, bad
 
-    def _define(self, function: Function, state: State) -> None:
+    def _define(self, function: Function, state: ShellState) -> None:
         if function.name == "command_not_found_handle":
-            self.findings.doubt("it says what is done with commands that are not found")
+            self.findings.mark_opaque("it says what is done with commands that are not found")
         state.functions[function.name] = (function,)
         self.defined.append(function)
 
-    def _if(self, command: If, state: State) -> Outcome:
-        ends: list[State | None] = []
-        here: State | None = state
+    def _if(self, command: If, state: ShellState) -> Outcome:
+        ends: list[ShellState | None] = []
+        here: ShellState | None = state
         for condition, body in command.branches:
             good, bad = self.script(condition, (here or state).copy())
             outcome = self.script(body, (good or bad or state).copy())
@@ -220,9 +219,9 @@ class Walk(Loops):
             ends.append(here)
         return both(ends)
 
-    def _case(self, command: Case, state: State) -> Outcome:
+    def _case(self, command: Case, state: ShellState) -> Outcome:
         self.expander.value(command.word, state)
-        ends: list[State | None] = []
+        ends: list[ShellState | None] = []
         for patterns, body in command.branches:
             for pattern in patterns:
                 # Patterns are expanded one after the other, until one fits.
@@ -232,11 +231,11 @@ class Walk(Loops):
             ends += self.script(body, state.copy())
         return both([state, *ends])
 
-    def call(self, function: Function, fields: Sequence[Field], state: State) -> Outcome:
+    def call(self, function: Function, fields: Sequence[Field], state: ShellState) -> Outcome:
         """Follow a function that is called."""
         self._called.append(function)
         if len(self.frames) > _MAX_CALLS or any(frame.function is function for frame in self.frames):
-            self.findings.doubt(f"the function {function.name} calls itself, or too many others")
+            self.findings.mark_opaque(f"the function {function.name} calls itself, or too many others")
             return (state, state)
         positional, state.positional = state.positional, tuple(fields)
         frame = Frame(function)
@@ -253,16 +252,16 @@ class Walk(Loops):
                 end.variables.pop(name, None)
         return (end, end)
 
-    def _substitute(self, script: Script, state: State) -> Value:
+    def _substitute(self, script: Script, state: ShellState) -> Value:
         inner = state.copy()
         self.script(script, inner)
         is_one = len(script) == 1 and len(script[0].pipelines) == 1 and not script[0].background
         printed, self.printed = self.printed, UnknownInput()
         if is_one and isinstance(printed, str):
             return printed.rstrip("\n")
-        return printed if is_one and isinstance(printed, Kind) else Kind.UNKNOWN
+        return printed if is_one and isinstance(printed, ValueKind) else ValueKind.UNKNOWN
 
-    def _process(self, script: Script, state: State) -> None:
+    def _process(self, script: Script, state: ShellState) -> None:
         inner = state.copy()
         inner.stdin = UnknownInput()
         self.script(script, inner)

@@ -21,7 +21,7 @@ from engine.permission.shell.parser.nodes import (
     While,
 )
 from engine.permission.shell.special_variables import is_dangerous
-from engine.permission.shell.state import Field, Fitting, Kind, State, Value, is_number, joined
+from engine.permission.shell.state import Field, PatternMatch, ShellState, Value, ValueKind, is_number, join_states
 from engine.permission.shell.word_expansion import Expander
 
 _MAX_ROUNDS: Final = 6
@@ -29,7 +29,7 @@ _MAX_ROUNDS: Final = 6
 _MAX_UNROLLED: Final = 24
 _STEPS_FOR_UNROLLING: Final = 2_000
 # What holds after success, and after failure; None: that does not happen.
-Outcome = tuple[State | None, State | None]
+Outcome = tuple[ShellState | None, ShellState | None]
 
 
 @attrs.define(eq=False)
@@ -37,8 +37,8 @@ class Frame:
     """A function that is being followed, or the script itself (without a name)."""
 
     function: Function | None
-    returns: list[State] = attrs.field(factory=list[State])
-    jumps: list[list[State]] = attrs.field(factory=list[list[State]])
+    returns: list[ShellState] = attrs.field(factory=list[ShellState])
+    jumps: list[list[ShellState]] = attrs.field(factory=list[list[ShellState]])
     saved: dict[str, Value | None] = attrs.field(factory=dict[str, Value | None])
 
 
@@ -61,30 +61,30 @@ class Loops(ABC):
         self.expander = expander
 
     @abstractmethod
-    def script(self, items: Script, state: State) -> Outcome:
+    def script(self, items: Script, state: ShellState) -> Outcome:
         """Follow a list of commands."""
 
     @abstractmethod
-    def search(self, fields: Sequence[Field], state: State) -> None:
+    def search(self, fields: Sequence[Field], state: ShellState) -> None:
         """Note which folders are looked into to find what patterns fit."""
 
-    def while_(self, command: While, state: State) -> Outcome:
+    def while_(self, command: While, state: ShellState) -> Outcome:
         """Follow `while` and `until`."""
         return self._loop(command, command.body, state, None)
 
-    def for_(self, command: For, state: State) -> Outcome:
+    def for_(self, command: For, state: ShellState) -> Outcome:
         """Follow `for` and `select`."""
-        if is_dangerous(command.name, None) or command.name in state.fixed:
-            self.findings.doubt(f"it sets {command.name}")
+        if is_dangerous(command.name, None) or command.name in state.readonly:
+            self.findings.mark_opaque(f"it sets {command.name}")
         values = self._values(command, state)
-        here: State | None = state
+        here: ShellState | None = state
         is_unrolled = (
             len(values) <= _MAX_UNROLLED and self.findings.steps < _STEPS_FOR_UNROLLING and not command.is_select
         )
-        if not values or not is_unrolled or Kind.UNKNOWN in values:
-            kind = Kind.NUMBER if values and all(map(is_number, values)) else Kind.UNKNOWN
+        if not values or not is_unrolled or ValueKind.UNKNOWN in values:
+            kind = ValueKind.NUMBER if values and all(map(is_number, values)) else ValueKind.UNKNOWN
             return self._loop(None, command.body, state, (command.name, kind))
-        ends: list[State | None] = []
+        ends: list[ShellState | None] = []
         for value in values:
             if here is None:
                 break
@@ -92,12 +92,12 @@ class Loops(ABC):
                 here = self._round(command, value, here, ends)
             else:
                 here, bad = self._loop(None, command.body, here, (command.name, value))
-                here = joined(here, bad)
+                here = join_states(here, bad)
         return both([here, *ends])
 
-    def _round(self, command: For, value: Value, state: State, ends: list[State | None]) -> State | None:
+    def _round(self, command: For, value: Value, state: ShellState, ends: list[ShellState | None]) -> ShellState | None:
         """Go through a loop once; add to *ends* where it may be left."""
-        jumps: list[State] = []
+        jumps: list[ShellState] = []
         self.frames[-1].jumps.append(jumps)
         state = state.copy()
         state.assign(command.name, value)
@@ -106,25 +106,25 @@ class Loops(ABC):
         ends += jumps
         return both([*outcome, *jumps])[0]
 
-    def _values(self, command: For, state: State) -> list[Value]:
+    def _values(self, command: For, state: ShellState) -> list[Value]:
         """Return what the variable of a loop goes through; Kind.UNKNOWN among them: nobody knows."""
         if command.words is None:
             fields = state.positional if state.positional is not None else (Field(None, is_many=True),)
         else:
             found = self.expander.list_of(command.words, state)
-            if isinstance(found, Kind):
+            if isinstance(found, ValueKind):
                 return [found]
             fields = tuple(found)
         self.search(fields, state)
         values: list[Value] = []
         for field in fields:
             if field.pattern is not None and field.text is not None:
-                values.append(Fitting(field.pattern, field.text))
+                values.append(PatternMatch(field.pattern, field.text))
             else:
-                values.append(field.text if field.text is not None else Kind.UNKNOWN)
+                values.append(field.text if field.text is not None else ValueKind.UNKNOWN)
         return values
 
-    def counting(self, command: ArithmeticFor, state: State) -> Outcome:
+    def counting(self, command: ArithmeticFor, state: ShellState) -> Outcome:
         """Follow `for ((a; b; c))`: a once, b before each turn, c after it."""
         first, *others = expressions(command.expression, ";")
         self.expander.arithmetic(first, state)
@@ -132,12 +132,12 @@ class Loops(ABC):
         body = [AndOr([("", Pipeline([step], negated=False))], background=False) for step in again]
         return self._loop(None, [*body[:1], *command.body, *body[1:]], state, None)
 
-    def _loop(self, command: While | None, body: Script, state: State, value: tuple[str, Value] | None) -> Outcome:
+    def _loop(self, command: While | None, body: Script, state: ShellState, value: tuple[str, Value] | None) -> Outcome:
         """Go through a loop until nothing new is learned."""
         entry = state
         for _ in range(_MAX_ROUNDS):
             again, end = self._turn(command, body, entry.copy(), value)
-            merged = joined(entry, again) or entry
+            merged = join_states(entry, again) or entry
             if merged == entry:
                 return (end, end)
             entry = merged
@@ -147,13 +147,13 @@ class Loops(ABC):
         return (end, end)
 
     def _turn(
-        self, command: While | None, body: Script, state: State, value: tuple[str, Value] | None
-    ) -> tuple[State | None, State | None]:
+        self, command: While | None, body: Script, state: ShellState, value: tuple[str, Value] | None
+    ) -> tuple[ShellState | None, ShellState | None]:
         """Go once through a loop; return what holds before the next turn, and after the loop."""
-        jumps: list[State] = []
+        jumps: list[ShellState] = []
         self.frames[-1].jumps.append(jumps)
-        good: State | None = state
-        bad: State | None = state.copy()
+        good: ShellState | None = state
+        bad: ShellState | None = state.copy()
         if command is not None:
             good, bad = self.script(command.condition, state)
             good, bad = (bad, good) if command.until else (good, bad)
@@ -164,13 +164,13 @@ class Loops(ABC):
         self.frames[-1].jumps.pop()
         again = both([*outcome, *jumps])[0]
         # A `for` may end after its last turn, with what that left.
-        end = joined(bad, again) if command is None else both([bad, *jumps])[0]
+        end = join_states(bad, again) if command is None else both([bad, *jumps])[0]
         return again, end
 
 
-def both(ends: Sequence[State | None]) -> Outcome:
+def both(ends: Sequence[ShellState | None]) -> Outcome:
     """Return an outcome that may be any of these, whether it succeeds or not."""
-    result: State | None = None
+    result: ShellState | None = None
     for end in ends:
-        result = joined(result, end)
+        result = join_states(result, end)
     return (result, result)

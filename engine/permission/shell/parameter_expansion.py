@@ -19,8 +19,8 @@ from engine.permission.shell.parser.nodes import (
     Word,
 )
 from engine.permission.shell.special_variables import MAGIC, is_dangerous
-from engine.permission.shell.state import Field, Fitting, Kind, State, Value, is_number
-from engine.permission.shell.trim_expansion import trimmed
+from engine.permission.shell.state import Field, PatternMatch, ShellState, Value, ValueKind, is_number
+from engine.permission.shell.trim_expansion import trim_value
 
 _PLAIN: Final = re.compile(r"[\w./:@%+=,\-]*", re.ASCII)
 _NUMERIC_SIGNS: Final = frozenset("#?$!")
@@ -42,23 +42,23 @@ class Parameters(ABC):
 
     findings: Findings
     home: str | None
-    substitute: Callable[[Script, State], Value]
-    process: Callable[[Script, State], None]
+    substitute: Callable[[Script, ShellState], Value]
+    process: Callable[[Script, ShellState], None]
 
     @abstractmethod
-    def value(self, word: Word, state: State) -> Value:
+    def value(self, word: Word, state: ShellState) -> Value:
         """Return what a word becomes where it stays one."""
 
     @abstractmethod
-    def part(self, part: Part, state: State) -> Value:
+    def part(self, part: Part, state: ShellState) -> Value:
         """Return what a part of a word becomes."""
 
-    def check_subscript(self, subscript: str | None, name: str, state: State) -> None:
+    def check_subscript(self, subscript: str | None, name: str, state: ShellState) -> None:
         """Doubt a subscript that may evaluate something."""
         if not is_safe_subscript(subscript, name, state):
-            self.findings.doubt("the subscript of an array that is not known to be a number")
+            self.findings.mark_opaque("the subscript of an array that is not known to be a number")
 
-    def parameter(self, part: Parameter, state: State) -> Value:
+    def parameter(self, part: Parameter, state: ShellState) -> Value:
         """Return what a parameter becomes."""
         operator = part.operator
         self.check_subscript(part.subscript, part.name, state)
@@ -66,29 +66,29 @@ class Parameters(ABC):
             return self._variable(part, state)
         if operator == "slice":
             self._slice(part, state)
-            return _ANY_FIELDS if _is_list(part) else Kind.UNKNOWN
+            return _ANY_FIELDS if _is_list(part) else ValueKind.UNKNOWN
         if operator == "length":
-            return Kind.NUMBER
+            return ValueKind.NUMBER
         if operator in ("keys", "names"):
             return _ANY_FIELDS
         if operator == "indirect":
-            self.findings.doubt("a variable whose name is not known")
-            return Kind.UNKNOWN
+            self.findings.mark_opaque("a variable whose name is not known")
+            return ValueKind.UNKNOWN
         if operator.startswith("@"):
             if operator not in _QUOTING:
-                self.findings.doubt(f"an expansion with {operator}")
-            return _ANY_FIELDS if _is_list(part) else Kind.UNKNOWN
+                self.findings.mark_opaque(f"an expansion with {operator}")
+            return _ANY_FIELDS if _is_list(part) else ValueKind.UNKNOWN
         return self._with_operand(part, state)
 
-    def _slice(self, part: Parameter, state: State) -> None:
+    def _slice(self, part: Parameter, state: ShellState) -> None:
         """Look at the expressions of `${x:a:b}`; a length below 0 may be an error."""
         slices = expressions(part.operand, ":")
         for expression in slices:
             self.arithmetic(expression, state)
         if len(slices) > 1 and any(not isinstance(piece, Text) or "-" in piece.text for piece in slices[1]):
-            self.findings.doubt("the length of a piece of text, which may be wrong")
+            self.findings.mark_opaque("the length of a piece of text, which may be wrong")
 
-    def _with_operand(self, part: Parameter, state: State) -> Value:
+    def _with_operand(self, part: Parameter, state: ShellState) -> Value:
         operator = part.operator
         other = self._operand(part.operand, state)
         if _is_list(part):
@@ -97,20 +97,20 @@ class Parameters(ABC):
         if operator not in _DEFAULTS:
             # In quotes, or where the pattern comes from elsewhere, it may mean something else than it says.
             is_plain = all(isinstance(piece, Text) and piece.quoted == part.quoted for piece in part.operand)
-            return trimmed(own, operator, other) if is_plain and isinstance(other, str) else Kind.UNKNOWN
+            return trim_value(own, operator, other) if is_plain and isinstance(other, str) else ValueKind.UNKNOWN
         if operator in ("=", ":="):
             if is_dangerous(part.name, None):
-                self.findings.doubt(f"it sets {part.name}")
-            state.assign(part.name, Kind.UNKNOWN)
+                self.findings.mark_opaque(f"it sets {part.name}")
+            state.assign(part.name, ValueKind.UNKNOWN)
         if not isinstance(own, str):
-            return Kind.UNKNOWN
+            return ValueKind.UNKNOWN
         if operator in ("-", ":-", "=", ":="):
             if not own and operator[0] == ":" and isinstance(other, str) and _PLAIN.fullmatch(other):
                 return other
-            return own or Kind.UNKNOWN
-        return own if operator == ":?" and own else Kind.UNKNOWN
+            return own or ValueKind.UNKNOWN
+        return own if operator == ":?" and own else ValueKind.UNKNOWN
 
-    def _operand(self, operand: Sequence[Part], state: State) -> Value:
+    def _operand(self, operand: Sequence[Part], state: ShellState) -> Value:
         """Expand what stands after an operator, which may or may not happen: that depends on the variable."""
         word = Word(tuple(operand), 0, 0)
         if all(isinstance(piece, Text) for piece in operand):
@@ -120,45 +120,45 @@ class Parameters(ABC):
         state.merge(aside)
         return value
 
-    def _variable(self, part: Parameter, state: State) -> Value:
+    def _variable(self, part: Parameter, state: ShellState) -> Value:
         name = part.name
         if name in ("@", "*"):
             if state.positional is None:
-                return _ANY_FIELDS if name == "@" else Kind.UNKNOWN
-            return state.positional if name == "@" or not part.quoted else Kind.UNKNOWN
+                return _ANY_FIELDS if name == "@" else ValueKind.UNKNOWN
+            return state.positional if name == "@" or not part.quoted else ValueKind.UNKNOWN
         if name in _NUMERIC_SIGNS:
-            return Kind.NUMBER
+            return ValueKind.NUMBER
         if name.isdecimal():
             return self._positional(int(name), state)
         if name == "PWD":
-            return state.folders[0] if state.folders is not None and len(state.folders) == 1 else Kind.UNKNOWN
+            return state.folders[0] if state.folders is not None and len(state.folders) == 1 else ValueKind.UNKNOWN
         if name == "HOME":
-            return self.home if self.home is not None else Kind.UNKNOWN
+            return self.home if self.home is not None else ValueKind.UNKNOWN
         if name in MAGIC:
             return MAGIC[name]
-        value = state.variables.get(name, Kind.UNKNOWN)
+        value = state.variables.get(name, ValueKind.UNKNOWN)
         if not isinstance(value, tuple):
-            return value if part.subscript is None else Kind.UNKNOWN
+            return value if part.subscript is None else ValueKind.UNKNOWN
         if part.subscript == "@":
             return value
         if any(field.is_many for field in value):
-            return Kind.UNKNOWN
+            return ValueKind.UNKNOWN
         if part.subscript is None or part.subscript.isdecimal():
             index = int(part.subscript or "0")
-            return (value[index].known or Kind.UNKNOWN) if index < len(value) else Kind.UNKNOWN
-        return Kind.UNKNOWN
+            return (value[index].exact_text or ValueKind.UNKNOWN) if index < len(value) else ValueKind.UNKNOWN
+        return ValueKind.UNKNOWN
 
-    def _positional(self, index: int, state: State) -> Value:
+    def _positional(self, index: int, state: ShellState) -> Value:
         if index == 0 or state.positional is None or any(field.is_many for field in state.positional):
-            return Kind.UNKNOWN
+            return ValueKind.UNKNOWN
         if index > len(state.positional):
             return ""
         field = state.positional[index - 1]
         if field.pattern is not None and field.text is not None:
-            return Fitting(field.pattern, field.text)
-        return field.text if field.text is not None else Kind.UNKNOWN
+            return PatternMatch(field.pattern, field.text)
+        return field.text if field.text is not None else ValueKind.UNKNOWN
 
-    def arithmetic(self, expression: Sequence[Part], state: State) -> None:
+    def arithmetic(self, expression: Sequence[Part], state: ShellState) -> None:
         """Look at an arithmetic expression, and remember which variables it makes numbers."""
         text = ""
         for part in expression:
@@ -169,12 +169,12 @@ class Parameters(ABC):
             text += "1" if is_number(value) else "\0"
         assigned = assigned_numbers(text, state)
         if assigned is None:
-            self.findings.doubt("arithmetic with what is not known to be a number")
+            self.findings.mark_opaque("arithmetic with what is not known to be a number")
             return
         for name in assigned:
-            if is_dangerous(name, None) or name in state.fixed:
-                self.findings.doubt(f"it sets {name}")
-            state.assign(name, Kind.NUMBER)
+            if is_dangerous(name, None) or name in state.readonly:
+                self.findings.mark_opaque(f"it sets {name}")
+            state.assign(name, ValueKind.NUMBER)
 
 
 def _is_list(part: Parameter) -> bool:

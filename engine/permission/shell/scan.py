@@ -18,19 +18,18 @@ from typing import Final, cast
 
 import attrs
 
-from engine.permission.effects.program_effects import Given, Meaning, ShellText
-from engine.permission.effects.program_effects import Unknown as UnknownInput
+from engine.permission.effects.program_effects import ProgramEffects, ProgramInvocation, ShellText, UnknownInput
 from engine.permission.effects.scan_result import Scan
-from engine.permission.programs.analyze import KNOWN, Knowledge, meaning_of
+from engine.permission.programs.analyze import DEFAULT_REGISTRY, ProgramRegistry, analyze_program
 from engine.permission.shell.builtins import BUILTINS
 from engine.permission.shell.findings import Findings
 from engine.permission.shell.interpreter import Walk
 from engine.permission.shell.invoke import Programs, Run
-from engine.permission.shell.parser.nodes import Group, NotUnderstood, Pipeline, Simple, Word
-from engine.permission.shell.parser.parser import parsed
+from engine.permission.shell.parser.nodes import Group, Pipeline, Simple, UnsupportedSyntax, Word
+from engine.permission.shell.parser.parser import parse_script
 from engine.permission.shell.simple_command import SimpleCommands
-from engine.permission.shell.state import Field, State
-from engine.permission.shell.treesitter_check import disagreement
+from engine.permission.shell.state import Field, ShellState
+from engine.permission.shell.treesitter_check import find_disagreement
 
 MAX_CHARS: Final = 10_000
 _MAX_TEXTS: Final = 8
@@ -71,7 +70,7 @@ def scan(
     *,
     cwd: str,
     home: str,
-    knowledge: Knowledge = KNOWN,
+    registry: ProgramRegistry = DEFAULT_REGISTRY,
     is_folder: Callable[[str], bool] | None = None,
 ) -> Scan:
     """Return what a script for bash may run and touch. Never raises.
@@ -80,18 +79,18 @@ def scan(
         script: what `bash -c` would be given.
         cwd: the folder it starts in, absolute.
         home: the user's home folder, absolute.
-        knowledge: what is known of programs.
+        registry: what programs do with their words.
         is_folder: tells whether there is a folder, absolute, that one can go to; without it, every `cd` may fail.
     """
     findings = Findings(home, is_folder)
-    reader = _Reader(findings, home, knowledge)
+    reader = _Scanner(findings, home, registry)
     try:
         reader.read(
-            script, State({}, (cwd,), ()), Programs(findings, home, reader.meaning, reader.text), is_posix=False
+            script, ShellState({}, (cwd,), ()), Programs(findings, home, reader.meaning, reader.text), is_posix=False
         )
     except RecursionError:
-        findings.doubt("it is nested too deeply")
-    return findings.scan()
+        findings.mark_opaque("it is nested too deeply")
+    return findings.result()
 
 
 def reads_only(scanned: Scan) -> bool:
@@ -104,71 +103,71 @@ def reads_only(scanned: Scan) -> bool:
 
 
 @attrs.define(eq=False)
-class _Reader:
+class _Scanner:
     """Scans a script, and the scripts in it."""
 
     findings: Findings
     home: str
-    knowledge: Knowledge
+    registry: ProgramRegistry
     depth: int = 0
 
-    def meaning(self, given: Given) -> Meaning:
-        return meaning_of(given, self.knowledge)
+    def meaning(self, invocation: ProgramInvocation) -> ProgramEffects:
+        return analyze_program(invocation, self.registry)
 
-    def read(self, script: str, state: State, programs: Programs, *, is_posix: bool) -> None:
+    def read(self, script: str, state: ShellState, programs: Programs, *, is_posix: bool) -> None:
         """Scan a script; what is wrong with it becomes a doubt."""
         wrong = _unreadable(script)
         if wrong:
-            self.findings.doubt(wrong)
+            self.findings.mark_opaque(wrong)
             return
         try:
-            commands, parser = parsed(script, is_posix=is_posix)
-        except NotUnderstood as refusal:
-            self.findings.doubt(str(refusal))
+            commands, parser = parse_script(script, is_posix=is_posix)
+        except UnsupportedSyntax as refusal:
+            self.findings.mark_opaque(str(refusal))
             return
         is_other = programs.remote or any(name.rpartition("/")[2] in _OTHER_USERS for name in programs.through)
         home = None if is_other else self.home
         Walk(self.findings, home, SimpleCommands(programs, self.trap)).whole(commands, state)
-        wrong = disagreement(script, parser)
+        wrong = find_disagreement(script, parser)
         if wrong:
-            self.findings.doubt(wrong)
+            self.findings.mark_opaque(wrong)
 
     def text(self, text: ShellText, run: Run) -> None:
         """Scan a text that a program gives to a shell."""
         shell = text.shell.rpartition("/")[2]
         if shell not in _BASH | _POSIX:
-            self.findings.doubt(f"a text for the shell {shell[:40]}")
+            self.findings.mark_opaque(f"a text for the shell {shell[:40]}")
         elif self.depth >= _MAX_TEXTS or len(run.through) > _MAX_TEXTS:
-            self.findings.doubt("scripts in scripts too deeply")
-        elif self.findings.step():
+            self.findings.mark_opaque("scripts in scripts too deeply")
+        elif self.findings.take_step():
             folders = None if text.cwd is None else (text.cwd,)
             positional = tuple(
                 Field(None, is_many=True) if word is None else Field(word, word) for word in text.arguments[1:]
             )
             stdin = None if run.stdin is None else UnknownInput()
-            state = State({}, folders, positional, stdin=stdin)
+            state = ShellState({}, folders, positional, stdin=stdin)
             programs = Programs(self.findings, self.home, self.meaning, self.text, run.through, run.remote)
             self.depth += 1
             self.read(text.text, state, programs, is_posix=shell in _POSIX)
             self.depth -= 1
 
-    def trap(self, walk: Walk, text: str, state: State, is_last: bool) -> None:  # noqa: FBT001 - a callback's
+    def trap(self, walk: Walk, text: str, state: ShellState, is_last: bool) -> None:  # noqa: FBT001 - a callback's
         """Scan what is run when the script ends, or gets a signal."""
         wrong = _unreadable(text)
         try:
-            commands, parser = parsed(text)
-            wrong = wrong or disagreement(text, parser)
-        except NotUnderstood as refusal:
+            commands, parser = parse_script(text)
+            wrong = wrong or find_disagreement(text, parser)
+        except UnsupportedSyntax as refusal:
             wrong, commands = str(refusal), []
         if wrong:
-            self.findings.doubt(wrong)
+            self.findings.mark_opaque(wrong)
         elif commands:
             walk.aside(Group(commands, is_subshell=True), state)
             names = set(state.functions) | {function.name for function in walk.defined}
             if not is_last and not all(
                 _only_runs(pipeline, names) for item in commands for _, pipeline in item.pipelines
             ):
-                self.findings.doubt("a trap that may change what the script does")
+                self.findings.mark_opaque("a trap that may change what the script does")
 
 
 def _only_runs(pipeline: Pipeline, functions: set[str]) -> bool:

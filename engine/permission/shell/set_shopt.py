@@ -53,9 +53,9 @@ def set_options(walk: Walk, call: Call) -> None:
     waiting = list(call.arguments)
     while waiting:
         word = waiting[0]
-        known = word.known
+        known = word.exact_text
         if word.may_be_option:
-            walk.findings.doubt("an option of set that is not known")
+            walk.findings.mark_opaque("an option of set that is not known")
             call.state.positional = None
             return
         if known is None or known[:1] not in ("-", "+"):
@@ -66,10 +66,10 @@ def set_options(walk: Walk, call: Call) -> None:
             return
         for letter in known[1:]:
             if letter == "o" and waiting:
-                if waiting.pop(0).known not in _NAMES:
-                    walk.findings.doubt("an option of set that changes how the script is read")
+                if waiting.pop(0).exact_text not in _NAMES:
+                    walk.findings.mark_opaque("an option of set that changes how the script is read")
             elif letter != "o" and letter not in _LETTERS:
-                walk.findings.doubt("an option of set that changes how the script is read")
+                walk.findings.mark_opaque("an option of set that changes how the script is read")
     if waiting:
         call.state.positional = tuple(waiting)
 
@@ -77,6 +77,6 @@ def set_options(walk: Walk, call: Call) -> None:
 def shopt(walk: Walk, call: Call) -> None:
     """Follow `shopt`."""
     for field in call.arguments:
-        known = field.known
+        known = field.exact_text
         if known is None or (known not in _SHOPT and known not in ("-s", "-u", "-q", "-p", "-sq", "-qs")):
-            walk.findings.doubt("an option of shopt that changes how the script is read")
+            walk.findings.mark_opaque("an option of shopt that changes how the script is read")

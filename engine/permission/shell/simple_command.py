@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from engine.permission.effects.program_effects import Stdin
-from engine.permission.effects.program_effects import Unknown as UnknownInput
+from engine.permission.effects.program_effects import Stdin, UnknownInput
 from engine.permission.shell.builtin_args import Call
 from engine.permission.shell.builtins import BUILTINS
 from engine.permission.shell.invoke import Programs, Run
 from engine.permission.shell.parser.nodes import Assignment, Redirect, Simple, Word
 from engine.permission.shell.special_variables import is_dangerous
-from engine.permission.shell.state import Field, Kind, State, Value, joined
+from engine.permission.shell.state import Field, ShellState, Value, ValueKind, join_states
 from engine.permission.shell.word_expansion import OPEN_FILES
 
 if TYPE_CHECKING:
@@ -41,18 +40,18 @@ class SimpleCommands:
     """
 
     programs: Programs
-    trap: Callable[[Walk, str, State, bool], None]
+    trap: Callable[[Walk, str, ShellState, bool], None]
 
-    def run(self, walk: Walk, command: Simple, state: State) -> Outcome:
+    def run(self, walk: Walk, command: Simple, state: ShellState) -> Outcome:
         """Look at a simple command."""
         if not command.redirects:
             return self._run(walk, command, state)
         # A redirection that fails keeps a command from being run.
         before = state.copy()
         good, bad = self._run(walk, command, state)
-        return good, joined(bad, before)
+        return good, join_states(bad, before)
 
-    def _run(self, walk: Walk, command: Simple, state: State) -> Outcome:
+    def _run(self, walk: Walk, command: Simple, state: ShellState) -> Outcome:
         walk.printed = UnknownInput()
         plain = [word for word in command.words if isinstance(word, Word)]
         fields = walk.expander.fields(plain, state)
@@ -62,15 +61,15 @@ class SimpleCommands:
             for assignment in command.assignments:
                 self.assign(walk, assignment, state)
             return (state, state)
-        name = fields[0].known
+        name = fields[0].exact_text
         settings = {assignment.name: self._value(walk, assignment, state) for assignment in command.assignments}
         for variable, value in settings.items():
-            if variable in state.fixed:
-                walk.findings.doubt(f"it sets {variable}, which can't be set any more")
+            if variable in state.readonly:
+                walk.findings.mark_opaque(f"it sets {variable}, which can't be set any more")
             if (name != "read" or variable not in _OF_READ) and is_dangerous(variable, _text(value)):
-                walk.findings.doubt(f"it sets {variable}")
+                walk.findings.mark_opaque(f"it sets {variable}")
         if name is None:
-            walk.findings.doubt("a command whose name is not known")
+            walk.findings.mark_opaque("a command whose name is not known")
             return (state, state)
         call = Call(name, fields, state, stdin, command)
         return self._dispatch(walk, call, settings)
@@ -80,13 +79,13 @@ class SimpleCommands:
         if choices == (None,):
             outcome = self.without_functions(walk, call)
         else:
-            good: State | None = None
-            bad: State | None = None
+            good: ShellState | None = None
+            bad: ShellState | None = None
             for choice in choices:
                 inner = call.state.copy()
                 inner.stdin = UnknownInput() if isinstance(call.stdin, str) else call.stdin
                 for variable in settings:
-                    inner.assign(variable, Kind.UNKNOWN)
+                    inner.assign(variable, ValueKind.UNKNOWN)
                 if choice is None:
                     ends = self.without_functions(walk, attrs.evolve(call, state=inner))
                 else:
@@ -94,14 +93,14 @@ class SimpleCommands:
                 for end in ends:
                     if end is not None:
                         end.stdin = call.state.stdin
-                good, bad = joined(good, ends[0]), joined(bad, ends[1])
+                good, bad = join_states(good, ends[0]), join_states(bad, ends[1])
             walk.printed = UnknownInput()
             outcome = (good, bad)
         for variable in settings:
             # Before some builtins, and before functions in other shells, it stays.
             for end in outcome:
                 if end is not None and (variable in end.variables or end.functions):
-                    end.assign(variable, Kind.UNKNOWN)
+                    end.assign(variable, ValueKind.UNKNOWN)
         return outcome
 
     def without_functions(self, walk: Walk, call: Call) -> Outcome:
@@ -122,27 +121,27 @@ class SimpleCommands:
 
     # ---- assignments -------------------------------------------------------------------------------------------------
 
-    def assign(self, walk: Walk, assignment: Assignment, state: State, *, is_new: bool = False) -> None:
+    def assign(self, walk: Walk, assignment: Assignment, state: ShellState, *, is_new: bool = False) -> None:
         """Assign to a variable of the shell."""
         value = self._value(walk, assignment, state)
         name = assignment.name
         if is_dangerous(name, _text(value)):
-            walk.findings.doubt(f"it sets {name}")
-        if name in state.fixed and not is_new:
-            walk.findings.doubt(f"it sets {name}, which can't be set any more")
-        old = state.variables.get(name, Kind.UNKNOWN)
+            walk.findings.mark_opaque(f"it sets {name}")
+        if name in state.readonly and not is_new:
+            walk.findings.mark_opaque(f"it sets {name}, which can't be set any more")
+        old = state.variables.get(name, ValueKind.UNKNOWN)
         if assignment.subscript is not None or (isinstance(old, tuple) and assignment.elements is None):
-            value = Kind.UNKNOWN
+            value = ValueKind.UNKNOWN
             state.add_array(name)
         elif assignment.elements is not None:
             state.add_array(name)
-        if assignment.appends and not is_new and value is not Kind.UNKNOWN:
+        if assignment.appends and not is_new and value is not ValueKind.UNKNOWN:
             value = _appended(old, value)
         elif assignment.appends:
-            value = Kind.UNKNOWN
+            value = ValueKind.UNKNOWN
         state.assign(name, value)
 
-    def _value(self, walk: Walk, assignment: Assignment, state: State) -> Value:
+    def _value(self, walk: Walk, assignment: Assignment, state: ShellState) -> Value:
         walk.expander.check_subscript(assignment.subscript, assignment.name, state)
         if assignment.elements is None:
             return walk.expander.value(assignment.value, state)
@@ -156,19 +155,19 @@ class SimpleCommands:
                 walk.expander.check_subscript(element.subscript, assignment.name, state)
                 walk.expander.value(element.value, state)
         self.programs.search(fields, state.folders)
-        return tuple(fields) if is_plain and assignment.name not in state.maps else Kind.UNKNOWN
+        return tuple(fields) if is_plain and assignment.name not in state.associative_arrays else ValueKind.UNKNOWN
 
     # ---- redirections ------------------------------------------------------------------------------------------------
 
-    def redirect(self, walk: Walk, redirects: Sequence[Redirect], state: State) -> Stdin:
+    def redirect(self, walk: Walk, redirects: Sequence[Redirect], state: ShellState) -> Stdin:
         """Look at redirections; return what the command reads."""
         stdin = state.stdin
         for redirect in redirects:
             if redirect.fd.startswith("{"):
                 name = redirect.fd.strip("{}")
                 if is_dangerous(name, None):
-                    walk.findings.doubt(f"it sets {name}")
-                state.assign(name, Kind.NUMBER)
+                    walk.findings.mark_opaque(f"it sets {name}")
+                state.assign(name, ValueKind.NUMBER)
             is_stdin = redirect.fd in ("", "0") and redirect.operator.startswith("<")
             if redirect.operator in ("<<", "<<<"):
                 value = walk.expander.value(redirect.target, state)
@@ -180,19 +179,19 @@ class SimpleCommands:
                 stdin = given
         return stdin
 
-    def _file(self, walk: Walk, redirect: Redirect, state: State) -> Stdin:
+    def _file(self, walk: Walk, redirect: Redirect, state: ShellState) -> Stdin:
         fields = walk.expander.fields([redirect.target], state)
         if len(fields) == 1 and fields[0].pattern == f"{OPEN_FILES}*":
             return UnknownInput()
-        name = fields[0].known if len(fields) == 1 else None
+        name = fields[0].exact_text if len(fields) == 1 else None
         if name is None:
-            walk.findings.doubt("a redirection whose file is not known")
+            walk.findings.mark_opaque("a redirection whose file is not known")
             return UnknownInput()
         if redirect.operator in (">&", "<&") and _DUPLICATED.fullmatch(name):
             return UnknownInput()
         if redirect.operator == "<&" or (redirect.operator == ">&" and not _PLAIN.fullmatch(name)):
             # What `>&` is given, bash expands twice: `>&'$(rm x)'` runs rm.
-            walk.findings.doubt("a redirection that is not understood")
+            walk.findings.mark_opaque("a redirection that is not understood")
             return UnknownInput()
         if _HARMLESS.fullmatch(name):
             return None if name == "/dev/null" else UnknownInput()
@@ -210,4 +209,4 @@ def _appended(old: Value, more: Value) -> Value:
         return old + more
     if isinstance(old, str) and isinstance(more, str) and len(old) < 10_000:
         return old + more
-    return Kind.UNKNOWN
+    return ValueKind.UNKNOWN

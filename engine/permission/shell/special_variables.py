@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.permission.programs.environment import is_dangerous_setting
-from engine.permission.shell.state import Kind
+from engine.permission.shell.state import ValueKind
 
 # Locales in which every character means what it looks like.
 _LOCALE: Final = re.compile(r"(?:C|POSIX|[a-z]{2}_[A-Z]{2}|C)?(?:\.(?:UTF|utf)-?8)?|[a-z]{2}_[A-Z]{2}")
 
 # Variables that say something else than what was assigned to them.
-MAGIC: Final[Mapping[str, Kind]] = {
+MAGIC: Final[Mapping[str, ValueKind]] = {
     **dict.fromkeys(
         ["RANDOM", "SRANDOM", "SECONDS", "LINENO", "BASHPID", "EPOCHSECONDS", "UID", "EUID", "PPID", "OPTIND"],
-        Kind.NUMBER,
+        ValueKind.NUMBER,
     ),
     **dict.fromkeys(
         [
@@ -36,7 +36,7 @@ MAGIC: Final[Mapping[str, Kind]] = {
             "BASH_COMMAND",
             "COPROC",
         ],
-        Kind.UNKNOWN,
+        ValueKind.UNKNOWN,
     ),
 }
 _OWN: Final = frozenset(
@@ -46,7 +46,7 @@ _OWN: Final = frozenset(
 
 def is_dangerous(name: str, value: str | None) -> bool:
     """Tell whether setting a variable may change what later commands do; a value of None is unknown."""
-    if name not in _OWN and MAGIC.get(name) is Kind.NUMBER:
+    if name not in _OWN and MAGIC.get(name) is ValueKind.NUMBER:
         # The shell evaluates what is assigned to it.
         return value is None or not value.isdecimal()
     if name in ("LANG", "LC_ALL", "LC_CTYPE"):

@@ -9,8 +9,7 @@ from typing import Final
 
 import attrs
 
-from engine.permission.effects.program_effects import Stdin
-from engine.permission.effects.program_effects import Unknown as UnknownInput
+from engine.permission.effects.program_effects import Stdin, UnknownInput
 from engine.permission.shell.parser.nodes import Function
 
 # More folders than these, and we say that we don't know.
@@ -21,7 +20,7 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _RESERVED_IN_PATTERNS: Final = re.compile(r"([*?\[\\])")
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """What is known of a value that is not known itself."""
 
     UNKNOWN = "unknown"
@@ -29,7 +28,7 @@ class Kind(Enum):
 
 
 @attrs.frozen
-class Fitting:
+class PatternMatch:
     """The name of some file that a pattern fits, or the pattern itself where there is none.
 
     Attributes:
@@ -53,29 +52,29 @@ class Field:
     """
 
     text: str | None
-    begun: str = ""
+    prefix: str = ""
     pattern: str | None = None
     is_many: bool = False
 
     @property
-    def known(self) -> str | None:
+    def exact_text(self) -> str | None:
         """The word itself, if it is wholly known."""
         return None if self.pattern is not None else self.text
 
     @property
     def may_be_option(self) -> bool:
         """Whether it may begin with a dash without our knowing all of it."""
-        return self.known is None and (self.is_many or not self.begun or self.begun.startswith("-"))
+        return self.exact_text is None and (self.is_many or not self.prefix or self.prefix.startswith("-"))
 
 
 # An array is a tuple of fields.
-Value = str | Kind | Fitting | tuple[Field, ...]
+Value = str | ValueKind | PatternMatch | tuple[Field, ...]
 # Folders that the shell may be in, absolute; None: it may be in any.
 Folders = tuple[str, ...] | None
 
 
 @attrs.define
-class State:
+class ShellState:
     """What is known at one place.
 
     Attributes:
@@ -95,34 +94,34 @@ class State:
     variables: dict[str, Value]
     folders: Folders
     positional: tuple[Field, ...] | None
-    pinned: frozenset[str] = frozenset()
-    fixed: frozenset[str] = frozenset()
-    maps: frozenset[str] = frozenset()
+    untracked: frozenset[str] = frozenset()
+    readonly: frozenset[str] = frozenset()
+    associative_arrays: frozenset[str] = frozenset()
     arrays: frozenset[str] | None = frozenset()
     functions: dict[str, tuple[Function | None, ...]] = attrs.field(factory=dict[str, tuple[Function | None, ...]])
-    stack: tuple[Folders, ...] | None = ()
-    previous: Folders = None
+    folder_stack: tuple[Folders, ...] | None = ()
+    previous_folders: Folders = None
     stdin: Stdin = None
 
-    def copy(self) -> State:
+    def copy(self) -> ShellState:
         """Return one that may go its own way."""
-        return State(
+        return ShellState(
             self.variables.copy(),
             self.folders,
             self.positional,
-            self.pinned,
-            self.fixed,
-            self.maps,
+            self.untracked,
+            self.readonly,
+            self.associative_arrays,
             self.arrays,
             self.functions.copy(),
-            self.stack,
-            self.previous,
+            self.folder_stack,
+            self.previous_folders,
             self.stdin,
         )
 
     def assign(self, name: str, value: Value) -> None:
         """Remember a variable's value."""
-        self.variables[name] = Kind.UNKNOWN if name in self.pinned else value
+        self.variables[name] = ValueKind.UNKNOWN if name in self.untracked else value
 
     def may_be_array(self, name: str) -> bool:
         """Tell whether a variable may be an array."""
@@ -133,14 +132,22 @@ class State:
         if self.arrays is not None:
             self.arrays |= {name}
 
-    def merge(self, other: State) -> None:
+    def merge(self, other: ShellState) -> None:
         """Know no more than what is known here and in another state."""
-        both = joined(self, other)
+        both = join_states(self, other)
         if both is not None and both is not self:
             self.variables, self.folders, self.positional = both.variables, both.folders, both.positional
-            self.pinned, self.fixed, self.maps = both.pinned, both.fixed, both.maps
+            self.untracked, self.readonly, self.associative_arrays = (
+                both.untracked,
+                both.readonly,
+                both.associative_arrays,
+            )
             self.arrays = both.arrays
-            self.functions, self.stack, self.previous = both.functions, both.stack, both.previous
+            self.functions, self.folder_stack, self.previous_folders = (
+                both.functions,
+                both.folder_stack,
+                both.previous_folders,
+            )
 
     def forget_all(self) -> None:
         """Keep what may never change: nothing but the functions."""
@@ -148,45 +155,45 @@ class State:
         self.arrays = None
         self.folders = None
         self.positional = None
-        self.stack = None
-        self.previous = None
+        self.folder_stack = None
+        self.previous_folders = None
         self.stdin = UnknownInput()
 
 
 def is_number(value: Value) -> bool:
     """Tell whether a value is certainly a whole number."""
-    return value is Kind.NUMBER or (isinstance(value, str) and _NUMBER.fullmatch(value) is not None)
+    return value is ValueKind.NUMBER or (isinstance(value, str) and _NUMBER.fullmatch(value) is not None)
 
 
-def escaped(text: str) -> str:
+def escape_pattern(text: str) -> str:
     """Return a text as it is written in a pattern."""
     return _RESERVED_IN_PATTERNS.sub(r"\\\1", text)
 
 
-def joined(one: State | None, other: State | None) -> State | None:
+def join_states(one: ShellState | None, other: ShellState | None) -> ShellState | None:
     """Return what is known where one of two states holds; None: that place is not reached."""
     if one is None or other is None or one is other:
         return one if other is None else other
     result = one.copy()
-    result.variables = _joined_variables(one.variables, other.variables)
-    result.pinned = one.pinned | other.pinned
-    result.fixed = one.fixed | other.fixed
-    result.maps = one.maps & other.maps
+    result.variables = _join_variables(one.variables, other.variables)
+    result.untracked = one.untracked | other.untracked
+    result.readonly = one.readonly | other.readonly
+    result.associative_arrays = one.associative_arrays & other.associative_arrays
     result.arrays = None if one.arrays is None or other.arrays is None else one.arrays | other.arrays
     if one.functions != other.functions:
-        result.functions = _joined_functions(one.functions, other.functions)
-    result.folders = joined_folders(one.folders, other.folders)
+        result.functions = _join_functions(one.functions, other.functions)
+    result.folders = join_folders(one.folders, other.folders)
     if one.positional != other.positional:
         result.positional = None
-    if one.stack != other.stack:
-        result.stack = None
-    result.previous = joined_folders(one.previous, other.previous)
+    if one.folder_stack != other.folder_stack:
+        result.folder_stack = None
+    result.previous_folders = join_folders(one.previous_folders, other.previous_folders)
     if one.stdin != other.stdin:
         result.stdin = UnknownInput()
     return result
 
 
-def joined_folders(one: Folders, other: Folders) -> Folders:
+def join_folders(one: Folders, other: Folders) -> Folders:
     """Return the folders of both."""
     if one is None or other is None:
         return None
@@ -194,7 +201,7 @@ def joined_folders(one: Folders, other: Folders) -> Folders:
     return folders if len(folders) <= _MAX_FOLDERS else None
 
 
-def _joined_variables(one: Mapping[str, Value], other: Mapping[str, Value]) -> dict[str, Value]:
+def _join_variables(one: Mapping[str, Value], other: Mapping[str, Value]) -> dict[str, Value]:
     if one == other:
         return dict(one)
     result: dict[str, Value] = {}
@@ -203,11 +210,11 @@ def _joined_variables(one: Mapping[str, Value], other: Mapping[str, Value]) -> d
         if first == second:
             result[name] = first
         elif is_number(first) and is_number(second):
-            result[name] = Kind.NUMBER
+            result[name] = ValueKind.NUMBER
     return result
 
 
-def _joined_functions(
+def _join_functions(
     one: Mapping[str, tuple[Function | None, ...]], other: Mapping[str, tuple[Function | None, ...]]
 ) -> dict[str, tuple[Function | None, ...]]:
     result: dict[str, tuple[Function | None, ...]] = {}

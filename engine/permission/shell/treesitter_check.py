@@ -29,19 +29,19 @@ def _tools() -> tuple[tree_sitter.Parser, tree_sitter.Query]:
     return TreeParser(language), Query(language, _QUERY)
 
 
-def disagreement(script: str, ours: DollarReader) -> str:
+def find_disagreement(script: str, ours: DollarReader) -> str:
     """Return what the grammar sees otherwise; empty: nothing that matters."""
-    complaint = _complaint(script, ours)
-    if complaint and (ours.masked or ours.filled):
+    difference = _compare(script, ours)
+    if difference and (ours.masked or ours.filled):
         # Not all of bash is in the grammar. What our parser has read for itself is kept from it.
-        complaint = _complaint(_masked(script, ours), ours)
-    for text, reader in ours.inner if not complaint else ():
+        difference = _compare(_masked(script, ours), ours)
+    for text, reader in ours.inner if not difference else ():
         if reader.starts:
-            complaint = complaint or disagreement(text, reader)
-    return complaint
+            difference = difference or find_disagreement(text, reader)
+    return difference
 
 
-def _complaint(script: str, ours: DollarReader) -> str:
+def _compare(script: str, ours: DollarReader) -> str:
     from tree_sitter import QueryCursor
 
     parser, query = _tools()

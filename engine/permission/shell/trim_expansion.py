@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from engine.permission.shell.state import Fitting, Kind, Value
+from engine.permission.shell.state import PatternMatch, Value, ValueKind
 
 _LITERAL: Final = re.compile(r"[\w.,:@%+=\-]+", re.ASCII)
 _MAGIC: Final = re.compile(r"[*?\[\\]")
 
 
-def trimmed(value: Value, operator: str, pattern: str) -> Value:
+def trim_value(value: Value, operator: str, pattern: str) -> Value:
     """Return a value without what a pattern fits at its beginning (`#`) or end (`%`)."""
-    if isinstance(value, Fitting):
-        shorter = _trimmed(value.pattern, operator, pattern, is_pattern=True)
-        return Kind.UNKNOWN if shorter is None else Fitting(shorter, shorter)
+    if isinstance(value, PatternMatch):
+        shorter = _trim_text(value.pattern, operator, pattern, is_pattern=True)
+        return ValueKind.UNKNOWN if shorter is None else PatternMatch(shorter, shorter)
     if not isinstance(value, str):
-        return Kind.UNKNOWN
-    shorter = _trimmed(value, operator, pattern, is_pattern=False)
-    return Kind.UNKNOWN if shorter is None else shorter
+        return ValueKind.UNKNOWN
+    shorter = _trim_text(value, operator, pattern, is_pattern=False)
+    return ValueKind.UNKNOWN if shorter is None else shorter
 
 
-def _trimmed(text: str, operator: str, pattern: str, *, is_pattern: bool) -> str | None:
+def _trim_text(text: str, operator: str, pattern: str, *, is_pattern: bool) -> str | None:
     if operator[0] == "%" and _LITERAL.fullmatch(pattern):
         return text.removesuffix(pattern) if text.endswith(pattern) or not is_pattern else None
     if operator[0] == "#" and _LITERAL.fullmatch(pattern) and not is_pattern:

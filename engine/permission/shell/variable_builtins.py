@@ -10,7 +10,7 @@ import attrs
 from engine.permission.shell.builtin_args import Call, listed, set_unknown, without_options
 from engine.permission.shell.parser.nodes import Assignment, Text
 from engine.permission.shell.special_variables import is_dangerous
-from engine.permission.shell.state import Field, Kind, State, Value
+from engine.permission.shell.state import Field, ShellState, Value, ValueKind
 
 if TYPE_CHECKING:
     from engine.permission.shell.interpreter import Walk
@@ -24,14 +24,14 @@ def read(walk: Walk, call: Call) -> Outcome:
     """Follow `read`."""
     listed(walk, call)
     operands = without_options(call, "ers", "dinNptu")
-    if any(re.fullmatch(r"-[ers]*a.+", field.known or "") for field in call.arguments):
+    if any(re.fullmatch(r"-[ers]*a.+", field.exact_text or "") for field in call.arguments):
         operands = None
-    elif operands is None and any(re.fullmatch(r"-[ers]*a", field.known or "") for field in call.arguments):
+    elif operands is None and any(re.fullmatch(r"-[ers]*a", field.exact_text or "") for field in call.arguments):
         operands = without_options(call, "ersa", "dinNptu")
         for field in operands or ():
-            call.state.add_array(field.known or "")
+            call.state.add_array(field.exact_text or "")
     if operands is None:
-        walk.findings.doubt("an option of read that is not known")
+        walk.findings.mark_opaque("an option of read that is not known")
     else:
         set_unknown(walk, call, operands or [Field("REPLY")])
     return call.stays
@@ -42,11 +42,11 @@ def mapfile(walk: Walk, call: Call) -> Outcome:
     listed(walk, call)
     operands = without_options(call, "t", "dnsu")
     if operands is None:
-        walk.findings.doubt(f"an option of {call.name}")
+        walk.findings.mark_opaque(f"an option of {call.name}")
     else:
         set_unknown(walk, call, operands or [Field("MAPFILE")])
         for field in operands:
-            call.state.add_array(field.known or "")
+            call.state.add_array(field.exact_text or "")
     return call.stays
 
 
@@ -54,7 +54,7 @@ def getopts(walk: Walk, call: Call) -> Outcome:
     """Follow `getopts`."""
     listed(walk, call)
     if any(field.is_many for field in call.fields[:3]) or len(call.fields) < 3:
-        walk.findings.doubt("getopts with words that are not known")
+        walk.findings.mark_opaque("getopts with words that are not known")
     else:
         set_unknown(walk, call, call.fields[2:3])
     return call.stays
@@ -65,15 +65,15 @@ def unset(walk: Walk, call: Call) -> Outcome:
     listed(walk, call)
     operands = without_options(call, "vfn", "")
     if operands is None:
-        walk.findings.doubt("an option of unset that is not known")
+        walk.findings.mark_opaque("an option of unset that is not known")
         return call.stays
     set_unknown(walk, call, operands)
     for field in operands:
-        name = field.known or ""
+        name = field.exact_text or ""
         choices = call.state.functions.get(name, (None,))
         if None not in choices:
             call.state.functions[name] = (*choices, None)
-        call.state.maps -= {name}
+        call.state.associative_arrays -= {name}
     return call.stays
 
 
@@ -81,17 +81,17 @@ def let(walk: Walk, call: Call) -> Outcome:
     """Follow `let`."""
     listed(walk, call)
     for field in call.arguments:
-        if field.known is None:
-            walk.findings.doubt("arithmetic with what is not known to be a number")
+        if field.exact_text is None:
+            walk.findings.mark_opaque("arithmetic with what is not known to be a number")
         else:
-            walk.expander.arithmetic([Text(field.known, quoted=True)], call.state)
+            walk.expander.arithmetic([Text(field.exact_text, quoted=True)], call.state)
     return call.stays
 
 
 def shift(walk: Walk, call: Call) -> Outcome:
     """Follow `shift`."""
     listed(walk, call)
-    count = call.fields[1].known if len(call.fields) > 1 else "1"
+    count = call.fields[1].exact_text if len(call.fields) > 1 else "1"
     positional = call.state.positional
     if positional is None or count is None or not count.isdecimal() or any(field.is_many for field in positional):
         call.state.positional = None
@@ -112,7 +112,7 @@ def declare(walk: Walk, call: Call) -> Outcome:
             _declared(walk, call, item.name, flags)
             walk.commands.assign(walk, item, call.state, is_new=True)
             if item.value.has_braces:
-                walk.findings.doubt(f"{call.name} with braces")
+                walk.findings.mark_opaque(f"{call.name} with braces")
             continue
         for field in walk.expander.fields([item], call.state):
             words.append(field)
@@ -121,7 +121,7 @@ def declare(walk: Walk, call: Call) -> Outcome:
     return call.stays
 
 
-def _spelt(walk: Walk, assignment: Assignment, state: State) -> Field:
+def _spelt(walk: Walk, assignment: Assignment, state: ShellState) -> Field:
     """Return the word that an assignment was read from, as it is told."""
     begun = f"{assignment.name}="
     if assignment.elements is not None or assignment.subscript is not None or assignment.appends:
@@ -132,39 +132,39 @@ def _spelt(walk: Walk, assignment: Assignment, state: State) -> Field:
 
 def _declared_field(walk: Walk, call: Call, field: Field, flags: str) -> str:
     """Look at a word of `declare` that is no plain assignment; return the flags in it."""
-    text = field.known if field.known is not None else field.begun
+    text = field.exact_text if field.exact_text is not None else field.prefix
     if field.is_many or not text:
-        walk.findings.doubt(f"{call.name} with words that are not known")
-    elif text[0] in "-+" and field.known is not None:
+        walk.findings.mark_opaque(f"{call.name} with words that are not known")
+    elif text[0] in "-+" and field.exact_text is not None:
         if set(text[1:]) - set("aAxgrpfFlu-"):
-            walk.findings.doubt(f"an option of {call.name} that is not known")
+            walk.findings.mark_opaque(f"an option of {call.name} that is not known")
         return text[1:]
-    elif found := _SETTING.fullmatch(text):
-        name = found.group(1)
-        value = found.group(3) if field.known is not None and not found.group(2) else None
+    elif match := _SETTING.fullmatch(text):
+        name = match.group(1)
+        value = match.group(3) if field.exact_text is not None and not match.group(2) else None
         if is_dangerous(name, value):
-            walk.findings.doubt(f"it sets {name}")
-        _check_compound(walk, call, name, flags, value if value is not None else Kind.UNKNOWN)
+            walk.findings.mark_opaque(f"it sets {name}")
+        _check_compound(walk, call, name, flags, value if value is not None else ValueKind.UNKNOWN)
         _declared(walk, call, name, flags)
-        call.state.assign(name, value if value is not None else Kind.UNKNOWN)
-    elif field.known is not None and _NAME.fullmatch(text):
+        call.state.assign(name, value if value is not None else ValueKind.UNKNOWN)
+    elif field.exact_text is not None and _NAME.fullmatch(text):
         if "f" not in flags and "F" not in flags:
             _declared(walk, call, text, flags)
             if call.name not in ("export", "readonly"):
                 set_unknown(walk, call, [field])
     else:
-        walk.findings.doubt(f"{call.name} with words that are not known")
+        walk.findings.mark_opaque(f"{call.name} with words that are not known")
     return ""
 
 
 def _check_compound(walk: Walk, call: Call, name: str, flags: str, value: Value) -> None:
     """Doubt a text that `declare` reads as the elements of an array, with the substitutions in it."""
-    if value is Kind.NUMBER or (isinstance(value, str) and not value.startswith("(")):
+    if value is ValueKind.NUMBER or (isinstance(value, str) and not value.startswith("(")):
         return
     is_new = call.name in ("local", "declare", "typeset") and "g" not in flags and walk.frames[-1].function is not None
     is_new = is_new and name not in walk.frames[-1].saved
     if set(flags) & set("aA") or (not is_new and call.state.may_be_array(name)):
-        walk.findings.doubt(f"{call.name} with what may be the elements of an array")
+        walk.findings.mark_opaque(f"{call.name} with what may be the elements of an array")
 
 
 def _declared(walk: Walk, call: Call, name: str, flags: str) -> None:
@@ -173,14 +173,14 @@ def _declared(walk: Walk, call: Call, name: str, flags: str) -> None:
     if call.name in ("local", "declare", "typeset") and "g" not in flags and frame.function is not None:
         frame.saved.setdefault(name, state.variables.get(name))
     elif call.name == "local" or "g" in flags:
-        state.pinned |= {name}
+        state.untracked |= {name}
     if set(flags) & set("aA"):
         state.add_array(name)
     if "A" in flags and not isinstance(state.variables.get(name), tuple):
-        state.maps |= {name}
-    if name in state.fixed:
-        walk.findings.doubt(f"it sets {name}, which can't be set any more")
+        state.associative_arrays |= {name}
+    if name in state.readonly:
+        walk.findings.mark_opaque(f"it sets {name}, which can't be set any more")
     if set(flags) & set("lu"):
-        state.pinned |= {name}
+        state.untracked |= {name}
     if "r" in flags or call.name == "readonly":
-        state.fixed |= {name}
+        state.readonly |= {name}

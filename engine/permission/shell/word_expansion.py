@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from engine.permission.shell.brace_expansion import brace_expanded
+from engine.permission.shell.brace_expansion import expand_braces
 from engine.permission.shell.parameter_expansion import Parameters
 from engine.permission.shell.parser.nodes import (
     Arithmetic,
@@ -19,7 +19,7 @@ from engine.permission.shell.parser.nodes import (
     Text,
     Word,
 )
-from engine.permission.shell.state import PIPE, Field, Fitting, Kind, State, Value, escaped
+from engine.permission.shell.state import PIPE, Field, PatternMatch, ShellState, Value, ValueKind, escape_pattern
 
 # Where a process substitution is found, and what else is open.
 OPEN_FILES: Final = "/dev/fd/"
@@ -46,7 +46,7 @@ class _Growing:
     def literal(self, text: str) -> None:
         self.exists = True
         self.text += text
-        self.pattern += escaped(text)
+        self.pattern += escape_pattern(text)
         if self.is_known and not self.is_pattern:
             self.begun += text
 
@@ -74,7 +74,7 @@ class _Growing:
 class Expander(Parameters):
     """Expands words."""
 
-    def fields(self, words: Sequence[Word], state: State) -> list[Field]:
+    def fields(self, words: Sequence[Word], state: ShellState) -> list[Field]:
         """Return what words become as the arguments of a command."""
         fields: list[Field] = []
         for word in words:
@@ -83,7 +83,7 @@ class Expander(Parameters):
             elif not word.has_braces:
                 fields += self._fields(word.parts, state)
             else:
-                choices = brace_expanded(word.parts)
+                choices = expand_braces(word.parts)
                 if choices is None:
                     self._look(word.parts, state)
                     fields.append(Field(None, is_many=True))
@@ -92,24 +92,24 @@ class Expander(Parameters):
                     fields += self._fields(parts, state)
         return fields
 
-    def list_of(self, words: Sequence[Word], state: State) -> list[Field] | Kind:
+    def list_of(self, words: Sequence[Word], state: ShellState) -> list[Field] | ValueKind:
         """Return what words become; of numbers that a single substitution prints, only that they are some."""
         if len(words) != 1 or len(words[0].parts) != 1 or not isinstance(words[0].parts[0], Substitution):
             return self.fields(words, state)
         value = self.part(words[0].parts[0], state)
-        if value is Kind.NUMBER:
+        if value is ValueKind.NUMBER:
             return value
         fields: list[Field] = []
         growing = self._split(value, fields, _Growing())
         return [*fields, growing.field()] if growing.exists or not growing.is_known else fields
 
-    def value(self, word: Word, state: State) -> Value:
+    def value(self, word: Word, state: ShellState) -> Value:
         """Return what a word becomes where it stays one: in assignments, after `case`, in here-documents."""
         if word.plain is not None:
             return word.plain
         if len(word.parts) == 1 and not isinstance(word.parts[0], Text):
             found = self.part(word.parts[0], state)
-            return Kind.UNKNOWN if isinstance(found, tuple) else found
+            return ValueKind.UNKNOWN if isinstance(found, tuple) else found
         text = ""
         is_known = True
         for part in self._without_tilde(word.parts, state, is_assigned=True):
@@ -118,9 +118,9 @@ class Expander(Parameters):
                 text += value
             else:
                 is_known = False
-        return text if is_known else Kind.UNKNOWN
+        return text if is_known else ValueKind.UNKNOWN
 
-    def _fields(self, parts: Sequence[Part], state: State) -> list[Field]:
+    def _fields(self, parts: Sequence[Part], state: ShellState) -> list[Field]:
         fields: list[Field] = []
         growing = _Growing()
         # A bracket that is not closed means itself.
@@ -150,7 +150,7 @@ class Expander(Parameters):
     def _quoted(self, value: Value, growing: _Growing) -> None:
         if isinstance(value, str):
             growing.literal(value)
-        elif isinstance(value, Fitting):
+        elif isinstance(value, PatternMatch):
             growing.magic(value.pattern, value.text, is_many=False)
         else:
             growing.unknown(is_many=False)
@@ -158,7 +158,7 @@ class Expander(Parameters):
     def _split(self, value: Value, fields: list[Field], growing: _Growing) -> _Growing:
         """Add a value that stands without quotes: it is split at blanks, and may be a pattern."""
         if not isinstance(value, str):
-            growing.unknown(is_many=value is not Kind.NUMBER)
+            growing.unknown(is_many=value is not ValueKind.NUMBER)
             return growing
         if len(value) > _MAX_TEXT // 100:
             growing.unknown(is_many=True)
@@ -179,7 +179,7 @@ class Expander(Parameters):
 
     def _spread(self, values: tuple[Field, ...], part: Part, fields: list[Field], growing: _Growing) -> _Growing:
         """Add `"$@"` or `"${array[@]}"`: each of its values is a word."""
-        if not (isinstance(part, Parameter) and part.quoted) or any(value.known is None for value in values):
+        if not (isinstance(part, Parameter) and part.quoted) or any(value.exact_text is None for value in values):
             if values:
                 growing.unknown(is_many=True)
             return growing
@@ -187,10 +187,10 @@ class Expander(Parameters):
             if index:
                 fields.append(growing.field())
                 growing = _Growing()
-            growing.literal(value.known or "")
+            growing.literal(value.exact_text or "")
         return growing
 
-    def _without_tilde(self, parts: Sequence[Part], state: State, *, is_assigned: bool) -> Sequence[Part]:
+    def _without_tilde(self, parts: Sequence[Part], state: ShellState, *, is_assigned: bool) -> Sequence[Part]:
         """Expand the tildes of a word."""
         if not any(isinstance(part, Text) and part.text == "~" and not part.quoted for part in parts):
             return parts
@@ -225,7 +225,7 @@ class Expander(Parameters):
             return ""
         return None
 
-    def _look(self, parts: Sequence[Part], state: State) -> None:
+    def _look(self, parts: Sequence[Part], state: ShellState) -> None:
         """Look at the substitutions of parts whose value does not matter."""
         for part in parts:
             if isinstance(part, Process):
@@ -233,18 +233,18 @@ class Expander(Parameters):
             elif not isinstance(part, Text):
                 self.part(part, state)
 
-    def part(self, part: Part, state: State) -> Value:
+    def part(self, part: Part, state: ShellState) -> Value:
         """Return what a part of a word becomes."""
         match part:
             case Substitution():
                 return self.substitute(part.body, state)
             case Arithmetic():
                 self.arithmetic(part.expression, state)
-                return Kind.NUMBER
+                return ValueKind.NUMBER
             case Parameter():
                 return self.parameter(part, state)
             case Process():
                 self.process(part.body, state)
-                return Kind.UNKNOWN
+                return ValueKind.UNKNOWN
             case Text():
                 return part.text

@@ -10,14 +10,14 @@ from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
     from engine.config.sandbox_config import Sandbox
-    from engine.permission.programs.registry import Knowledge
+    from engine.permission.programs.registry import ProgramRegistry
 
 
 def builtin_tools(
     environment: Mapping[str, str] | None = None,
     *,
     sandbox: Sandbox | None = None,
-    programs: Knowledge | None = None,
+    programs: ProgramRegistry | None = None,
 ) -> tuple[Tool, ...]:
     """Return the built-in tools that need no configuration: `open_engine(model=…, tools=builtin_tools())`.
 

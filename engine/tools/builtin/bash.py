@@ -29,7 +29,7 @@ from engine.tools.tool import Tool, tool
 from engine.tools.tool_text import counted, description, metadata
 
 if TYPE_CHECKING:
-    from engine.permission.programs.registry import Knowledge
+    from engine.permission.programs.registry import ProgramRegistry
 
 DEFAULT_TIMEOUT: Final = 120.0
 MAX_TIMEOUT: Final = 600.0
@@ -149,7 +149,7 @@ def _not_started(error: OSError | ValueError) -> ToolError:
     return ToolError(f"The command could not be started: {error}.")
 
 
-def is_safe(args: Bash, programs: Knowledge | None = None) -> bool:
+def is_safe(args: Bash, programs: ProgramRegistry | None = None) -> bool:
     """Tell whether it may run beside other calls that only read, as far as *programs* are known."""
     # Imported here: a parser costs time, and a session may never run a command.
     from engine.tools.builtin.bash_permissions import only_reads
@@ -157,7 +157,7 @@ def is_safe(args: Bash, programs: Knowledge | None = None) -> bool:
     return not args.background and only_reads(args.command, programs)
 
 
-async def need_of(args: Bash, ctx: ToolContext, programs: Knowledge | None = None) -> Need:
+async def need_of(args: Bash, ctx: ToolContext, programs: ProgramRegistry | None = None) -> Need:
     """Return the rights that it needs, as far as *programs* are known. A checkpoint; if cancelled, nothing is left."""
     from engine.tools.builtin import bash_permissions as bash_need
 
@@ -176,7 +176,7 @@ def told() -> str:
     )
 
 
-def bash_tool(programs: Knowledge | None = None) -> Tool:
+def bash_tool(programs: ProgramRegistry | None = None) -> Tool:
     """Make the tool; *programs* is what is known of them, by default what everybody's do."""
 
     def safe(args: Bash) -> bool:

@@ -10,11 +10,11 @@ from typing import Final, TypeGuard
 
 from engine.core.events import Offer, Right
 from engine.core.permission_types import UNKNOWN, Needed
-from engine.permission.effects.program_effects import Begun
-from engine.permission.effects.scan_result import Command, Scan, Word
+from engine.permission.effects.program_effects import WordPrefix
+from engine.permission.effects.scan_result import Argument, Scan, ScannedCommand
 from engine.permission.grants.offers import bare_line_of, line_of, offers_for, written_line_of
 from engine.permission.paths.path_access import Used, can_enter, judge_scan
-from engine.permission.programs.registry import KNOWN, Knowledge
+from engine.permission.programs.registry import DEFAULT_REGISTRY, ProgramRegistry
 from engine.permission.project import project_of
 from engine.permission.rules import path_pattern, wildcard
 from engine.permission.shell.scan import reads_only, scan
@@ -25,12 +25,12 @@ PERMISSION: Final = "bash"
 _MAX_OFFERED: Final = 8
 
 
-def only_reads(command: str, programs: Knowledge | None = None) -> bool:
+def only_reads(command: str, programs: ProgramRegistry | None = None) -> bool:
     """Tell whether a command line is known to change nothing, wherever it runs. Quick, and pure."""
-    return reads_only(scan(command, cwd="/", home="/", knowledge=programs or KNOWN))
+    return reads_only(scan(command, cwd="/", home="/", registry=programs or DEFAULT_REGISTRY))
 
 
-def need_of(command: str, cwd: str, home: str | None = None, programs: Knowledge | None = None) -> Need:
+def need_of(command: str, cwd: str, home: str | None = None, programs: ProgramRegistry | None = None) -> Need:
     """Return what a command line needs. It asks the file system, so it blocks.
 
     Args:
@@ -39,9 +39,9 @@ def need_of(command: str, cwd: str, home: str | None = None, programs: Knowledge
         home: the user's home folder; None: this user's.
         programs: what is known of programs; None: what everybody's do.
     """
-    knowledge = programs or KNOWN
+    knowledge = programs or DEFAULT_REGISTRY
     home = home or str(Path("~").expanduser())
-    scanned = scan(command, cwd=cwd, home=home, knowledge=knowledge, is_folder=can_enter)
+    scanned = scan(command, cwd=cwd, home=home, registry=knowledge, is_folder=can_enter)
     looked = judge_scan(scanned, cwd=cwd, project=project_of(cwd, home=home))
     lines = tuple(dict.fromkeys(line_of(one.argv) for one in scanned.commands))
     return Need(
@@ -61,7 +61,7 @@ def need_of(command: str, cwd: str, home: str | None = None, programs: Knowledge
     )
 
 
-def _rights(scanned: Scan, used: Sequence[Used], knowledge: Knowledge) -> Iterator[Needed]:
+def _rights(scanned: Scan, used: Sequence[Used], knowledge: ProgramRegistry) -> Iterator[Needed]:
     lines: dict[str, list[str]] = {}
     for command in scanned.commands:
         line = line_of(command.argv)
@@ -83,7 +83,7 @@ def _rights(scanned: Scan, used: Sequence[Used], knowledge: Knowledge) -> Iterat
         yield Needed(permission=permission, pattern=one.judged.path, follows=follows)
 
 
-def _spellings(command: Command, line: str, knowledge: Knowledge) -> tuple[str, ...]:
+def _spellings(command: ScannedCommand, line: str, knowledge: ProgramRegistry) -> tuple[str, ...]:
     """Return other ways to write a command: without quotes, without the folder of its program, without its options."""
     words = [word if is_known(word) else UNKNOWN for word in command.argv]
     name = os.path.basename(words[0])  # noqa: PTH119 - as a shell takes it
@@ -97,7 +97,7 @@ def _spellings(command: Command, line: str, knowledge: Knowledge) -> tuple[str, 
     return tuple(dict.fromkeys(one for one in spelled if one != line))
 
 
-def _offers(scanned: Scan, used: Sequence[Used], knowledge: Knowledge) -> Iterator[Offer]:
+def _offers(scanned: Scan, used: Sequence[Used], knowledge: ProgramRegistry) -> Iterator[Offer]:
     """Yield what "always" may allow, the narrowest first: all that this line does, exactly, or commands like these."""
     argvs = dict.fromkeys(command.argv for command in scanned.commands)
     if len(argvs) > _MAX_OFFERED:
@@ -117,7 +117,7 @@ def _offers(scanned: Scan, used: Sequence[Used], knowledge: Knowledge) -> Iterat
             yield Offer(rights=tuple(dict.fromkeys([*commands, *files])))
 
 
-def _like(argv: Sequence[Word], knowledge: Knowledge) -> str | None:
+def _like(argv: Sequence[Argument], knowledge: ProgramRegistry) -> str | None:
     """Return a pattern for commands like this one; None: there is none.
 
     One that would only read but for an option is asked about because of that option: others with other ones are not like it.
@@ -127,9 +127,9 @@ def _like(argv: Sequence[Word], knowledge: Knowledge) -> str | None:
     return None if beginning and only_reads(beginning, knowledge) else pattern
 
 
-def is_known(word: Word) -> TypeGuard[str]:
+def is_known(word: Argument) -> TypeGuard[str]:
     """Tell whether all of a word is known."""
-    return word is not None and not isinstance(word, Begun)
+    return word is not None and not isinstance(word, WordPrefix)
 
 
 def _permissions(one: Used) -> tuple[str, ...]:

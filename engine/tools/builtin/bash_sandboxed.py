@@ -24,7 +24,7 @@ from engine.tools.tool import Tool, tool
 from engine.tools.tool_text import description
 
 if TYPE_CHECKING:
-    from engine.permission.programs.registry import Knowledge
+    from engine.permission.programs.registry import ProgramRegistry
 
 OUTSIDE: Final = "unsandboxed"
 
@@ -44,7 +44,7 @@ class BoxedBash(Bash):
     outside_sandbox: Annotated[bool, doc("run it outside of the sandbox, about which the user is asked")] = False
 
 
-def boxed_bash_tool(sandbox: Sandbox, programs: Knowledge | None = None) -> Tool:
+def boxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = None) -> Tool:
     """Make the tool; *programs* is what is known of them, by default what everybody's do."""
     jail = Jail(sandbox)
 

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.permission.effects.program_effects import Begun
-from engine.permission.effects.scan_result import Word
+from engine.permission.effects.program_effects import WordPrefix
+from engine.permission.effects.scan_result import Argument
 from engine.permission.grants.offers import bare_line_of, line_of, offers_for, prefix_of, written_line_of
-from engine.permission.programs.registry import KNOWN, knowledge_of
+from engine.permission.programs.registry import DEFAULT_REGISTRY, extend_registry
 from engine.permission.rules.wildcard import Wildcard
 
 
-def words(line: str) -> tuple[Word, ...]:
+def words(line: str) -> tuple[Argument, ...]:
     return tuple(
-        None if word == "?" else Begun(word[:-1]) if word.endswith("?") else word for word in shlex.split(line)
+        None if word == "?" else WordPrefix(word[:-1]) if word.endswith("?") else word for word in shlex.split(line)
     )
 
 
@@ -110,14 +110,14 @@ def test_the_command_itself_and_then_its_prefix(line: str, broad: str | None) ->
 
 def test_every_entry_of_the_peers_table_is_there() -> None:
     ones = "cat cd cp echo grep ls mkdir mv ps pwd rmdir sleep tail touch which"
-    assert {name for name in ones.split() if KNOWN.arity_of([name]) != 1} == set()
+    assert {name for name in ones.split() if DEFAULT_REGISTRY.arity_of([name]) != 1} == set()
     threes = (
         "aws,az,gcloud,gh,doctl,sfdx,bun run,bun x,cargo add,cargo run,consul kv,deno task,docker builder,docker compose,docker container,"
         "docker image,docker network,docker volume,eksctl create,git config,git remote,git stash,ip addr,ip link,ip netns,ip route,"
         "kind create,kubectl kustomize,kubectl rollout,mc admin,npm exec,npm init,npm run,npm view,openssl req,openssl x509,pnpm dlx,"
         "pnpm exec,pnpm run,podman container,podman image,pulumi stack,terraform workspace,vault auth,vault kv,yarn dlx,yarn run"
     )
-    assert {path for path in threes.split(",") if KNOWN.arity_of(path.split()) != 3} == set()
+    assert {path for path in threes.split(",") if DEFAULT_REGISTRY.arity_of(path.split()) != 3} == set()
 
 
 def test_options_that_do_nothing_are_left_out() -> None:
@@ -136,7 +136,7 @@ def test_what_is_forbidden_is_found_however_it_is_written() -> None:
 
 def test_words_are_quoted_where_a_shell_would_need_it() -> None:
     assert line_of(("git", "commit", "-m", "a b", "it's", "")) == "git commit -m 'a b' 'it'\"'\"'s' ''"
-    assert line_of(("echo", None, Begun("src/"), Begun("./\0"))) == "echo \ufffc src/\ufffc ./\ufffc"
+    assert line_of(("echo", None, WordPrefix("src/"), WordPrefix("./\0"))) == "echo \ufffc src/\ufffc ./\ufffc"
 
 
 def test_stars_of_the_command_are_stars_of_the_pattern() -> None:
@@ -161,7 +161,7 @@ def test_a_command_that_is_too_long_is_not_offered() -> None:
 
 
 def test_users_add_programs() -> None:
-    known = knowledge_of({"deploy": {"arity": 2}, "mine": {"reading": "free"}})
+    known = extend_registry({"deploy": {"arity": 2}, "mine": {"reading": "free"}})
     assert offers_for(words("deploy prod now"), known) == ("deploy prod now", "deploy prod *")
     assert offers_for(words("mine x"), known) == ("mine x", "mine *")
 
@@ -169,8 +169,8 @@ def test_users_add_programs() -> None:
 _WORD = st.sampled_from(
     ["-x", "--", "-c", "run", "exec", "push", "*", "?", "a b", "[*]", "'", "A=1", "x.py", ";", "-", "\n"]
 ) | st.text(max_size=5)
-_UNKNOWN = st.none() | st.just(Begun("./")) | st.just(Begun(""))
-_NAMES = sorted({*KNOWN.programs, "frobnicate"})
+_UNKNOWN = st.none() | st.just(WordPrefix("./")) | st.just(WordPrefix(""))
+_NAMES = sorted({*DEFAULT_REGISTRY.programs, "frobnicate"})
 
 
 @settings(max_examples=600, deadline=None)
@@ -178,7 +178,7 @@ _NAMES = sorted({*KNOWN.programs, "frobnicate"})
     st.lists(st.sampled_from(_NAMES), min_size=1, max_size=3),
     st.lists(_WORD | _UNKNOWN | st.sampled_from(_NAMES), max_size=6),
 )
-def test_an_offer_matches_the_command_it_came_from(names: list[str], rest: list[Word]) -> None:
+def test_an_offer_matches_the_command_it_came_from(names: list[str], rest: list[Argument]) -> None:
     argv = (*names, *rest)
     line = line_of(argv)
     for offer in offers_for(argv):
@@ -187,7 +187,7 @@ def test_an_offer_matches_the_command_it_came_from(names: list[str], rest: list[
 
 @settings(max_examples=600, deadline=None)
 @given(st.sampled_from(_NAMES), st.lists(_WORD | _UNKNOWN | st.sampled_from(_NAMES), max_size=6))
-def test_a_prefix_is_the_beginning_of_the_command(name: str, rest: list[Word]) -> None:
+def test_a_prefix_is_the_beginning_of_the_command(name: str, rest: list[Argument]) -> None:
     prefix = prefix_of((name, *rest))
     if prefix is not None:
         assert line_of((name, *rest)).startswith(line_of(prefix))
@@ -196,7 +196,7 @@ def test_a_prefix_is_the_beginning_of_the_command(name: str, rest: list[Word]) -
 @pytest.mark.parametrize(
     "name",
     [
-        *(name for name, program in KNOWN.programs.items() if program.tail or program.manner == "shell"),
+        *(name for name, program in DEFAULT_REGISTRY.programs.items() if program.tail or program.reader == "shell"),
         "xargs",
         "find",
         "rm",

@@ -9,8 +9,8 @@ from typing import Final
 
 import attrs
 
-from engine.permission.effects.program_effects import Begun
-from engine.permission.effects.scan_result import Command, PathUse, Scan, Word
+from engine.permission.effects.program_effects import WordPrefix
+from engine.permission.effects.scan_result import Argument, PathUse, Scan, ScannedCommand
 from tests.permission.oracle.run import Done, Started
 from tests.permission.oracle.stubs import PROJECT
 
@@ -44,7 +44,7 @@ def compare(scan: Scan, done: Done) -> Verdict:
     """Return what *scan* did not tell of what was *done*."""
     if scan.opaque:
         return Verdict()
-    listed: dict[str, list[Command]] = {}
+    listed: dict[str, list[ScannedCommand]] = {}
     for command in scan.commands:
         listed.setdefault(_name(command.argv[0]), []).append(command)
     return Verdict(
@@ -69,11 +69,11 @@ def _is_between(started: Started) -> bool:
     return started.name in ("sh", "bash", "dash") and started.argv[1:2] == ("-c",)
 
 
-def _name(word: Word) -> str:
+def _name(word: Argument) -> str:
     return (word or "").rsplit("/", 1)[-1]
 
 
-def _fits(words: tuple[Word, ...], given: tuple[str, ...]) -> bool:
+def _fits(words: tuple[Argument, ...], given: tuple[str, ...]) -> bool:
     """Return whether a command that is listed with *words* may be the one that was *given* these.
 
     A word that nobody knows may become several, or none; one with a pattern in it, all the files that it fits.
@@ -83,7 +83,7 @@ def _fits(words: tuple[Word, ...], given: tuple[str, ...]) -> bool:
     word, rest = words[0], words[1:]
     if word is not None and given and word == given[0] and _fits(rest, given[1:]):
         return True
-    if word is not None and not isinstance(word, Begun) and not GLOB.search(word):
+    if word is not None and not isinstance(word, WordPrefix) and not GLOB.search(word):
         return False
     most = (
         len(given) if word is None else next((n for n, text in enumerate(given) if not _grows(word, text)), len(given))
@@ -92,7 +92,9 @@ def _fits(words: tuple[Word, ...], given: tuple[str, ...]) -> bool:
 
 
 def _grows(word: str, given: str) -> bool:
-    return given.startswith(word) if isinstance(word, Begun) else re.fullmatch(_expression(word), given) is not None
+    return (
+        given.startswith(word) if isinstance(word, WordPrefix) else re.fullmatch(_expression(word), given) is not None
+    )
 
 
 def _is_told(path: str, uses: Iterable[PathUse]) -> bool:

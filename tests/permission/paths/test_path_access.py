@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from engine.files.real_path import MAX_LINKS, Real, Unclear, is_within, real_path
-from engine.permission.effects.scan_result import Access, Command, PathUse, Scan
+from engine.permission.effects.scan_result import Access, PathUse, Scan, ScannedCommand
 from engine.permission.paths.path_access import Judged, Looked, judge_path, judge_scan
 from engine.permission.paths.shell_glob import MAX_FOUND, expanded
 from engine.permission.project import project_of
@@ -83,14 +83,14 @@ class Tree:
         *uses: tuple[Access, str],
         by: str = "cat",
         cwd: str = "",
-        commands: tuple[Command, ...] = (),
+        commands: tuple[ScannedCommand, ...] = (),
         pattern: bool = False,
     ) -> Looked:
         """Judge what a script touches; paths are relative to the project."""
         paths = tuple(
             PathUse(path=f"{self.project}/{path}", access=access, by=by, is_pattern=pattern) for access, path in uses
         )
-        ran = Command(argv=(by,), cwd=f"{self.project}/{cwd}" if cwd else self.project)
+        ran = ScannedCommand(argv=(by,), cwd=f"{self.project}/{cwd}" if cwd else self.project)
         return judge_scan(Scan(commands=(*commands, ran), paths=paths), cwd=self.project, project=self.project)
 
 
@@ -430,9 +430,9 @@ def test_the_folder_that_a_command_runs_in(tree: Tree, cwd: str, expected: str) 
 
 
 def test_a_folder_that_nobody_knows(tree: Tree) -> None:
-    scan = Scan(commands=(Command(argv=("ls",), cwd=None),))
+    scan = Scan(commands=(ScannedCommand(argv=("ls",), cwd=None),))
     assert leads(judge_scan(scan, cwd=tree.project, project=tree.project)) == "unclear"
-    remote = Scan(commands=(Command(argv=("ls",), cwd=None, remote=True),))
+    remote = Scan(commands=(ScannedCommand(argv=("ls",), cwd=None, remote=True),))
     assert judge_scan(remote, cwd=tree.project, project=tree.project) == Looked()
 
 
@@ -440,7 +440,10 @@ def test_a_folder_that_the_script_makes(tree: Tree) -> None:
     """`mkdir -p build/debug && cd build && cat ../README.md`, and without the first."""
 
     def looked(*made: str) -> str:
-        commands = (Command(argv=("mkdir",), cwd=tree.project), Command(argv=("cat",), cwd=f"{tree.project}/build"))
+        commands = (
+            ScannedCommand(argv=("mkdir",), cwd=tree.project),
+            ScannedCommand(argv=("cat",), cwd=f"{tree.project}/build"),
+        )
         uses = [PathUse(path=f"{tree.project}/{path}", access="write", by="mkdir") for path in made]
         read = PathUse(path=f"{tree.project}/build/../README.md", access="read", by="cat")
         scan = Scan(commands=commands, paths=(*uses, read))
@@ -489,7 +492,7 @@ def test_doubts_of_the_scanner_are_passed_on(tree: Tree) -> None:
 def test_links_that_the_script_itself_puts_in_the_way(
     tree: Tree, program: str, operands: tuple[str, ...], used: str, expected: str
 ) -> None:
-    commands = tuple(Command(argv=(name,), cwd=tree.project) for name in (program, "cat"))
+    commands = tuple(ScannedCommand(argv=(name,), cwd=tree.project) for name in (program, "cat"))
     uses = [PathUse(path=f"{tree.project}/{path}", access="write", by=program) for path in operands]
     read = PathUse(path=f"{tree.project}/{used}", access="read", by="cat")
     scan = Scan(commands=commands, paths=(*uses, read))

@@ -9,29 +9,45 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.errors import ConfigError
-from engine.permission.effects.program_effects import Begun, Given, Meaning, ShellText, Started, Stdin, Touched, Unknown
-from engine.permission.effects.scan_result import Word
-from engine.permission.programs.analyze import meaning_of
+from engine.permission.effects.program_effects import (
+    FileAccess,
+    ProgramEffects,
+    ProgramInvocation,
+    ShellText,
+    StartedCommand,
+    Stdin,
+    UnknownInput,
+    WordPrefix,
+)
+from engine.permission.effects.scan_result import Argument
+from engine.permission.programs.analyze import analyze_program
 from engine.permission.programs.environment import is_dangerous_setting, is_dangerous_variable
-from engine.permission.programs.option_spec import Reader, read_options
-from engine.permission.programs.program_spec import Program
-from engine.permission.programs.registry import KNOWN, Knowledge, complaints_about, contradictions, knowledge_of
+from engine.permission.programs.registry import (
+    DEFAULT_REGISTRY,
+    ProgramRegistry,
+    extend_registry,
+    find_contradictions,
+    find_program_contradictions,
+)
+from engine.permission.programs.tables.option_spec import ArgumentParser, parse_options
+from engine.permission.programs.tables.program_spec import Program
 
 UNKNOWN = "?"
 
 
-def words(line: str) -> tuple[Word, ...]:
+def words(line: str) -> tuple[Argument, ...]:
     """`?` stands for a word that nobody knows, and `x?` for one of which only `x` is known."""
     return tuple(
-        None if word == UNKNOWN else Begun(word[:-1]) if word.endswith(UNKNOWN) else word for word in shlex.split(line)
+        None if word == UNKNOWN else WordPrefix(word[:-1]) if word.endswith(UNKNOWN) else word
+        for word in shlex.split(line)
     )
 
 
-def meaning(line: str, stdin: Stdin = None, known: Knowledge = KNOWN) -> Meaning:
-    return meaning_of(Given(argv=words(line), cwd="/p", home="/home/dev", stdin=stdin), known)
+def meaning(line: str, stdin: Stdin = None, known: ProgramRegistry = DEFAULT_REGISTRY) -> ProgramEffects:
+    return analyze_program(ProgramInvocation(argv=words(line), cwd="/p", home="/home/dev", stdin=stdin), known)
 
 
-def started(line: str, stdin: Stdin = None) -> Started | ShellText:
+def started(line: str, stdin: Stdin = None) -> StartedCommand | ShellText:
     [only] = meaning(line, stdin).starts
     return only
 
@@ -116,8 +132,8 @@ def test_files_that_its_words_name_are_told(line: str, paths: str) -> None:
 
 
 def test_a_file_that_nobody_knows_is_told_as_that() -> None:
-    assert meaning("rm ?").touches == (Touched(path=None, access="write"),)
-    assert meaning("cat src/?").touches == (Touched(path=None, access="read"),)
+    assert meaning("rm ?").touches == (FileAccess(path=None, access="write"),)
+    assert meaning("cat src/?").touches == (FileAccess(path=None, access="read"),)
 
 
 def test_paths_elsewhere_are_not_ours() -> None:
@@ -144,8 +160,8 @@ def test_what_is_run_is_told() -> None:
 
 # ---- standard input --------------------------------------------------------------------------------------------------
 
-SOMETHING = Unknown()
-NAMES = Unknown(names=True)
+SOMETHING = UnknownInput()
+NAMES = UnknownInput(lists_files=True)
 
 
 @pytest.mark.parametrize(
@@ -180,9 +196,9 @@ NAMES = Unknown(names=True)
 def test_what_it_reads_as_commands_is_not_known(line: str) -> None:
     found = meaning(line, SOMETHING)
     inner = [
-        meaning_of(Given(argv=start.argv, cwd=None, home="/", stdin=start.stdin))
+        analyze_program(ProgramInvocation(argv=start.argv, cwd=None, home="/", stdin=start.stdin))
         for start in found.starts
-        if isinstance(start, Started)
+        if isinstance(start, StartedCommand)
     ]
     assert found.opaque or any(below.opaque for below in inner)
 
@@ -201,20 +217,20 @@ def test_code_in_another_language_is_never_read() -> None:
 
 
 def test_xargs_adds_what_it_reads() -> None:
-    assert started("xargs wget", "h\ni j") == Started(argv=("wget", "h", "i", "j"), cwd="/p")
-    assert started("xargs wget", SOMETHING) == Started(argv=("wget", None), cwd="/p")
-    assert started("xargs wget", "'a b'") == Started(argv=("wget", None), cwd="/p")
-    assert started("xargs -n1 wget", "a b") == Started(argv=("wget", None), cwd="/p")
+    assert started("xargs wget", "h\ni j") == StartedCommand(argv=("wget", "h", "i", "j"), cwd="/p")
+    assert started("xargs wget", SOMETHING) == StartedCommand(argv=("wget", None), cwd="/p")
+    assert started("xargs wget", "'a b'") == StartedCommand(argv=("wget", None), cwd="/p")
+    assert started("xargs -n1 wget", "a b") == StartedCommand(argv=("wget", None), cwd="/p")
     assert started("xargs") if meaning("xargs").starts else meaning("xargs", SOMETHING).reads_only
 
 
 def test_names_are_no_options() -> None:
     [start] = meaning("xargs sed -i s/a/b/", NAMES).starts
-    assert isinstance(start, Started)
-    assert not meaning_of(Given(argv=start.argv, cwd="/p", home="/")).opaque
+    assert isinstance(start, StartedCommand)
+    assert not analyze_program(ProgramInvocation(argv=start.argv, cwd="/p", home="/")).opaque
     [other] = meaning("xargs sed -i s/a/b/", SOMETHING).starts
-    assert isinstance(other, Started)
-    assert meaning_of(Given(argv=other.argv, cwd="/p", home="/")).opaque
+    assert isinstance(other, StartedCommand)
+    assert analyze_program(ProgramInvocation(argv=other.argv, cwd="/p", home="/")).opaque
 
 
 @pytest.mark.parametrize(
@@ -282,7 +298,7 @@ def test_an_unknown_word_may_be_an_option_that_writes() -> None:
 
 def test_the_program_itself_has_to_be_known() -> None:
     assert meaning("?").opaque
-    assert meaning_of(Given(argv=(), cwd=None, home="/")).opaque
+    assert analyze_program(ProgramInvocation(argv=(), cwd=None, home="/")).opaque
 
 
 # ---- places and names ------------------------------------------------------------------------------------------------
@@ -322,7 +338,7 @@ def test_versions_of_programs_are_known(line: str) -> None:
 
 
 def test_a_program_that_nobody_knows_is_an_ordinary_command() -> None:
-    assert meaning("frobnicate -x --exec=y z") == Meaning()
+    assert meaning("frobnicate -x --exec=y z") == ProgramEffects()
 
 
 # ---- settings of the environment -------------------------------------------------------------------------------------
@@ -369,11 +385,11 @@ def test_some_values_are_harmless(name: str, value: str | None, dangerous: bool)
 
 # ---- reading options -------------------------------------------------------------------------------------------------
 
-TABLE = read_options("-abv -o|--output= --color? -n? --exec=shell --execute!code --pair&reads +x +y=")
+TABLE = parse_options("-abv -o|--output= --color? -n? --exec=shell --execute!code --pair&reads +x +y=")
 
 
-def read(line: str, *, permutes: bool = True) -> tuple[list[tuple[str, Word]], list[Word], str]:
-    found = Reader(TABLE, permutes=permutes, single=False).read(words(line))
+def read(line: str, *, permutes: bool = True) -> tuple[list[tuple[str, Argument]], list[Argument], str]:
+    found = ArgumentParser(TABLE, permutes=permutes, single=False).parse(words(line))
     return [(used.name, used.value) for used in found.used], list(found.operands), found.unknown
 
 
@@ -401,7 +417,7 @@ def read(line: str, *, permutes: bool = True) -> tuple[list[tuple[str, Word]], l
         ("--output=? x", [("--output", None)], ["x"]),
     ],
 )
-def test_options_are_read(line: str, used: list[tuple[str, Word]], operands: list[Word]) -> None:
+def test_options_are_read(line: str, used: list[tuple[str, Argument]], operands: list[Argument]) -> None:
     assert read(line) == (used, operands, "")
 
 
@@ -424,8 +440,8 @@ def test_a_table_that_makes_no_sense_is_refused(notation: str) -> None:
 # ---- what users add --------------------------------------------------------------------------------------------------
 
 
-def from_toml(text: str) -> Knowledge:
-    return knowledge_of(tomllib.loads(text).get("programs", {}))
+def from_toml(text: str) -> ProgramRegistry:
+    return extend_registry(tomllib.loads(text).get("programs", {}))
 
 
 def test_a_user_adds_a_program() -> None:
@@ -446,19 +462,19 @@ def test_a_user_adds_a_program() -> None:
         opaque = "starts a shell"
         """
     )
-    assert meaning("deploy -q -c x --hook 'nc h' there nc i", known=known) == Meaning(
+    assert meaning("deploy -q -c x --hook 'nc h' there nc i", known=known) == ProgramEffects(
         starts=(
             ShellText(text="nc h", shell="sh", cwd="/p"),
-            Started(argv=("nc", "i"), cwd="/p"),
+            StartedCommand(argv=("nc", "i"), cwd="/p"),
         ),
-        touches=(Touched(path="x", access="read"),),
+        touches=(FileAccess(path="x", access="read"),),
     )
     assert meaning("deploy -z there ls", known=known).opaque == "its option -z is not known"
     assert meaning("peek x", known=known).reads_only
     assert meaning("k exec p -- nc", known=known).starts
     assert meaning("k shell", known=known).opaque == "shell: starts a shell"
     assert known.arity_of(("deploy", "there")) == 2
-    assert meaning("deploy x nc") == Meaning()
+    assert meaning("deploy x nc") == ProgramEffects()
 
 
 BROKEN = (
@@ -495,19 +511,22 @@ def test_what_a_user_has_broken_is_named(text: str, complaint: str) -> None:
 
 
 def test_the_tables_do_not_contradict_themselves() -> None:
-    assert contradictions(KNOWN) == []
+    assert find_contradictions(DEFAULT_REGISTRY) == []
 
 
 def test_contradictions_are_seen() -> None:
-    odd = Knowledge(
-        {**KNOWN.programs, "odd": Program(options="-exec= --exec=shell", dashes="single", commands={"-x": Program()})},
-        {**KNOWN.arity, ("nobody",): 1, ("git", "x", "y"): 2, ("git", "push"): 2},
+    odd = ProgramRegistry(
+        {
+            **DEFAULT_REGISTRY.programs,
+            "odd": Program(options="-exec= --exec=shell", dashes="single", commands={"-x": Program()}),
+        },
+        {**DEFAULT_REGISTRY.arity, ("nobody",): 1, ("git", "x", "y"): 2, ("git", "push"): 2},
     )
-    assert list(complaints_about(odd, "odd")) == [
+    assert list(find_program_contradictions(odd, "odd")) == [
         "programs.odd: -exec and --exec differ in whether they execute something",
         "programs.odd.commands.-x: a command is no option",
     ]
-    assert contradictions(odd)[2:] == [
+    assert find_contradictions(odd)[2:] == [
         "nobody: it has an arity, but is no program that is known",
         "git x y: its arity is less than its own words",
         "git x y: its arity says nothing that git x doesn't say",
@@ -543,24 +562,29 @@ _PARTS = [
     "::",
 ]
 _TEXT = st.lists(st.sampled_from(_PARTS), max_size=4).map("".join) | st.text(max_size=6)
-_OPTIONS = sorted({option for program in KNOWN.programs.values() for option in program.table})
-_WORD = _TEXT | st.sampled_from(_OPTIONS) | st.none() | _TEXT.map(Begun)
-_STDIN = st.none() | st.just(Unknown()) | st.just(Unknown(names=True)) | _TEXT
+_OPTIONS = sorted({option for program in DEFAULT_REGISTRY.programs.values() for option in program.table})
+_WORD = _TEXT | st.sampled_from(_OPTIONS) | st.none() | _TEXT.map(WordPrefix)
+_STDIN = st.none() | st.just(UnknownInput()) | st.just(UnknownInput(lists_files=True)) | _TEXT
 
 
 @settings(max_examples=1500, deadline=None)
-@given(st.sampled_from(sorted(KNOWN.programs)), st.lists(_WORD, max_size=9), _STDIN, st.sampled_from(["/p", None]))
-def test_no_words_break_it(name: str, rest: list[Word], stdin: Stdin, cwd: str | None) -> None:
-    asked = Given(argv=(name, *rest), cwd=cwd, home="/h", stdin=stdin)
-    found = meaning_of(asked)
-    assert found == meaning_of(asked)
+@given(
+    st.sampled_from(sorted(DEFAULT_REGISTRY.programs)),
+    st.lists(_WORD, max_size=9),
+    _STDIN,
+    st.sampled_from(["/p", None]),
+)
+def test_no_words_break_it(name: str, rest: list[Argument], stdin: Stdin, cwd: str | None) -> None:
+    asked = ProgramInvocation(argv=(name, *rest), cwd=cwd, home="/h", stdin=stdin)
+    found = analyze_program(asked)
+    assert found == analyze_program(asked)
     if found.reads_only:
         assert (found.opaque, found.starts, found.runs) == ("", (), ())
         assert all(touched.access == "read" for touched in found.touches)
     for start in found.starts:
-        if isinstance(start, Started):
+        if isinstance(start, StartedCommand):
             assert isinstance(start.argv[0], str)
-            assert not isinstance(start.argv[0], Begun)
+            assert not isinstance(start.argv[0], WordPrefix)
 
 
 LONG = (
@@ -596,6 +620,6 @@ LONG = (
 @pytest.mark.parametrize("argv", LONG, ids=[" ".join(argv)[:30] for argv in LONG])
 def test_long_words_take_no_longer_than_they_have_to(argv: tuple[str, ...]) -> None:
     begun = time.process_time()
-    meaning_of(Given(argv=argv, cwd="/p", home="/h"))
+    analyze_program(ProgramInvocation(argv=argv, cwd="/p", home="/h"))
     # A step for each character takes a few hundredths of a second; the square of that would take minutes.
     assert time.process_time() - begun < 2

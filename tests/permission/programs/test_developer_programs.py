@@ -4,12 +4,12 @@ import shlex
 
 import pytest
 
-from engine.permission.effects.program_effects import Given, Meaning
-from engine.permission.programs.analyze import meaning_of
+from engine.permission.effects.program_effects import ProgramEffects, ProgramInvocation
+from engine.permission.programs.analyze import analyze_program
 
 
-def meaning(line: str) -> Meaning:
-    return meaning_of(Given(argv=tuple(shlex.split(line)), cwd="/p", home="/home/dev"))
+def meaning(line: str) -> ProgramEffects:
+    return analyze_program(ProgramInvocation(argv=tuple(shlex.split(line)), cwd="/p", home="/home/dev"))
 
 
 READING = (

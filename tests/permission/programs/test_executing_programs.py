@@ -8,12 +8,12 @@ import shlex
 
 import pytest
 
-from engine.permission.effects.program_effects import Begun, Given, Meaning, ShellText
-from engine.permission.programs.analyze import meaning_of
+from engine.permission.effects.program_effects import ProgramEffects, ProgramInvocation, ShellText, WordPrefix
+from engine.permission.programs.analyze import analyze_program
 
 
-def meaning(line: str) -> Meaning:
-    return meaning_of(Given(argv=tuple(shlex.split(line)), cwd="/p", home="/home/dev"))
+def meaning(line: str) -> ProgramEffects:
+    return analyze_program(ProgramInvocation(argv=tuple(shlex.split(line)), cwd="/p", home="/home/dev"))
 
 
 OPAQUE = (
@@ -579,7 +579,7 @@ def test_it_names_what_it_starts(line: str, started: tuple[str, ...]) -> None:
         tuple(
             start.text
             if isinstance(start, ShellText)
-            else " ".join("?" if word is None or isinstance(word, Begun) else word for word in start.argv)
+            else " ".join("?" if word is None or isinstance(word, WordPrefix) else word for word in start.argv)
             for start in found.starts
         )
         == started

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.permission.effects.scan_result import Command, PathUse, Scan
+from engine.permission.effects.scan_result import PathUse, Scan, ScannedCommand
 from engine.permission.shell.builtins import BUILTINS
-from engine.permission.shell.parser.nodes import NotUnderstood
-from engine.permission.shell.parser.parser import parsed
+from engine.permission.shell.parser.nodes import UnsupportedSyntax
+from engine.permission.shell.parser.parser import parse_script
 from engine.permission.shell.scan import MAX_CHARS, reads_only, scan
-from engine.permission.shell.treesitter_check import disagreement
+from engine.permission.shell.treesitter_check import find_disagreement
 
 HERE = Path(__file__).parent
 PROJECT = "/home/dev/project"
@@ -87,12 +87,12 @@ def test_the_shared_sample_is_told(shared_dir: Path) -> None:
 def test_a_scan_tells_where_and_through_what_a_command_runs() -> None:
     assert scanned("cd src && sudo env A=1 make all > ../log; echo *.c '*'") == Scan(
         commands=(
-            Command(argv=("cd", "src"), cwd=PROJECT, reads_only=True),
-            Command(argv=("sudo", "env", "A=1", "make", "all"), cwd=f"{PROJECT}/src"),
-            Command(argv=("env", "A=1", "make", "all"), cwd=f"{PROJECT}/src", through=("sudo",)),
-            Command(argv=("make", "all"), cwd=f"{PROJECT}/src", through=("sudo", "env")),
-            Command(argv=("echo", "*.c", "*"), cwd=f"{PROJECT}/src", reads_only=True),
-            Command(argv=("echo", "*.c", "*"), cwd=PROJECT, reads_only=True),
+            ScannedCommand(argv=("cd", "src"), cwd=PROJECT, reads_only=True),
+            ScannedCommand(argv=("sudo", "env", "A=1", "make", "all"), cwd=f"{PROJECT}/src"),
+            ScannedCommand(argv=("env", "A=1", "make", "all"), cwd=f"{PROJECT}/src", through=("sudo",)),
+            ScannedCommand(argv=("make", "all"), cwd=f"{PROJECT}/src", through=("sudo", "env")),
+            ScannedCommand(argv=("echo", "*.c", "*"), cwd=f"{PROJECT}/src", reads_only=True),
+            ScannedCommand(argv=("echo", "*.c", "*"), cwd=PROJECT, reads_only=True),
         ),
         paths=(
             PathUse(path=f"{PROJECT}/src", access="read", by="cd"),
@@ -104,7 +104,7 @@ def test_a_scan_tells_where_and_through_what_a_command_runs() -> None:
 def test_what_runs_elsewhere_touches_nothing_here() -> None:
     found = scanned("ssh host 'cat /etc/passwd > copy'")
     assert found.opaque == ()
-    assert Command(argv=("cat", "/etc/passwd"), through=("ssh",), remote=True, reads_only=True) in found.commands
+    assert ScannedCommand(argv=("cat", "/etc/passwd"), through=("ssh",), remote=True, reads_only=True) in found.commands
     assert found.paths == ()
 
 
@@ -183,19 +183,19 @@ def test_what_only_reads(script: str, is_reading: bool) -> None:
 
 
 def test_a_command_that_only_the_grammar_sees_is_a_disagreement() -> None:
-    _, parser = parsed("ls; rm x")
-    assert disagreement("ls; rm x", parser) == ""
+    _, parser = parse_script("ls; rm x")
+    assert find_disagreement("ls; rm x", parser) == ""
     parser.starts.pop()
-    assert disagreement("ls; rm x", parser) == "the two readings of it do not agree"
+    assert find_disagreement("ls; rm x", parser) == "the two readings of it do not agree"
 
 
 @pytest.mark.parametrize("script", ["cat <<E; ls\na $(rm x) b\nE", "echo `rm x`"])
 def test_the_grammar_looks_into_here_documents_and_backticks(script: str) -> None:
-    _, parser = parsed(script)
-    assert disagreement(script, parser) == ""
+    _, parser = parse_script(script)
+    assert find_disagreement(script, parser) == ""
     ((_, inner),) = parser.inner
     inner.starts[0] = 10**6
-    assert disagreement(script, parser) == "the two readings of it do not agree"
+    assert find_disagreement(script, parser) == "the two readings of it do not agree"
 
 
 # ---- anything at all -------------------------------------------------------------------------------------------------
@@ -291,8 +291,8 @@ def test_a_scan_never_raises(pieces: list[str]) -> None:
 
 @given(st.text(max_size=60))
 def test_a_parser_refuses_in_one_way_only(text: str) -> None:
-    with contextlib.suppress(NotUnderstood):
-        parsed(text)
+    with contextlib.suppress(UnsupportedSyntax):
+        parse_script(text)
 
 
 SLOW = {

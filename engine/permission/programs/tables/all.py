@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from engine.permission.programs.program_spec import Program
 from engine.permission.programs.tables.build import BUILD
 from engine.permission.programs.tables.containers import CONTAINERS
 from engine.permission.programs.tables.editors import EDITORS
@@ -14,6 +13,7 @@ from engine.permission.programs.tables.git import GIT, GIT_DASHED
 from engine.permission.programs.tables.interpreters import INTERPRETERS
 from engine.permission.programs.tables.network import NETWORK
 from engine.permission.programs.tables.packages import PACKAGES
+from engine.permission.programs.tables.program_spec import Program
 from engine.permission.programs.tables.text import TEXT
 from engine.permission.programs.tables.wrappers import WRAPPERS
 

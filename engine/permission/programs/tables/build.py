@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.programs.program_spec import Program, rows
+from engine.permission.programs.tables.program_spec import Program, rows
 
 _PLAIN: Final = Program()
 _reading: Final = partial(Program, reading="free")
@@ -73,14 +73,14 @@ _GO: Final = Program(
     },
 )
 _CC: Final = Program(
-    manner="compiler",
+    reader="compiler",
     dashes="single",
     options="""-o=writes -wrapper=code -B=code -fplugin=code -specs=code -Xclang=code -load=code -fuse-ld=code --ld-path=code -no-canonical-prefixes -MF=writes
         -MT= -MQ= -I= -L= -D= -U= -l= -x= -include=reads -isystem= -iquote= -idirafter= -Xlinker=code -Xassembler= -Xpreprocessor= -T=reads -u= -z=
         -framework= -arch= -target= -isysroot= -dumpversion -dumpmachine -e= -aux-info=writes""",
 )
 _MAKE: Final = Program(
-    manner="make",
+    reader="make",
     options="""-C=folder --directory=folder -f= --file= --makefile= -j? --jobs? -l? --load-average? --max-load? -o= --old-file= --assume-old=
         -W= --what-if= --new-file= --assume-new= -I= --include-dir= --eval=code -E=code -O? --output-sync? --debug? --shuffle? -BbdeikLmnpqrRsStvwh
         --always-make --dry-run --just-print --recon --keep-going --silent --quiet --touch --question --no-print-directory
@@ -127,7 +127,7 @@ BUILD: Final[Mapping[str, Program]] = {
     ),
     "cmake": Program(
         dashes="single",
-        manner="cmake",
+        reader="cmake",
         options="-P=runs -E=plain -S=reads -B=writes -G= -D= -U= -A= -T= -C=runs --build=writes --install= --preset= --target= --config= -t= -j= --parallel= --open= -L -LA -LAH -N -Wdev -Wno-dev --fresh --version --help --toolchain=runs --prefix= --trace --workflow --clean-first -v --verbose",
     ),
     "ctest": Program(
@@ -155,7 +155,7 @@ BUILD: Final[Mapping[str, Program]] = {
     "just": Program(
         permutes=True,
         options="-f=runs --justfile=runs -d=folder --working-directory=folder -c --command --shell=code --shell-arg=code --chooser=code --set -n -q -v -l --list --dry-run --evaluate --dump --unstable --summary --show= -s= --cygpath=code --choose!code --edit!changes -e --fmt!changes --init!changes",
-        manner="just",
+        reader="just",
         runs="justfile Justfile .justfile",
     ),
     "task": Program(options="-t=runs --taskfile=runs -d=folder --dir=folder", runs="Taskfile.yml Taskfile.yaml"),
@@ -186,7 +186,7 @@ BUILD: Final[Mapping[str, Program]] = {
             dashes="single",
             permutes=False,
             options="-agentlib=code -agentpath=code -javaagent=code -cp= -classpath= --class-path= -jar=runs -version!reading --version!reading -p= --module-path= -m= --module= --add-modules= --add-opens= --add-exports= -XX:OnError=code -XX:OnOutOfMemoryError=code",
-            manner="java",
+            reader="java",
         ),
     ),
     **rows(
@@ -218,7 +218,7 @@ workload help store vstest""",
     **rows(
         "ts-node tsx ts-node-esm esno swc-node babel-node jiti sucrase-node coffee",
         Program(
-            manner="interpreter",
+            reader="interpreter",
             permutes=False,
             options="-e=code --eval=code -p=code --print=code -r=runs --require=runs --import=runs --loader=code -P=reads --project=reads -T --transpile-only --esm --cwd=folder -O= --tsconfig=reads --env-file=reads -v!reading --version!reading --files -i",
         ),
@@ -253,13 +253,13 @@ ng playwright cypress""",
         strict=True,
     ),
     **rows("npm-run-all run-s run-p wireit", _PLAIN),
-    **rows("cross-env", Program(manner="env", permutes=False, strict=True, options="")),
+    **rows("cross-env", Program(reader="env", permutes=False, strict=True, options="")),
     "cross-env-shell": Program(opaque="a shell reads its words"),
     "dotenv": Program(
         permutes=False,
         strict=True,
         options="-e=reads -f=reads --file=reads -o --override -v=sets -c? -p= -q= -i --quiet --debug --expand",
-        manner="dotenv",
+        reader="dotenv",
     ),
     "pytest": Program(
         options="-c=reads --config-file=reads --rootdir= -p= -k= -m= -n= -o= -W= --tb= --maxfail= --junitxml=writes --junit-xml=writes --basetemp=writes --cov? --cov-report= --cov-config=reads --durations= --timeout= --ignore= --deselect= --pdbcls=code --confcutdir= --pyargs --log-file=writes --numprocesses= --dist= -r= --ds= -xvqslh --lf --ff --collect-only --co --no-header --no-cov --pdb --sw --verbose --quiet --strict-markers"
@@ -276,7 +276,7 @@ ng playwright cypress""",
         commands={
             "run": Program(
                 permutes=False,
-                manner="interpreter",
+                reader="interpreter",
                 options="-m=stops --module=stops -a --append --branch -p --parallel-mode --source= --include= --omit= --rcfile=code --data-file=writes --concurrency= --context= -L --timid --debug= --pylib",
             ),
             **rows(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.programs.program_spec import Program, rows
+from engine.permission.programs.tables.program_spec import Program, rows
 
 _PLAIN: Final = Program()
 _reading: Final = partial(Program, reading="free")
@@ -88,21 +88,21 @@ _KUBECTL: Final = Program(
     commands={
         "exec": Program(
             strict=True,
-            manner="exec_in",
+            reader="exec_in",
             remote=True,
             options=_KUBECTL_GLOBAL
             + "-c= --container= -i --stdin? -t --tty? -q --quiet? -f=reads --filename=reads --pod-running-timeout= -it -ti",
         ),
         "run": Program(
             strict=True,
-            manner="exec_in",
+            reader="exec_in",
             remote=True,
             options=_KUBECTL_GLOBAL
             + "--image= --rm? -i --stdin? -t --tty? --restart= --env= --port= -l= --labels= --overrides= --override-type= --command? --dry-run? -o= --output= --image-pull-policy= --attach? --expose? --pod-running-timeout= --privileged? -q --quiet? --annotations= --field-manager= --leave-stdin-open? --grace-period= --timeout= --wait? --force?",
         ),
         "debug": Program(
             strict=True,
-            manner="exec_in",
+            reader="exec_in",
             remote=True,
             options=_KUBECTL_GLOBAL
             + "--image= -it -i -t --stdin? --tty? --target= -c= --container= --copy-to= --share-processes? --profile= --env= -q --attach? --same-node? --replace? --set-image= --image-pull-policy= --arguments-only?",
@@ -171,22 +171,22 @@ CONTAINERS: Final[Mapping[str, Program]] = {
     "unshare": _wrapper(
         options="-m? --mount? -u? --uts? -i? --ipc? -n? --net? -p? --pid? -U? --user? -C? --cgroup? -T? --time? --mount-proc? --map-user= --map-group= -r --map-root-user -c --map-current-user --map-auto --map-users= --map-groups= --propagation= --setgroups= -R=code --root=code -w=folder --wd=folder -S= --setuid= -G= --setgid= --keep-caps --monotonic= --boottime= -f --fork --kill-child? --load-interp=code -l=code --forward-signals -h -V"
     ),
-    **rows("bwrap", Program(manner="bwrap", displaced=True)),
+    **rows("bwrap", Program(reader="bwrap", displaced=True)),
     "firejail": _wrapper(
         options="--private? --net= --noprofile --quiet --profile=code --seccomp? --caps? --read-only= --blacklist= --whitelist= --noroot --nogroups --name= --env=sets --x11? --debug --allusers --tmpfs= --private-tmp --private-dev --overlay? --appimage --ip= --dns= --timeout= --rlimit-as= --shell=code --output=writes --output-stderr=writes"
     ),
     "su": Program(
-        manner="su",
+        reader="su",
         strict=True,
         options=_SU + " -c=shell --command=shell --session-command=shell -s=program --shell=program",
     ),
     "runuser": Program(
-        manner="su",
+        reader="su",
         strict=True,
         options=_SU + " -c=shell --command=shell --session-command=shell -s=program --shell=program -u= --user=",
     ),
     **rows("sg", Program(strict=True, permutes=False, options="-l", operands="plain", tail="text")),
-    "newgrp": Program(manner="shell_from_stdin", options="-l"),
+    "newgrp": Program(reader="shell_from_stdin", options="-l"),
     **rows("login", Program(opaque="starts a shell")),
     "pkexec": _wrapper(options="--user= --disable-internal-agent --keep-cwd --version --help"),
     "run0": _wrapper(
@@ -235,7 +235,7 @@ CONTAINERS: Final[Mapping[str, Program]] = {
     **rows(
         "nix nix-shell nix-build nix-env nix-instantiate nix-store",
         Program(
-            manner="nix",
+            reader="nix",
             options="--run=shell --command=shell -c=code --expr=code -E=code -p= --packages= -A= --attr= --pure -i=program -f=runs --file=runs --argstr= --arg= -I= --option= --extra-experimental-features= --impure -j= -K -k -v",
         ),
     ),
@@ -274,7 +274,7 @@ kubectx kubens doctor""",
         permutes=False,
         commands={
             "run": _exec(options="-c= --container= -d= -r="),
-            "enter": Program(manner="shell_from_stdin", options="-c= --container= -d= --distro= -r= --release="),
+            "enter": Program(reader="shell_from_stdin", options="-c= --container= -d= --distro= -r= --release="),
         },
     ),
     "distrobox": Program(opaque="starts commands elsewhere"),

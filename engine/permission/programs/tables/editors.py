@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from engine.permission.programs.program_spec import Program, rows
+from engine.permission.programs.tables.program_spec import Program, rows
 
 _VI: Final = Program(
-    manner="editor",
+    reader="editor",
     operands="edits*",
     options="""-c=code --cmd=code -S=code -s=code -u=code -U=code -i=code -W=writes -w=writes -r -t= -T= --remote-expr=code --remote-send=code
         --startuptime=writes -l=code -e!code -E!code +=code -bdfghHLMNnORpRvxyZACDFV --version --help --clean --noplugin
         --servername= --remote? --headless --listen= --embed --api-info""",
 )
 _EMACS: Final = Program(
-    manner="editor",
+    reader="editor",
     operands="edits*",
     options="""--eval=code --execute=code -e=code -f=code --funcall=code -l=code --load=code --script=code -x=code -L=code --directory=code
         --batch -Q -q -nw --no-init-file --init-directory=code -a= --alternate-editor=program +=""",
 )
 _SCHEDULED: Final = Program(
-    manner="shell_from_stdin", options="-f=code -q= -t= -m -M -l!reading -d!changes -r!changes -c -v -V -b"
+    reader="shell_from_stdin", options="-f=code -q= -t= -m -M -l!reading -d!changes -r!changes -c -v -V -b"
 )
 
 EDITORS: Final[Mapping[str, Program]] = {
@@ -29,7 +29,7 @@ EDITORS: Final[Mapping[str, Program]] = {
     **rows(
         "ex ed red",
         Program(
-            manner="editor",
+            reader="editor",
             operands="edits*",
             options="+=code -c=code --cmd=code -S=code -s -E -e -G -l -p= -r -v --quiet",
         ),
@@ -37,9 +37,9 @@ EDITORS: Final[Mapping[str, Program]] = {
     **rows("emacs emacsclient", _EMACS),
     **rows(
         "nano pico",
-        Program(manner="editor", operands="edits*", options="-s=program --speller=program -f=code --rcfile=code +="),
+        Program(reader="editor", operands="edits*", options="-s=program --speller=program -f=code --rcfile=code +="),
     ),
-    **rows("code subl micro hx helix kak joe jed mcedit", Program(manner="editor")),
+    **rows("code subl micro hx helix kak joe jed mcedit", Program(reader="editor")),
     "man": Program(
         options="""-P=shell --pager=shell -H?shell --html?shell -C=code --config-file=code -M=code --manpath=code --local-file!code
             -X? -T? -Zt -p= --preprocessor= -L= --locale= -m= --systems= -S= -s= --sections= -e= --extension= -r= --prompt= -E= --encoding= -R=
@@ -56,26 +56,26 @@ EDITORS: Final[Mapping[str, Program]] = {
         Program(
             options="-ex=code -eval-command=code -iex=code -init-eval-command=code -x=code -command=code -ix=code -init-command=code -cd=code -args -p= -batch -q -nx -nh -tui -d= -s= -c= -e= -python=code -P=code -data-directory=code",
             dashes="single",
-            manner="debugger",
+            reader="debugger",
         ),
     ),
     "lldb": Program(
         options="-o=code --one-line=code -O=code -s=code --source=code -S=code -k=code -K=code -b --batch -f= --file= -n= -p=",
-        manner="debugger",
+        reader="debugger",
     ),
     **rows("screen", Program(opaque="starts shells")),
-    "tmux": Program(manner="tmux"),
+    "tmux": Program(reader="tmux"),
     **rows("at batch", _SCHEDULED),
     **rows("atq atrm", Program()),
-    "crontab": Program(reading="asked", options="-l!reading -r!changes -e!changes -i -u= -s", manner="crontab"),
+    "crontab": Program(reading="asked", options="-l!reading -r!changes -e!changes -i -u= -s", reader="crontab"),
     **rows(
         "expect tclsh wish itclsh",
-        Program(manner="interpreter", permutes=False, options="-c=code -f=runs -b=runs -d -D= -i -n -N -v"),
+        Program(reader="interpreter", permutes=False, options="-c=code -f=runs -b=runs -d -D= -i -n -N -v"),
     ),
     "bc": Program(reading="free", operands="reads*"),
-    "dc": Program(manner="dc", options="-ilqsvhw -e= --expression= -f=reads --file=reads --mathlib --quiet --standard"),
-    "m4": Program(manner="interpreter", options="-D= -U= -I= -P -Q -s -E -d? -t= -o=writes -l= -F=writes -R=code"),
-    "gnuplot": Program(manner="interpreter", permutes=False, options="-e=code -p --persist -c=runs -d -V"),
+    "dc": Program(reader="dc", options="-ilqsvhw -e= --expression= -f=reads --file=reads --mathlib --quiet --standard"),
+    "m4": Program(reader="interpreter", options="-D= -U= -I= -P -Q -s -E -d? -t= -o=writes -l= -F=writes -R=code"),
+    "gnuplot": Program(reader="interpreter", permutes=False, options="-e=code -p --persist -c=runs -d -V"),
     **rows("run-parts", Program(opaque="runs every program of a folder")),
     "dialog": Program(),
     "fzf": Program(

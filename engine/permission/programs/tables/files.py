@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.programs.names import words_of
-from engine.permission.programs.program_spec import Program, rows
+from engine.permission.programs.tables.names import words_of
+from engine.permission.programs.tables.program_spec import Program, rows
 
 _reading: Final = partial(Program, reading="free", operands="reads*")
 _telling: Final = partial(Program, reading="free")
@@ -91,7 +91,7 @@ _READING: Final[Mapping[str, Program]] = {
     ),
     "cmp": _reading(options="-i= -n= --ignore-initial= --bytes="),
     "date": Program(
-        manner="date",
+        reader="date",
         reading="known",
         options="""-d= --date= -f=reads --file=reads -I? --iso-8601? -R --rfc-email --rfc-3339= -r=reads --reference=reads
             -s=changes --set=changes -u --utc --universal --debug --resolution --help --version -v= -j""",
@@ -228,7 +228,7 @@ _WRITING: Final[Mapping[str, Program]] = {
         operands="reads* writes",
         without_last="-t --target-directory",
     ),
-    "dd": Program(manner="dd"),
+    "dd": Program(reader="dd"),
     "chmod": Program(
         without_first="--reference",
         options="--reference=reads -cfvRHLP --recursive --silent --changes -rwxXst --verbose --preserve-root --no-preserve-root",

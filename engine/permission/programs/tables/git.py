@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.programs.program_spec import Program, rows
+from engine.permission.programs.tables.program_spec import Program, rows
 
 _reading: Final = partial(Program, reading="free")
 _PLAIN: Final = Program()
@@ -139,7 +139,7 @@ COMMANDS: Final[Mapping[str, Program]] = {
     ),
     "commit": Program(options=_COMMITTED),
     "config": Program(
-        manner="",
+        reader="",
         options="""-l|--list --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --global --system --local
             --worktree -f=reads --file=reads --blob= --add --replace-all --unset --unset-all --remove-section
             --rename-section -e --edit --bool --int --bool-or-int --path --expiry-date --type= -t= -z --null --name-only
@@ -221,7 +221,7 @@ COMMANDS: Final[Mapping[str, Program]] = {
 }
 
 GIT: Final = Program(
-    manner="git",
+    reader="git",
     strict=True,
     permutes=False,
     commands=COMMANDS,
@@ -232,4 +232,4 @@ GIT: Final = Program(
         --man-path --info-path -v|--version -h|--help --list-cmds=
     """,
 )
-GIT_DASHED: Final = Program(manner="git_dashed", commands=COMMANDS)
+GIT_DASHED: Final = Program(reader="git_dashed", commands=COMMANDS)

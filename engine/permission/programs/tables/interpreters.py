@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.programs.program_spec import Program, rows
+from engine.permission.programs.tables.program_spec import Program, rows
 
-_shell: Final = partial(Program, strict=True, permutes=False, manner="shell")
-_interpreter: Final = partial(Program, permutes=False, manner="interpreter", reading="asked")
+_shell: Final = partial(Program, strict=True, permutes=False, reader="shell")
+_interpreter: Final = partial(Program, permutes=False, reader="interpreter", reading="asked")
 
 _POSIX: Final = "-abcefhilmnpqrstuvxCEVI -o= +o= +abefhlmnptuvxCEBH"
 _BASH: Final = (
@@ -62,9 +62,9 @@ INTERPRETERS: Final[Mapping[str, Program]] = {
         options="-V!reading --version!reading -h -q --quiet --unstable -L= --log-level=",
         commands={
             "eval": Program(opaque="runs inline code"),
-            "run": Program(manner="interpreter", permutes=False, options=_DENO),
-            "serve": Program(manner="interpreter", permutes=False, options=_DENO),
-            "repl": Program(manner="interpreter", options="--eval=code --eval-file=runs"),
+            "run": Program(reader="interpreter", permutes=False, options=_DENO),
+            "serve": Program(reader="interpreter", permutes=False, options=_DENO),
+            "repl": Program(reader="interpreter", options="--eval=code --eval-file=runs"),
             **rows(
                 "test fmt lint check cache install compile task add remove info doc types bench",
                 Program(),

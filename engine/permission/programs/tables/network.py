@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.programs.names import words_of
-from engine.permission.programs.program_spec import Program, rows
+from engine.permission.programs.tables.names import words_of
+from engine.permission.programs.tables.program_spec import Program, rows
 
 _strict: Final = partial(Program, strict=True)
 
@@ -51,12 +51,12 @@ NETWORK: Final[Mapping[str, Program]] = {
     "aria2c": Program(
         options="--conf-path=code --on-download-complete=code --on-download-start=code --on-download-stop=code --on-download-error=code --on-download-pause=code --on-bt-download-complete=code -d=writes --dir=writes -o=writes --out=writes -i=reads"
     ),
-    "ssh": Program(strict=True, permutes=False, manner="ssh", remote=True, options=_SSH),
-    "slogin": Program(strict=True, permutes=False, manner="ssh", remote=True, options=_SSH),
+    "ssh": Program(strict=True, permutes=False, reader="ssh", remote=True, options=_SSH),
+    "slogin": Program(strict=True, permutes=False, reader="ssh", remote=True, options=_SSH),
     "autossh": Program(
         strict=True,
         permutes=False,
-        manner="ssh",
+        reader="ssh",
         remote=True,
         options=_SSH.replace("-46AaCfGgKkMN", "-46AaCfGgKkN") + " -M=",
     ),
@@ -77,13 +77,13 @@ NETWORK: Final[Mapping[str, Program]] = {
     "ssh-add": Program(options="-s=code -e=code -S=code -t= -T=reads -H=reads -h= -lLdDkKqvxXcC", operands="reads*"),
     "ssh-agent": Program(options="-c -s -d -D -k -a= -E= -P=code -t= -O=", strict=True, permutes=False, tail="command"),
     "ssh-keyscan": Program(options="-f=reads -p= -t= -T= -HDcv46"),
-    "scp": Program(options=_COPY, strict=True, hosts=True, operands="reads* writes", manner="ssh_options"),
+    "scp": Program(options=_COPY, strict=True, hosts=True, operands="reads* writes", reader="ssh_options"),
     "sftp": Program(
         options=_COPY.replace("-346ABCpqrTvORs", "-46AaCfNpqrv") + " -s=code -b=code -B= -R=",
         strict=True,
         hosts=True,
         operands="reads?",
-        manner="ssh_options",
+        reader="ssh_options",
         permutes=False,
     ),
     **rows(
@@ -159,7 +159,7 @@ NETWORK: Final[Mapping[str, Program]] = {
     "pass": Program(),
     # ---- databases ----
     "psql": Program(
-        manner="database",
+        reader="database",
         options="""-c= --command= -f=code --file=code -o=code --output=code -L=writes --log-file=writes -v= --set= --variable= -P= --pset=
             -d= --dbname= -h= --host= -p= --port= -U= --username= -F= -R= -T= -lVXqtAxHsSwWnEeb10z? --list --no-psqlrc --quiet --tuples-only --no-align
             --expanded --single-transaction --csv --field-separator= --record-separator= --no-password --password --echo-all --echo-errors""",
@@ -167,7 +167,7 @@ NETWORK: Final[Mapping[str, Program]] = {
     **rows(
         "mysql mariadb",
         Program(
-            manner="database",
+            reader="database",
             options="""-e= --execute= --pager?code --tee=writes --init-command= --defaults-file=code --defaults-extra-file=code --plugin-dir=code
                 -h= --host= -P= --port= -u= --user= -p? --password? -D= --database= -S= --socket= --protocol= --default-character-set= --delimiter= --prompt=
                 -ABbfGHNnoqrsTtvVwXECci --batch --silent --skip-column-names --table --raw --verbose --force --ssl-mode= --ssl-ca=reads""",
@@ -176,7 +176,7 @@ NETWORK: Final[Mapping[str, Program]] = {
     **rows(
         "sqlite sqlite3",
         Program(
-            manner="sqlite",
+            reader="sqlite",
             dashes="single",
             options="-cmd= -init=code -csv -json -header -noheader -line -list -column -html -box -markdown -table -tabs -batch -bail -readonly -echo -separator= -newline= -nullvalue= -vfs= -version -help -safe -interactive -stats -mmap= -ascii -quote -cmd= -A -append -deserialize -maxsize= -memtrace -nofollow -unsafe-testing -heap= -lookaside= -pagecache= -zip -escape=",
         ),

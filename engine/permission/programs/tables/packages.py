@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from engine.permission.programs.program_spec import Program, rows
+from engine.permission.programs.tables.program_spec import Program, rows
 
 _PLAIN: Final = Program()
 _reading: Final = partial(Program, reading="free")
@@ -26,7 +26,7 @@ _NPM: Final = Program(
             Program(
                 options="-c=shell --call=shell -p= --package= -y --yes --no -w= --workspace= --workspaces --prefix=folder",
                 permutes=False,
-                manner="npx",
+                reader="npx",
             ),
         ),
         **dict.fromkeys(_NPM_READING.split(), _reading()),
@@ -40,13 +40,13 @@ view info show outdated search ping whoami""",
                 options="--script-shell=code --node-options=code --prefix= -w= --workspace= --registry= --tag= --otp= --loglevel= --omit= --include= --userconfig=code --globalconfig=code --shell=code -DEgOPSsyfdq --save-dev --silent --if-present --force --legacy-peer-deps --global --production --save --save-exact --no-save --ignore-scripts --dry-run --json --depth= --no-audit --no-fund --prefer-offline --workspaces"
             ),
         ),
-        **rows("config set c", Program(manner="npm_config", options="-g --global --location= -L= --json")),
+        **rows("config set c", Program(reader="npm_config", options="-g --global --location= -L= --json")),
         "explore": Program(permutes=False, options="--shell=code", operands="plain", tail="command"),
         "edit": Program(options="--editor=code"),
     },
 )
 _NPX: Final = Program(
-    manner="npx",
+    reader="npx",
     permutes=False,
     options="-c=shell --call=shell -p= --package= -y --yes --no --no-install -q --quiet --ignore-existing --prefer-online --offline -w= --workspace= --prefix=folder --registry= --node-options=code -n=code --node-arg=code --shell=code --script-shell=code -s=code --shell-auto-fallback? --userconfig=code --cache= -g --bun -v --version",
 )
@@ -57,7 +57,7 @@ _YARN: Final = Program(
         # A project's `.yarnrc` names the program that is run instead.
         **rows("list info why outdated versions", _PLAIN),
         "exec": _exec(options="-s -q --silent"),
-        "dlx": Program(permutes=False, options="-p= --package= -q --quiet", manner="npx"),
+        "dlx": Program(permutes=False, options="-p= --package= -q --quiet", reader="npx"),
         "run": Program(permutes=False, options="--script-shell=code"),
         "node": _exec(options="", started="node"),
         "workspaces": _PLAIN,
@@ -74,7 +74,7 @@ _PNPM: Final = Program(
             options="-r --recursive --parallel -c --shell-mode --no-reporter-hide-prefix --resume-from= --filter= -F="
         ),
         "dlx": Program(
-            permutes=False, options="-p= --package= -c --shell-mode -s --silent --allow-build=", manner="npx"
+            permutes=False, options="-p= --package= -c --shell-mode -s --silent --allow-build=", reader="npx"
         ),
         "create": _PLAIN,
     },
@@ -117,13 +117,13 @@ _UV: Final = Program(
         "run": Program(
             strict=True,
             permutes=False,
-            manner="uv_run",
+            reader="uv_run",
             options=_RUN + " -m!changes --module!changes -s!changes --script!changes --gui-script",
         ),
         "tool": Program(
             permutes=False,
             commands={
-                "run": Program(strict=True, permutes=False, manner="npx", options=_RUN + " --from="),
+                "run": Program(strict=True, permutes=False, reader="npx", options=_RUN + " --from="),
                 "list": _reading(),
                 **rows("install uninstall upgrade update-shell dir", _PLAIN),
             },
@@ -139,7 +139,7 @@ _UV: Final = Program(
     },
 )
 # A shell, which reads commands where there is no terminal.
-_SHELL: Final = Program(manner="shell_from_stdin")
+_SHELL: Final = Program(reader="shell_from_stdin")
 _POETRY: Final = Program(
     permutes=False,
     options="-C=folder --directory=folder -P= --project= -q -v -vv -vvv --no-interaction -n --no-plugins --no-cache --ansi --no-ansi --version -V",
@@ -182,7 +182,7 @@ PACKAGES: Final[Mapping[str, Program]] = {
         commands={
             "run": Program(
                 permutes=False,
-                manner="npx",
+                reader="npx",
                 options="--spec= --python= --no-cache --path --pypackages --pip-args= --index-url= -q -v --system-site-packages",
             ),
             "runpip": _PLAIN,
@@ -190,7 +190,7 @@ PACKAGES: Final[Mapping[str, Program]] = {
         },
     ),
     "uv": _UV,
-    "uvx": Program(strict=True, permutes=False, manner="npx", options=_RUN + " --from= -V --version -h --help"),
+    "uvx": Program(strict=True, permutes=False, reader="npx", options=_RUN + " --from= -V --version -h --help"),
     "poetry": _POETRY,
     "pipenv": Program(
         permutes=False,

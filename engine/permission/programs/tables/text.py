@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from engine.permission.programs.program_spec import Program, rows
+from engine.permission.programs.tables.program_spec import Program, rows
 
 _AWK: Final = Program(
-    manner="awk",
+    reader="awk",
     strict=True,
     permutes=False,
     options="""
@@ -21,7 +21,7 @@ _AWK: Final = Program(
 )
 
 _TAR: Final = Program(
-    manner="tar",
+    reader="tar",
     strict=True,
     options="""
         -AcdrtuxGnSkUWOmpsMBiajJzZhPlRvwo --catenate --concatenate --create --delete --diff --compare --append
@@ -55,7 +55,7 @@ _TAR: Final = Program(
 )
 
 _SED: Final = Program(
-    manner="sed",
+    reader="sed",
     strict=True,
     options="""
         -n|--quiet --silent -e|--expression= -f|--file=code -E|--regexp-extended -r -s|--separate -u|--unbuffered

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from engine.permission.programs.program_spec import Program, rows
+from engine.permission.programs.tables.program_spec import Program, rows
 
 _wrapper: Final = partial(Program, strict=True, permutes=False, tail="command")
-_env: Final = partial(Program, strict=True, permutes=False, manner="env")
+_env: Final = partial(Program, strict=True, permutes=False, reader="env")
 
 _SUDO: Final = """
     -A|--askpass -b|--background -B|--bell -E --preserve-env? -e|--edit!code -H|--set-home -h!code --help -i|--login
@@ -57,18 +57,18 @@ WRAPPERS: Final[Mapping[str, Program]] = {
     "xargs": Program(
         strict=True,
         permutes=False,
-        manner="xargs",
+        reader="xargs",
         options="""-0|--null -r|--no-run-if-empty -t|--verbose -p|--interactive -x|--exit -o|--open-tty --show-limits
             -a|--arg-file=reads -d|--delimiter= -E= -e? --eof? -I= -i? --replace? -L= -l? --max-lines? -n|--max-args=
             -P|--max-procs= -s|--max-chars= --process-slot-var= -J= -R= -S="""
         + _HELP,
     ),
-    "find": Program(manner="find"),
-    "gfind": Program(manner="find"),
+    "find": Program(reader="find"),
+    "gfind": Program(reader="find"),
     **rows(
         "fd fdfind",
         Program(
-            manner="fd",
+            reader="fd",
             options="""-H|--hidden -I|--no-ignore -u|--unrestricted -s|--case-sensitive -i|--ignore-case -g|--glob
             -F|--fixed-strings -a|--absolute-path -l|--list-details -L|--follow -p|--full-path -d|--max-depth=
             --min-depth= -t|--type= -e|--extension= -S|--size= --changed-within= --changed-before= -o|--owner=
@@ -83,7 +83,7 @@ WRAPPERS: Final[Mapping[str, Program]] = {
     "watch": Program(
         strict=True,
         permutes=False,
-        manner="watch",
+        reader="watch",
         options="""-b|--beep -c|--color -C|--no-color -d? --differences? -e|--errexit -g|--chgexit -n|--interval= -p|--precise
             -q|--equexit= -r|--no-rerun -s=writes --shotsdir=writes -t|--no-title -w|--no-wrap -x|--exec -f|--follow -hv"""
         + _HELP,
@@ -94,7 +94,7 @@ WRAPPERS: Final[Mapping[str, Program]] = {
             -B|--log-io=writes -T|--log-timing=writes -m|--logging-format= -E|--echo= -o|--output-limit= -q|--quiet -t?
             --timing? -hV"""
         + _HELP,
-        manner="script",
+        reader="script",
     ),
     "scriptreplay": Program(),
     "scriptlive": Program(opaque="replays what was typed to a shell"),
@@ -230,7 +230,7 @@ tilix""",
         permutes=False,
         options="-C=folder --cd=folder -q -v -y",
         commands={
-            **rows("exec x", Program(manner="exec_in", options="-c=shell --command=shell -j= --raw -C=folder")),
+            **rows("exec x", Program(reader="exec_in", options="-c=shell --command=shell -j= --raw -C=folder")),
             **rows(
                 """install use run ls list current activate plugins settings trust which where prune upgrade outdated set
 unset env doctor tasks version self-update reshim""",
@@ -238,7 +238,7 @@ unset env doctor tasks version self-update reshim""",
             ),
         },
     ),
-    "rtx": Program(permutes=False, commands={"exec": Program(manner="exec_in", options="-c=shell --command=shell")}),
+    "rtx": Program(permutes=False, commands={"exec": Program(reader="exec_in", options="-c=shell --command=shell")}),
     **rows(
         "asdf pyenv rbenv nodenv goenv jenv plenv nodebrew",
         Program(permutes=False, commands={"exec": _wrapper(options="")}),
@@ -254,7 +254,7 @@ unset env doctor tasks version self-update reshim""",
             options="--backend= --debug --keychain= --prompt=",
             commands={
                 "exec": Program(
-                    manner="exec_in",
+                    reader="exec_in",
                     options="-n --no-session -d= --duration= -j --json -s --server --ecs-server --region= --mfa-token= -b --stdout --lazy",
                 )
             },

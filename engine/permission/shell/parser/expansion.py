@@ -11,7 +11,15 @@ from typing import Final
 
 import attrs
 
-from engine.permission.shell.parser.nodes import Arithmetic, NotUnderstood, Parameter, Part, Script, Substitution, Text
+from engine.permission.shell.parser.nodes import (
+    Arithmetic,
+    Parameter,
+    Part,
+    Script,
+    Substitution,
+    Text,
+    UnsupportedSyntax,
+)
 
 MAX_DEPTH: Final = 40
 _SIMPLE_PARAMETER: Final = re.compile(r"\$(?:([A-Za-z_]\w*)|([0-9@*#?$!\-]))", re.ASCII)
@@ -89,10 +97,10 @@ class DollarReader(ABC):
     def read_text(self, text: str) -> Script:
         """Read the commands that are the whole of another text."""
 
-    def refuse(self, why: str) -> NotUnderstood:
+    def refuse(self, why: str) -> UnsupportedSyntax:
         """Return the exception to raise."""
         line = self.source.count("\n", 0, self.at) + 1
-        return NotUnderstood(f"line {line}: {why}")
+        return UnsupportedSyntax(f"line {line}: {why}")
 
     def _takes(self, sign: str) -> bool:
         if self.source.startswith(sign, self.at):
@@ -120,12 +128,12 @@ class DollarReader(ABC):
     def dollar(self, parts: list[Part], *, quoted: bool) -> None:
         """Read an expansion, or a dollar that means itself."""
         source = self.source
-        found = _SIMPLE_PARAMETER.match(source, self.at)
-        if found is not None:
-            self.at = found.end()
+        match = _SIMPLE_PARAMETER.match(source, self.at)
+        if match is not None:
+            self.at = match.end()
             if source.startswith("\\\n", self.at):
                 raise self.refuse("a name that may go on in the next line")
-            parts.append(Parameter(found.group(1) or found.group(2), quoted))
+            parts.append(Parameter(match.group(1) or match.group(2), quoted))
             return
         following = source[self.at + 1 : self.at + 2]
         if following == "(":
@@ -156,11 +164,11 @@ class DollarReader(ABC):
         if sign in "#!" and source[self.at + 1 : self.at + 2] != "}":
             self.at += 1
             return self._counted_or_indirect(sign, quoted=quoted)
-        found = _BRACED.match(source, self.at)
-        if found is None:
+        match = _BRACED.match(source, self.at)
+        if match is None:
             raise self.refuse("an expansion that is not understood")
-        self.at = found.end()
-        parameter = Parameter(found.group(1), quoted, subscript=found.group(2))
+        self.at = match.end()
+        parameter = Parameter(match.group(1), quoted, subscript=match.group(2))
         if self._takes("}"):
             return parameter
         operator = _OPERATOR.match(source, self.at)
@@ -179,11 +187,11 @@ class DollarReader(ABC):
 
     def _counted_or_indirect(self, sign: str, *, quoted: bool) -> Parameter:
         """Read `${#x}` and `${!x}`, from after the sign."""
-        found = _BRACED.match(self.source, self.at)
-        if found is None:
+        match = _BRACED.match(self.source, self.at)
+        if match is None:
             raise self.refuse("an expansion that is not understood")
-        self.at = found.end()
-        parameter = Parameter(found.group(1), quoted, "length", subscript=found.group(2))
+        self.at = match.end()
+        parameter = Parameter(match.group(1), quoted, "length", subscript=match.group(2))
         if sign == "!":
             if self.is_posix:
                 raise self.refuse("an expansion in a shell that may not know it")
@@ -201,11 +209,11 @@ class DollarReader(ABC):
         parts: list[Part] = []
         text = _OPERAND_TEXT_QUOTED if quoted else _OPERAND_TEXT
         while not self._takes("}"):
-            found = text.match(source, self.at)
+            match = text.match(source, self.at)
             sign = source[self.at : self.at + 1]
-            if found is not None:
-                parts.append(Text(found.group(), quoted))
-                self.at = found.end()
+            if match is not None:
+                parts.append(Text(match.group(), quoted))
+                self.at = match.end()
             elif sign == "$":
                 self.dollar(parts, quoted=quoted)
             elif sign == "`":
@@ -226,10 +234,10 @@ class DollarReader(ABC):
         """Read `a:b` in `${x:a:b}`, and the closing brace."""
         parts: list[Part] = []
         while not self._takes("}"):
-            found = _SLICE_TEXT.match(self.source, self.at)
-            if found is not None:
-                parts.append(Text(found.group(), quoted=True))
-                self.at = found.end()
+            match = _SLICE_TEXT.match(self.source, self.at)
+            if match is not None:
+                parts.append(Text(match.group(), quoted=True))
+                self.at = match.end()
             elif self.source.startswith("$", self.at):
                 self.dollar(parts, quoted=True)
             else:
@@ -242,11 +250,11 @@ class DollarReader(ABC):
         parts: list[Part] = []
         open_ones = 0
         while True:
-            found = _ARITHMETIC_TEXT.match(source, self.at)
+            match = _ARITHMETIC_TEXT.match(source, self.at)
             sign = source[self.at : self.at + 1]
-            if found is not None:
-                parts.append(Text(found.group(), quoted=True))
-                self.at = found.end()
+            if match is not None:
+                parts.append(Text(match.group(), quoted=True))
+                self.at = match.end()
             elif sign == "(":
                 open_ones += 1
                 parts.append(Text("(", quoted=True))
@@ -271,11 +279,11 @@ class DollarReader(ABC):
         """Read `$'…'`, from after the dollar."""
         if self.is_posix:
             raise self.refuse("$'…' in a shell that may not know it")
-        found = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.source, self.at)
-        if found is None:
+        match = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.source, self.at)
+        if match is None:
             raise self.refuse("a quote is not closed")
-        self.at = found.end()
-        text = found.group(1)
+        self.at = match.end()
+        text = match.group(1)
         if "\\" not in text:
             return Text(text, quoted=True)
         value = _C_ESCAPE.sub(_decoded, text)

@@ -44,17 +44,17 @@ class LineReader(WordReader):
 
     def _blanks(self) -> None:
         """Skip blanks, and a comment."""
-        found = _BLANK.match(self.source, self.at)
-        if found is not None:
-            self.go(found.end())
+        match = _BLANK.match(self.source, self.at)
+        if match is not None:
+            self.go(match.end())
         if (self.source.startswith("#", self.at) and self.at and self.source[self.at - 1] in _BORDERS) or (
             self.source.startswith("#", self.at) and not self.at
         ):
             self._comment()
 
     def _comment(self) -> None:
-        found = _COMMENT.match(self.source, self.at)
-        self.go(found.end() if found is not None else self.at)
+        match = _COMMENT.match(self.source, self.at)
+        self.go(match.end() if match is not None else self.at)
 
     def _newlines(self) -> None:
         """Skip blanks, comments and ends of lines, and read the here-documents that begin there."""
@@ -72,8 +72,8 @@ class LineReader(WordReader):
 
     def _reserved(self) -> str:
         """Return the reserved word that stands here, if one does."""
-        found = _RESERVED.match(self.source, self.at)
-        return found.group() if found is not None else ""
+        match = _RESERVED.match(self.source, self.at)
+        return match.group() if match is not None else ""
 
     def _keyword(self, word: str) -> None:
         """Read a reserved word."""
@@ -100,15 +100,15 @@ class LineReader(WordReader):
         """Read a redirection, if one stands here."""
         if _BAD_REDIRECT.match(self.source, self.at):
             raise self.refuse("a redirection that is not understood")
-        found = _REDIRECT.match(self.source, self.at)
-        if found is None:
+        match = _REDIRECT.match(self.source, self.at)
+        if match is None:
             return None
-        fd, operator, _, both = found.groups()
+        fd, operator, _, both = match.groups()
         if self.is_posix and (both or operator == "<<<" or (fd or "").startswith("{")):
             raise self.refuse("a redirection in a shell that may not know it")
         if self.is_posix and len(fd or "") > 1:
             raise self.refuse("a number of a redirection that other shells take for a word")
-        self.go(found.end())
+        self.go(match.end())
         if operator in (">&", "<&") and _CLOSED_AND_MORE.match(self.source, self.at):
             raise self.refuse("a word right behind a file that is closed")
         self._no_continuation()
@@ -116,9 +116,9 @@ class LineReader(WordReader):
         self.go(blank.end() if blank is not None else self.at)
         redirect = Redirect(operator or both, fd or "", self._some_word())
         if operator == "<>":
-            self.masked.append((found.start(2), found.start(2) + 1))
+            self.masked.append((match.start(2), match.start(2) + 1))
         if operator in ("<<", "<<-"):
-            self.masked.append((found.start(), self.at))
+            self.masked.append((match.start(), self.at))
         if operator in ("<<", "<<-"):
             self._announce(redirect, strips_tabs=operator == "<<-")
         return redirect
@@ -170,4 +170,4 @@ class LineReader(WordReader):
             if not goes_on or self.at >= len(self.source):
                 break
         line = self.source[start : self.at]
-        return _BACKSLASH.sub(lambda found: "" if found.group(1) == "\n" else found.group(), line) if joins else line
+        return _BACKSLASH.sub(lambda match: "" if match.group(1) == "\n" else match.group(), line) if joins else line

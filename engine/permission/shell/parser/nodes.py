@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 
-class NotUnderstood(Exception):
+class UnsupportedSyntax(Exception):
     """A text that the parser refuses, be it wrong or only beyond it: the reason is its message."""
 
 

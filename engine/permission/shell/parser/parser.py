@@ -159,7 +159,7 @@ class Parser(CompoundReader):
         }
 
 
-def parsed(source: str, *, is_posix: bool = False, depth: int = 0) -> tuple[Script, Parser]:
+def parse_script(source: str, *, is_posix: bool = False, depth: int = 0) -> tuple[Script, Parser]:
     """Return the commands of a script, and the parser with what it noted; raise NotUnderstood for what is refused."""
     parser = Parser(source, is_posix=is_posix, depth=depth)
     return parser.script(), parser

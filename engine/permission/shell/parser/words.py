@@ -25,10 +25,10 @@ class WordReader(DollarReader):
     def word(self) -> Word:
         """Read a word, which may be empty where none stands."""
         source, start = self.source, self.at
-        found = _PLAIN_WORD.match(source, start)
-        if found is not None:
-            self.go(found.end())
-            text = found.group()
+        match = _PLAIN_WORD.match(source, start)
+        if match is not None:
+            self.go(match.end())
+            text = match.group()
             return Word((Text(text, quoted=False),), start, self.at, text)
         parts: list[Part] = []
         while self.at < len(source):
@@ -51,10 +51,10 @@ class WordReader(DollarReader):
     def _piece(self, sign: str, parts: list[Part]) -> None:
         """Read one piece of a word."""
         source = self.source
-        found = _PLAIN.match(source, self.at)
-        if found is not None:
-            parts.append(Text(found.group(), quoted=False))
-            self.go(found.end())
+        match = _PLAIN.match(source, self.at)
+        if match is not None:
+            parts.append(Text(match.group(), quoted=False))
+            self.go(match.end())
         elif sign == "'":
             parts.append(Text(self._up_to("'"), quoted=True))
         elif sign == '"':
@@ -98,10 +98,10 @@ class WordReader(DollarReader):
         source = self.source
         parts: list[Part] = []
         while True:
-            found = _DOUBLE_TEXT.match(source, self.at)
-            if found is not None:
-                parts.append(Text(found.group(), quoted=True))
-                self.go(found.end())
+            match = _DOUBLE_TEXT.match(source, self.at)
+            if match is not None:
+                parts.append(Text(match.group(), quoted=True))
+                self.go(match.end())
             sign = source[self.at : self.at + 1]
             if not sign:
                 raise self.refuse("a double quote is not closed")
@@ -131,10 +131,10 @@ class WordReader(DollarReader):
         parts: list[Part] = []
         while self.at < len(self.source):
             start = self.at
-            found = _HERE_TEXT.match(self.source, self.at)
-            if found is not None:
-                parts.append(Text(found.group(), quoted=True))
-                self.go(found.end())
+            match = _HERE_TEXT.match(self.source, self.at)
+            if match is not None:
+                parts.append(Text(match.group(), quoted=True))
+                self.go(match.end())
             else:
                 self._in_double(self.source[self.at], parts, "$`\\")
             if not parts or isinstance(parts[-1], Text):

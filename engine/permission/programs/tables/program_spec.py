@@ -7,10 +7,10 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.permission.programs.option_spec import EXECUTING, Option, Role, read_options, role_of
+from engine.permission.programs.tables.option_spec import EXECUTING, Option, Role, parse_options, role_of
 
 # How a program reads its words where the table's notation is not enough: see `programs`.
-Manner = Literal[
+CustomReader = Literal[
     "",
     "awk",
     "bwrap",
@@ -86,7 +86,7 @@ class Program:
         remote: what it starts runs on another machine or in a container.
         reading: whether it only reads.
         commands: its sub-commands.
-        manner: which code reads its words, where this table can't say it all.
+        reader: which code reads its words, where this table can't say it all.
         prints_names: whether nothing that it prints can be taken for an option: names of files, and the like.
         names_with: options with which this is so.
         filters: with these options and no others it prints some of the lines that it reads; "-": with none.
@@ -109,7 +109,7 @@ class Program:
     remote: bool = False
     reading: Reading = "never"
     commands: Mapping[str, Program] = attrs.field(factory=_no_commands)
-    manner: Manner = ""
+    reader: CustomReader = ""
     prints_names: bool = False
     names_with: str = ""
     filters: str = ""
@@ -122,7 +122,7 @@ class Program:
     is_guarded: bool = attrs.field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        table = read_options(self.options, single=self.dashes == "single")
+        table = parse_options(self.options, single=self.dashes == "single")
         object.__setattr__(self, "table", table)
         object.__setattr__(self, "is_guarded", any(option.role in EXECUTING for option in table.values()))
         for word in self.operands.split():
@@ -133,26 +133,26 @@ class Program:
 
     def roles_of(self, count: int) -> list[Role]:
         """Return the roles of that many operands."""
-        return list(_shared_out(self.operands.split(), count))
+        return list(_assign_roles(self.operands.split(), count))
 
 
-def _shared_out(roles: list[str], count: int) -> list[Role]:
+def _assign_roles(roles: list[str], count: int) -> list[Role]:
     fixed = [role for role in roles if role[-1] not in "*?"]
     spare = max(count - len(fixed), 0)
-    found: list[Role] = []
+    assigned: list[Role] = []
     for role in roles:
         name = role_of(role.rstrip("*?"))
         if role.endswith("*"):
-            found.extend(name for _ in range(spare))
+            assigned.extend(name for _ in range(spare))
             spare = 0
         elif role.endswith("?"):
             if spare:
-                found.append(name)
+                assigned.append(name)
                 spare -= 1
         else:
-            found.append(name)
-    found.extend(_LEFT_OVER for _ in range(spare))
-    return found[:count]
+            assigned.append(name)
+    assigned.extend(_LEFT_OVER for _ in range(spare))
+    return assigned[:count]
 
 
 def rows(names: str, program: Program) -> dict[str, Program]:

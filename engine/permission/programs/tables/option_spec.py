@@ -21,8 +21,8 @@ from typing import Final, Literal, get_args
 
 import attrs
 
-from engine.permission.effects.program_effects import Begun
-from engine.permission.effects.scan_result import Word
+from engine.permission.effects.program_effects import WordPrefix
+from engine.permission.effects.scan_result import Argument
 
 # What a value, or an operand, is to the program:
 #   plain     nothing that matters
@@ -72,13 +72,13 @@ class Option:
     role: Role = "plain"
 
 
-def read_options(notation: str, *, single: bool = False) -> dict[str, Option]:
+def parse_options(notation: str, *, single: bool = False) -> dict[str, Option]:
     """Return the options of a notation by their spellings.
 
     Raises:
         ValueError: it is written wrongly.
     """
-    found: dict[str, Option] = {}
+    options: dict[str, Option] = {}
     for entry in notation.split():
         parts = _ENTRY.fullmatch(entry)
         role = (parts["role"] if parts is not None else None) or "plain"
@@ -86,9 +86,9 @@ def read_options(notation: str, *, single: bool = False) -> dict[str, Option]:
             raise ValueError(f"an option is written `-x`, `-x|--long=role` or the like, not {entry!r}")
         option = Option(_SIGNS.get(parts["sign"] or "!", "nothing"), role_of(role))
         for spelling in _spellings(parts["names"], single=single):
-            if found.setdefault(spelling, option) != option:
+            if options.setdefault(spelling, option) != option:
                 raise ValueError(f"the option {spelling} has two meanings")
-    return found
+    return options
 
 
 def role_of(text: str) -> Role:
@@ -109,12 +109,12 @@ def _spellings(names: str, *, single: bool) -> Iterator[str]:
 
 
 @attrs.frozen
-class Used:
+class UsedOption:
     """An option as it was used: its spelling, what it is, and its value (None where that is not known)."""
 
     name: str
     option: Option
-    value: Word = None
+    value: Argument = None
 
 
 @attrs.frozen(kw_only=True)
@@ -128,8 +128,8 @@ class Arguments:
         unknown: an option that the table doesn't have.
     """
 
-    used: Sequence[Used]
-    operands: Sequence[Word]
+    used: Sequence[UsedOption]
+    operands: Sequence[Argument]
     is_uncertain: bool
     unknown: str
 
@@ -139,7 +139,7 @@ class Arguments:
 
 
 @attrs.define(eq=False)
-class Reader:
+class ArgumentParser:
     """Reads words as options and operands, one after the other.
 
     Attributes:
@@ -151,28 +151,28 @@ class Reader:
     options: Mapping[str, Option]
     permutes: bool = attrs.field(kw_only=True)
     single: bool = attrs.field(kw_only=True)
-    used: list[Used] = attrs.field(factory=list[Used], init=False)
-    operands: list[Word] = attrs.field(factory=list[Word], init=False)
+    used: list[UsedOption] = attrs.field(factory=list[UsedOption], init=False)
+    operands: list[Argument] = attrs.field(factory=list[Argument], init=False)
     is_uncertain: bool = attrs.field(default=False, init=False)
     unknown: str = attrs.field(default="", init=False)
-    _words: Sequence[Word] = attrs.field(default=(), init=False)
+    _words: Sequence[Argument] = attrs.field(default=(), init=False)
     _at: int = attrs.field(default=0, init=False)
 
-    def read(self, words: Sequence[Word]) -> Arguments:
+    def parse(self, words: Sequence[Argument]) -> Arguments:
         """Return what the words are."""
         self._words = words
         while self._at < len(words):
             word = words[self._at]
             self._at += 1
             before = self.unknown
-            if word == "--" and not isinstance(word, Begun):
+            if word == "--" and not isinstance(word, WordPrefix):
                 # Behind an option that is not known, this may as well be its value.
                 rest = words[self._at :]
                 self.operands += rest
                 self.is_uncertain = self.is_uncertain or (bool(before) and any(map(self._executes, rest)))
                 break
             if _may_be_option(word):
-                if isinstance(word, Begun) and self._take_begun(word):
+                if isinstance(word, WordPrefix) and self._take_prefix(word):
                     continue
                 self.is_uncertain = True
             elif word is not None and len(word) > 1 and word[0] in "-+" and self._take(word):
@@ -186,7 +186,7 @@ class Reader:
                 break
         return Arguments(used=self.used, operands=self.operands, is_uncertain=self.is_uncertain, unknown=self.unknown)
 
-    def _executes(self, word: Word) -> bool:
+    def _executes(self, word: Argument) -> bool:
         """Tell whether a word may be an option that executes something."""
         if _may_be_option(word):
             return True
@@ -210,7 +210,7 @@ class Reader:
         self._take_cluster(word)
         return True
 
-    def _take_begun(self, word: Begun) -> bool:
+    def _take_prefix(self, word: WordPrefix) -> bool:
         """Read a word of which only the beginning is known, if what isn't is the value of an option."""
         text = str(word)
         name, sign, _ = text.partition("=")
@@ -218,25 +218,25 @@ class Reader:
             option = self.options.get(name) if sign or len(name) == 2 else None
             if option is None or option.takes == "nothing":
                 return False
-            self.used.append(Used(name, option, None))
+            self.used.append(UsedOption(name, option, None))
             return True
         for letter in text[1:]:
             option = self.options.get(f"-{letter}")
             if option is None:
                 return False
             if option.takes in {"value", "attached"}:
-                self.used.append(Used(f"-{letter}", option, None))
+                self.used.append(UsedOption(f"-{letter}", option, None))
                 return True
-            self.used.append(Used(f"-{letter}", option, ""))
+            self.used.append(UsedOption(f"-{letter}", option, ""))
         return False
 
     def _take_plus(self, word: str) -> bool:
         """Read a word with a plus, which may be an option, or one with a value, or an operand."""
         if word in self.options:
             option = self.options[word]
-            self.used.append(Used(word, option, self._next() if option.takes == "value" else ""))
+            self.used.append(UsedOption(word, option, self._next() if option.takes == "value" else ""))
         elif "+" in self.options:
-            self.used.append(Used("+", self.options["+"], word[1:]))
+            self.used.append(UsedOption("+", self.options["+"], word[1:]))
         elif all(f"+{letter}" in self.options for letter in word[1:]):
             self._take_signs(word)
         else:
@@ -246,7 +246,7 @@ class Reader:
     def _take_signs(self, word: str) -> None:
         for letter in word[1:]:
             option = self.options[f"+{letter}"]
-            self.used.append(Used(f"+{letter}", option, self._next() if option.takes == "value" else ""))
+            self.used.append(UsedOption(f"+{letter}", option, self._next() if option.takes == "value" else ""))
 
     def _take_long(self, word: str) -> bool:
         name, sign, value = word.partition("=")
@@ -258,9 +258,9 @@ class Reader:
             return True
         option = self.options[full]
         if not sign:
-            self.used.append(Used(full, option, self._value(option)))
+            self.used.append(UsedOption(full, option, self._value(option)))
         else:
-            self.used.append(Used(full, option, value))
+            self.used.append(UsedOption(full, option, value))
         return True
 
     def _in_full(self, name: str) -> str | None:
@@ -269,8 +269,8 @@ class Reader:
             return name[1:] if name.startswith("--") and name[1:] in self.options else None
         if len(name) < 3:
             return None
-        found = [spelling for spelling in self.options if spelling.startswith(name)]
-        return max(found, key=lambda spelling: _badness(self.options[spelling]), default=None)
+        matches = [spelling for spelling in self.options if spelling.startswith(name)]
+        return max(matches, key=lambda spelling: _badness(self.options[spelling]), default=None)
 
     def _take_cluster(self, word: str) -> None:
         for at, letter in enumerate(word[1:], start=1):
@@ -281,21 +281,21 @@ class Reader:
                 continue
             rest = word[at + 1 :]
             if option.takes == "nothing":
-                self.used.append(Used(f"-{letter}", option, ""))
+                self.used.append(UsedOption(f"-{letter}", option, ""))
                 continue
-            value: Word = rest
+            value: Argument = rest
             if option.takes != "attached" and not rest:
                 value = self._value(option)
-            self.used.append(Used(f"-{letter}", option, value))
+            self.used.append(UsedOption(f"-{letter}", option, value))
             return
 
-    def _value(self, option: Option) -> Word:
+    def _value(self, option: Option) -> Argument:
         """Return what follows an option as its value."""
         if option.takes == "pair":
             self._next()
         return self._next() if option.takes in {"value", "pair"} else ""
 
-    def _next(self) -> Word:
+    def _next(self) -> Argument:
         """Return the next word as a value."""
         if self._at >= len(self._words):
             return ""
@@ -303,8 +303,8 @@ class Reader:
         return self._words[self._at - 1]
 
 
-def _may_be_option(word: Word) -> bool:
-    return word is None or (isinstance(word, Begun) and (word == "" or word[0] in "-+"))
+def _may_be_option(word: Argument) -> bool:
+    return word is None or (isinstance(word, WordPrefix) and (word == "" or word[0] in "-+"))
 
 
 def _badness(option: Option) -> tuple[bool, bool, bool]:
