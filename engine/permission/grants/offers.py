@@ -63,7 +63,7 @@ def bare_line_of(argv: Sequence[Argument], knowledge: ProgramRegistry = DEFAULT_
     name = base_name(argv[0] or "")
     words: Sequence[Argument] = argv[1:]
     if found is not None and found[1].commands:
-        words = _reader(found[1]).read(words).operands
+        words = _reader(found[1]).parse(words).operands
     return " ".join([_quoted(name), *map(_quoted, words)])
 
 
@@ -142,7 +142,7 @@ def _wrapped(
 
 def _interpreted(argv: tuple[Argument, ...], program: Program, runs: tuple[Argument, ...]) -> tuple[str, ...] | None:
     """Return the words up to the file or the module that an interpreter runs."""
-    arguments = _reader(program).read(argv[1:])
+    arguments = _reader(program).parse(argv[1:])
     end = len(argv) - len(arguments.operands)
     has_module = any(used.option.role == "stops" for used in arguments.used)
     if not has_module:
@@ -162,7 +162,7 @@ def _counted(
     row: Program | None = program
     while len(path) < knowledge.arity_of(path):
         table = row or _NOTHING
-        operands = _reader(table).read(argv[end:]).operands
+        operands = _reader(table).parse(argv[end:]).operands
         if not operands or not _is_known(operands[0]):
             return None
         word = operands[0] or ""
