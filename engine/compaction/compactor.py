@@ -28,7 +28,7 @@ from engine.compaction.summary_prompt import (
 )
 from engine.compaction.token_estimate import Window, message_tokens, text_tokens
 from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted, Reply, Summariser
-from engine.core.exception_groups import describe, split
+from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.messages import Message, UserMessage
 from engine.core.protocols import ContextView
 
@@ -185,17 +185,10 @@ class Compactor:
     async def _own(self, summarise: Summarise, head: Sequence[Message], previous: str) -> _Written | NotCompacted:
         """Let the host's function write it. A checkpoint if that is one; what it raises is told."""
         text: object = None
-        failed: BaseException | None = None
-        try:
+        with ErrorBoundary() as boundary:
             text = cast("object", await summarise(head, previous))
-        except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
-            passing, failed = split(error)
-            if passing is error:
-                raise
-            if passing is not None:
-                raise passing from None  # noqa: ASYNC104  # what must pass is raised
-        if failed is not None:
-            return NotCompacted(reason="failed", detail=f"the host's summariser failed: {describe(failed)}")
+        if boundary.error is not None:
+            return NotCompacted(reason="failed", detail=f"the host's summariser failed: {describe(boundary.error)}")
         if not isinstance(text, str) or not text.strip():
             return NotCompacted(reason="failed", detail=f"the host's summariser returned no text but {text!r:.100}")
         return _Written(text.strip())

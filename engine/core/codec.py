@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -35,6 +34,7 @@ from cattrs import Converter, transform_error
 from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
+from engine.core import events as ev
 from engine.core.errors import JournalCorrupt
 from engine.core.events import DURABLE_TYPES, LIVE_TYPES, Durable, Live
 from engine.core.messages import (
@@ -58,8 +58,58 @@ T = TypeVar("T")
 
 SHOWN_CHARS: Final = 200
 
+# Tags are in files and in other people's programs: they stay, whatever a class is called.
 TAGS: Final[Mapping[type, str]] = {
-    **{kind: re.sub(r"(?<=.)(?=[A-Z])", "_", kind.__name__).lower() for kind in (*DURABLE_TYPES, *LIVE_TYPES)},
+    ev.SessionCreated: "session_created",
+    ev.SessionTitled: "session_titled",
+    ev.InputAdmitted: "input_admitted",
+    ev.InputPromoted: "input_promoted",
+    ev.PromptBlocked: "prompt_blocked",
+    ev.NudgeAdded: "nudge_added",
+    ev.PromptSet: "prompt_set",
+    ev.PromptUpdated: "prompt_updated",
+    ev.TurnStarted: "turn_started",
+    ev.TurnResumed: "turn_resumed",
+    ev.StepStarted: "step_started",
+    ev.StepReceived: "step_received",
+    ev.StepEnded: "step_ended",
+    ev.LoopContinued: "loop_continued",
+    ev.RetryScheduled: "retry_scheduled",
+    ev.RecoveryAsked: "recovery_asked",
+    ev.RecoveryAnswered: "recovery_answered",
+    ev.ModelSwitched: "model_switched",
+    ev.TurnEnded: "turn_ended",
+    ev.PartStarted: "part_started",
+    ev.PartEnded: "part_ended",
+    ev.PartReplaced: "part_replaced",
+    ev.PartDiscarded: "part_discarded",
+    ev.CallAnnounced: "call_announced",
+    ev.CallQueued: "call_queued",
+    ev.CallJudged: "call_judged",
+    ev.CallChanged: "call_changed",
+    ev.CallStarted: "call_started",
+    ev.CallSettled: "call_settled",
+    ev.CallDelivered: "call_delivered",
+    ev.ContextChanged: "context_changed",
+    ev.PermissionAsked: "permission_asked",
+    ev.PermissionAnswered: "permission_answered",
+    ev.QuestionAsked: "question_asked",
+    ev.QuestionAnswered: "question_answered",
+    ev.CompactionStarted: "compaction_started",
+    ev.CompactionEnded: "compaction_ended",
+    ev.HistoryReplaced: "history_replaced",
+    ev.SnapshotTaken: "snapshot_taken",
+    ev.TurnUndone: "turn_undone",
+    ev.TurnRedone: "turn_redone",
+    ev.BackgroundStarted: "background_started",
+    ev.BackgroundEnded: "background_ended",
+    ev.DoomDetected: "doom_detected",
+    ev.Notice: "notice",
+    ev.TextDelta: "text_delta",
+    ev.ReasoningDelta: "reasoning_delta",
+    ev.ArgumentsDelta: "arguments_delta",
+    ev.CallProgress: "call_progress",
+    ev.CallHeartbeat: "call_heartbeat",
     TextPart: "text",
     ReasoningPart: "reasoning",
     CallPart: "call",

@@ -1,18 +1,67 @@
-"""Taking an exception apart: what must pass, and what is an ordinary error.
+"""Ordinary errors against exceptions that must propagate, also inside exception groups.
 
-Only cancellation, KeyboardInterrupt and SystemExit may pass through the engine's
+Only cancellation, KeyboardInterrupt and SystemExit may propagate through the engine's
 tasks. Everything else that a tool, a hook or the engine itself raises becomes a
-value. Groups are split, so that a `Cancelled` inside one still passes.
+value: `ErrorBoundary` catches it. Groups are split, so that a `Cancelled` inside one
+still reaches its scope.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TypeGuard
+from types import TracebackType
+from typing import Self, TypeGuard, final
 
+import attrs
 import trio
 
-PASSING = (trio.Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit)
+PROPAGATING = (trio.Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+@final
+@attrs.define(eq=False, kw_only=True)
+class ErrorBoundary:
+    """A `with` block that catches ordinary errors; what must propagate does.
+
+        with ErrorBoundary() as boundary:
+            await somebody_elses_code()
+        if boundary.error is not None: ...
+
+    Out of a group that holds both, the part that must propagate is raised alone. Then
+    nothing after the block runs, so what has to happen in any case goes into a callback.
+    Callbacks are synchronous: between the error and what is made of it there is no checkpoint.
+
+    Attributes:
+        on_error: called with the ordinary part.
+        on_propagate: called before what must propagate is raised; after *on_error*.
+        error: the ordinary part, once the block was left; None: there was none.
+    """
+
+    on_error: Callable[[BaseException], None] | None = None
+    on_propagate: Callable[[BaseException], None] | None = None
+    error: BaseException | None = attrs.field(default=None, init=False)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """Keep what is ordinary of *error*, raise the rest."""
+        if error is None:
+            return False
+        propagating, self.error = split(error)
+        if self.error is not None and self.on_error is not None:
+            self.on_error(self.error)
+        if propagating is None:
+            return True
+        if self.on_propagate is not None:
+            self.on_propagate(propagating)
+        if propagating is error:
+            return False  # trio wants the very same exception back, with its traceback
+        raise propagating from None
 
 
 def is_group(error: BaseException | None) -> TypeGuard[BaseExceptionGroup[BaseException]]:
@@ -21,12 +70,12 @@ def is_group(error: BaseException | None) -> TypeGuard[BaseExceptionGroup[BaseEx
 
 
 def split(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
-    """Return the part of *error* that must pass on, and the part that is an ordinary error."""
-    if isinstance(error, PASSING):
+    """Return the part of *error* that must propagate, and the part that is an ordinary error."""
+    if isinstance(error, PROPAGATING):
         return error, None
     if is_group(error):
-        passing, ordinary = error.split(PASSING)
-        return _only(passing), _only(ordinary)
+        propagating, ordinary = error.split(PROPAGATING)
+        return _only(propagating), _only(ordinary)
     return None, error
 
 

@@ -12,7 +12,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.deferred import Deferred
 from engine.core.errors import StoreError
 from engine.core.events import During, Notice, StopReason, TurnResult
-from engine.core.exception_groups import describe, split
+from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.hooks import Hooks
 from engine.core.ids import CallId, SessionId
 from engine.core.messages import UserMessage
@@ -279,21 +279,14 @@ class TurnRun:
         until it answers: a turn of many steps must not wait as long for each.
         """
         journal = self.journal.journal
-        failed: BaseException | None = None
         seconds = self.settings.durable_within * (_WHEN_IT_LAGS if self.store_lags else _AT_A_BARRIER)
-        try:
+        # Whatever a store raises is an answer: raised here it would keep a turn from its end.
+        with ErrorBoundary() as boundary:
             with trio.move_on_after(seconds) as scope:
                 await self.deps.store.flushed(journal.session_id, journal.seq)
             if scope.cancelled_caught:
-                failed = StoreError(f"it has not answered for {seconds:g} s")
-        except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
-            # Whatever a store raises is an answer: raised here it would keep a turn from its end.
-            passing, failed = split(error)
-            if passing is error:
-                raise
-            if passing is not None:
-                raise passing from None  # noqa: ASYNC104  # what must pass is raised
-        failed = failed or journal.refused
+                raise StoreError(f"it has not answered for {seconds:g} s")
+        failed = boundary.error or journal.refused
         self.store_lags = failed is not None
         if failed is not None and not self.store_failed:
             self.store_failed = True

@@ -14,7 +14,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineError, ProviderError, ProviderProtocolError, StreamTimeout
-from engine.core.exception_groups import describe, is_group, split
+from engine.core.exception_groups import ErrorBoundary, describe, is_group
 from engine.nursery.batch_check import vet
 from engine.nursery.retry import Failure, failure_of, timed
 
@@ -56,21 +56,18 @@ async def read_stream(step: Receiver) -> None:
 
     If cancelled, what was received is kept and the connection is closed.
     """
+
+    def fail(error: BaseException) -> None:
+        if isinstance(error, ProviderError):
+            # It may say when to try again; that time counts from now.
+            step.failure = timed(failure_of(error), step.run.deps.clock.now())
+        else:
+            step.failure = _foreign(error)
+
     try:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        await _receive_all(step)
-    except ProviderError as error:
-        step.failure = timed(failure_of(error), step.run.deps.clock.now())
-    except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
-        passing, ordinary = split(error)
-        if ordinary is not None:
-            step.failure = _foreign(ordinary)
-        if passing is not None:
-            step.run.catch()
-        if passing is error:
-            raise
-        if passing is not None:
-            raise passing from None  # noqa: ASYNC104  # what must pass is raised
+        with ErrorBoundary(on_error=fail, on_propagate=lambda _: step.run.catch()):
+            await trio.lowlevel.checkpoint_if_cancelled()
+            await _receive_all(step)
     finally:
         step.stop_receiving()
 
@@ -134,15 +131,10 @@ async def _next(stream: ModelStream, idle: float, total: float, total_at: float)
 
 async def _close(step: Receiver, stream: ModelStream) -> None:
     """Close the connection. The answer is in, or has failed already: what goes wrong here is told and changes nothing."""
-    try:
-        # By trio's convention `aclose` closes forcefully if it is cancelled.
-        with trio.move_on_after(CLOSE_WITHIN):
-            await stream.aclose()
-    except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
-        passing, ordinary = split(error)
-        if ordinary is not None:
-            step.run.notice("warning", "close_failed", f"the stream could not be closed: {describe(ordinary)}")
-        if passing is error:
-            raise
-        if passing is not None:
-            raise passing from None  # noqa: ASYNC104  # what must pass is raised
+
+    def report(error: BaseException) -> None:
+        step.run.notice("warning", "close_failed", f"the stream could not be closed: {describe(error)}")
+
+    # By trio's convention `aclose` closes forcefully if it is cancelled.
+    with ErrorBoundary(on_error=report), trio.move_on_after(CLOSE_WITHIN):
+        await stream.aclose()

@@ -28,7 +28,7 @@ from engine.core.events import (
     Right,
     Verdict,
 )
-from engine.core.exception_groups import describe, first_of, split
+from engine.core.exception_groups import ErrorBoundary, describe, first_of, split
 from engine.core.hooks import Hooks, ToolUse
 from engine.core.ids import RequestId, SessionId
 from engine.core.messages import Settlement
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from engine.tools.context import EditReviewer
 
 DOOM_QUESTION = "doom_loop"
+_INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _SOURCES: dict[AnswerKind, str] = {
     "once": "the user, once",
     "always": "the user, for always",
@@ -74,25 +75,20 @@ async def work(step: Step, entry: Entry) -> None:
     tool has let go; if the concluder was quicker, that settlement is dropped.
     """
     call = _Call(step, entry)
-    try:
+
+    def settle_aborted(_: BaseException) -> None:
+        step.run.catch()
+        call.settle(entry.reached or Outcome(settlement=_aborted(entry)))
+
+    outcome: Outcome | None = None
+    with ErrorBoundary(on_propagate=settle_aborted) as boundary, _StrayCancelIsAnError():
         # A task that is started in a cancelled nursery runs up to its first
         # checkpoint, so this must come before anything that has an effect.
         await trio.lowlevel.checkpoint_if_cancelled()
         outcome = await _guarded(call)
-    except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
-        passing, ordinary = split(error)
-        if passing is not None and _is_stray(passing):
-            # Raised again far from its scope, by a tool that kept it: let out, it would end the step.
-            passing, ordinary = None, RuntimeError("trio.Cancelled was raised though nothing was cancelled")
-        if passing is not None:
-            step.run.catch()
-        call.settle(entry.reached or Outcome(settlement=_broken(ordinary) if passing is None else _aborted(entry)))
-        if passing is error:
-            raise
-        if passing is not None:
-            raise passing from None  # noqa: ASYNC104  # what must pass is raised
-    else:
-        call.settle(outcome)
+    if outcome is None:
+        outcome = entry.reached or Outcome(settlement=_broken(boundary.error))
+    call.settle(outcome)
     step.start_admitted()
 
 
@@ -119,10 +115,22 @@ async def _guarded(call: _Call) -> Outcome:
     return attrs.evolve(outcome, settlement=attrs.evolve(outcome.settlement, text=text))
 
 
-def _is_stray(passing: BaseException) -> bool:
-    interrupts = (KeyboardInterrupt, SystemExit, GeneratorExit)
-    is_cancelled = not any(first_of(passing, kind) for kind in interrupts)
-    return is_cancelled and trio.current_effective_deadline() > float("-inf")
+class _StrayCancelIsAnError:
+    """Make an ordinary error of a `Cancelled` that is raised though nothing is cancelled.
+
+    A tool that keeps one can raise it again far from its scope. No scope would catch it, so it would end the step.
+    """
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None or trio.current_effective_deadline() == float("-inf"):
+            return
+        propagating, _ = split(error)
+        if propagating is None or any(first_of(propagating, kind) for kind in _INTERRUPTS):
+            return
+        raise RuntimeError("trio.Cancelled was raised though nothing was cancelled") from error
 
 
 def _aborted(entry: Entry) -> Settlement:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.exception_groups import first_of, split
+from engine.core.exception_groups import ErrorBoundary, first_of
 from engine.nursery.concluder import conclude
 from engine.nursery.loop import run_loop
 from engine.nursery.running_turn import Cause
@@ -40,19 +40,14 @@ async def run_turn(run: TurnRun) -> None:
 
 @enable_ki_protection
 async def _loop_task(run: TurnRun) -> None:
+    def note_interrupt(error: BaseException) -> None:
+        if first_of(error, KeyboardInterrupt) or first_of(error, SystemExit):
+            # Of two causes the first wins: a crash in the same group was noted before.
+            run.end(Cause(kind="host", reason="aborted", detail="interrupted"))
+
     try:
-        with run.scope:
+        with ErrorBoundary(on_error=run.crash, on_propagate=note_interrupt), run.scope:
             stop = await run_loop(run)
             run.end(Cause(kind="finished", reason=stop.reason, detail=stop.detail, reset_at=stop.reset_at))
-    except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
-        passing, ordinary = split(error)
-        if ordinary is not None:
-            run.crash(ordinary)
-        elif first_of(error, KeyboardInterrupt) or first_of(error, SystemExit):
-            run.end(Cause(kind="host", reason="aborted", detail="interrupted"))
-        if passing is error:
-            raise
-        if passing is not None:
-            raise passing from None  # noqa: ASYNC104  # what must pass is raised
     finally:
         run.loop_gone.set()

@@ -20,7 +20,7 @@ from engine.agents.reports import cut_off, facts_of, report, told
 from engine.core.agent_result import AgentResult
 from engine.core.errors import SessionElsewhere, SessionNotFound, SubAgentRefused, TurnOver
 from engine.core.events import CallProgress
-from engine.core.exception_groups import describe, split
+from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.messages import AssistantMessage, Settlement
 from engine.core.settings import Limits, Settings
 from engine.nursery.permission_scope import in_force
@@ -333,18 +333,14 @@ class _Background:
 
     async def _run_to_its_end(self, child: Session, job: AgentJob) -> None:
         came_to_its_end = False
+        boundary = ErrorBoundary()
         try:
-            await self._work(child, job)
-            came_to_its_end = True
-        except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
-            passing, ordinary = split(error)
-            if ordinary is not None:
-                job.trouble = describe(ordinary)
-            if passing is error:
-                raise
-            if passing is not None:
-                raise passing from None  # noqa: ASYNC104  # what must pass is raised
+            with boundary:
+                await self._work(child, job)
+                came_to_its_end = True
         finally:
+            if boundary.error is not None:
+                job.trouble = describe(boundary.error)
             self._children.closed(child)
             if job.result is None:
                 job.trouble = job.trouble or "it was stopped before it had begun"

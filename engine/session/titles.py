@@ -14,7 +14,7 @@ import trio
 
 from engine.core.errors import EngineError
 from engine.core.events import Notice, SessionTitled, StepEnded, TurnEnded
-from engine.core.exception_groups import describe, split
+from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import ModelOptions, ModelRequest, TextChunk, TextDone, TextStarted, UsageReported
 from engine.core.messages import TextPart, Transcript, Usage, UserMessage
@@ -58,20 +58,13 @@ async def _tried(model: Model, request: ModelRequest, heard: _Heard) -> str:
 
     Raises nothing ordinary, not even beside a cancellation: in the engine's nursery it would end all turns.
     """
-    try:
-        with trio.move_on_after(PATIENCE) as patience:
-            await _ask(model, request, heard)
-    except EngineError as error:
-        return str(error)
-    except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
-        # A port is somebody else's code, and this is an ornament.
-        passing, _ = split(error)
-        if passing is error:
-            raise
-        if passing is not None:
-            raise passing from None  # noqa: ASYNC104  # what must pass is raised
-        return describe(error)  # noqa: ASYNC104  # what must pass is raised
-    return f"no answer within {PATIENCE:.0f} s" if patience.cancelled_caught else ""
+    with ErrorBoundary() as boundary, trio.move_on_after(PATIENCE):
+        await _ask(model, request, heard)
+        return ""
+    if boundary.error is not None:
+        # A provider is somebody else's code, and a title is an ornament.
+        return str(boundary.error) if isinstance(boundary.error, EngineError) else describe(boundary.error)
+    return f"no answer within {PATIENCE:.0f} s"
 
 
 def cleaned(said: str) -> str:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeVar, cast
 import attrs
 import trio
 
-from engine.core.exception_groups import describe, split
+from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.hooks import Remark
 
 S_contra = TypeVar("S_contra", contravariant=True)
@@ -51,17 +51,11 @@ class Desk:
         decided: D | None = None
         timeout = min(_timeout_of(hook, self.timeout), max(0.0, self.until - trio.current_time()))
         with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the caller's code in it is the cancel point
-            try:
+            with ErrorBoundary() as boundary:
                 decided = await hook(subject)
-            except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
-                passing, ordinary = split(error)
-                if passing is error:
-                    raise
-                if passing is not None:
-                    raise passing from None  # noqa: ASYNC104  # what must pass is raised
-                assert ordinary is not None
-                self.notice("warning", "hook_failed", f"the hook {name} failed: {describe(ordinary)}")
-                return None  # noqa: ASYNC104  # what must pass is raised
+            if boundary.error is not None:
+                self.notice("warning", "hook_failed", f"the hook {name} failed: {describe(boundary.error)}")
+                return None
         if scope.cancelled_caught:
             self.notice("warning", "hook_failed", f"the hook {name} did not answer within {timeout:g} s")
             return None

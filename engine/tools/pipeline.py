@@ -19,7 +19,7 @@ from trio.lowlevel import disable_ki_protection
 
 from engine.core.errors import ConfigError, ToolError
 from engine.core.events import AnswerKind, Offer, SharedContext, Verdict
-from engine.core.exception_groups import describe, split
+from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolHook, ToolUse
 from engine.core.messages import FilePart, ImagePart, Settlement
 from engine.core.permission_types import Judgement, Needed, Opinion, PermissionQuery
@@ -443,17 +443,12 @@ async def _run_body(site: CallSite, prepared: Prepared, context: ToolContext) ->
     tool = prepared.tool
     returned: object = None
     with trio.move_on_after(float("inf") if tool.timeout is None else tool.timeout):  # noqa: ASYNC912  # the caller's code in it is the cancel point
-        try:
+        with ErrorBoundary() as boundary:
             returned = await _unprotected(tool.body, prepared.arguments, context)
-        except BaseException as error:  # noqa: ASYNC103  # what must pass is split off and raised
-            passing, ordinary = split(error)
-            if passing is error:
-                raise
-            if passing is not None:
-                raise passing from None  # noqa: ASYNC104  # what must pass is raised
-            # Who says in plain words what is wrong has done nothing that is not told.
-            told = () if isinstance(ordinary, ToolError) else None
-            return Outcome(settlement=_error_of(ordinary), changed=told)  # noqa: ASYNC104  # what must pass is raised
+        if boundary.error is not None:
+            # A ToolError is the tool's own report: it has changed nothing that it does not name.
+            changed = () if isinstance(boundary.error, ToolError) else None
+            return Outcome(settlement=_error_of(boundary.error), changed=changed)
         return _outcome_of(returned)
     return _timed_out(site, tool.timeout or 0.0)
 

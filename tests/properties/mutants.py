@@ -25,20 +25,20 @@ class Mutant:
 MUTANTS: dict[str, Mutant] = {
     "an await between the journal and the settlement": Mutant(
         file="nursery/tool_task.py",
-        old="    else:\n        call.settle(outcome)\n",
+        old="    call.settle(outcome)\n    step.start_admitted()\n",
         new=(
-            "    else:\n"
-            "        from engine.core.events import CallSettled\n"
-            "        step.run.journal.append(CallSettled(call_id=entry.call_id, settlement=outcome.settlement))\n"
-            "        await trio.lowlevel.checkpoint()\n"
-            "        entry.outcome.settle(outcome.settlement)\n"
+            "    from engine.core.events import CallSettled\n"
+            "    step.run.journal.append(CallSettled(call_id=entry.call_id, settlement=outcome.settlement))\n"
+            "    await trio.lowlevel.checkpoint()\n"
+            "    entry.outcome.settle(outcome.settlement)\n"
+            "    step.start_admitted()\n"
         ),
         scenarios=("parallel calls",),
     ),
     "an await before the settlement": Mutant(
         file="nursery/tool_task.py",
-        old="    else:\n        call.settle(outcome)\n",
-        new="    else:\n        await trio.lowlevel.checkpoint()\n        call.settle(outcome)\n",
+        old="    call.settle(outcome)\n    step.start_admitted()\n",
+        new="    await trio.lowlevel.checkpoint()\n    call.settle(outcome)\n    step.start_admitted()\n",
         scenarios=("parallel calls",),
     ),
     "an unshielded await before the abort marks": Mutant(
@@ -49,10 +49,13 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a swallowed Cancelled in the worker": Mutant(
         file="tools/pipeline.py",
-        old="            if passing is error:\n                raise\n            if passing is not None:\n"
-        "                raise passing from None  # noqa: ASYNC104  # what must pass is raised\n"
-        "            # Who says",
-        new="            return Outcome(settlement=_error_of(error))\n            # Who says",
+        old="        with ErrorBoundary() as boundary:\n"
+        "            returned = await _unprotected(tool.body, prepared.arguments, context)\n",
+        new="        boundary = ErrorBoundary()\n"
+        "        try:\n"
+        "            returned = await _unprotected(tool.body, prepared.arguments, context)\n"
+        "        except BaseException as error:\n"
+        "            return Outcome(settlement=_error_of(error))\n",
         scenarios=("manner plain",),
     ),
     "a swallowed Cancelled at the public border": Mutant(
