@@ -8,7 +8,7 @@ from collections.abc import Callable
 from benchmarks.report import Figure, Row, interleaved, median
 from engine.core.permission_types import UNKNOWN, Rule
 from engine.permission.rules.profiles import defaults
-from engine.permission.rules.rules import Decision, Layer, LayerName, Ruleset
+from engine.permission.rules.rules import Layer, LayerName, Ruleset, RuleVerdict
 
 RULES = 500
 CALLS = 2_000
@@ -58,7 +58,7 @@ def ruleset() -> Ruleset:
 
 
 def _judging(rules: Ruleset, permission: str, pattern: str, action: str) -> Callable[[], float]:
-    assert rules.judge(permission, pattern).action == action
+    assert rules.judge(permission, pattern).verdict == action
     return lambda: _each(lambda: rules.judge(permission, pattern))
 
 
@@ -67,7 +67,7 @@ def _bare() -> float:
     return _each(lambda: [pattern for pattern in patterns if "git push origin main".startswith(pattern)])
 
 
-def _each(work: Callable[[], list[str] | Decision]) -> float:
+def _each(work: Callable[[], list[str] | RuleVerdict]) -> float:
     """Return the seconds that one run takes, of many."""
     began = time.perf_counter()
     for _ in range(CALLS):

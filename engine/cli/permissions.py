@@ -17,17 +17,17 @@ from engine.cli.terminal_text import visible
 from engine.config.config import Config
 from engine.core.errors import EngineError
 from engine.core.ids import CallId, SessionId, TurnId
-from engine.core.permission_types import Link, Needed, PermissionQuery
+from engine.core.permission_types import PermissionQuery, PermissionScope, RequiredRight
 from engine.files.real_path import followed
 from engine.permission.grants.grants import Grant
 from engine.permission.policy import Policy
 from engine.permission.project import project_of
-from engine.permission.requested_rights import judged_rights
+from engine.permission.requested_rights import rights_to_judge
 from engine.permission.rules.explain import explain
 from engine.permission.rules.lint import lint
 from engine.permission.rules.profiles import PROFILES
 from engine.permission.rules.project_file import NAME, read_project_file
-from engine.permission.rules.rules import PATH_PERMISSIONS, Right, Ruleset
+from engine.permission.rules.rules import PATH_PERMISSIONS, Ruleset
 from engine.permission.user_policy import UserFiles, user_policy
 from engine.permission.verdicts import OPAQUE
 from engine.settings_file.config_file import load_config
@@ -122,11 +122,11 @@ def _explained(policy: Policy, cwd: str, permission: str, pattern: str, config: 
         real = followed(called)
         # What it is called counts as well, but behind `..` nobody can tell what that is.
         spellings = () if str(called) == real or ".." in called.parts else (str(called),)
-        rights, opaque = (Needed(permission=permission, pattern=real, spellings=spellings),), ""
+        rights, opaque = (RequiredRight(permission=permission, pattern=real, spellings=spellings),), ""
     else:
-        rights, opaque = (Needed(permission=permission, pattern=pattern),), ""
+        rights, opaque = (RequiredRight(permission=permission, pattern=pattern),), ""
     ruleset = policy.ruleset(cwd)
-    wanted = [*judged_rights(rights, cwd, policy.root(cwd)), *([Right(OPAQUE, pattern)] if opaque else [])]
+    wanted = [*rights_to_judge(rights, cwd, policy.root(cwd)), *([RequiredRight(OPAQUE, pattern)] if opaque else [])]
     told = [visible(explain(ruleset, right)) for right in wanted]
     if opaque:
         told.append(f"  because nobody can tell what it does before it runs: {visible(opaque)}")
@@ -134,10 +134,10 @@ def _explained(policy: Policy, cwd: str, permission: str, pattern: str, config: 
     return "\n".join([*told, f"so the call: {judged.verdict}, says {visible(judged.source)}"]) + "\n"
 
 
-def _query(cwd: str, permission: str, pattern: str, rights: tuple[Needed, ...], opaque: str) -> PermissionQuery:
+def _query(cwd: str, permission: str, pattern: str, rights: tuple[RequiredRight, ...], opaque: str) -> PermissionQuery:
     """Return what a call would ask of the rules, in a session that has just begun."""
     return PermissionQuery(
-        chain=(Link(session_id=SessionId(""), turn_id=TurnId("")),),
+        chain=(PermissionScope(session_id=SessionId(""), turn_id=TurnId("")),),
         call_id=CallId(""),
         cwd=cwd,
         tool="",

@@ -60,8 +60,8 @@ class Rule:
         return f" ({self.origin})" if self.origin else ""
 
 
-@attrs.frozen(kw_only=True)
-class Needed:
+@attrs.frozen
+class RequiredRight:
     """A right that a call needs.
 
     Attributes:
@@ -76,8 +76,8 @@ class Needed:
     permission: str
     pattern: str
     spellings: tuple[str, ...] = ()
-    reads_only: bool = False
-    follows: tuple[str, ...] = ()
+    reads_only: bool = attrs.field(default=False, kw_only=True)
+    follows: tuple[str, ...] = attrs.field(default=(), kw_only=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -88,19 +88,19 @@ class Judgement:
         verdict: go on, ask, or no.
         source: the rule, for people.
         is_default: no rule said it, it is what holds where there is none: a hook's "allow" may answer it.
-        asked: the rights that somebody has to allow, where the verdict is "ask".
+        missing_rights: those that somebody has to allow, where the verdict is "ask".
         offers: those of the query's offers that would have answered it; None: all of them.
     """
 
     verdict: Verdict
     source: str
     is_default: bool = False
-    asked: tuple[Right, ...] = ()
+    missing_rights: tuple[Right, ...] = ()
     offers: tuple[Offer, ...] | None = None
 
 
 @attrs.frozen(kw_only=True)
-class Link:
+class PermissionScope:
     """A session in the chain from the root to the one that asks: what is done there must be allowed to all of them.
 
     Attributes:
@@ -135,13 +135,13 @@ class PermissionQuery:
         metadata: for clients, as JSON text.
     """
 
-    chain: tuple[Link, ...]
+    chain: tuple[PermissionScope, ...]
     call_id: CallId
     cwd: str
     tool: str
     read_only: bool
     permission: str
-    rights: tuple[Needed, ...]
+    rights: tuple[RequiredRight, ...]
     offers: tuple[Offer, ...] = ()
     opaque: str = ""
     sandboxed: bool = False
@@ -187,7 +187,7 @@ class Approver(Protocol):
 
 
 @runtime_checkable
-class Standing(Approver, Protocol):
+class PersistentApprover(Approver, Protocol):
     """An approver with something to read before a session begins, and to write when somebody has allowed something."""
 
     async def prepare(self, cwd: str) -> None:
@@ -200,10 +200,10 @@ class Standing(Approver, Protocol):
 
 
 @runtime_checkable
-class Hiding(Approver, Protocol):
+class HidingApprover(Approver, Protocol):
     """An approver that can tell of a right whether it is denied whatever it is for."""
 
-    def hides(self, chain: Sequence[Link], cwd: str, permission: str) -> bool:
+    def hides(self, chain: Sequence[PermissionScope], cwd: str, permission: str) -> bool:
         """Tell whether the last session of *chain* can never have that right: a tool that needs it is not offered. Quick."""
         ...
 

@@ -8,7 +8,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.events import APPROVAL, ContextChanged, SharedContext
 from engine.core.ids import CallId
-from engine.core.permission_types import Link
+from engine.core.permission_types import PermissionScope
 from engine.journal.journal import Journal
 
 # What `plan_exit` leaves in the shared context once the user has approved a plan.
@@ -16,7 +16,7 @@ _APPROVED: Final = (APPROVAL, '"build"')
 _NO_CALL: Final = CallId("")
 
 
-def in_force(chain: tuple[Link, ...], shared: SharedContext) -> tuple[Link, ...]:
+def active_scopes(chain: tuple[PermissionScope, ...], shared: SharedContext) -> tuple[PermissionScope, ...]:
     """Return the links that count for a session with that context, the last one of *chain*: without bounds of a plan that was approved.
 
     Those of the sessions above are none of its business: what was approved there, is not in the chain any more.

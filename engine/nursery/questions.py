@@ -92,6 +92,8 @@ class Questions:
     approver: Approver
     # Those of the engine's other trees of sessions: what is allowed to a project may concern them.
     others: Callable[[], Iterable[Questions]] = lambda: ()
+    # Counts the grants: a judgement from before the latest one may be out of date.
+    revision: int = attrs.field(default=0, init=False)
     _open: dict[RequestId, _Permission | _Words | _Recovery] = attrs.field(
         factory=dict[RequestId, _Permission | _Words | _Recovery], init=False
     )
@@ -163,8 +165,9 @@ class Questions:
                 self._answer(question, given)
 
     @enable_ki_protection
-    def judge_again(self) -> None:
-        """Answer the open permissions that the rules allow by now. Not a checkpoint."""
+    def note_grant(self) -> None:
+        """Answer the open permissions that the rules allow after a new grant. Not a checkpoint."""
+        self.revision += 1
         for other in self._permissions():
             if other.by_rule:
                 judgement = self.approver.judge(other.query)
@@ -180,7 +183,7 @@ class Questions:
         self.approver.grant(question.query, allowed)
         self._answer(question, given, allowed.rights)
         for questions in (self, *self.others()):
-            questions.judge_again()
+            questions.note_grant()
 
     def _permissions(self) -> list[_Permission]:
         return [question for question in self._open.values() if isinstance(question, _Permission)]

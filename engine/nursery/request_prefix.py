@@ -17,11 +17,11 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.events import Choice, PromptSet, PromptUpdated, QuestionAsked
 from engine.core.ids import CallId, RequestId
-from engine.core.permission_types import Link, Needed, PermissionQuery
+from engine.core.permission_types import PermissionQuery, PermissionScope, RequiredRight
 from engine.core.state import PromptState
 from engine.nursery.hook_points import while_notifying
 from engine.nursery.inbox import engine_message
-from engine.nursery.permission_scope import in_force
+from engine.nursery.permission_scope import active_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,7 +180,7 @@ def _sections(run: TurnRun, reading: Reading) -> Sequence[PromptSection]:
     from engine.prompt.skill_section import TOOL, skill_section
 
     state = run.journal.journal.state
-    chain = in_force(run.chain, state.context)
+    chain = active_scopes(run.chain, state.context)
     is_bound = any(link.is_bound and link.session_id == run.session_id for link in chain)
     is_offered = run.registry.get(TOOL) is not None and TOOL not in run.hidden
     skills = [skill for skill in reading.skills.found if not _is_denied(run, chain, skill.name)] if is_offered else []
@@ -188,7 +188,7 @@ def _sections(run: TurnRun, reading: Reading) -> Sequence[PromptSection]:
     return in_order(reading, skill_section(skills), mode)
 
 
-def _is_denied(run: TurnRun, chain: tuple[Link, ...], skill: str) -> bool:
+def _is_denied(run: TurnRun, chain: tuple[PermissionScope, ...], skill: str) -> bool:
     """Tell whether the rules deny a skill: then nobody needs to know of it. Not a checkpoint."""
     query = PermissionQuery(
         chain=chain,
@@ -197,7 +197,7 @@ def _is_denied(run: TurnRun, chain: tuple[Link, ...], skill: str) -> bool:
         tool="skill",
         read_only=True,
         permission="skill",
-        rights=(Needed(permission="skill", pattern=skill, reads_only=True),),
+        rights=(RequiredRight(permission="skill", pattern=skill, reads_only=True),),
     )
     return run.deps.approver.judge(query).verdict == "deny"
 

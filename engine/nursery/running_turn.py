@@ -16,7 +16,7 @@ from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.hooks import Hooks
 from engine.core.ids import CallId, SessionId
 from engine.core.messages import UserMessage
-from engine.core.permission_types import Link
+from engine.core.permission_types import PermissionScope
 from engine.core.protocols import Deps
 from engine.core.settings import Settings
 from engine.journal.journal import TurnJournal
@@ -126,7 +126,7 @@ class TurnRun:
     agents: AgentRunner
     traffic: Traffic
     spills: Spills | None
-    chain: tuple[Link, ...]
+    chain: tuple[PermissionScope, ...]
     around: EditReviewer | None = None
     snapshots: TurnSnapshots | None = None
     prompt: PromptLayers | None = None

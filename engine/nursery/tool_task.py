@@ -37,7 +37,7 @@ from engine.core.permission_types import Judgement, Opinion, PermissionQuery
 from engine.core.settings import Settings
 from engine.nursery.hook_points import while_notifying
 from engine.nursery.loop_detection import Finding, digest, signature_of
-from engine.nursery.permission_scope import in_force
+from engine.nursery.permission_scope import active_scopes
 from engine.nursery.questions import Given
 from engine.nursery.request_prefix import touch
 from engine.nursery.running_turn import Cause
@@ -156,6 +156,8 @@ class _Call:
     step: Step
     entry: Entry
     arguments: str = attrs.field(init=False)
+    # The grants that the latest judgement took into account.
+    _judged_revision: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         prepared = self.entry.prepared
@@ -274,7 +276,7 @@ class _Call:
     def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
         self.entry.only_reads = not need.opaque and all(needed.reads_only for needed in need.needed)
         return PermissionQuery(
-            chain=in_force(self.step.run.chain, self.entry.shared),
+            chain=active_scopes(self.step.run.chain, self.entry.shared),
             call_id=self.entry.call_id,
             cwd=self.entry.shared.cwd,
             tool=self.entry.tool_name,
@@ -289,6 +291,7 @@ class _Call:
         )
 
     def judge(self, query: PermissionQuery) -> Judgement:
+        self._judged_revision = self.step.run.questions.revision
         return self.step.run.deps.approver.judge(query)
 
     @property
@@ -299,11 +302,13 @@ class _Call:
         self._record(CallJudged(call_id=self.entry.call_id, verdict=verdict, source=source))
 
     async def question(self, query: PermissionQuery, judgement: Judgement, *, by_rule: bool) -> tuple[AnswerKind, str]:
-        now = self.judge(query)
-        if by_rule and now.verdict == "allow":  # somebody has allowed it while hooks or a second opinion were asked
-            await trio.lowlevel.checkpoint()
-            self.judged("allow", now.source)
-            return "once", ""
+        # Hooks and a second opinion take their time: another question's "always" may have allowed it since.
+        if by_rule and self._judged_revision != self.step.run.questions.revision:
+            now = self.judge(query)
+            if now.verdict == "allow":
+                await trio.lowlevel.checkpoint()
+                self.judged("allow", now.source)
+                return "once", ""
         given = await self._ask(query, judgement, self.step.run.catch, by_rule=by_rule)
         if given.kind != "withdrawn":
             self.judged("allow" if given.kind in {"once", "always"} else "deny", given.source or _SOURCES[given.kind])
@@ -450,7 +455,8 @@ class _Call:
             tool=query.tool,
             permission=query.permission,
             patterns=query.patterns,
-            rights=judgement.asked or tuple(Right(permission=w.permission, pattern=w.pattern) for w in query.rights),
+            rights=judgement.missing_rights
+            or tuple(Right(permission=w.permission, pattern=w.pattern) for w in query.rights),
             offers=query.offers if judgement.offers is None else judgement.offers,
             detail=query.detail,
             metadata=query.metadata,

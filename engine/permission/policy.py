@@ -19,20 +19,19 @@ import trio
 
 from engine.core.errors import ConfigError
 from engine.core.events import Offer, Right
-from engine.core.permission_types import ACTIONS, Allowance, Judgement, Link, PermissionQuery, Rule
+from engine.core.permission_types import Allowance, Judgement, PermissionQuery, PermissionScope, RequiredRight, Rule
 from engine.core.threads import to_thread
 from engine.files.real_path import followed
 from engine.permission.grants.grant_file import GrantFile
-from engine.permission.grants.grants import Asker, Grant, Grants, Origin
+from engine.permission.grants.grants import Grant, Grants, Origin
 from engine.permission.project import project_of
-from engine.permission.requested_rights import gives, granted_rights, named_rights
-from engine.permission.rules import rules as ruled
+from engine.permission.requested_rights import granted_rights, right_to_judge, would_grant
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import DEFAULT, defaults
 from engine.permission.rules.project_file import rules_of
-from engine.permission.rules.rules import PATH_PERMISSIONS, READING, Decision, Layer, Ruleset
+from engine.permission.rules.rules import PATH_PERMISSIONS, READING, Layer, Ruleset, RuleVerdict, strictest
 from engine.permission.rules.wildcard import Wildcard
-from engine.permission.verdicts import OPAQUE, SANDBOXED, Word, boxed, darkness, following
+from engine.permission.verdicts import OPAQUE, SANDBOXED, allow_consequence, judge_opaque_script, relax_for_sandbox
 
 # Where there is no project, nothing lies in it.
 _NOWHERE: Final = "/\ufdd0"
@@ -125,19 +124,23 @@ class Policy:
         except ConfigError as error:
             # A session has moved to a project whose rules make no sense: what they forbid is not known.
             return Judgement(verdict="deny", source=f"the rules here, which can't be read: {error}")
-        said = [word for link in query.chain for word in self._said(query, project, link)]
-        if not said:  # of what a call needs nothing is known
-            return Judgement(verdict="ask", source="nobody: the call tells no right that it needs")
-        strictest = max(said, key=lambda word: (ACTIONS.index(word.verdict), not word.is_default))
-        by_default = [word.is_default for word in said if word.verdict == strictest.verdict]
-        asked = tuple(dict.fromkeys(word.right for word in said if word.verdict == "ask"))
+        verdicts = [verdict for scope in query.chain for verdict in self._judge_scope(query, project, scope)]
+        if not verdicts:
+            return Judgement(verdict="ask", source="the tool does not say which permission it needs")
+        decisive = strictest(verdicts)
+        by_default = [one.is_default for one in verdicts if one.verdict == decisive.verdict]
+        # A call is asked about by default only if all its reasons are defaults, and allowed by default if one of them is.
+        is_default = any(by_default) if decisive.verdict == "allow" else all(by_default)
+        if decisive.verdict != "ask":
+            return Judgement(verdict=decisive.verdict, source=decisive.source, is_default=is_default)
+        asking = (one.right for one in verdicts if one.verdict == "ask" and one.right is not None)
+        missing = tuple(dict.fromkeys(Right(permission=right.permission, pattern=right.pattern) for right in asking))
         return Judgement(
-            verdict=strictest.verdict,
-            source=strictest.source,
-            # A question is one by default only if each of its reasons is; a yes, if one of them is.
-            is_default=any(by_default) if strictest.verdict == "allow" else all(by_default),
-            asked=asked if strictest.verdict == "ask" else (),
-            offers=self._offers(query, asked, project.root) if strictest.verdict == "ask" else None,
+            verdict="ask",
+            source=decisive.source,
+            is_default=is_default,
+            missing_rights=missing,
+            offers=self._offers(query, missing, project.root),
         )
 
     def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
@@ -169,7 +172,7 @@ class Policy:
         if allowed.scope == "project" and self.file is not None:
             self._unsaved += grants
 
-    def hides(self, chain: Sequence[Link], cwd: str, permission: str) -> bool:
+    def hides(self, chain: Sequence[PermissionScope], cwd: str, permission: str) -> bool:
         """Tell whether one of the sessions of *chain* can never have that right. Quick, as `judge` is."""
         try:
             project = self._project(cwd)
@@ -219,7 +222,7 @@ class Policy:
             for right in offer.rights:
                 written = list(granted_rights([right], query.cwd, project))
                 granted = [self._pattern(name, text, project) for name, text in written]
-                fits = [one for one in asked if any(gives(name, pattern, one) for name, pattern in granted)]
+                fits = [one for one in asked if any(would_grant(name, pattern, one) for name, pattern in granted)]
                 if fits:
                     # From the project's folder it reads better, and it is the same there.
                     is_shorter = query.cwd == project and written[0][1].startswith("./")
@@ -255,32 +258,29 @@ class Policy:
 
     # -- one session ----------------------------------------------------------------------
 
-    def _said(self, query: PermissionQuery, project: Project, link: Link) -> Iterator[Word]:
-        ruleset = self.compiled(project, link.rules)
-        words = self._words(query, project, ruleset)
-        return boxed(words, ruleset.judge(SANDBOXED, query.detail)) if query.sandboxed else words
+    def _judge_scope(self, query: PermissionQuery, project: Project, scope: PermissionScope) -> Iterator[RuleVerdict]:
+        ruleset = self.compiled(project, scope.rules)
+        verdicts = self._judge_rights(query, project, ruleset)
+        return relax_for_sandbox(verdicts, ruleset.judge(SANDBOXED, query.detail)) if query.sandboxed else verdicts
 
-    def _words(self, query: PermissionQuery, project: Project, ruleset: Ruleset) -> Iterator[Word]:
-        before: dict[str, Word] = {}
-        for needed in query.rights:
-            for right, spellings in named_rights(needed, query.cwd, project.root, read_only=query.read_only):
-                word = self._word(right, ruleset.judge(right.permission, right.pattern, spellings), query, project)
-                if word.verdict == "ask" and word.is_default and needed.follows:
-                    word = following(word, [before.get(pattern) for pattern in needed.follows])
-                before.setdefault(needed.pattern, word)
-                yield word
+    def _judge_rights(self, query: PermissionQuery, project: Project, ruleset: Ruleset) -> Iterator[RuleVerdict]:
+        earlier: dict[str, RuleVerdict] = {}
+        for required in query.rights:
+            for right in right_to_judge(required, query.cwd, project.root, read_only=query.read_only):
+                verdict = ruleset.judge(right.permission, right.pattern, right.spellings)
+                if verdict.verdict == "ask":
+                    verdict = self._apply_grants(verdict, right, query, project)
+                if verdict.verdict == "ask" and verdict.is_default and required.follows:
+                    verdict = allow_consequence(verdict, [earlier.get(pattern) for pattern in required.follows])
+                earlier.setdefault(required.pattern, verdict)
+                yield verdict
         if query.opaque:
-            yield darkness(query, ruleset)
+            yield judge_opaque_script(query, ruleset)
 
-    def _word(self, right: Right, decision: Decision, query: PermissionQuery, project: Project) -> Word:
-        if decision.action == "ask":
-            asker = Asker(
-                sessions=[link.session_id for link in query.chain],
-                turns=[link.turn_id for link in query.chain],
-                project=project.root or _NOWHERE,
-            )
-            grant = self.grants.covers(ruled.Right(right.permission, right.pattern), asker, self.now())
-            if grant is not None:
-                return Word(right, "allow", f"the user, who allowed {grant}", is_default=False)
-        is_general = decision.rule is None or decision.rule.pattern == "*"
-        return Word(right, decision.action, decision.source, is_default=decision.is_default, is_general=is_general)
+    def _apply_grants(
+        self, verdict: RuleVerdict, right: RequiredRight, query: PermissionQuery, project: Project
+    ) -> RuleVerdict:
+        grant = self.grants.find(right, query.chain, project.root or _NOWHERE, self.now())
+        if grant is None:
+            return verdict
+        return RuleVerdict(verdict="allow", right=right, reason=f"the user, who allowed {grant}")

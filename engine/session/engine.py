@@ -33,7 +33,7 @@ from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.named_locks import Locks
 from engine.core.null_trace import NoTrace
-from engine.core.permission_types import Approver, Opinion, Standing
+from engine.core.permission_types import Approver, Opinion, PersistentApprover
 from engine.core.protocols import ContextKeeper, Deps, IdSource, Model, Snapshots, Store, Tending, Trace, WallClock
 from engine.core.settings import Settings
 from engine.core.system_clock import RandomIds, SystemClock
@@ -695,7 +695,7 @@ class Engine:
 
     async def _prepare(self, cwd: str) -> None:
         """Let the rules get ready for a folder. A checkpoint if there is something to read. Raises `EngineError`."""
-        if isinstance(self._approver, Standing):
+        if isinstance(self._approver, PersistentApprover):
             await self._approver.prepare(cwd)
         self._check_open()
 
@@ -707,7 +707,7 @@ class Engine:
     async def save_grants(self) -> EngineError | None:
         """Let the rules write what was allowed; return why they could not. A checkpoint if there is something to write."""
         try:
-            if isinstance(self._approver, Standing):
+            if isinstance(self._approver, PersistentApprover):
                 await self._approver.save()
         except EngineError as error:
             return error

@@ -31,7 +31,7 @@ from engine.core.exception_groups import describe
 from engine.core.hooks import Hooks
 from engine.core.ids import InputId, RequestId, SessionId, TurnId
 from engine.core.messages import MediaPart
-from engine.core.permission_types import Link, Rule
+from engine.core.permission_types import PermissionScope, Rule
 from engine.core.protocols import Deps, Model
 from engine.core.settings import Headless, Settings
 from engine.core.state import SessionState
@@ -301,7 +301,7 @@ class Session:
         from engine.session.session_compaction import report_on
 
         run = self._active
-        own = Link(session_id=self.id, turn_id=TurnId(""), rules=self._rules)
+        own = PermissionScope(session_id=self.id, turn_id=TurnId(""), rules=self._rules)
         return report_on(
             self._journal,
             self._deps,

@@ -23,7 +23,7 @@ from engine.core.events import CallProgress
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.messages import AssistantMessage, Settlement
 from engine.core.settings import Limits, Settings
-from engine.nursery.permission_scope import in_force
+from engine.nursery.permission_scope import active_scopes
 from engine.nursery.running_turn import Cause, TurnRun
 from engine.nursery.turn_task import run_turn
 from engine.session.answers import worded
@@ -32,7 +32,7 @@ from engine.session.sub_agent_limiter import Gate
 
 if TYPE_CHECKING:
     from engine.core.events import TurnResult
-    from engine.core.permission_types import Link
+    from engine.core.permission_types import PermissionScope
     from engine.nursery.call_ledger import Entry
     from engine.session.engine import Engine
     from engine.session.session import Session
@@ -60,9 +60,9 @@ class Above:
     in_background: bool = False
 
     @property
-    def chain(self) -> tuple[Link, ...]:
+    def chain(self) -> tuple[PermissionScope, ...]:
         """The rights that bound it."""
-        return in_force(self.run.chain, self.entry.shared)
+        return active_scopes(self.run.chain, self.entry.shared)
 
     @property
     def grace(self) -> float | None:

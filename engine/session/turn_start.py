@@ -21,7 +21,7 @@ from engine.core.errors import NothingParked
 from engine.core.events import TurnEnded, TurnResult, TurnStarted
 from engine.core.exception_groups import describe
 from engine.core.ids import MessageId, TurnId
-from engine.core.permission_types import Hiding, Link
+from engine.core.permission_types import HidingApprover, PermissionScope
 from engine.journal.closing_events import recovery
 from engine.journal.journal import TurnJournal
 from engine.nursery.budget import Budget
@@ -99,17 +99,17 @@ def resume_turn(session: Session, *, settings: Settings) -> TurnRun:
     return run
 
 
-def links_of(session: Session, turn_id: TurnId) -> tuple[Link, ...]:
+def links_of(session: Session, turn_id: TurnId) -> tuple[PermissionScope, ...]:
     """Return what it adds to the chain of those whose rules bound a call. Not a checkpoint."""
-    own = Link(session_id=session.id, turn_id=turn_id, rules=session._rules)
+    own = PermissionScope(session_id=session.id, turn_id=turn_id, rules=session._rules)
     return (attrs.evolve(own, rules=session._bounds, is_bound=True), own) if session._bounds else (own,)
 
 
-def hidden_from(session: Session, chain: tuple[Link, ...], agent_depth: int) -> frozenset[str]:
+def hidden_from(session: Session, chain: tuple[PermissionScope, ...], agent_depth: int) -> frozenset[str]:
     """Return the tools that the rules leave nothing to do, as far as they stay the same. Not a checkpoint."""
     if session._hidden is None or session._hidden[0] is not session._registry:
         approver, cwd, hidden = session._deps.approver, session._journal.state.context.cwd, frozenset[str]()
-        if isinstance(approver, Hiding):
+        if isinstance(approver, HidingApprover):
             # Bounds may end in the middle of a turn, and requests should go on to begin alike.
             lasting = tuple(link for link in chain if not link.is_bound)
             hidden = session._registry.hidden_by(partial(approver.hides, lasting, cwd))

@@ -9,7 +9,7 @@ import attrs
 
 from engine.core.events import Offer, Right, SharedContext
 from engine.core.messages import FilePart, ImagePart
-from engine.core.permission_types import UNKNOWN, Needed
+from engine.core.permission_types import UNKNOWN, RequiredRight
 from engine.permission.rules import path_pattern, wildcard
 from engine.permission.rules.rules import PATH_PERMISSIONS
 
@@ -70,17 +70,19 @@ class Need:
     metadata: str = ""
     paths: tuple[str, ...] = ()
     is_own: bool = False
-    rights: tuple[Needed, ...] = ()
+    rights: tuple[RequiredRight, ...] = ()
     opaque: str = ""
     sandboxed: bool = False
     futile: str = ""
 
     @property
-    def needed(self) -> tuple[Needed, ...]:
+    def needed(self) -> tuple[RequiredRight, ...]:
         """All the rights that it needs."""
         # Of files, "*" is one with that name: which ones are meant where none is named, nobody knows.
         whole = UNKNOWN if self.permission in PATH_PERMISSIONS else "*"
-        return self.rights or tuple(Needed(permission=self.permission, pattern=p) for p in self.patterns or (whole,))
+        return self.rights or tuple(
+            RequiredRight(permission=self.permission, pattern=p) for p in self.patterns or (whole,)
+        )
 
     def touched(self, cwd: str) -> list[str]:
         """Return the absolute paths of the files and folders that it is known to be for."""
@@ -101,7 +103,7 @@ class Need:
         return Offer(rights=(Right(permission=self.permission, pattern=pattern),))
 
 
-def exactly(needed: Needed) -> str:
+def exactly(needed: RequiredRight) -> str:
     """Return the pattern that matches what is needed, and nothing else."""
     if needed.permission in PATH_PERMISSIONS:
         return path_pattern.exact(needed.pattern)

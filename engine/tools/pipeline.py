@@ -22,7 +22,7 @@ from engine.core.events import AnswerKind, Offer, SharedContext, Verdict
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolHook, ToolUse
 from engine.core.messages import FilePart, ImagePart, Settlement
-from engine.core.permission_types import Judgement, Needed, Opinion, PermissionQuery
+from engine.core.permission_types import Judgement, Opinion, PermissionQuery, RequiredRight
 from engine.core.settings import Settings
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
@@ -160,12 +160,12 @@ async def run_call(site: CallSite) -> Outcome:
     await trio.lowlevel.checkpoint_if_cancelled()
     if isinstance(prepared, Settlement):
         return Outcome(settlement=prepared)
-    said = await _ask_hooks_before(site)
-    if said.arguments is not None:
-        prepared = site.change(said.arguments, said.changed_by)
+    hooks = await _ask_hooks_before(site)
+    if hooks.arguments is not None:
+        prepared = site.change(hooks.arguments, hooks.changed_by)
         if isinstance(prepared, Settlement):
             return Outcome(settlement=prepared)
-    permitted = await _permit(site, prepared, said)
+    permitted = await _permit(site, prepared, hooks)
     if isinstance(permitted, Settlement):
         return Outcome(settlement=permitted)
     prepared = permitted.prepared
@@ -190,8 +190,8 @@ def _look_up(site: CallSite) -> Prepared | Settlement:
 
 
 @attrs.frozen(kw_only=True)
-class _Said:
-    """What all hooks before a tool say together: the strictest verdict, the last arguments."""
+class _HookVerdict:
+    """What all hooks together decide: the strictest verdict, the last arguments."""
 
     verdict: Literal["none", "allow", "ask", "deny"] = "none"
     source: str = ""
@@ -199,23 +199,23 @@ class _Said:
     arguments: str | None = None
     changed_by: str = ""
 
-    def and_then(self, decision: ToolDecision | PermissionDecision, source: str) -> _Said:
-        """Return this with what one more hook says."""
-        said = self
+    def and_then(self, decision: ToolDecision | PermissionDecision, source: str) -> _HookVerdict:
+        """Return this with the decision of one more hook."""
+        combined = self
         if _STRICTNESS.index(decision.verdict) > _STRICTNESS.index(self.verdict):
-            said = attrs.evolve(said, verdict=decision.verdict, source=source, reason=decision.reason)
+            combined = attrs.evolve(combined, verdict=decision.verdict, source=source, reason=decision.reason)
         if decision.arguments is not None:
-            said = attrs.evolve(said, arguments=decision.arguments, changed_by=source)
-        return said
+            combined = attrs.evolve(combined, arguments=decision.arguments, changed_by=source)
+        return combined
 
 
 _STRICTNESS = ("none", "allow", "ask", "deny")
 
 
-async def _ask_hooks_before(site: CallSite) -> _Said:
-    said = _Said()
+async def _ask_hooks_before(site: CallSite) -> _HookVerdict:
+    verdict = _HookVerdict()
     for hook in site.hooks.before_tool:
-        use = site.use if said.arguments is None else attrs.evolve(site.use, arguments=said.arguments)
+        use = site.use if verdict.arguments is None else attrs.evolve(site.use, arguments=verdict.arguments)
         source = f"the hook {name_of(hook)}"
         decision = await site.desk.ask(hook, use, ToolDecision())
         if decision is None:
@@ -223,11 +223,11 @@ async def _ask_hooks_before(site: CallSite) -> _Said:
             source, decision = f"{source}, which failed", _FAILED
         if decision.verdict != "none":
             site.judged(decision.verdict, source)
-        said = said.and_then(decision, source)
+        verdict = verdict.and_then(decision, source)
         _pass_on(site, decision, source)
-        if said.verdict == "deny":
+        if verdict.verdict == "deny":
             break
-    return said
+    return verdict
 
 
 _FAILED = ToolDecision(verdict="deny", reason="a hook that guards this call failed")
@@ -248,66 +248,61 @@ def _stop_if_demanded(site: CallSite, decision: ToolDecision | PermissionDecisio
 
 
 @attrs.frozen(kw_only=True)
-class _Right:
-    """What a call needs, and what the rules say of it."""
+class _JudgedCall:
+    """A call that no rule denies: what it needs, and the rules' judgement of it."""
 
+    prepared: Prepared
     need: Need
     query: PermissionQuery
     judgement: Judgement
 
-    def is_asked(self, said: _Said) -> bool:
-        """Tell whether somebody must be asked: a rule or a hook wants it, or nothing speaks against the default."""
-        is_answered = self.need.is_own or (self.judgement.is_default and said.verdict == "allow")
-        return said.verdict == "ask" or (self.judgement.verdict == "ask" and not is_answered)
+    @property
+    def answered(self) -> str:
+        """The rule that asks about the call; empty if none does."""
+        return self.judgement.source if self.judgement.verdict == "ask" else ""
+
+    def needs_answer(self, hooks: _HookVerdict) -> bool:
+        """Tell whether somebody must answer: a hook asks, or a rule does and no hook answers it."""
+        is_answered = self.need.is_own or (self.judgement.is_default and hooks.verdict == "allow")
+        return hooks.verdict == "ask" or (self.judgement.verdict == "ask" and not is_answered)
 
 
-@attrs.frozen
-class _Permitted:
-    """A call that may run, with the right that it was given, and the rule that asked about it, if one did."""
+async def _permit(site: CallSite, prepared: Prepared, hooks: _HookVerdict) -> _JudgedCall | Settlement:
+    """Return the call as it may run, or the settlement that says who refused it.
 
-    prepared: Prepared
-    need: Need
-    answered: str
+    The last verdict in the record is the one that counts.
+    """
+    if hooks.verdict == "deny":
+        return _denied_by_hook(hooks)
+    call = await _judge(site, prepared)
+    if isinstance(call, _JudgedCall) and call.needs_answer(hooks):
+        before, hooks = hooks, await _ask_hooks_on_permission(site, call, hooks)
+        if hooks.verdict == "deny":
+            return _denied_by_hook(hooks)
+        if hooks.arguments is not None and hooks.arguments is not before.arguments:
+            changed = site.change(hooks.arguments, hooks.changed_by)
+            call = changed if isinstance(changed, Settlement) else await _judge(site, changed)
+    if isinstance(call, Settlement):
+        return call
+    refusal = await _ask_somebody(site, call, hooks) if call.needs_answer(hooks) else _refuse_unasked(site, call, hooks)
+    return refusal or call
 
 
-async def _permit(site: CallSite, prepared: Prepared, said: _Said) -> _Permitted | Settlement:
-    """Return the call as it may run, or the settlement that says who refused. The last say in the record counts."""
-    if said.verdict == "deny":
-        return _denied_by_hook(said)
-    right = await _right_of(site, prepared)
-    if isinstance(right, _Right) and right.is_asked(said):
-        heard = await _ask_hooks_on_permission(site, right, said)
-        if heard.verdict == "deny":
-            return _denied_by_hook(heard)
-        if heard.arguments is not None and heard.arguments is not said.arguments:
-            changed = site.change(heard.arguments, heard.changed_by)
-            if isinstance(changed, Settlement):
-                return changed
-            prepared, right = changed, await _right_of(site, changed)
-        said = heard
-    if isinstance(right, Settlement):
-        return right
-    judgement = right.judgement
-    permitted = _Permitted(prepared, right.need, judgement.source if judgement.verdict == "ask" else "")
-    if right.is_asked(said):
-        if right.judgement.verdict == "allow":
-            site.judged("ask", said.source)
-        if said.verdict == "ask" and said.reason:
-            site.desk.notice("info", "hook_message", f"{said.source} wants it asked: {said.reason}")
-        return await _ask_somebody(site, right, said) or permitted
-    if right.judgement.verdict == "ask":
-        site.judged("allow", said.source if said.verdict == "allow" else "what it touches is the session's own")
-    elif right.judgement.is_default and site.settings.headless == "rules" and said.verdict != "allow":
+def _refuse_unasked(site: CallSite, call: _JudgedCall, hooks: _HookVerdict) -> Settlement | None:
+    """Return why a call about which nobody need be asked is refused all the same; None if it may run."""
+    if call.judgement.verdict == "ask":
+        site.judged("allow", hooks.source if hooks.verdict == "allow" else "what it touches is the session's own")
+    elif call.judgement.is_default and site.settings.headless == "rules" and hooks.verdict != "allow":
         site.judged("deny", "no rule allows it, and nobody is there to ask")
-        return _denied(f"Denied: no rule allows {right.need.permission!r} here, and nobody is there to ask.")
-    return permitted
+        return _denied(f"Denied: no rule allows {call.need.permission!r} here, and nobody is there to ask.")
+    return None
 
 
-async def _right_of(site: CallSite, prepared: Prepared) -> _Right | Settlement:
-    """Return what the call needs and what the rules say of it, or the settlement that says that they forbid it."""
+async def _judge(site: CallSite, prepared: Prepared) -> _JudgedCall | Settlement:
+    """Return the call with the rules' judgement of it, or the settlement that says that they deny it."""
     try:
-        told = prepared.tool.need(prepared.arguments, site.context)
-        need = check_need(await told if isinstance(told, Awaitable) else told)
+        need = prepared.tool.need(prepared.arguments, site.context)
+        need = check_need(await need if isinstance(need, Awaitable) else need)
     except Exception as error:  # noqa: BLE001  # the tool author's code; unknown rights are no rights
         site.judged("deny", "the tool, which can't tell what it needs")
         return _denied(f"Denied: its permissions can't be told ({describe(error)})")
@@ -316,65 +311,75 @@ async def _right_of(site: CallSite, prepared: Prepared) -> _Right | Settlement:
     site.judged(judgement.verdict, judgement.source)
     if judgement.verdict == "deny":
         return _denied(f"Denied by {judgement.source}. Don't try to get around it.")
-    return _Right(need=need, query=query, judgement=judgement)
+    return _JudgedCall(prepared=prepared, need=need, query=query, judgement=judgement)
 
 
-async def _ask_hooks_on_permission(site: CallSite, right: _Right, said: _Said) -> _Said:
-    """Return what was said before, with what the hooks say to whom a question would be put."""
+async def _ask_hooks_on_permission(site: CallSite, call: _JudgedCall, verdict: _HookVerdict) -> _HookVerdict:
+    """Return *verdict* with what the hooks on permissions add. A checkpoint if there are any."""
     use = site.use
-    wanted = PermissionWanted(
+    request = PermissionWanted(
         session_id=use.session_id,
         cwd=use.cwd,
         call_id=use.call_id,
         tool=use.tool,
         arguments=use.arguments,
-        permission=right.need.permission,
-        patterns=right.need.patterns,
-        offers=tuple(offer.text for offer in right.query.offers),
-        detail=right.need.detail,
-        is_ruled=right.is_asked(attrs.evolve(said, verdict=max(said.verdict, "allow", key=_STRICTNESS.index))),
+        permission=call.need.permission,
+        patterns=call.need.patterns,
+        offers=tuple(offer.text for offer in call.query.offers),
+        detail=call.need.detail,
+        is_ruled=call.needs_answer(attrs.evolve(verdict, verdict=max(verdict.verdict, "allow", key=_STRICTNESS.index))),
     )
     for hook in site.hooks.permission_request:
         source = f"the hook {name_of(hook)}"
-        decision = await site.desk.ask(hook, wanted, PermissionDecision())
+        decision = await site.desk.ask(hook, request, PermissionDecision())
         if decision is None:
             source, decision = f"{source}, which failed", _FAILED_ON_PERMISSION
         if decision.verdict != "none":
             site.judged(decision.verdict, source)
-        said = said.and_then(decision, source)
-        wanted = attrs.evolve(wanted, arguments=decision.arguments or wanted.arguments)
+        verdict = verdict.and_then(decision, source)
+        request = attrs.evolve(request, arguments=decision.arguments or request.arguments)
         _stop_if_demanded(site, decision)
-        if said.verdict == "deny":
+        if verdict.verdict == "deny":
             break
-    return said
+    return verdict
 
 
 _FAILED_ON_PERMISSION = PermissionDecision(verdict="deny", reason="a hook that guards this permission failed")
 
 
-async def _ask_somebody(site: CallSite, right: _Right, said: _Said) -> Settlement | None:
-    """Ask who may answer for the user, then the user; return None if the call may run. A checkpoint if somebody is asked."""
-    judgement = right.judgement
-    if right.need.futile:
+async def _ask_somebody(site: CallSite, call: _JudgedCall, hooks: _HookVerdict) -> Settlement | None:
+    """Ask the second opinion, then the user; return None if the call may run. A checkpoint if somebody is asked."""
+    if call.judgement.verdict == "allow":
+        site.judged("ask", hooks.source)
+    if hooks.verdict == "ask" and hooks.reason:
+        site.desk.notice("info", "hook_message", f"{hooks.source} wants it asked: {hooks.reason}")
+    if call.need.futile:
         # It fails anyhow, and a person's answer would be for nothing.
-        return Settlement(status="error", text=right.need.futile)
-    if said.verdict == "ask":
+        return Settlement(status="error", text=call.need.futile)
+    judgement = call.judgement
+    if hooks.verdict == "ask":
         # A hook wants a person: neither a second opinion nor a rule answers for one.
-        judgement = attrs.evolve(judgement, verdict="ask", source=said.source)
+        judgement = attrs.evolve(judgement, verdict="ask", source=hooks.source)
     elif site.opinion is not None:
         opinion = _AskOpinion(site.opinion, judgement)
-        decision = await site.desk.ask(opinion, right.query, PermissionDecision())
-        verdict = "ask" if decision is None else decision.verdict
-        site.judged(verdict if verdict != "none" else "ask", opinion.name)
+        verdict = await _ask_opinion(site, opinion, call.query)
         if verdict == "allow":
             return None
         if verdict == "deny":
             return _denied(f"Denied by {opinion.name}. Don't try to get around it.")
     if site.settings.headless != "wait":
         site.judged("deny", "nobody is there to ask")
-        return _denied(f"Denied: it needs the permission {right.need.permission!r}, and nobody is there to give it.")
-    answer, feedback = await site.question(right.query, judgement, by_rule=said.verdict != "ask")
+        return _denied(f"Denied: it needs the permission {call.need.permission!r}, and nobody is there to give it.")
+    answer, feedback = await site.question(call.query, judgement, by_rule=hooks.verdict != "ask")
     return _refusal(answer, feedback)
+
+
+async def _ask_opinion(site: CallSite, opinion: _AskOpinion, query: PermissionQuery) -> Verdict:
+    """Return the second opinion, and record it; one that failed, or has none, leaves it to the user. A checkpoint."""
+    decision = await site.desk.ask(opinion, query, PermissionDecision())
+    verdict = "ask" if decision is None or decision.verdict == "none" else decision.verdict
+    site.judged(verdict, opinion.name)
+    return verdict
 
 
 @attrs.frozen
@@ -391,16 +396,16 @@ class _AskOpinion:
 
     async def __call__(self, query: PermissionQuery) -> PermissionDecision:
         """Return what it says. A checkpoint."""
-        said = await self.opinion(query, self.judgement)
-        return PermissionDecision(verdict="none" if said == "ask" else said)
+        verdict = await self.opinion(query, self.judgement)
+        return PermissionDecision(verdict="none" if verdict == "ask" else verdict)
 
 
 def _denied(text: str) -> Settlement:
     return Settlement(status="denied", text=text)
 
 
-def _denied_by_hook(said: _Said) -> Settlement:
-    return _denied(f"Denied by a hook: {said.reason or 'no reason given'}")
+def _denied_by_hook(hooks: _HookVerdict) -> Settlement:
+    return _denied(f"Denied by a hook: {hooks.reason or 'no reason given'}")
 
 
 def check_need(need: object) -> Need:
@@ -412,8 +417,8 @@ def check_need(need: object) -> Need:
         raise ConfigError(f"a Need holds str, and tuples of str: not {need!r}")
     if need.offers is not None and not _are(need.offers, str, Offer):
         raise ConfigError(f"the offers of a Need are a tuple of str and Offer, or None: not {need!r}")
-    if not _are(need.rights, Needed):
-        raise ConfigError(f"the rights of a Need are a tuple of Needed: not {need!r}")
+    if not _are(need.rights, RequiredRight):
+        raise ConfigError(f"the rights of a Need are a tuple of RequiredRight: not {need!r}")
     if not _is_a(bool, need.is_own) or not _is_a(bool, need.sandboxed):
         raise ConfigError(f"is_own and sandboxed of a Need are bools: not {need!r}")
     return need

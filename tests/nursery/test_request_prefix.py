@@ -27,7 +27,7 @@ from engine.core.events import (
 )
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import Message
-from engine.core.permission_types import Needed
+from engine.core.permission_types import RequiredRight
 from engine.core.settings import Settings
 from engine.export.json_document import document, journals_in
 from engine.permission.policy import Policy
@@ -305,8 +305,8 @@ async def test_t28_each_tool_that_takes_a_path_touches_it(
     assert "pkg rules" in said(w.requests[1].transcript[-1])
 
 
-def needed(permission: str, pattern: str) -> Needed:
-    return Needed(permission=permission, pattern=pattern)
+def needed(permission: str, pattern: str) -> RequiredRight:
+    return RequiredRight(permission=permission, pattern=pattern)
 
 
 async def test_t28_what_a_cancelled_turn_touched_is_told_in_the_next_one(project: Path) -> None:

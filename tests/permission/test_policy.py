@@ -22,13 +22,13 @@ from engine.core.permission_types import (
     ACTIONS,
     UNKNOWN,
     Allowance,
-    Hiding,
+    HidingApprover,
     Judgement,
-    Link,
-    Needed,
     PermissionQuery,
+    PermissionScope,
+    PersistentApprover,
+    RequiredRight,
     Rule,
-    Standing,
 )
 from engine.permission.grants.grant_file import GrantFile
 from engine.permission.policy import Policy
@@ -68,19 +68,19 @@ def policy(
     )
 
 
-def link(name: str = "root", *own: str, turn: str = "1") -> Link:
-    return Link(session_id=SessionId(name), turn_id=TurnId(f"{name}-{turn}"), rules=rules(*own))
+def link(name: str = "root", *own: str, turn: str = "1") -> PermissionScope:
+    return PermissionScope(session_id=SessionId(name), turn_id=TurnId(f"{name}-{turn}"), rules=rules(*own))
 
 
 def needed(
     permission: str, pattern: str, *spellings: str, reads: bool = False, follows: tuple[str, ...] = ()
-) -> Needed:
-    return Needed(permission=permission, pattern=pattern, spellings=spellings, reads_only=reads, follows=follows)
+) -> RequiredRight:
+    return RequiredRight(permission=permission, pattern=pattern, spellings=spellings, reads_only=reads, follows=follows)
 
 
 def query(
-    *rights: Needed,
-    chain: Iterable[Link] = (),
+    *rights: RequiredRight,
+    chain: Iterable[PermissionScope] = (),
     offers: Iterable[Offer] | None = None,
     cwd: str = PROJECT,
     opaque: str = "",
@@ -102,11 +102,11 @@ def query(
     )
 
 
-def exactly(*rights: Needed) -> Offer:
+def exactly(*rights: RequiredRight) -> Offer:
     return Offer(rights=tuple(Right(permission=one.permission, pattern=_exact(one)) for one in rights))
 
 
-def _exact(one: Needed) -> str:
+def _exact(one: RequiredRight) -> str:
     if one.permission in PATH_PERMISSIONS:
         return path_pattern.exact(one.pattern)
     return wildcard.exact(one.pattern)
@@ -171,7 +171,7 @@ DENY = some_rule("deny")
 
 
 @st.composite
-def some_needed(draw: st.DrawFn) -> Needed:
+def some_needed(draw: st.DrawFn) -> RequiredRight:
     if draw(st.booleans()):
         spellings = draw(st.lists(st.sampled_from(COMMANDS), max_size=2))
         return needed(
@@ -201,10 +201,11 @@ some_offers = st.lists(
 
 
 @st.composite
-def some_chain(draw: st.DrawFn) -> tuple[Link, ...]:
+def some_chain(draw: st.DrawFn) -> tuple[PermissionScope, ...]:
     length = draw(st.integers(1, 3))
     return tuple(
-        Link(session_id=SessionId(f"s{n}"), turn_id=TurnId(f"t{n}"), rules=draw(some_rules)) for n in range(length)
+        PermissionScope(session_id=SessionId(f"s{n}"), turn_id=TurnId(f"t{n}"), rules=draw(some_rules))
+        for n in range(length)
     )
 
 
@@ -297,7 +298,7 @@ def test_a_sub_agent_may_do_what_it_and_all_above_it_may(
     layers: Rules, asked: PermissionQuery, own: tuple[Rule, ...]
 ) -> None:
     rules_at_work = layers.policy()
-    child = Link(session_id=SessionId("child"), turn_id=TurnId("below"), rules=own)
+    child = PermissionScope(session_id=SessionId("child"), turn_id=TurnId("below"), rules=own)
     nested = attrs.evolve(asked, chain=(*asked.chain, child))
     assert weight(rules_at_work.judge(nested)) >= weight(rules_at_work.judge(asked))
     alone = [rules_at_work.judge(attrs.evolve(asked, chain=(one,))) for one in nested.chain]
@@ -312,9 +313,9 @@ def test_an_offer_that_is_made_answers_the_question(
     rules_at_work = layers.policy()
     judgement = rules_at_work.judge(asked)
     if judgement.verdict != "ask":
-        assert (judgement.asked, judgement.offers) == ((), None)
+        assert (judgement.missing_rights, judgement.offers) == ((), None)
         return
-    assert judgement.asked
+    assert judgement.missing_rights
     assert judgement.offers is not None
     if not judgement.offers or (scope == "project" and asked.cwd == "/"):
         return
@@ -343,7 +344,7 @@ def test_a_grant_goes_no_further_than_what_was_offered(
         rules_at_work.grant(asked, allowed(one))
     if before.verdict == "ask" and rules_at_work.judge(later).verdict == "allow":
         given_rights = [right for one in offered for right in one.rights]
-        assert all(any(_covers(one, right) for one in given_rights) for right in before.asked)
+        assert all(any(_covers(one, right) for one in given_rights) for right in before.missing_rights)
 
 
 def _covers(given_right: Right, right: Right) -> bool:
@@ -358,8 +359,8 @@ def _covers(given_right: Right, right: Right) -> bool:
 
 
 def test_a_policy_is_all_that_an_approver_can_be() -> None:
-    assert isinstance(policy(), Standing)
-    assert isinstance(policy(), Hiding)
+    assert isinstance(policy(), PersistentApprover)
+    assert isinstance(policy(), HidingApprover)
 
 
 def test_the_rule_and_its_layer_are_told() -> None:
@@ -369,13 +370,13 @@ def test_the_rule_and_its_layer_are_told() -> None:
 
 def test_deny_and_ask_in_one_call_is_a_deny() -> None:
     judged = policy("deny bash rm *").judge(query(needed("bash", "npm x"), needed("bash", "rm x")))
-    assert (judged.verdict, judged.asked, judged.offers) == ("deny", (), None)
+    assert (judged.verdict, judged.missing_rights, judged.offers) == ("deny", (), None)
 
 
 def test_only_what_is_asked_about_is_asked_and_offered() -> None:
     rights = (needed("bash", "ls", reads=True), needed("bash", "rm x"), needed("read", "a"), needed("edit", "/etc/x"))
     judged = policy().judge(query(*rights))
-    assert judged.asked == (
+    assert judged.missing_rights == (
         Right(permission="bash", pattern="rm x"),
         Right(permission="edit", pattern="/etc/x"),
         Right(permission="outside", pattern="/etc/x"),
@@ -393,7 +394,7 @@ def test_what_nobody_can_see_through_is_asked_each_time() -> None:
     asked = query(needed("bash", "x"), offers=[offer("bash *", "opaque *")], opaque="it is dark")
     judged = policy().judge(asked)
     assert (judged.verdict, judged.offers) == ("ask", ())
-    assert judged.asked[-1] == Right(permission="opaque", pattern="the whole text")
+    assert judged.missing_rights[-1] == Right(permission="opaque", pattern="the whole text")
     held = policy()
     held.grant(asked, allowed(offer("bash *", "opaque *")))
     assert held.judge(asked).verdict == "ask"
@@ -449,7 +450,7 @@ def test_a_path_that_may_lead_out_is_outside(path: str) -> None:
     """What a tool of a host's own may tell: the rules follow no links, so `..` may lead anywhere."""
     judged = policy("allow edit *").judge(query(needed("edit", path)))
     assert judged.verdict == "ask"
-    assert "outside" in {right.permission for right in judged.asked}
+    assert "outside" in {right.permission for right in judged.missing_rights}
     assert policy("allow edit *", "deny edit a/b").judge(query(needed("edit", path))).verdict == "deny"
 
 
@@ -473,7 +474,7 @@ def test_paths_are_seen_from_the_project_wherever_the_session_works() -> None:
 def test_without_a_project_all_is_outside_and_nothing_is_kept_for_it() -> None:
     nowhere = policy()
     asked = query(needed("read", "etc/hosts"), cwd="/", offers=[offer("read /etc/hosts")])
-    assert nowhere.judge(asked).asked == (Right(permission="outside", pattern="/etc/hosts"),)
+    assert nowhere.judge(asked).missing_rights == (Right(permission="outside", pattern="/etc/hosts"),)
     with pytest.raises(ConfigError, match="/ belongs to no project: allow it for this session, or once"):
         nowhere.grant(asked, allowed(offer("read /etc/hosts"), "project"))
     assert nowhere.grants.current(0) == ()
@@ -561,7 +562,7 @@ def test_a_rule_about_a_command_goes_for_what_follows_but_not_against_other_rule
 PUSH = needed("bash", "git push")
 
 
-def pushed_in(*chain: Link, cwd: str = PROJECT) -> PermissionQuery:
+def pushed_in(*chain: PermissionScope, cwd: str = PROJECT) -> PermissionQuery:
     return query(PUSH, chain=chain, cwd=cwd)
 
 

@@ -15,10 +15,10 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.ids import CallId, SessionId, TurnId
-from engine.core.permission_types import UNKNOWN
+from engine.core.permission_types import UNKNOWN, PermissionScope, RequiredRight
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rule_index import CommandIndex, PathIndex
-from engine.permission.rules.rules import PATH_PERMISSIONS, Right, base_of
+from engine.permission.rules.rules import PATH_PERMISSIONS, base_of
 from engine.permission.rules.wildcard import Wildcard
 
 Scope = Literal["turn", "session", "project"]
@@ -91,23 +91,16 @@ class Grant:
         """Tell whether its time is up."""
         return self.until is not None and not now < self.until
 
+    def is_valid_for(self, chain: Collection[PermissionScope], now: float) -> bool:
+        """Tell whether it holds now in the sessions and turns of *chain*."""
+        return (
+            (self.session_id is None or any(scope.session_id == self.session_id for scope in chain))
+            and (self.turn_id is None or any(scope.turn_id == self.turn_id for scope in chain))
+            and not self.is_over(now)
+        )
+
     def __str__(self) -> str:
         return f"{self.permission} {self.pattern} (for this {self.scope})"
-
-
-@attrs.frozen(kw_only=True)
-class Asker:
-    """Who wants something.
-
-    Attributes:
-        sessions: the session and those above it.
-        turns: its turn and those above it.
-        project: its project's folder, absolute and real.
-    """
-
-    sessions: Collection[SessionId]
-    turns: Collection[TurnId]
-    project: str
 
 
 @attrs.frozen(eq=False)
@@ -193,20 +186,21 @@ class Grants:
         """Forget the grants whose time is up; they have counted for nothing since."""
         self._drop(held.grant.id for held in list(self._held.values()) if held.grant.is_over(now))
 
-    def covers(self, right: Right, asker: Asker, now: float) -> Grant | None:
-        """Return a grant that gives *right* to *asker*; None if there is none."""
+    def find(self, right: RequiredRight, chain: Collection[PermissionScope], project: str, now: float) -> Grant | None:
+        """Return a grant that covers *right* for a session; None if there is none.
+
+        Args:
+            right: the right; its other spellings do not count.
+            chain: the session and those above it, each with its turn.
+            project: the session's project: its folder, absolute and real.
+            now: the time, in seconds since the epoch.
+        """
         for permission in dict.fromkeys((right.permission, base_of(right.permission))):
-            book = self._book(asker.project, permission)
+            book = self._book(project, permission)
             for number in reversed(book.index.candidates(right.pattern)):
                 held = book.held[number]
-                grant = held.grant
-                if (
-                    (grant.session_id is None or grant.session_id in asker.sessions)
-                    and (grant.turn_id is None or grant.turn_id in asker.turns)
-                    and not grant.is_over(now)
-                    and held.pattern.matches(right.pattern)
-                ):
-                    return grant
+                if held.grant.is_valid_for(chain, now) and held.pattern.matches(right.pattern):
+                    return held.grant
         return None
 
     def _book(self, project: str, permission: str) -> _Book:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import attrs
 
-from engine.core.permission_types import UNKNOWN, Rule
-from engine.permission.rules.rules import LAYERS, Decision, LayerName, Right, Ruleset
+from engine.core.permission_types import UNKNOWN, RequiredRight, Rule
+from engine.permission.rules.rules import LAYERS, LayerName, Ruleset, RuleVerdict
 
 
 @attrs.frozen
@@ -29,10 +29,10 @@ class _Match:
     hidden_by: Rule | None
 
 
-def explain(rules: Ruleset, right: Right) -> str:
+def explain(rules: Ruleset, right: RequiredRight) -> str:
     """Return which rule of which layer decides, which others match, and why they don't."""
     decision = rules.judge(right.permission, right.pattern, right.spellings)
-    lines = [f"{decision.action}: {right.permission} {shown(right.pattern)}", f"  by {_source(right, decision)}"]
+    lines = [f"{decision.verdict}: {right.permission} {shown(right.pattern)}", f"  by {_source(right, decision)}"]
     others = [match for match in _matches(rules, right) if match.rule is not decision.rule]
     if others:
         lines.append("  these match as well:")
@@ -45,7 +45,7 @@ def shown(text: str) -> str:
     return repr(text.replace(UNKNOWN, "…")) if not text.isprintable() else text.replace(UNKNOWN, "…")
 
 
-def _matches(rules: Ruleset, right: Right) -> Iterator[_Match]:
+def _matches(rules: Ruleset, right: RequiredRight) -> Iterator[_Match]:
     """Yield each rule that matches, with the first of the spellings that it does."""
     seen: set[int] = set()
     for spelling in (right.pattern, *right.spellings):
@@ -58,7 +58,7 @@ def _matches(rules: Ruleset, right: Right) -> Iterator[_Match]:
                 hiding.setdefault(layer, rule)
 
 
-def _source(right: Right, decision: Decision) -> str:
+def _source(right: RequiredRight, decision: RuleVerdict) -> str:
     spelled = "" if decision.spelling in {"", right.pattern} else f", because it is {shown(decision.spelling)} too"
     return decision.source + spelled
 
@@ -67,7 +67,7 @@ def _where(match: _Match) -> str:
     return f"the layer {match.layer}{match.rule.place}"
 
 
-def _why_not(match: _Match, right: Right, decision: Decision) -> str:
+def _why_not(match: _Match, right: RequiredRight, decision: RuleVerdict) -> str:
     if match.hidden_by is not None:
         return f"'{match.hidden_by}' comes after it in the same layer"
     if match.spelling != decision.spelling:

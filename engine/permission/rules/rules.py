@@ -23,7 +23,7 @@ from typing import Final, Literal, get_args
 import attrs
 
 from engine.core.errors import ConfigError
-from engine.core.permission_types import ACTIONS, Action, Rule
+from engine.core.permission_types import ACTIONS, Action, RequiredRight, Rule
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rule_index import CommandIndex, PathIndex
 from engine.permission.rules.wildcard import Wildcard, wildcard
@@ -56,48 +56,41 @@ class Layer:
         return Layer(self.name, tuple(attrs.evolve(rule, override=False) for rule in kept))
 
 
-@attrs.frozen
-class Right:
-    """What somebody wants to do.
-
-    Attributes:
-        permission: the name of the right.
-        pattern: what exactly it is wanted for.
-        spellings: other names of the same thing.
-    """
-
-    permission: str
-    pattern: str
-    spellings: tuple[str, ...] = ()
-
-
 @attrs.frozen(kw_only=True)
-class Decision:
-    """What the rules say of a right.
+class RuleVerdict:
+    """The verdict of a rule, of the defaults, or of a grant on one right.
 
     Attributes:
-        action: the word.
-        right: which right it is about; None: about none.
-        rule: the rule that decided; None: there is none.
-        layer: where that stands.
-        spelling: the text that it matched.
-        is_default: no rule of a layer above the defaults decided it.
+        verdict: allow, ask or deny.
+        right: the right; None: the verdict is about no right in particular.
+        rule: the rule that decided; None: no rule did.
+        layer: the layer of that rule.
+        spelling: the text that the rule matched.
+        reason: who decided, for people, where it was not the rule alone.
     """
 
-    action: Action
-    right: Right | None = None
+    verdict: Action
+    right: RequiredRight | None = None
     rule: Rule | None = None
     layer: LayerName | None = None
     spelling: str = ""
+    reason: str = ""
 
     @property
     def is_default(self) -> bool:
-        """Whether it is what holds where nobody has said anything."""
-        return self.layer is None or self.layer == "defaults"
+        """Whether only the defaults apply: no rule of a higher layer and no grant decided it."""
+        return not self.reason and self.layer in {None, "defaults"}
+
+    @property
+    def is_general(self) -> bool:
+        """Whether it is not about this file or this command in particular."""
+        return self.rule is None or self.rule.pattern == "*"
 
     @property
     def source(self) -> str:
         """Who decided, for people."""
+        if self.reason:
+            return self.reason
         if self.rule is None:
             return "no rule: what no rule names is asked about"
         return f"the rule '{self.rule}' of the layer {self.layer}{self.rule.place}"
@@ -106,16 +99,15 @@ class Decision:
     def weight(self) -> tuple[int, bool]:
         """How strict it is."""
         # A hook may answer what is asked by default: a rule that asks is stricter.
-        return ACTIONS.index(self.action), not self.is_default
+        return ACTIONS.index(self.verdict), not self.is_default
 
 
-def strictest(decisions: Iterable[Decision]) -> Decision:
-    """Return the strictest of several decisions, the first of them; of none: to ask.
+def strictest(verdicts: Iterable[RuleVerdict]) -> RuleVerdict:
+    """Return the strictest of several verdicts, the first one among equals; "ask" if there are none.
 
-    It is what several rights together get, and what a sub-agent gets: the meet of what its own rules and those of
-    its parents say.
+    Several rights together get it, and so does a sub-agent: its own rules and those of its parents all apply.
     """
-    return max(decisions, key=lambda decision: decision.weight, default=Decision(action="ask"))
+    return max(verdicts, key=lambda verdict: verdict.weight, default=RuleVerdict(verdict="ask"))
 
 
 @attrs.frozen(eq=False)
@@ -198,18 +190,14 @@ class Ruleset:
             except ConfigError as error:
                 raise ConfigError(f"the rule '{rule}'{rule.place}: {error}") from error
 
-    def judge(self, permission: str, pattern: str, spellings: Sequence[str] = ()) -> Decision:
+    def judge(self, permission: str, pattern: str, spellings: Sequence[str] = ()) -> RuleVerdict:
         """Return what the rules say of a right."""
-        right = Right(permission, pattern, tuple(spellings))
+        right = RequiredRight(permission, pattern, tuple(spellings))
         book = self._book(permission)
-        decision = _decision(right, pattern, book.found(pattern)) or Decision(action="ask", right=right)
+        decision = _decision(right, pattern, book.found(pattern)) or RuleVerdict(verdict="ask", right=right)
         if not spellings:
             return decision
         return strictest([decision, *self._of_spellings(book, right)])
-
-    def judge_all(self, rights: Iterable[Right]) -> Decision:
-        """Return the strictest of what the rules say of several rights; of none: to ask."""
-        return strictest(self.judge(right.permission, right.pattern, right.spellings) for right in rights)
 
     def hides(self, permission: str) -> bool:
         """Tell whether every right of that name is denied, whatever it is for: a tool that needs it need not be offered.
@@ -232,7 +220,7 @@ class Ruleset:
         for entry, is_sure in self._book(permission).found(text):
             yield entry.layer, entry.rule, is_sure
 
-    def _of_spellings(self, book: _Book, right: Right) -> Iterator[Decision]:
+    def _of_spellings(self, book: _Book, right: RequiredRight) -> Iterator[RuleVerdict]:
         for spelling in right.spellings:
             found = (
                 (entry, is_sure)
@@ -295,7 +283,7 @@ def holds_for(pattern: str, permission: str) -> bool:
     return pattern == permission or any(wildcard(pattern).matches(name) for name in (permission, base_of(permission)))
 
 
-def _decision(right: Right, text: str, found: Iterable[tuple[_Entry, bool]]) -> Decision | None:
+def _decision(right: RequiredRight, text: str, found: Iterable[tuple[_Entry, bool]]) -> RuleVerdict | None:
     """Return what the rules *found* for *text*, the last first, say together; None if there are none."""
     groups: list[_Group] = []
     for entry, is_sure in found:
@@ -309,4 +297,4 @@ def _decision(right: Right, text: str, found: Iterable[tuple[_Entry, bool]]) -> 
         word = group.over(word)
     if word is None:
         return None
-    return Decision(action=word.rule.action, right=right, rule=word.rule, layer=word.layer, spelling=text)
+    return RuleVerdict(verdict=word.rule.action, right=right, rule=word.rule, layer=word.layer, spelling=text)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeGuard
 
 from engine.core.events import Offer, Right
-from engine.core.permission_types import UNKNOWN, Needed
+from engine.core.permission_types import UNKNOWN, RequiredRight
 from engine.permission.effects.program_effects import WordPrefix
 from engine.permission.effects.scan_result import Argument, Scan, ScannedCommand
 from engine.permission.grants.offers import bare_line_of, line_of, offers_for, written_line_of
@@ -56,17 +56,18 @@ def need_of(command: str, cwd: str, home: str | None = None, programs: ProgramRe
                 "opaque": list(looked.opaque),
             }
         ),
-        rights=tuple(_rights(scanned, looked.used, knowledge)) or (Needed(permission=PERMISSION, pattern=command),),
+        rights=tuple(_rights(scanned, looked.used, knowledge))
+        or (RequiredRight(permission=PERMISSION, pattern=command),),
         opaque="; ".join(looked.opaque),
     )
 
 
-def _rights(scanned: Scan, used: Sequence[Used], knowledge: ProgramRegistry) -> Iterator[Needed]:
+def _rights(scanned: Scan, used: Sequence[Used], knowledge: ProgramRegistry) -> Iterator[RequiredRight]:
     lines: dict[str, list[str]] = {}
     for command in scanned.commands:
         line = line_of(command.argv)
         lines.setdefault(command.argv[0] or "", []).append(line)
-        yield Needed(
+        yield RequiredRight(
             permission=PERMISSION,
             pattern=line,
             spellings=_spellings(command, line, knowledge),
@@ -75,12 +76,12 @@ def _rights(scanned: Scan, used: Sequence[Used], knowledge: ProgramRegistry) -> 
     for one in used:
         if one.use is None:
             if not one.judged.inside:
-                yield Needed(permission="outside", pattern=one.judged.path)
+                yield RequiredRight(permission="outside", pattern=one.judged.path)
             continue
         # What a redirection does, no rule about a command has said.
         follows = tuple(dict.fromkeys(lines.get(one.use.by, ())))
         permission = "edit" if one.use.access == "write" else "read"
-        yield Needed(permission=permission, pattern=one.judged.path, follows=follows)
+        yield RequiredRight(permission=permission, pattern=one.judged.path, follows=follows)
 
 
 def _spellings(command: ScannedCommand, line: str, knowledge: ProgramRegistry) -> tuple[str, ...]:

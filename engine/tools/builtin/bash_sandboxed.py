@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import attrs
 
 from engine.config.sandbox_config import Sandbox
-from engine.core.permission_types import Needed
+from engine.core.permission_types import RequiredRight
 from engine.core.schema import doc
 from engine.sandbox.sandbox import KEEPERS, Jail
 from engine.tools.builtin.bash import Bash, is_safe, need_of, run_command, told
@@ -54,7 +54,7 @@ def boxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = None) -
         needed = attrs.evolve(needed, metadata=json.dumps({**json.loads(needed.metadata), **facts}))
         if not args.outside_sandbox:
             return attrs.evolve(needed, sandboxed=True)
-        way_out = Needed(permission=OUTSIDE, pattern=args.command)
+        way_out = RequiredRight(permission=OUTSIDE, pattern=args.command)
         return attrs.evolve(
             needed, permission=OUTSIDE, patterns=(args.command,), rights=(way_out, *needed.rights), offers=()
         )

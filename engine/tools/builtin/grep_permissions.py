@@ -6,7 +6,7 @@ import os
 
 import attrs
 
-from engine.core.permission_types import Needed
+from engine.core.permission_types import RequiredRight
 from engine.files.real_path import followed
 from engine.files.text_files import pattern_of_real, visible_name
 from engine.tools.call_values import Need
@@ -51,7 +51,7 @@ class Readable:
     def _need(self, path: bytes) -> Need:
         real, called = joined(self.real, visible_name(os.fsdecode(path))), self.place.path(path)
         spellings = () if called == real else (called,)
-        right = Needed(permission="read", pattern=real, spellings=spellings, reads_only=True)
+        right = RequiredRight(permission="read", pattern=real, spellings=spellings, reads_only=True)
         return Need(permission="read", patterns=(real,), rights=(right,))
 
 

@@ -19,7 +19,7 @@ import attrs
 
 from engine.core.errors import ToolError
 from engine.core.events import SharedContext
-from engine.core.permission_types import Needed
+from engine.core.permission_types import RequiredRight
 from engine.core.threads import to_thread
 from engine.files.diff import changes
 from engine.files.read_state import Modifier, digest, known, note_gone, note_read, together
@@ -254,7 +254,7 @@ def _need(cwd: str, shared: SharedContext, names: tuple[str, ...], plan: Planner
         patterns=tuple(called) or tuple(names),
         detail=detail or otherwise,
         metadata=json.dumps({"paths": tuple(called), "diff": detail}),
-        rights=tuple(Needed(permission=PERMISSION, pattern=p, spellings=others) for p, others in called.items()),
+        rights=tuple(RequiredRight(permission=PERMISSION, pattern=p, spellings=others) for p, others in called.items()),
         paths=paths,
         futile=futile,
     )

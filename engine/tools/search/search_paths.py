@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from engine.core.errors import ToolError
-from engine.core.permission_types import Needed
+from engine.core.permission_types import RequiredRight
 from engine.files.globs import GlobError, alternatives, escaped, glob_regex, is_magic
 from engine.files.real_path import followed
 from engine.files.text_files import (
@@ -108,7 +108,7 @@ def read_need(cwd: str, path: Path) -> Need:
     return Need(
         permission="read",
         patterns=(real,),
-        rights=(Needed(permission="read", pattern=real, spellings=spellings, reads_only=True),),
+        rights=(RequiredRight(permission="read", pattern=real, spellings=spellings, reads_only=True),),
         paths=(whole,),
     )
 

@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 
 from engine.core.errors import ConfigError
 from engine.core.ids import CallId, SessionId, TurnId
-from engine.core.permission_types import ACTIONS, UNKNOWN, Rule
-from engine.permission.grants.grants import SCOPES, Asker, Grant, Grants, Origin, Scope
+from engine.core.permission_types import ACTIONS, UNKNOWN, PermissionScope, RequiredRight, Rule
+from engine.permission.grants.grants import SCOPES, Grant, Grants, Origin, Scope
 from engine.permission.rules.path_pattern import exact as exact_path
-from engine.permission.rules.rules import Layer, Right, Ruleset
+from engine.permission.rules.rules import Layer, Ruleset
 from engine.permission.rules.wildcard import exact
 from tests.permission.rules.test_rules import HOME, PROJECT, SOME_LAYERS, SOME_RIGHT, SOME_RULE
 
 ROOT, CHILD, OTHER = SessionId("root"), SessionId("child"), SessionId("other")
 TURN, BELOW, NEXT = TurnId("turn"), TurnId("below"), TurnId("next")
 ORIGIN = Origin(session_id=ROOT, call_id=CallId("call"), tool="bash", granted=100.0, by="keyboard")
-ASKER = Asker(sessions=(ROOT,), turns=(TURN,), project=PROJECT)
-IN_CHILD = Asker(sessions=(ROOT, CHILD), turns=(TURN, BELOW), project=PROJECT)
-LATER = Asker(sessions=(ROOT,), turns=(NEXT,), project=PROJECT)
-ELSEWHERE = Asker(sessions=(OTHER,), turns=(TurnId("t"),), project=PROJECT)
+ASKER = (PermissionScope(session_id=ROOT, turn_id=TURN),)
+IN_CHILD = (*ASKER, PermissionScope(session_id=CHILD, turn_id=BELOW))
+LATER = (PermissionScope(session_id=ROOT, turn_id=NEXT),)
+ELSEWHERE = (PermissionScope(session_id=OTHER, turn_id=TurnId("t")),)
 
 
 def grant(scope: Scope = "session", pattern: str = "git *", *, permission: str = "bash", name: str = "g1") -> Grant:
@@ -45,7 +45,7 @@ def book(*grants: Grant) -> Grants:
     return made
 
 
-PUSH = Right("bash", "git push")
+PUSH = RequiredRight("bash", "git push")
 
 
 @pytest.mark.parametrize(
@@ -56,52 +56,52 @@ PUSH = Right("bash", "git push")
         ("project", [ASKER, IN_CHILD, LATER, ELSEWHERE]),
     ],
 )
-def test_a_grant_holds_in_its_scope_and_below(scope: Scope, holding: list[Asker]) -> None:
-    given_one = grant(scope)
-    grants = book(given_one)
-    for asker in (ASKER, IN_CHILD, LATER, ELSEWHERE):
-        assert grants.covers(PUSH, asker, 200.0) == (given_one if asker in holding else None)
-        assert grants.covers(PUSH, attrs.evolve(asker, project="/other"), 200.0) is None
+def test_a_grant_holds_in_its_scope_and_below(scope: Scope, holding: list[tuple[PermissionScope, ...]]) -> None:
+    session_grant = grant(scope)
+    grants = book(session_grant)
+    for chain in (ASKER, IN_CHILD, LATER, ELSEWHERE):
+        assert grants.find(PUSH, chain, PROJECT, 200.0) == (session_grant if chain in holding else None)
+        assert grants.find(PUSH, chain, "/other", 200.0) is None
 
 
 def test_a_grant_of_a_child_is_none_of_its_parent() -> None:
     grants = book(attrs.evolve(grant(), session_id=CHILD))
-    assert grants.covers(PUSH, IN_CHILD, 200.0) is not None
-    assert grants.covers(PUSH, ASKER, 200.0) is None
+    assert grants.find(PUSH, IN_CHILD, PROJECT, 200.0) is not None
+    assert grants.find(PUSH, ASKER, PROJECT, 200.0) is None
 
 
 def test_a_grant_covers_what_it_surely_matches() -> None:
     grants = book(grant(pattern="git push *"), grant(pattern=exact("ls *.py"), name="g2"))
-    assert grants.covers(Right("bash", "git push origin"), ASKER, 0) is not None
-    assert grants.covers(Right("bash:read", "git push origin"), ASKER, 0) is not None
-    assert grants.covers(Right("bash", f"git push {UNKNOWN}"), ASKER, 0) is not None
-    assert grants.covers(Right("bash", f"git {UNKNOWN}"), ASKER, 0) is None
-    assert grants.covers(Right("bash", "git pull", ("git push x",)), ASKER, 0) is None
-    assert grants.covers(Right("bash", "ls *.py"), ASKER, 0) is not None
-    assert grants.covers(Right("bash", "ls x.py"), ASKER, 0) is None
-    assert grants.covers(Right("opaque", "git push origin"), ASKER, 0) is None
+    assert grants.find(RequiredRight("bash", "git push origin"), ASKER, PROJECT, 0) is not None
+    assert grants.find(RequiredRight("bash:read", "git push origin"), ASKER, PROJECT, 0) is not None
+    assert grants.find(RequiredRight("bash", f"git push {UNKNOWN}"), ASKER, PROJECT, 0) is not None
+    assert grants.find(RequiredRight("bash", f"git {UNKNOWN}"), ASKER, PROJECT, 0) is None
+    assert grants.find(RequiredRight("bash", "git pull", ("git push x",)), ASKER, PROJECT, 0) is None
+    assert grants.find(RequiredRight("bash", "ls *.py"), ASKER, PROJECT, 0) is not None
+    assert grants.find(RequiredRight("bash", "ls x.py"), ASKER, PROJECT, 0) is None
+    assert grants.find(RequiredRight("opaque", "git push origin"), ASKER, PROJECT, 0) is None
 
 
 def test_a_grant_for_reading_commands_is_none_for_others() -> None:
-    assert book(grant(permission="bash:read")).covers(PUSH, ASKER, 0) is None
+    assert book(grant(permission="bash:read")).find(PUSH, ASKER, PROJECT, 0) is None
 
 
 def test_a_name_with_a_star_is_no_wildcard() -> None:
-    assert book(grant(permission="*")).covers(PUSH, ASKER, 0) is None
+    assert book(grant(permission="*")).find(PUSH, ASKER, PROJECT, 0) is None
 
 
 def test_a_grant_for_a_path() -> None:
     grants = book(grant(pattern=exact_path("src/[id].py"), permission="edit"))
-    assert grants.covers(Right("edit", "src/[id].py"), ASKER, 0) is not None
+    assert grants.find(RequiredRight("edit", "src/[id].py"), ASKER, PROJECT, 0) is not None
     for path in ("src/i.py", "a/src/[id].py", "/src/[id].py", f"src/{UNKNOWN}", "src/../src/[id].py"):
-        assert grants.covers(Right("edit", path), ASKER, 0) is None
+        assert grants.find(RequiredRight("edit", path), ASKER, PROJECT, 0) is None
 
 
 def test_a_grant_ends_at_its_time() -> None:
     limited = attrs.evolve(grant(), until=500.0)
     grants = book(limited)
-    assert grants.covers(PUSH, ASKER, 499.9) == limited
-    assert grants.covers(PUSH, ASKER, 500.0) is None
+    assert grants.find(PUSH, ASKER, PROJECT, 499.9) == limited
+    assert grants.find(PUSH, ASKER, PROJECT, 500.0) is None
     assert (grants.current(499.9), grants.current(500.0)) == ((limited,), ())
     grants.drop_over(500.0)
     assert grants.current(0) == ()
@@ -179,27 +179,27 @@ SOME_GRANTS = st.lists(
 
 @given(SOME_LAYERS, SOME_GRANTS, st.lists(SOME_RIGHT, min_size=1, max_size=3))
 def test_no_grants_widen_a_deny(
-    layers: list[Layer], given_ones: list[tuple[Scope, Rule, float | None]], rights: list[Right]
+    layers: list[Layer], session_grants: list[tuple[Scope, Rule, float | None]], rights: list[RequiredRight]
 ) -> None:
     """What is asked may be answered by grants, one right after another; what is denied is denied."""
     rules, grants = Ruleset(layers, PROJECT, HOME), Grants(HOME)
-    for number, (scope, rule, until) in enumerate(given_ones):
+    for number, (scope, rule, until) in enumerate(session_grants):
         grants.add(attrs.evolve(grant(scope, rule.pattern, permission=rule.permission, name=str(number)), until=until))
-    for asker, now in ((ASKER, 0.0), (IN_CHILD, 10.0), (ELSEWHERE, 20.0)):
-        each = [rules.judge(right.permission, right.pattern, right.spellings).action for right in rights]
+    for chain, now in ((ASKER, 0.0), (IN_CHILD, 10.0), (ELSEWHERE, 20.0)):
+        each = [rules.judge(right.permission, right.pattern, right.spellings).verdict for right in rights]
         with_grants = [
-            "allow" if action == "ask" and grants.covers(right, asker, now) else action
+            "allow" if action == "ask" and grants.find(right, chain, PROJECT, now) else action
             for action, right in zip(each, rights, strict=True)
         ]
         assert max(map(ACTIONS.index, with_grants)) == ACTIONS.index("deny") or "deny" not in each
 
 
 @given(SOME_RULE, SOME_RIGHT)
-def test_a_grant_covers_no_more_than_a_rule_would_allow(rule: Rule, right: Right) -> None:
+def test_a_grant_covers_no_more_than_a_rule_would_allow(rule: Rule, right: RequiredRight) -> None:
     grants = book(grant(pattern=rule.pattern, permission=rule.permission))
-    if grants.covers(right, ASKER, 0):
+    if grants.find(right, ASKER, PROJECT, 0):
         allowing = attrs.evolve(rule, action="allow", override=False)
         assert (
-            Ruleset([Layer("user", (allowing,))], PROJECT, HOME).judge(right.permission, right.pattern).action
+            Ruleset([Layer("user", (allowing,))], PROJECT, HOME).judge(right.permission, right.pattern).verdict
             == "allow"
         )

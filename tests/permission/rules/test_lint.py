@@ -8,12 +8,12 @@ import attrs
 import pytest
 from hypothesis import given
 
-from engine.core.permission_types import UNKNOWN, Rule
+from engine.core.permission_types import UNKNOWN, RequiredRight, Rule
 from engine.permission.rules.lint import lint
 from engine.permission.rules.path_pattern import is_resolved
 from engine.permission.rules.profiles import PROFILES, defaults
 from engine.permission.rules.rule_file import parse_rule
-from engine.permission.rules.rules import LAYERS, Layer, LayerName, Right, Ruleset
+from engine.permission.rules.rules import LAYERS, Layer, LayerName, Ruleset
 from tests.permission.rules.test_rules import HOME, PROJECT, SOME_LAYERS, SOME_RIGHT
 
 
@@ -180,7 +180,7 @@ def test_the_profiles_are_in_order(profile: str) -> None:
 
 
 @given(SOME_LAYERS, SOME_RIGHT)
-def test_what_is_said_to_have_no_effect_has_none(layers: list[Layer], right: Right) -> None:
+def test_what_is_said_to_have_no_effect_has_none(layers: list[Layer], right: RequiredRight) -> None:
     if UNKNOWN in right.pattern or not is_resolved(right.pattern) or right.spellings:
         return
     # Each rule an object of its own: two that are equal are told apart.
@@ -190,7 +190,7 @@ def test_what_is_said_to_have_no_effect_has_none(layers: list[Layer], right: Rig
         if "no effect" in finding.words or "twice" in finding.words:
             without = _without(layers, finding.layer, id(finding.rule))
             after = Ruleset(without, PROJECT, HOME).judge(right.permission, right.pattern)
-            assert before.action == after.action
+            assert before.verdict == after.verdict
         if "nothing: 'deny" in finding.words:
             assert before.rule is not finding.rule
 

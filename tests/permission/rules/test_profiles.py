@@ -61,7 +61,7 @@ CASES = {
 
 @pytest.mark.parametrize(("right", "said"), CASES.items(), ids=" ".join)
 def test_what_each_profile_says(right: tuple[str, str], said: str) -> None:
-    assert [Ruleset([defaults(name)], PROJECT, HOME).judge(*right).action for name in PROFILES] == said.split()
+    assert [Ruleset([defaults(name)], PROJECT, HOME).judge(*right).verdict for name in PROFILES] == said.split()
 
 
 def test_everything_a_profile_says_is_a_default() -> None:
@@ -83,7 +83,7 @@ def test_a_user_lifts_what_the_profile_denies_by_an_override_alone() -> None:
     lifted = Rule(permission="bash", pattern="make *", action="allow", override=True)
     for given, action in ((rule, "deny"), (lifted, "allow")):
         rules = Ruleset([defaults("read-only"), Layer("user", (given,))], PROJECT, HOME)
-        assert rules.judge("bash", "make test").action == action
+        assert rules.judge("bash", "make test").verdict == action
 
 
 def test_a_profile_that_is_not_there() -> None:

@@ -11,17 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.errors import ConfigError
-from engine.core.permission_types import ACTIONS, UNKNOWN, Action, Rule
+from engine.core.permission_types import ACTIONS, UNKNOWN, Action, RequiredRight, Rule
 from engine.permission.rules import wildcard
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rules import (
     LAYERS,
     PATH_PERMISSIONS,
-    Decision,
     Layer,
     LayerName,
-    Right,
     Ruleset,
+    RuleVerdict,
     holds_for,
     strictest,
 )
@@ -51,7 +50,7 @@ def ruleset(**layers: str) -> Ruleset:
 def said(rules: Ruleset, permission: str, pattern: str, *spellings: str) -> str:
     """Return the word, and which rule of which layer said it."""
     decision = rules.judge(permission, pattern, spellings)
-    return f"{decision.action}: {decision.rule} [{decision.layer}]" if decision.rule else decision.action
+    return f"{decision.verdict}: {decision.rule} [{decision.layer}]" if decision.rule else decision.verdict
 
 
 # -- within a layer ---------------------------------------------------------------------
@@ -66,7 +65,7 @@ def test_the_last_rule_that_matches_wins_within_a_layer() -> None:
 
 def test_without_a_rule_somebody_is_asked() -> None:
     decision = ruleset(user="allow bash git *").judge("bash", "rm x")
-    assert decision == Decision(action="ask", right=Right("bash", "rm x"))
+    assert decision == RuleVerdict(verdict="ask", right=RequiredRight("bash", "rm x"))
     assert decision.is_default
     assert decision.source == "no rule: what no rule names is asked about"
 
@@ -75,8 +74,8 @@ def test_a_decision_names_its_rule_and_layer() -> None:
     deciding = Rule(permission="bash", pattern="rm *", action="deny", origin="config.toml:12")
     rules = Ruleset([Layer("user", (deciding,))], PROJECT, HOME)
     decision = rules.judge("bash", "rm x", ["rm 'x'"])
-    assert decision == Decision(
-        action="deny", right=Right("bash", "rm x", ("rm 'x'",)), rule=deciding, layer="user", spelling="rm x"
+    assert decision == RuleVerdict(
+        verdict="deny", right=RequiredRight("bash", "rm x", ("rm 'x'",)), rule=deciding, layer="user", spelling="rm x"
     )
     assert not decision.is_default
     assert decision.source == "the rule 'deny bash rm *' of the layer user (config.toml:12)"
@@ -245,18 +244,18 @@ def test_a_link_is_denied_by_either_name() -> None:
 
 def test_of_several_rights_the_strictest_decides() -> None:
     rules = ruleset(defaults="ask * *", user="allow bash *\ndeny bash rm *\nask bash git *")
-    allowed, asked, denied = Right("bash", "ls"), Right("bash", "git x"), Right("bash", "rm x")
-    by_default = Right("web", "x.org")
-    assert rules.judge_all([allowed, asked, denied, by_default]).right == denied
-    assert rules.judge_all([allowed, asked]).right == asked
-    assert rules.judge_all([allowed, allowed]).action == "allow"
+    allowed, asked, denied = RequiredRight("bash", "ls"), RequiredRight("bash", "git x"), RequiredRight("bash", "rm x")
+    by_default = RequiredRight("web", "x.org")
+    assert judge_all(rules, [allowed, asked, denied, by_default]).right == denied
+    assert judge_all(rules, [allowed, asked]).right == asked
+    assert judge_all(rules, [allowed, allowed]).verdict == "allow"
     # A hook may answer what is asked by default, so the rule that asks is the stricter one.
-    assert rules.judge_all([by_default, asked]).right == asked
-    assert not rules.judge_all([by_default, asked]).is_default
+    assert judge_all(rules, [by_default, asked]).right == asked
+    assert not judge_all(rules, [by_default, asked]).is_default
 
 
 def test_of_no_right_somebody_is_asked() -> None:
-    assert ruleset(user="allow * *").judge_all([]) == Decision(action="ask")
+    assert judge_all(ruleset(user="allow * *"), []) == RuleVerdict(verdict="ask")
 
 
 # -- hiding -----------------------------------------------------------------------------
@@ -284,7 +283,7 @@ def test_a_tool_whose_every_call_would_be_denied_is_hidden(layers: dict[str, str
     rules = ruleset(**layers)
     assert rules.hides("edit") == hidden
     if hidden:
-        assert rules.judge("edit", "docs/a").action == "deny"
+        assert rules.judge("edit", "docs/a").verdict == "deny"
 
 
 # -- bad input --------------------------------------------------------------------------
@@ -355,12 +354,18 @@ SOME_LAYERS = st.lists(
 UNSURE = st.sampled_from([*WORDS, UNKNOWN, f"a {UNKNOWN}", f"{UNKNOWN} b", f"a{UNKNOWN}", f"b {UNKNOWN} a"])
 SOME_PATH = st.sampled_from([*PATHS, UNKNOWN, f"a/{UNKNOWN}", "a/../b"])
 SOME_RIGHT = st.one_of(
-    st.builds(Right, st.sampled_from(["bash", "bash:read", "other"]), UNSURE, st.lists(UNSURE, max_size=2).map(tuple)),
-    st.builds(Right, st.sampled_from(["read", "edit"]), SOME_PATH, st.lists(SOME_PATH, max_size=2).map(tuple)),
+    st.builds(
+        RequiredRight, st.sampled_from(["bash", "bash:read", "other"]), UNSURE, st.lists(UNSURE, max_size=2).map(tuple)
+    ),
+    st.builds(RequiredRight, st.sampled_from(["read", "edit"]), SOME_PATH, st.lists(SOME_PATH, max_size=2).map(tuple)),
 )
 
 
-def judged(layers: Sequence[Layer], right: Right) -> Decision:
+def judge_all(rules: Ruleset, rights: Sequence[RequiredRight]) -> RuleVerdict:
+    return strictest(rules.judge(right.permission, right.pattern, right.spellings) for right in rights)
+
+
+def judged(layers: Sequence[Layer], right: RequiredRight) -> RuleVerdict:
     return Ruleset(layers, PROJECT, HOME).judge(right.permission, right.pattern, right.spellings)
 
 
@@ -395,12 +400,12 @@ def fits(rule: Rule, permission: str, text: str) -> bool:
 def test_without_unknown_words_the_rules_say_what_the_issue_says(
     layers: list[Layer], permission: str, text: str
 ) -> None:
-    assert judged(layers, Right(permission, text)).action == told_plainly(layers, permission, text)
+    assert judged(layers, RequiredRight(permission, text)).verdict == told_plainly(layers, permission, text)
 
 
 @given(SOME_LAYERS, st.sampled_from(["read", "edit"]), st.sampled_from(PATHS))
 def test_the_same_for_paths(layers: list[Layer], permission: str, path: str) -> None:
-    assert judged(layers, Right(permission, path)).action == told_plainly(layers, permission, path)
+    assert judged(layers, RequiredRight(permission, path)).verdict == told_plainly(layers, permission, path)
 
 
 @given(SOME_LAYERS, UNSURE)
@@ -408,12 +413,12 @@ def test_an_unknown_word_gets_at_least_what_each_of_its_values_gets(layers: list
     parts = text.split(UNKNOWN)
     for filling in product(["", "a", "b", "a b", " b", "x"], repeat=len(parts) - 1):
         value = "".join(a + b for a, b in zip(parts, [*filling, ""], strict=True))
-        assert rank(judged(layers, Right("bash", text)).action) >= rank(told_plainly(layers, "bash", value))
+        assert rank(judged(layers, RequiredRight("bash", text)).verdict) >= rank(told_plainly(layers, "bash", value))
 
 
 @given(SOME_LAYERS, SOME_RULE, st.sampled_from(LAYERS), st.integers(0, 5), SOME_RIGHT)
 def test_a_deny_more_anywhere_never_allows_more(
-    layers: list[Layer], extra: Rule, name: LayerName, at: int, right: Right
+    layers: list[Layer], extra: Rule, name: LayerName, at: int, right: RequiredRight
 ) -> None:
     denial = attrs.evolve(extra, action="deny", override=False)
     before = judged(layers, right)
@@ -425,21 +430,21 @@ def test_a_deny_more_anywhere_never_allows_more(
     ]
     for more in (changed, [*layers, Layer(name, (denial,))], [Layer(name, (denial,)), *layers]):
         after = judged(more, right)
-        assert rank(after.action) >= rank(before.action)
+        assert rank(after.verdict) >= rank(before.verdict)
         assert after.weight >= before.weight
 
 
 @given(SOME_LAYERS, SOME_RIGHT, st.one_of(UNSURE, SOME_PATH))
-def test_a_spelling_more_never_allows_more(layers: list[Layer], right: Right, spelling: str) -> None:
+def test_a_spelling_more_never_allows_more(layers: list[Layer], right: RequiredRight, spelling: str) -> None:
     more = attrs.evolve(right, spellings=(*right.spellings, spelling))
     assert judged(layers, more).weight >= judged(layers, right).weight
 
 
 @given(SOME_LAYERS, st.lists(SOME_RIGHT, min_size=1, max_size=4))
-def test_several_rights_get_the_meet(layers: list[Layer], rights: list[Right]) -> None:
+def test_several_rights_get_the_meet(layers: list[Layer], rights: list[RequiredRight]) -> None:
     rules = Ruleset(layers, PROJECT, HOME)
     each = [judged(layers, right) for right in rights]
-    whole = rules.judge_all(rights)
+    whole = judge_all(rules, rights)
     assert whole in each
     assert whole.weight == max(decision.weight for decision in each)
     assert strictest(reversed(each)).weight == whole.weight
@@ -447,23 +452,23 @@ def test_several_rights_get_the_meet(layers: list[Layer], rights: list[Right]) -
 
 @given(SOME_LAYERS, SOME_RULE, st.sampled_from(LAYERS[2:]), SOME_RIGHT)
 def test_no_rule_above_a_deny_lifts_it_without_an_override(
-    layers: list[Layer], extra: Rule, name: LayerName, right: Right
+    layers: list[Layer], extra: Rule, name: LayerName, right: RequiredRight
 ) -> None:
     below = [layer for layer in layers if LAYERS.index(layer.name) < LAYERS.index(name)]
     above = Layer(name, (attrs.evolve(extra, override=False),))
-    if judged(below, right).action == "deny":
-        assert judged([*below, above], right).action == "deny"
+    if judged(below, right).verdict == "deny":
+        assert judged([*below, above], right).verdict == "deny"
 
 
 @given(SOME_LAYERS, st.sampled_from(["bash", "bash:read", "read", "edit", "other"]), st.one_of(UNSURE, SOME_PATH))
 def test_what_is_hidden_is_denied(layers: list[Layer], permission: str, text: str) -> None:
     rules = Ruleset(layers, PROJECT, HOME)
     if rules.hides(permission):
-        assert rules.judge(permission, text).action == "deny"
+        assert rules.judge(permission, text).verdict == "deny"
 
 
 @given(SOME_LAYERS, SOME_RIGHT)
-def test_an_untrusted_repository_never_allows_more(layers: list[Layer], right: Right) -> None:
+def test_an_untrusted_repository_never_allows_more(layers: list[Layer], right: RequiredRight) -> None:
     without = [layer for layer in layers if layer.name != "project"]
     untrusted = [layer.untrusted if layer.name == "project" else layer for layer in layers]
     assert judged(untrusted, right).weight >= judged(without, right).weight

@@ -15,7 +15,7 @@ import pytest
 import engine
 from engine.config.formatter_config import FileProgram
 from engine.core.errors import ToolError
-from engine.core.permission_types import Needed
+from engine.core.permission_types import RequiredRight
 from engine.files.read_state import known
 from engine.permission.allow_all import AllowAll
 from engine.testing.script import call, done, text
@@ -247,7 +247,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
         patterns=patterns,
         detail=diff,
         metadata=json.dumps({"paths": patterns, "diff": diff}),
-        rights=tuple(Needed(permission="edit", pattern=pattern) for pattern in patterns),
+        rights=tuple(RequiredRight(permission="edit", pattern=pattern) for pattern in patterns),
         paths=(str(tmp_path / "a"), str(tmp_path / "b"), "/elsewhere/c"),
     )
     assert (await need_in(ctx, APPLY_PATCH, patch("*** Delete File: a"))).patterns == ("a",)

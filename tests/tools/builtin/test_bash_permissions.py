@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.events import Offer, Right
-from engine.core.permission_types import Needed
+from engine.core.permission_types import RequiredRight
 from engine.tools.builtin.bash_permissions import need_of
 from engine.tools.call_values import Need
 
@@ -38,7 +38,10 @@ def test_all_of_it(tmp_path: Path) -> None:
         patterns=("npm run build",),
         detail="X=1 npm run build > log.txt",
         metadata=json.dumps({"commands": [["npm", "run", "build"]], "paths": [out], "opaque": []}),
-        rights=(Needed(permission="bash", pattern="npm run build"), Needed(permission="edit", pattern=out)),
+        rights=(
+            RequiredRight(permission="bash", pattern="npm run build"),
+            RequiredRight(permission="edit", pattern=out),
+        ),
         offers=tuple(
             Offer(rights=(Right(permission="bash", pattern=pattern), Right(permission="edit", pattern=out)))
             for pattern in ("npm run build", "npm run build *")

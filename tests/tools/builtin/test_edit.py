@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.errors import ToolError
-from engine.core.permission_types import Needed
+from engine.core.permission_types import RequiredRight
 from engine.files.read_state import note_read
 from engine.files.text_files import MAX_TEXT_BYTES
 from engine.tools.builtin.edit import EDIT, Edit, edit_tool
@@ -317,7 +317,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
     assert await need_in(ctx, EDIT, Edit("./f", "a", "b")) == Need(
         permission="edit",
         patterns=("f",),
-        rights=(Needed(permission="edit", pattern="f"),),
+        rights=(RequiredRight(permission="edit", pattern="f"),),
         detail=diff,
         metadata=json.dumps({"paths": ["f"], "diff": diff}),
         paths=(str(tmp_path / "f"),),

@@ -7,7 +7,7 @@ import pytest
 
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
-from engine.core.permission_types import Needed
+from engine.core.permission_types import RequiredRight
 from engine.tools.builtin.multi_edit import MULTI_EDIT, MultiEdit, Replacement, multi_edit_tool
 from engine.tools.call_values import Need
 from engine.tools.context import ToolContext
@@ -98,7 +98,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
     assert await need_in(ctx, MULTI_EDIT, MultiEdit("f", [Replacement("a", "A"), Replacement("b", "B")])) == Need(
         permission="edit",
         patterns=("f",),
-        rights=(Needed(permission="edit", pattern="f"),),
+        rights=(RequiredRight(permission="edit", pattern="f"),),
         detail=diff,
         metadata=json.dumps({"paths": ["f"], "diff": diff}),
         paths=(str(tmp_path / "f"),),

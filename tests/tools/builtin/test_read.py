@@ -12,7 +12,7 @@ import trio
 
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
-from engine.core.permission_types import Needed
+from engine.core.permission_types import RequiredRight
 from engine.files.read_state import digest, known
 from engine.tools.builtin.read import READ, Read, read
 from engine.tools.call_values import Need, ToolOutput
@@ -413,7 +413,7 @@ async def test_rules_know_a_file_by_its_name_and_by_where_it_really_is(ctx: Tool
         assert await need(ctx, path) == Need(
             permission="read",
             patterns=(real,),
-            rights=(Needed(permission="read", pattern=real, spellings=called, reads_only=True),),
+            rights=(RequiredRight(permission="read", pattern=real, spellings=called, reads_only=True),),
             paths=(str(tmp_path / real),),
         )
 

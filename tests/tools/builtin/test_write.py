@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from engine.core.errors import ToolError
-from engine.core.permission_types import Needed
+from engine.core.permission_types import RequiredRight
 from engine.files import text_files as files
 from engine.tools.builtin.write import WRITE, Write
 from engine.tools.call_values import Need
@@ -265,7 +265,7 @@ async def test_the_right_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
     assert await need_in(ctx, WRITE, Write("link/a.txt", "x\n")) == Need(
         permission="edit",
         patterns=("sub/a.txt",),
-        rights=(Needed(permission="edit", pattern="sub/a.txt", spellings=("link/a.txt",)),),
+        rights=(RequiredRight(permission="edit", pattern="sub/a.txt", spellings=("link/a.txt",)),),
         detail=diff,
         metadata=json.dumps({"paths": ["sub/a.txt"], "diff": diff}),
         paths=(str(tmp_path / "sub/a.txt"),),
