@@ -153,6 +153,7 @@ LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "permission.shell.scan",
             "permission.shell.set_shopt",
             "permission.shell.simple_command",
+            "permission.shell.simulated_shell",
             "permission.shell.special_variables",
             "permission.shell.state",
             "permission.shell.treesitter_check",

@@ -56,3 +56,10 @@ def test_shell_library_imports_downwards() -> None:
         if FOLDERS.index(_folder(target)) > FOLDERS.index(_folder(name))
     }
     assert upward == set()
+
+
+def test_shell_library_has_no_cycles() -> None:
+    graph = {name: targets & _graph().keys() for name, targets in _graph().items()}
+    while leaves := {name for name, targets in graph.items() if not targets}:
+        graph = {name: targets - leaves for name, targets in graph.items() if name not in leaves}
+    assert graph == {}, "these import each other, directly or through others"

@@ -34,11 +34,11 @@ _BEFORE_PATTERN: Final = frozenset(
 _STANDARD: Final = frozenset({"/dev/stdout", "/dev/stderr", "-"})
 
 
-class _NotUnderstood(Exception):
+class UnsupportedProgram(Exception):
     """The program executes something, or can't be told not to."""
 
 
-def follow_awk(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_awk(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `awk`."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -53,9 +53,9 @@ def follow_awk(analysis: ProgramAnalysis, program: Program) -> None:
             analysis.mark_opaque("its program is not known")
             return
         try:
-            for path in written_by(text):
+            for path in written_files(text):
                 analysis.touch(path, "write")
-        except _NotUnderstood as error:
+        except UnsupportedProgram as error:
             analysis.mark_opaque(str(error))
     if any((exact_text(operand) or "").startswith("/inet") for operand in operands):
         analysis.mark_opaque("connects to a network")
@@ -66,7 +66,7 @@ def follow_awk(analysis: ProgramAnalysis, program: Program) -> None:
     analysis.reads_only = not arguments.unknown
 
 
-def written_by(program: str) -> list[str]:
+def written_files(program: str) -> list[str]:
     """Return the files that a program writes.
 
     Raises:
@@ -75,8 +75,8 @@ def written_by(program: str) -> list[str]:
     if not _SUSPICIOUS.search(program):
         return []
     if _NEVER.search(program):
-        raise _NotUnderstood("its program may execute commands")
-    return list(_Printing(list(_tokens(program))).targets())
+        raise UnsupportedProgram("its program may execute commands")
+    return list(_OutputFinder(list(_tokens(program))).targets())
 
 
 def _tokens(program: str) -> Iterator[str]:
@@ -87,10 +87,10 @@ def _tokens(program: str) -> Iterator[str]:
         if program[at] == "/":
             is_pattern = before in _BEFORE_PATTERN or before in _WORDS
             if not is_pattern and (kind == "step" or before == ")"):
-                raise _NotUnderstood("its program has a slash that may be two things")
+                raise UnsupportedProgram("its program has a slash that may be two things")
             match = _PATTERN.match(program, at) if is_pattern else None
             if is_pattern and match is None:
-                raise _NotUnderstood("its program has an open pattern")
+                raise UnsupportedProgram("its program has an open pattern")
             end = match.end() if match is not None else at + 1
             before, kind = "/", "pattern" if is_pattern else "sign"
             yield "/…/" if is_pattern else "/"
@@ -100,7 +100,7 @@ def _tokens(program: str) -> Iterator[str]:
             continue
         token = _TOKEN.match(program, at)
         if token is None:
-            raise _NotUnderstood("its program is not understood")
+            raise UnsupportedProgram("its program is not understood")
         at = token.end()
         if token.lastgroup == "blank":
             continue
@@ -112,7 +112,7 @@ _WORDS: Final = frozenset({"print", "printf", "return", "case", "in", "else", "d
 
 
 @attrs.define(eq=False)
-class _Printing:
+class _OutputFinder:
     """Looks for where a program prints to."""
 
     tokens: list[str]
@@ -132,10 +132,10 @@ class _Printing:
             elif sign in {";", "{", "}", "\n"}:
                 printing = None
             elif sign in {"|", "|&"}:
-                raise _NotUnderstood("its program may execute commands")
+                raise UnsupportedProgram("its program may execute commands")
             elif sign == "getline":
                 if has_less:
-                    raise _NotUnderstood("its program reads other files")
+                    raise UnsupportedProgram("its program reads other files")
             elif sign == ">>" or (sign == ">" and printing is not None and depth <= printing):
                 yield from self._target(at + 1)
 
@@ -145,9 +145,9 @@ class _Printing:
         text = here[0] if here else ""
         plain = text[:1] == '"' and "\\" not in text and len(text) > 2
         if not plain or (len(here) > 1 and here[1] not in {";", "}", "\n"}):
-            raise _NotUnderstood("its program writes to files that are not known")
+            raise UnsupportedProgram("its program writes to files that are not known")
         name = text[1:-1]
         if name.startswith("/inet"):
-            raise _NotUnderstood("its program connects to a network")
+            raise UnsupportedProgram("its program connects to a network")
         if name not in _STANDARD:
             yield name

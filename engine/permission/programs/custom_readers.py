@@ -9,48 +9,48 @@ from typing import Final
 from engine.permission.effects.program_effects import UnknownInput, WordPrefix
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.analysis import FILE_NAME, ProgramAnalysis, exact_text, split_assignment
-from engine.permission.programs.awk import follow_awk
-from engine.permission.programs.date import follow_date
-from engine.permission.programs.find import follow_fd, follow_find
-from engine.permission.programs.git import follow_dashed, follow_git
+from engine.permission.programs.awk import analyze_awk
+from engine.permission.programs.date import analyze_date
+from engine.permission.programs.find import analyze_fd, analyze_find
+from engine.permission.programs.git import analyze_dashed, analyze_git
 from engine.permission.programs.languages import (
-    follow_cmake,
-    follow_compiler,
-    follow_copy,
-    follow_crontab,
-    follow_database,
-    follow_dc,
-    follow_dd,
-    follow_debugger,
-    follow_editor,
-    follow_java,
-    follow_make,
-    follow_npm_config,
-    follow_sqlite,
-    judge_ssh_settings,
+    analyze_cmake,
+    analyze_compiler,
+    analyze_crontab,
+    analyze_database,
+    analyze_dc,
+    analyze_dd,
+    analyze_debugger,
+    analyze_editor,
+    analyze_java,
+    analyze_make,
+    analyze_npm_config,
+    analyze_scp,
+    analyze_sqlite,
+    check_ssh_settings,
 )
-from engine.permission.programs.sed import follow_sed
+from engine.permission.programs.sed import analyze_sed
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import CustomReader, Program
-from engine.permission.programs.tar import follow_tar
-from engine.permission.programs.tmux_bwrap import follow_bwrap, follow_tmux
+from engine.permission.programs.tar import analyze_tar
+from engine.permission.programs.tmux_bwrap import analyze_bwrap, analyze_tmux
 from engine.permission.programs.wrappers import (
-    follow_dotenv,
-    follow_exec_in,
-    follow_just,
-    follow_nix,
-    follow_npx,
-    follow_script,
-    follow_su,
-    follow_text,
-    follow_uv_run,
-    follow_watch,
+    analyze_dotenv,
+    analyze_exec_in,
+    analyze_just,
+    analyze_nix,
+    analyze_npx,
+    analyze_script,
+    analyze_stdin_shell,
+    analyze_su,
+    analyze_uv_run,
+    analyze_watch,
 )
 
 _MAX_INPUT: Final = 4_000
 
 
-def follow_shell(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_shell(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of a shell: a text, a file, or what comes in."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -98,7 +98,7 @@ _SET: Final = frozenset(
 )
 
 
-def follow_interpreter(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_interpreter(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of an interpreter: inline code, a file, or what comes in."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -137,7 +137,7 @@ def _check_php(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
             analysis.mark_opaque("a setting of its may make it run other code")
 
 
-def follow_env(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_env(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `env`, `sudo` and their like: options, settings, a command."""
     words: Sequence[Argument] = analysis.words
     is_shell = False
@@ -181,7 +181,7 @@ def _set_all(analysis: ProgramAnalysis, words: Sequence[Argument]) -> Sequence[A
     return words[at:]
 
 
-def follow_xargs(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_xargs(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `xargs`: a command, to which it adds what it reads."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -227,7 +227,7 @@ def _added(sources: Sequence[str | UnknownInput | None], used: Sequence[UsedOpti
     return list(source.split())
 
 
-def follow_ssh(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_ssh(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `ssh`: options on both sides of a host, then a text for a shell there."""
     words = analysis.words
     host: Argument = ""
@@ -235,7 +235,7 @@ def follow_ssh(analysis: ProgramAnalysis, program: Program) -> None:
     while True:
         arguments = analysis.parse_words(program, words)
         analysis.apply_options(program, arguments)
-        judge_ssh_settings(analysis, [used.value for used in arguments.used if used.name == "-o"])
+        check_ssh_settings(analysis, [used.value for used in arguments.used if used.name == "-o"])
         words = arguments.operands
         if has_host or not words:
             break
@@ -253,42 +253,42 @@ def follow_ssh(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 CUSTOM_READERS: Final[Mapping[CustomReader, Callable[[ProgramAnalysis, Program], None]]] = {
-    "awk": follow_awk,
-    "bwrap": follow_bwrap,
-    "cmake": follow_cmake,
-    "compiler": follow_compiler,
-    "crontab": follow_crontab,
-    "database": follow_database,
-    "date": follow_date,
-    "dc": follow_dc,
-    "dd": follow_dd,
-    "debugger": follow_debugger,
-    "dotenv": follow_dotenv,
-    "editor": follow_editor,
-    "env": follow_env,
-    "exec_in": follow_exec_in,
-    "fd": follow_fd,
-    "find": follow_find,
-    "git": follow_git,
-    "git_dashed": follow_dashed,
-    "interpreter": follow_interpreter,
-    "java": follow_java,
-    "just": follow_just,
-    "make": follow_make,
-    "nix": follow_nix,
-    "npm_config": follow_npm_config,
-    "npx": follow_npx,
-    "script": follow_script,
-    "sed": follow_sed,
-    "shell": follow_shell,
-    "shell_from_stdin": follow_text,
-    "sqlite": follow_sqlite,
-    "ssh": follow_ssh,
-    "ssh_options": follow_copy,
-    "su": follow_su,
-    "tar": follow_tar,
-    "tmux": follow_tmux,
-    "uv_run": follow_uv_run,
-    "watch": follow_watch,
-    "xargs": follow_xargs,
+    "awk": analyze_awk,
+    "bwrap": analyze_bwrap,
+    "cmake": analyze_cmake,
+    "compiler": analyze_compiler,
+    "crontab": analyze_crontab,
+    "database": analyze_database,
+    "date": analyze_date,
+    "dc": analyze_dc,
+    "dd": analyze_dd,
+    "debugger": analyze_debugger,
+    "dotenv": analyze_dotenv,
+    "editor": analyze_editor,
+    "env": analyze_env,
+    "exec_in": analyze_exec_in,
+    "fd": analyze_fd,
+    "find": analyze_find,
+    "git": analyze_git,
+    "git_dashed": analyze_dashed,
+    "interpreter": analyze_interpreter,
+    "java": analyze_java,
+    "just": analyze_just,
+    "make": analyze_make,
+    "nix": analyze_nix,
+    "npm_config": analyze_npm_config,
+    "npx": analyze_npx,
+    "script": analyze_script,
+    "sed": analyze_sed,
+    "shell": analyze_shell,
+    "shell_from_stdin": analyze_stdin_shell,
+    "sqlite": analyze_sqlite,
+    "ssh": analyze_ssh,
+    "ssh_options": analyze_scp,
+    "su": analyze_su,
+    "tar": analyze_tar,
+    "tmux": analyze_tmux,
+    "uv_run": analyze_uv_run,
+    "watch": analyze_watch,
+    "xargs": analyze_xargs,
 }

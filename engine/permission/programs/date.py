@@ -6,7 +6,7 @@ from engine.permission.programs.analysis import ProgramAnalysis
 from engine.permission.programs.tables.program_spec import Program
 
 
-def follow_date(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_date(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `date`: an operand that is no format is the time to set."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)

@@ -30,7 +30,7 @@ _STARTING: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _WRITING: Final = frozenset({"-fprint", "-fprint0", "-fls"})
 
 
-def follow_find(analysis: ProgramAnalysis, _: Program) -> None:
+def analyze_find(analysis: ProgramAnalysis, _: Program) -> None:
     """Read the words of `find`."""
     words = analysis.words
     at = _roots(analysis, words)
@@ -120,7 +120,7 @@ def _read_command(analysis: ProgramAnalysis, words: Sequence[Argument], at: int,
     return at + 1
 
 
-def follow_fd(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_fd(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `fd`: behind `-x` and `-X` is a command."""
     words = list(analysis.words)
     start = next((at for at, word in enumerate(words) if _starts_command(word)), None)

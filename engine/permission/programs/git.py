@@ -89,7 +89,7 @@ def is_dangerous_key(key: str, value: str | None) -> bool:
     return not any(pattern.fullmatch(low) and values.fullmatch(value) for pattern, values in _VALUES)
 
 
-def follow_git(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_git(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `git`."""
     arguments = analysis.parse_arguments(program, permutes=False)
     analysis.apply_options(program, arguments)
@@ -105,17 +105,17 @@ def follow_git(analysis: ProgramAnalysis, program: Program) -> None:
     if name is None:
         analysis.mark_opaque("its command is not known")
         return
-    follow_command(analysis, program, name, operands[1:])
+    analyze_command(analysis, program, name, operands[1:])
 
 
-def follow_dashed(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_dashed(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of a program such as `git-grep`."""
     name = (exact_text(analysis.invocation.argv[0]) or "").rpartition("/")[2].removeprefix("git-").removesuffix(".exe")
     analysis.name = "git"
-    follow_command(analysis, program, name, analysis.words)
+    analyze_command(analysis, program, name, analysis.words)
 
 
-def follow_command(analysis: ProgramAnalysis, program: Program, name: str, words: Sequence[Argument]) -> None:
+def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, words: Sequence[Argument]) -> None:
     """Read the words of a command of git."""
     below = program.commands.get(name)
     analysis.words = words

@@ -19,7 +19,7 @@ _MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
 _PLAIN_VALUE: Final = re.compile(r"[\w ./:=,@%+~\"'*-]*", re.ASCII)
 
 
-def follow_make(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_make(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `make`: goals, settings, and where its rules are."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -44,7 +44,7 @@ def follow_make(analysis: ProgramAnalysis, program: Program) -> None:
             analysis.mark_opaque(f"sets {name} to what may be executed")
 
 
-def follow_compiler(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_compiler(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of a compiler, some of whose options have their value written to them."""
     for word in analysis.words:
         text = exact_text(word) or ""
@@ -60,7 +60,7 @@ _NPM_KEYS: Final = words_of(
 )
 
 
-def follow_npm_config(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_npm_config(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `npm config`: some settings are programs."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -87,7 +87,7 @@ _CMAKE_KEYS: Final = re.compile(
 _CMAKE_COMPILER: Final = re.compile(r"CMAKE_(\w+)_COMPILER")
 
 
-def follow_cmake(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_cmake(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `cmake`: it makes build rules, or it is a box of tools (`-E`)."""
     words = analysis.words
     if words and exact_text(words[0]) == "-E":
@@ -143,7 +143,7 @@ def _use_tool(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
         analysis.mark_opaque("its tool is not known")
 
 
-def follow_dd(analysis: ProgramAnalysis, _: Program) -> None:
+def analyze_dd(analysis: ProgramAnalysis, _: Program) -> None:
     """Read the words of `dd`."""
     for word in analysis.words:
         text = exact_text(word)
@@ -175,7 +175,7 @@ _MYSQL_SQL: Final = re.compile(
 )
 
 
-def follow_sqlite(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_sqlite(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `sqlite3`: SQL, and commands that begin with a dot."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -206,7 +206,7 @@ def _from_stdin(analysis: ProgramAnalysis) -> list[Argument]:
     return [None if isinstance(stdin, UnknownInput) else stdin]
 
 
-def follow_database(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_database(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `psql` and `mysql`: SQL, and commands of the client."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -229,7 +229,7 @@ def follow_database(analysis: ProgramAnalysis, program: Program) -> None:
 # ---- editors, and what else reads commands -----------------------------------------------------------------------
 
 
-def follow_editor(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_editor(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of an editor; what comes in is typed into it."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -238,7 +238,7 @@ def follow_editor(analysis: ProgramAnalysis, program: Program) -> None:
     analysis.apply_operands(program, arguments.operands)
 
 
-def follow_debugger(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_debugger(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of a debugger: it starts a program, when it is told to."""
     arguments = analysis.parse_arguments(program, permutes=False)
     analysis.apply_options(program, arguments)
@@ -247,7 +247,7 @@ def follow_debugger(analysis: ProgramAnalysis, program: Program) -> None:
     analysis.start(arguments.operands, takes_stdin=False)
 
 
-def follow_crontab(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_crontab(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `crontab`: it installs commands."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -258,7 +258,7 @@ def follow_crontab(analysis: ProgramAnalysis, program: Program) -> None:
 _BANG: Final = re.compile(r"!(?![<>=])")
 
 
-def follow_dc(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_dc(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `dc`: an exclamation mark executes the rest of the line."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -272,7 +272,7 @@ def follow_dc(analysis: ProgramAnalysis, program: Program) -> None:
     analysis.reads_only = True
 
 
-def follow_java(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_java(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `java`: a class, an archive, or a file."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -306,7 +306,7 @@ _SSH_HARMLESS: Final = words_of(
 _SSH_SETTING: Final = re.compile(r"\s*(\w+)\s*[=\s]\s*(.*)", re.DOTALL)
 
 
-def judge_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) -> None:
+def check_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) -> None:
     """Look at the values of `ssh -o`: some are commands that run here."""
     for value in values:
         text = exact_text(value)
@@ -327,11 +327,11 @@ def judge_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) ->
             analysis.mark_opaque(f"its setting {match[1]} is not known")
 
 
-def follow_copy(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_scp(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `scp` and `sftp`."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
-    judge_ssh_settings(analysis, [used.value for used in arguments.used if used.name == "-o"])
+    check_ssh_settings(analysis, [used.value for used in arguments.used if used.name == "-o"])
     if analysis.name == "sftp" and analysis.invocation.stdin is not None:
         analysis.mark_opaque("reads commands from standard input")
     analysis.apply_operands(program, arguments.operands)

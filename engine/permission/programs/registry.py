@@ -73,9 +73,9 @@ def extend_registry(tables: Mapping[str, object]) -> ProgramRegistry:
     for name, table in tables.items():
         if not name or "/" in name or name != name.strip():
             raise ConfigError(f"programs.{name}: a program is named without its folder")
-        programs[name] = _program(f"programs.{name}", table, (name,), arity)
+        programs[name] = _parse_program(f"programs.{name}", table, (name,), arity)
     registry = ProgramRegistry(programs, arity)
-    problems = [complaint for name in tables for complaint in find_program_contradictions(registry, name)]
+    problems = [problem for name in tables for problem in find_program_contradictions(registry, name)]
     if problems:
         raise ConfigError("; ".join(problems))
     return registry
@@ -91,7 +91,7 @@ _ENTRIES: Final = frozenset(
 )
 
 
-def _program(where: str, table: object, path: tuple[str, ...], arity: dict[tuple[str, ...], int]) -> Program:
+def _parse_program(where: str, table: object, path: tuple[str, ...], arity: dict[tuple[str, ...], int]) -> Program:
     """Return a program from its table, and add its arity."""
     if not isinstance(table, Mapping) or len(path) > _MAX_DEPTH:
         raise ConfigError(f"{where}: this has to be a table")
@@ -103,7 +103,7 @@ def _program(where: str, table: object, path: tuple[str, ...], arity: dict[tuple
         arity[path] = entries.count("arity")
     base = entries.base()
     commands = {
-        name: _program(f"{where}.commands.{name}", below, (*path, name), arity)
+        name: _parse_program(f"{where}.commands.{name}", below, (*path, name), arity)
         for name, below in entries.tables("commands").items()
     }
     try:
@@ -189,7 +189,7 @@ class _Entries:
 
 def find_contradictions(registry: ProgramRegistry) -> list[str]:
     """Return what can't be meant as it is written, a complaint each."""
-    problems = [complaint for name in registry.programs for complaint in find_program_contradictions(registry, name)]
+    problems = [problem for name in registry.programs for problem in find_program_contradictions(registry, name)]
     for path, count in registry.arity.items():
         whole = " ".join(path)
         if registry.find(path[0]) is None and path[0] not in _BUILTINS:
@@ -230,7 +230,7 @@ def _check_program(where: str, program: Program, registry: ProgramRegistry) -> I
     for spelling, option in program.table.items():
         if option.takes == "nothing" and option.role not in _FLAG_ROLES:
             yield f"{where}: {spelling} has no value, and so can't be {option.role}"
-    yield from _shadowed(where, program.table)
+    yield from _find_shadowed(where, program.table)
     for name, below in program.commands.items():
         if name.startswith("-"):
             yield f"{where}.commands.{name}: a command is no option"
@@ -240,7 +240,7 @@ def _check_program(where: str, program: Program, registry: ProgramRegistry) -> I
 _FLAG_ROLES: Final = frozenset({"plain", "changes", "reading", "code"})
 
 
-def _shadowed(where: str, table: Mapping[str, Option]) -> Iterator[str]:
+def _find_shadowed(where: str, table: Mapping[str, Option]) -> Iterator[str]:
     """Yield options that say less than another spelling of theirs executes."""
     for spelling, option in table.items():
         if not spelling.startswith("--") and spelling.startswith("-") and len(spelling) > 2:

@@ -26,11 +26,11 @@ _ENDED: Final = frozenset(";\n}#")
 _STANDARD: Final = frozenset({"/dev/stdout", "/dev/stderr", "/dev/stdin", "-"})
 
 
-class _NotUnderstood(Exception):
+class UnsupportedScript(Exception):
     """The script is wrong, or executes something."""
 
 
-def follow_sed(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_sed(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `sed`."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -50,7 +50,7 @@ def follow_sed(analysis: ProgramAnalysis, program: Program) -> None:
     in_place = bool(names & {"-i", "--in-place", "-I"})
     try:
         script = _Script("\n".join(whole)).read()
-    except _NotUnderstood as error:
+    except UnsupportedScript as error:
         analysis.mark_opaque(str(error))
     else:
         for path in script.read_files:
@@ -93,7 +93,7 @@ class _Script:
                 continue
             self._read_command()
         if self.depth:
-            raise _NotUnderstood("its script has an open brace")
+            raise UnsupportedScript("its script has an open brace")
         return self
 
     def _read_command(self) -> None:
@@ -103,7 +103,7 @@ class _Script:
                 self.at += 1
                 self._skip(_BLANK)
                 if not self._read_address(first=False):
-                    raise _NotUnderstood("its script has half an address")
+                    raise UnsupportedScript("its script has half an address")
                 self._skip(_BLANK)
         while self._peek() in {"!", " "}:
             self.at += 1
@@ -114,7 +114,7 @@ class _Script:
         elif command == "}":
             self.depth -= 1
             if self.depth < 0:
-                raise _NotUnderstood("its script closes a brace that is not open")
+                raise UnsupportedScript("its script closes a brace that is not open")
             self._end()
         elif command in _ALONE:
             self._end()
@@ -143,9 +143,9 @@ class _Script:
                 self._part(delimiter, is_pattern=False)
                 self._end()
             case "e":
-                raise _NotUnderstood("its script executes commands")
+                raise UnsupportedScript("its script executes commands")
             case _:
-                raise _NotUnderstood("its script is not understood")
+                raise UnsupportedScript("its script is not understood")
 
     def _read_address(self, *, first: bool) -> bool:
         match = (_NUMBER if first else _SECOND).match(self.text, self.at)
@@ -170,7 +170,7 @@ class _Script:
         self._part(delimiter, is_pattern=False)
         self._skip(_FLAGS)
         if self._peek() == "e":
-            raise _NotUnderstood("its script executes what it has replaced")
+            raise UnsupportedScript("its script executes what it has replaced")
         if self._peek() == "w":
             self.at += 1
             self.written_files += self._file_name()
@@ -183,11 +183,11 @@ class _Script:
         if self.text.startswith("\\\n", self.at):
             self.at += 2
         elif self._peek() in {"", "\n"}:
-            raise _NotUnderstood("its script is not understood")
+            raise UnsupportedScript("its script is not understood")
         start = self.at
         self._skip(_REST)
         if self._peek() and "\\" in self.text[start : self.at]:
-            raise _NotUnderstood("its script has a text that goes on")
+            raise UnsupportedScript("its script has a text that goes on")
 
     def _file_name(self) -> list[str]:
         self._skip(_BLANK)
@@ -196,13 +196,13 @@ class _Script:
         name = self.text[start : self.at]
         if not name or name != name.rstrip() or any(sign in name for sign in ";}"):
             # Whether these end the name differs from one sed to the other.
-            raise _NotUnderstood("its script names a file that is not plain")
+            raise UnsupportedScript("its script names a file that is not plain")
         return [] if name in _STANDARD else [name]
 
     def _delimiter(self) -> str:
         delimiter = self._peek()
         if delimiter in {"", "\n", "\\", "[", "]"}:
-            raise _NotUnderstood("its script is not understood")
+            raise UnsupportedScript("its script is not understood")
         self.at += 1
         return delimiter
 
@@ -215,7 +215,7 @@ class _Script:
             if sign == "\\":
                 # In brackets it is a backslash for some, and takes what follows with it for others.
                 if is_bracket and self._peek() == "]":
-                    raise _NotUnderstood("its script has a bracket that is not plain")
+                    raise UnsupportedScript("its script has a bracket that is not plain")
                 self.at += 1
             elif sign == delimiter and not is_bracket:
                 # (For a sed that ends patterns in brackets as well, the pattern is wrong, and it refuses.)
@@ -229,12 +229,12 @@ class _Script:
                 is_bracket = False
             elif is_bracket and sign == "[" and self._peek() in {":", ".", "="}:
                 self._skip(_CLASS)
-        raise _NotUnderstood("its script has an open pattern")
+        raise UnsupportedScript("its script has an open pattern")
 
     def _end(self) -> None:
         self._skip(_BLANK)
         if self._peek() not in _ENDED and self._peek() != "":
-            raise _NotUnderstood("its script is not understood")
+            raise UnsupportedScript("its script is not understood")
 
     def _peek(self) -> str:
         return self.text[self.at : self.at + 1]

@@ -20,7 +20,7 @@ _MODES: Final = {
 _HARMLESS_ACTIONS: Final = ("dot", ".", "echo", "sleep=", "ttyout", "totals", "wait=", "bell")
 
 
-def follow_tar(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_tar(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `tar`."""
     arguments = analysis.parse_words(program, _with_dashes(program, analysis.words))
     names = [used.name for used in arguments.used]

@@ -43,7 +43,7 @@ _TAKES: Final = {
 }
 
 
-def follow_bwrap(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_bwrap(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `bwrap`, whose options take up to three values."""
     words = analysis.words
     at = 0
@@ -87,7 +87,7 @@ _TMUX_OPTIONS: Final = Program(
 )
 
 
-def follow_tmux(analysis: ProgramAnalysis, _: Program) -> None:
+def analyze_tmux(analysis: ProgramAnalysis, _: Program) -> None:
     """Read the words of `tmux`: few of its commands are harmless."""
     words = list(analysis.words)
     while words and exact_text(words[0]) in {"-L", "-S"}:

@@ -10,7 +10,7 @@ from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import Program
 
 
-def follow_watch(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_watch(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `watch`: a text for a shell, or a command."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -20,7 +20,7 @@ def follow_watch(analysis: ProgramAnalysis, program: Program) -> None:
         analysis.run_joined(arguments.operands)
 
 
-def follow_script(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_script(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `script`: it records a shell, or a command."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -35,7 +35,7 @@ def follow_script(analysis: ProgramAnalysis, program: Program) -> None:
         analysis.start_shell()
 
 
-def follow_su(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_su(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `su` and `runuser`: a user, and what his shell gets."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -52,7 +52,7 @@ def follow_su(analysis: ProgramAnalysis, program: Program) -> None:
         analysis.start_shell()
 
 
-def follow_exec_in(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_exec_in(analysis: ProgramAnalysis, program: Program) -> None:
     """Read words such as those of `kubectl exec`: the command stands behind `--`, or behind the first operand."""
     words = analysis.words
     border = next((at for at, word in enumerate(words) if exact_text(word) == "--"), None)
@@ -62,7 +62,7 @@ def follow_exec_in(analysis: ProgramAnalysis, program: Program) -> None:
     analysis.start(arguments.operands[1:] if border is None else words[border + 1 :])
 
 
-def follow_npx(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_npx(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `npx` and its like: they run a package, or what else is called so beside a package.
 
     A package's own program is not a command of this machine: that it runs is said by the command itself. With
@@ -78,7 +78,7 @@ def follow_npx(analysis: ProgramAnalysis, program: Program) -> None:
         analysis.mark_opaque("the package to run is not known")
 
 
-def follow_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `uv run`: a command, a script of Python, or a module."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -102,7 +102,7 @@ def follow_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
         analysis.start(operands)
 
 
-def follow_dotenv(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_dotenv(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `dotenv`: it sets variables and starts a command."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -116,7 +116,7 @@ def follow_dotenv(analysis: ProgramAnalysis, program: Program) -> None:
     analysis.start(operands)
 
 
-def follow_nix(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_nix(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `nix` and `nix-shell`."""
     words = analysis.words
     if analysis.name != "nix":
@@ -134,7 +134,7 @@ def follow_nix(analysis: ProgramAnalysis, program: Program) -> None:
             return
 
 
-def follow_just(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_just(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `just`."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -143,7 +143,7 @@ def follow_just(analysis: ProgramAnalysis, program: Program) -> None:
     analysis.runs += [analysis.resolve(name) for name in program.runs.split()]
 
 
-def follow_text(analysis: ProgramAnalysis, program: Program) -> None:
+def analyze_stdin_shell(analysis: ProgramAnalysis, program: Program) -> None:
     """Read the words of `at` and its like: commands come in."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)

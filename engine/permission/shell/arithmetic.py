@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from engine.permission.shell.special_variables import MAGIC
+from engine.permission.shell.special_variables import SPECIAL_VARIABLES
 from engine.permission.shell.state import ShellState, ValueKind, is_number
 
 _TOKEN: Final = re.compile(
@@ -29,7 +29,7 @@ Token = tuple[str, str]
 def assigned_numbers(text: str, state: ShellState) -> list[str] | None:
     """Return the variables that an expression makes numbers; None: it may be more than numbers, or wrong."""
     tokens = _tokens(text)
-    if tokens is None or not _is_right(tokens):
+    if tokens is None or not _is_well_formed(tokens):
         return None
     is_conditional = any(value in _CONDITIONAL for _, value in tokens)
     assigned: list[str] = []
@@ -49,7 +49,7 @@ def assigned_numbers(text: str, state: ShellState) -> list[str] | None:
 
 
 def _is_numeric(name: str, state: ShellState) -> bool:
-    if MAGIC.get(name) is ValueKind.NUMBER:
+    if SPECIAL_VARIABLES.get(name) is ValueKind.NUMBER:
         return True
     return is_number(state.variables.get(name, ValueKind.UNKNOWN))
 
@@ -67,7 +67,7 @@ def _tokens(text: str) -> list[Token] | None:
     return tokens
 
 
-def _is_right(tokens: Sequence[Token]) -> bool:
+def _is_well_formed(tokens: Sequence[Token]) -> bool:
     """Tell whether an expression is certainly well formed, and divides by nothing that may be 0."""
     after_operand = False
     opened = choices = 0
@@ -77,7 +77,7 @@ def _is_right(tokens: Sequence[Token]) -> bool:
             if not (before == "name" if after_operand else following[0] == "name"):
                 return False
             continue
-        if not _fits(kind, value, before, following, after_operand=after_operand):
+        if not _is_allowed(kind, value, before, following, after_operand=after_operand):
             return False
         opened += (kind == "open") - (kind == "close")
         choices += (value == "?") - (value == ":")
@@ -88,7 +88,7 @@ def _is_right(tokens: Sequence[Token]) -> bool:
     return is_ended and not opened and not choices
 
 
-def _fits(kind: str, value: str, before: str, following: Token, *, after_operand: bool) -> bool:
+def _is_allowed(kind: str, value: str, before: str, following: Token, *, after_operand: bool) -> bool:
     """Tell whether a token may stand where it does."""
     if kind in ("number", "name", "open", "unary"):
         return not after_operand

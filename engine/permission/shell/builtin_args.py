@@ -4,102 +4,61 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import attrs
-
-from engine.permission.effects.program_effects import Stdin
 from engine.permission.effects.scan_result import ScannedCommand
-from engine.permission.shell.invoke import shown
-from engine.permission.shell.parser.nodes import Simple
+from engine.permission.shell.invoke import shown_argument
+from engine.permission.shell.simulated_shell import CommandCall, SimulatedShell
 from engine.permission.shell.special_variables import is_dangerous
-from engine.permission.shell.state import Field, ShellState, ValueKind
-
-if TYPE_CHECKING:
-    from engine.permission.shell.interpreter import Walk
-    from engine.permission.shell.loops import Outcome
+from engine.permission.shell.state import Field, ValueKind
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
-@attrs.frozen(eq=False)
-class Call:
-    """A builtin, or a program, with its words.
-
-    Attributes:
-        name: the first of the words.
-        fields: all of them.
-        state: what is known where it runs; it changes that.
-        stdin: what it reads.
-        command: the command as it is written.
-    """
-
-    name: str
-    fields: list[Field]
-    state: ShellState
-    stdin: Stdin
-    command: Simple
-
-    @property
-    def arguments(self) -> list[Field]:
-        """The words after the first."""
-        return self.fields[1:]
-
-    @property
-    def stays(self) -> Outcome:
-        """What holds after a builtin that leaves everything as it is, or as it has made it."""
-        return (self.state, self.state)
-
-    def without(self, count: int) -> Call:
-        """Return the command in the words after the first *count*."""
-        fields = self.fields[count:]
-        return attrs.evolve(self, name=fields[0].exact_text or "", fields=fields)
-
-
-def listed(walk: Walk, call: Call, *, reads_only: bool = True) -> None:
+def record_command(shell: SimulatedShell, call: CommandCall, *, reads_only: bool = True) -> None:
     """List a builtin among the commands."""
-    argv = tuple(shown(field) for field in call.fields)
-    programs = walk.commands.programs
+    argv = tuple(shown_argument(field) for field in call.fields)
+    programs = shell.programs
     for folder in call.state.folders or (None,):
-        walk.findings.add_command(
+        shell.findings.add_command(
             ScannedCommand(
                 argv=argv, cwd=folder, through=programs.through, remote=programs.remote, reads_only=reads_only
             )
         )
 
 
-def without_options(call: Call, plain: str, valued: str) -> list[Field] | None:
+def without_options(call: CommandCall, plain: str, valued: str) -> list[Field] | None:
     """Return the operands after the options of a builtin; None: an option is not known."""
-    waiting = call.arguments
-    while waiting:
-        word = waiting[0]
+    remaining = call.arguments
+    while remaining:
+        word = remaining[0]
         if word.may_be_option:
             return None
-        known = word.exact_text
-        if known is None or not known.startswith("-") or known == "-":
-            return waiting
-        waiting = waiting[1:]
-        if known == "--":
-            return waiting
-        for index, letter in enumerate(known[1:], 2):
+        text = word.exact_text
+        if text is None or not text.startswith("-") or text == "-":
+            return remaining
+        remaining = remaining[1:]
+        if text == "--":
+            return remaining
+        for index, letter in enumerate(text[1:], 2):
             if letter in valued:
-                if index == len(known):
-                    if not waiting or waiting[0].is_many:
+                if index == len(text):
+                    if not remaining or remaining[0].is_many:
                         return None
-                    waiting = waiting[1:]
+                    remaining = remaining[1:]
                 break
             if letter not in plain:
                 return None
-    return waiting
+    return remaining
 
 
-def set_unknown(walk: Walk, call: Call, names: Sequence[Field]) -> None:
+def set_unknown(shell: SimulatedShell, call: CommandCall, names: Sequence[Field]) -> None:
     """Let a builtin set variables to what is not known."""
     for field in names:
         name = field.exact_text
         if name is None or not _NAME.fullmatch(name):
-            walk.findings.mark_opaque(f"{call.name} sets a variable that is not known")
+            shell.findings.mark_opaque(f"{call.name} sets a variable that is not known")
         else:
             if is_dangerous(name, None):
-                walk.findings.mark_opaque(f"it sets {name}")
+                shell.findings.mark_opaque(f"it sets {name}")
             call.state.assign(name, ValueKind.UNKNOWN)

@@ -14,7 +14,7 @@ import attrs
 
 from engine.permission.effects.program_effects import Stdin, UnknownInput
 from engine.permission.shell.conditions import check_condition
-from engine.permission.shell.loops import Frame, Loops, Outcome, both
+from engine.permission.shell.loops import Loops, both
 from engine.permission.shell.parser.nodes import (
     AndOr,
     ArithmeticCommand,
@@ -32,7 +32,7 @@ from engine.permission.shell.parser.nodes import (
     Simple,
     While,
 )
-from engine.permission.shell.simple_command import SimpleCommands
+from engine.permission.shell.simulated_shell import Frame, Outcome
 from engine.permission.shell.state import Field, Folders, ShellState, Value, ValueKind, join_states
 from engine.permission.shell.word_expansion import Expander
 
@@ -40,48 +40,38 @@ _MAX_CALLS: Final = 12
 
 
 @attrs.define(eq=False)
-class Walk(Loops):
-    """Follows the commands of one script.
+class Interpreter(Loops):
+    """Simulates a script.
 
     Attributes:
-        commands: looks at simple commands.
-        start: the folders that it starts in.
-        moves: whether it leaves them.
-        deferred: what is to be looked at when the script is at its end.
-        printed: what the last command printed, as far as it is known.
+        scan_trap: scans the text of a trap; its last argument tells whether it runs only at the end of the script.
+        start: the folders that the script starts in.
+        defined: the functions that it defines.
     """
 
-    commands: SimpleCommands
+    scan_trap: Callable[[Interpreter, str, ShellState, bool], None]
     start: Folders = None
-    moves: bool = attrs.field(default=False, init=False)
-    deferred: list[Callable[[], None]] = attrs.field(factory=list[Callable[[], None]], init=False)
-    printed: Stdin | ValueKind = attrs.field(factory=UnknownInput, init=False)
     defined: list[Function] = attrs.field(factory=list[Function], init=False)
-
-    def search(self, fields: Sequence[Field], state: ShellState) -> None:
-        """Note which folders are looked into to find what patterns fit."""
-        self.commands.programs.search(fields, state.folders)
-
-    _called: list[Function] = attrs.field(factory=list[Function], init=False)
+    _called_functions: list[Function] = attrs.field(factory=list[Function], init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.expand_with(Expander(self.findings, self.home, self._substitute, self._process))
+        self.expander = Expander(self.findings, self.home, self._substitute, self._process)
 
-    def whole(self, script: Script, state: ShellState) -> None:
+    def interpret(self, script: Script, state: ShellState) -> None:
         """Follow a script from its beginning to its end."""
         self.start = state.folders
         self.script(script, state)
-        for look in self.deferred:
-            look()
+        for action in self.deferred:
+            action()
         for function in self.defined:
-            if not any(function is called for called in self._called):
-                self.aside(function.body, state, function)
+            if not any(function is called for called in self._called_functions):
+                self.interpret_any_time(function.body, state, function)
 
-    def aside(self, command: Command, state: ShellState, function: Function | None = None) -> Outcome:
+    def interpret_any_time(self, command: Command, state: ShellState, function: Function | None = None) -> Outcome:
         """Follow a command, or the body of a function, that may run at any time: only the functions are known there."""
         state = state.copy()
         state.forget_all()
-        if not self.moves:
+        if not self.changes_folder:
             state.folders = self.start
         self.frames.append(Frame(function))
         outcome = self.command(command, state)
@@ -121,7 +111,7 @@ class Walk(Loops):
                 good, bad = outcome[0], join_states(bad, outcome[1])
             else:
                 good, bad = join_states(good, outcome[0]), outcome[1]
-        self.printed = UnknownInput()
+        self.output = UnknownInput()
         return (good, bad)
 
     def _pipeline(self, pipeline: Pipeline, state: ShellState) -> Outcome:
@@ -133,7 +123,7 @@ class Walk(Loops):
             inner = state.copy()
             inner.stdin = stdin if isinstance(command, Simple) or not isinstance(stdin, str) else UnknownInput()
             self.command(command, inner)
-            stdin = self.printed if not isinstance(self.printed, ValueKind) else UnknownInput()
+            stdin = self.output if not isinstance(self.output, ValueKind) else UnknownInput()
         return (state, state)
 
     def command(self, command: Command, state: ShellState) -> Outcome:
@@ -141,9 +131,9 @@ class Walk(Loops):
         if not self.findings.take_step():
             return (state, state)
         if isinstance(command, Simple):
-            return self.commands.run(self, command, state)
+            return self.simple(command, state)
         outcome = self._compound(command, state)
-        self.printed = UnknownInput()
+        self.output = UnknownInput()
         return outcome
 
     def _compound(self, command: Command, state: ShellState) -> Outcome:
@@ -165,14 +155,14 @@ class Walk(Loops):
             case Redirected():
                 return self._redirected(command, state)
             case Simple():
-                return self.commands.run(self, command, state)
+                return self.simple(command, state)
             case ArithmeticCommand() | Conditional() | Function():
-                self._look(command, state)
+                self._simulate_other(command, state)
             case _:
                 assert_never(command)
         return (state, state)
 
-    def _look(self, command: ArithmeticCommand | Conditional | Function, state: ShellState) -> None:
+    def _simulate_other(self, command: ArithmeticCommand | Conditional | Function, state: ShellState) -> None:
         """Follow what runs nothing by itself."""
         if isinstance(command, ArithmeticCommand):
             self.expander.arithmetic(command.expression, state)
@@ -186,7 +176,7 @@ class Walk(Loops):
             self._define(Function(command.command.name, command), state)
             return (state, state)
         before = state.stdin
-        stdin = self.commands.redirect(self, command.redirects, state)
+        stdin = self.redirect(command.redirects, state)
         state.stdin = UnknownInput() if isinstance(stdin, str) else stdin
         # A redirection that fails keeps the command from being run.
         here = state.copy()
@@ -231,9 +221,9 @@ class Walk(Loops):
             ends += self.script(body, state.copy())
         return both([state, *ends])
 
-    def call(self, function: Function, fields: Sequence[Field], state: ShellState) -> Outcome:
+    def call_function(self, function: Function, fields: Sequence[Field], state: ShellState) -> Outcome:
         """Follow a function that is called."""
-        self._called.append(function)
+        self._called_functions.append(function)
         if len(self.frames) > _MAX_CALLS or any(frame.function is function for frame in self.frames):
             self.findings.mark_opaque(f"the function {function.name} calls itself, or too many others")
             return (state, state)
@@ -252,11 +242,15 @@ class Walk(Loops):
                 end.variables.pop(name, None)
         return (end, end)
 
+    def run_trap(self, text: str, state: ShellState, *, is_last: bool) -> None:
+        """Run the text of a trap; *is_last*: only when the script is at its end."""
+        self.scan_trap(self, text, state, is_last)
+
     def _substitute(self, script: Script, state: ShellState) -> Value:
         inner = state.copy()
         self.script(script, inner)
         is_one = len(script) == 1 and len(script[0].pipelines) == 1 and not script[0].background
-        printed, self.printed = self.printed, UnknownInput()
+        printed, self.output = self.output, UnknownInput()
         if is_one and isinstance(printed, str):
             return printed.rstrip("\n")
         return printed if is_one and isinstance(printed, ValueKind) else ValueKind.UNKNOWN

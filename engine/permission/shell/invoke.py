@@ -25,7 +25,7 @@ from engine.permission.shell.state import PIPE, Field, Folders, ValueKind, escap
 _MAX_DEPTH: Final = 12
 # A part of a path that has to be looked for in its folder.
 _PATTERN: Final = re.compile(r"(?<!\\)(?:\\\\)*[*?\[]")
-_MAGIC: Final = frozenset("*?[")
+_GLOB_CHARACTERS: Final = frozenset("*?[")
 # Links that lead elsewhere in each process: they cannot be followed from ours.
 _ELSEWHERE: Final = re.compile(r"/proc/+(?:self|thread-self|\d+)/.*?(?:cwd|root|fd|exe|map_files)|/dev/+fd/+(?!\d+\Z)")
 _IS_OPEN: Final = re.compile(r"/dev/(?:fd/[\d*]+|std(?:in|out|err)|null|zero|full)")
@@ -39,7 +39,7 @@ _COUNTERS: Final = frozenset(
 
 
 @attrs.frozen
-class Run:
+class ProgramRun:
     """A program that is run.
 
     Attributes:
@@ -58,7 +58,7 @@ class Run:
 
 
 @attrs.define(eq=False)
-class Programs:
+class ProgramScanner:
     """Looks at programs, by what is known of them.
 
     Attributes:
@@ -70,109 +70,114 @@ class Programs:
 
     findings: Findings
     home: str
-    meaning_of: Callable[[ProgramInvocation], ProgramEffects]
-    read_text: Callable[[ShellText, Run], None]
+    analyze_program: Callable[[ProgramInvocation], ProgramEffects]
+    scan_text: Callable[[ShellText, ProgramRun], None]
     through: tuple[str, ...] = ()
     remote: bool = False
-    _seen: dict[Run, Stdin | ValueKind] = attrs.field(factory=dict["Run", "Stdin | ValueKind"], init=False)
+    _seen: dict[ProgramRun, Stdin | ValueKind] = attrs.field(
+        factory=dict["ProgramRun", "Stdin | ValueKind"], init=False
+    )
 
-    def look(self, run: Run) -> Stdin | ValueKind:
+    def scan(self, run: ProgramRun) -> Stdin | ValueKind:
         """Look at a program; return what it prints, as far as it is known."""
         if run in self._seen:
             return self._seen[run]
         if not self.findings.take_step():
             return UnknownInput()
-        self._seen[run] = printed = self._look_first(run)
+        self._seen[run] = printed = self._scan_first(run)
         return printed
 
-    def _look_first(self, run: Run) -> Stdin | ValueKind:
-        run = attrs.evolve(run, through=self.through + run.through, remote=self.remote or run.remote)
-        return self._look(run)
+    def _scan_first(self, run: ProgramRun) -> Stdin | ValueKind:
+        return self._scan(attrs.evolve(run, through=self.through + run.through, remote=self.remote or run.remote))
 
-    def _look(self, run: Run) -> Stdin | ValueKind:
-        name = run.fields[0].text or ""
-        meaning = self._meaning(run)
-        self.findings.add_command(
-            ScannedCommand(
-                argv=tuple(shown(field) for field in run.fields),
-                cwd=run.folder,
-                through=run.through,
-                remote=run.remote,
-                reads_only=meaning.reads_only and not meaning.opaque,
-            )
-        )
-        if isinstance(run.stdin, UnknownInput) and run.stdin.lists_files and meaning.starts:
-            self.findings.trusts_names = True
-        if meaning.opaque:
-            self.findings.mark_opaque(f"{posixpath.basename(name)}: {meaning.opaque}")
-        self._check_written([name] if "/" in name else [], run)
-        self._check_written(meaning.runs, run)
-        if not run.remote:
-            for touched in meaning.touches:
-                self._touched(touched.path, touched.access, run)
+    def _scan(self, run: ProgramRun) -> Stdin | ValueKind:
+        """Add what a program does; return what it prints."""
+        effects = self._effects(run)
+        self._add_effects(run, effects)
         if len(run.through) >= _MAX_DEPTH:
             self.findings.mark_opaque("programs that start each other too deeply")
             return UnknownInput()
-        for started in meaning.starts:
+        for started in effects.starts:
             self._start(started, run)
         if [field.exact_text for field in run.fields] == ["cat"] and isinstance(run.stdin, str):
             return run.stdin
-        if _counts(run.fields):
+        if _prints_number(run.fields):
             return ValueKind.NUMBER
-        return UnknownInput(lists_files=meaning.prints_names)
+        return UnknownInput(lists_files=effects.prints_names)
 
-    def _start(self, started: StartedCommand | ShellText, run: Run) -> None:
+    def _add_effects(self, run: ProgramRun, effects: ProgramEffects) -> None:
+        """Add the command, the files it accesses and executes, and the reasons for doubt."""
+        name = run.fields[0].text or ""
+        self.findings.add_command(
+            ScannedCommand(
+                argv=tuple(shown_argument(field) for field in run.fields),
+                cwd=run.folder,
+                through=run.through,
+                remote=run.remote,
+                reads_only=effects.reads_only and not effects.opaque,
+            )
+        )
+        if isinstance(run.stdin, UnknownInput) and run.stdin.lists_files and effects.starts:
+            self.findings.trusts_names = True
+        if effects.opaque:
+            self.findings.mark_opaque(f"{posixpath.basename(name)}: {effects.opaque}")
+        if "/" in name:
+            self.findings.add_executed_file(name)
+        for file in effects.runs:
+            if file is None or isinstance(file, WordPrefix):
+                self.findings.mark_opaque("it runs a file whose name is not certain")
+            else:
+                self.findings.add_executed_file(file)
+        if not run.remote:
+            for access in effects.touches:
+                self._add_access(access.path, access.access, run)
+
+    def _start(self, started: StartedCommand | ShellText, run: ProgramRun) -> None:
         name = run.fields[0].text or ""
         through = (*run.through, name)
         remote = run.remote or started.remote
         folder = started.cwd
         if isinstance(started, ShellText):
-            self.read_text(started, Run(run.fields, folder, run.stdin, through, remote))
+            self.scan_text(started, ProgramRun(run.fields, folder, run.stdin, through, remote))
         elif not started.argv or started.argv[0] is None or isinstance(started.argv[0], WordPrefix):
             self.findings.mark_opaque(f"{posixpath.basename(name)} starts a command whose name is not known")
         elif self.findings.take_step():
             patterns = {field.text: field for field in run.fields if field.pattern is not None}
             fields = tuple(_field_of(word, patterns) for word in started.argv)
-            self._look(Run(fields, folder, started.stdin, through, remote))
+            self._scan(ProgramRun(fields, folder, started.stdin, through, remote))
 
     # ---- what the words may mean -------------------------------------------------------------------------------------
 
-    def _meaning(self, run: Run) -> ProgramEffects:
+    def _effects(self, run: ProgramRun) -> ProgramEffects:
         """Return what a program means with its words, whatever those of them become that aren't known."""
-        meaning = self._ask(run, [_word(field) for field in run.fields])
+        effects = self._query_effects(run, [_argument_of(field) for field in run.fields])
         if all(field.pattern is None and not field.is_many for field in run.fields):
-            return meaning
+            return effects
         others = (
-            [_unsure(field) for field in run.fields],
-            [word for field in run.fields for word in [_unsure(field)] * (2 if field.is_many else 1)],
-            [_unsure(field) for field in run.fields if not field.is_many],
+            [_prefix_of(field) for field in run.fields],
+            [word for field in run.fields for word in [_prefix_of(field)] * (2 if field.is_many else 1)],
+            [_prefix_of(field) for field in run.fields if not field.is_many],
         )
-        names = _names(meaning)
         for words in others:
-            other = self._ask(run, words)
-            if other.opaque and not meaning.opaque:
-                meaning = attrs.evolve(meaning, opaque=other.opaque)
-            if _names(other) != names:
-                meaning = attrs.evolve(meaning, opaque="what it starts depends on words that are not known")
-            if not other.reads_only:
-                meaning = attrs.evolve(meaning, reads_only=False)
-        return meaning
+            effects = _worst_of(effects, self._query_effects(run, words))
+        return effects
 
-    def _ask(self, run: Run, words: Sequence[Argument]) -> ProgramEffects:
-        return self.meaning_of(ProgramInvocation(argv=tuple(words), cwd=run.folder, home=self.home, stdin=run.stdin))
+    def _query_effects(self, run: ProgramRun, words: Sequence[Argument]) -> ProgramEffects:
+        return self.analyze_program(
+            ProgramInvocation(argv=tuple(words), cwd=run.folder, home=self.home, stdin=run.stdin)
+        )
 
     # ---- files -------------------------------------------------------------------------------------------------------
 
-    def _touched(self, path: Argument, access: Access, run: Run) -> None:
+    def _add_access(self, path: Argument, access: Access, run: ProgramRun) -> None:
         name = posixpath.basename(run.fields[0].text or "")
-        folders = None if run.folder is None else (run.folder,)
         if path is None or isinstance(path, WordPrefix):
-            self.findings.mark_opaque(f"{name}: a file that is not known")
+            self.findings.mark_opaque(f"{name}: a file whose name is not certain")
             return
-        pattern = next((field.pattern for field in run.fields if field.pattern and field.text == path), None)
-        if pattern is None and _MAGIC & set(path) and any(field.pattern for field in run.fields):
-            pattern = path
-        self.touch(pattern or path, access, name, folders, is_pattern=pattern is not None)
+        patterns = {field.text: field.pattern for field in reversed(run.fields) if field.pattern}
+        pattern = patterns.get(path) or (path if patterns and _GLOB_CHARACTERS & set(path) else None)
+        folders = None if run.folder is None else (run.folder,)
+        self.add_file(pattern or path, access, name, folders, is_pattern=pattern is not None)
 
     def search(self, fields: Iterable[Field], folders: Folders) -> None:
         """Add the folders that bash looks into to find what patterns fit, whatever is done with the names."""
@@ -180,9 +185,9 @@ class Programs:
             names = [] if field.pattern is None else field.pattern.split("/")
             for place, name in enumerate(names):
                 if place and _PATTERN.search(name):
-                    self.touch("/".join(names[:place]) or "/", "read", "pattern", folders, is_pattern=True)
+                    self.add_file("/".join(names[:place]) or "/", "read", "pattern", folders, is_pattern=True)
 
-    def touch(self, path: str, access: Access, by: str, folders: Folders, *, is_pattern: bool = False) -> None:
+    def add_file(self, path: str, access: Access, by: str, folders: Folders, *, is_pattern: bool = False) -> None:
         """Add a file."""
         if self.remote:
             return
@@ -203,29 +208,21 @@ class Programs:
             self.findings.mark_opaque("it writes into git's own folder")
         self.findings.add_path(PathUse(path=path, access=access, by=by, is_pattern=is_pattern))
 
-    def _check_written(self, files: Sequence[Argument], run: Run) -> None:
-        """Look whether a file that is run may have been written by this very script."""
-        for file in files:
-            if file is None or isinstance(file, WordPrefix):
-                self.findings.mark_opaque("it runs a file that is not known")
-                continue
-            self.findings.add_executed_file(file)
 
-
-def shown(field: Field) -> Argument:
+def shown_argument(field: Field) -> Argument:
     """Return a word as the list of commands has it."""
     # Which number a process substitution gets is not known.
     return None if field.text is not None and PIPE in field.text else field.text
 
 
-def _word(field: Field) -> Argument:
+def _argument_of(field: Field) -> Argument:
     """Return a word as a program may be asked about it; a pattern stands for itself."""
     if field.text is not None:
         return field.text
     return WordPrefix(field.prefix) if field.prefix and not field.is_many else None
 
 
-def _unsure(field: Field) -> Argument:
+def _prefix_of(field: Field) -> Argument:
     """Return a word with nothing said of what its pattern fits."""
     if field.exact_text is not None:
         return field.exact_text
@@ -241,11 +238,19 @@ def _field_of(word: Argument, patterns: Mapping[str | None, Field]) -> Field:
     return patterns.get(word) or Field(word, word)
 
 
-def _names(meaning: ProgramEffects) -> list[Argument]:
-    return [start.text if isinstance(start, ShellText) else start.argv[0] for start in meaning.starts]
+def _worst_of(effects: ProgramEffects, other: ProgramEffects) -> ProgramEffects:
+    """Return the first effects with what is worse in the other ones."""
+    opaque = effects.opaque or other.opaque
+    if _started_names(other) != _started_names(effects):
+        opaque = "what it starts depends on words that are not certain"
+    return attrs.evolve(effects, opaque=opaque, reads_only=effects.reads_only and other.reads_only)
 
 
-def _counts(fields: Sequence[Field]) -> bool:
+def _started_names(effects: ProgramEffects) -> list[Argument]:
+    return [start.text if isinstance(start, ShellText) else start.argv[0] for start in effects.starts]
+
+
+def _prints_number(fields: Sequence[Field]) -> bool:
     words = tuple(field.exact_text for field in fields)
     if words in _COUNTERS:
         return True

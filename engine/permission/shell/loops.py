@@ -2,71 +2,40 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
 import attrs
 
-from engine.permission.shell.findings import Findings
 from engine.permission.shell.parameter_expansion import expressions
 from engine.permission.shell.parser.nodes import (
     AndOr,
     ArithmeticCommand,
     ArithmeticFor,
     For,
-    Function,
     Pipeline,
     Script,
     While,
 )
+from engine.permission.shell.simple_command import SimpleCommands
+from engine.permission.shell.simulated_shell import Outcome
 from engine.permission.shell.special_variables import is_dangerous
 from engine.permission.shell.state import Field, PatternMatch, ShellState, Value, ValueKind, is_number, join_states
-from engine.permission.shell.word_expansion import Expander
 
 _MAX_ROUNDS: Final = 6
 # A loop over so many words is followed word by word, while not too many steps are taken.
 _MAX_UNROLLED: Final = 24
 _STEPS_FOR_UNROLLING: Final = 2_000
-# What holds after success, and after failure; None: that does not happen.
-Outcome = tuple[ShellState | None, ShellState | None]
 
 
 @attrs.define(eq=False)
-class Frame:
-    """A function that is being followed, or the script itself (without a name)."""
-
-    function: Function | None
-    returns: list[ShellState] = attrs.field(factory=list[ShellState])
-    jumps: list[list[ShellState]] = attrs.field(factory=list[list[ShellState]])
-    saved: dict[str, Value | None] = attrs.field(factory=dict[str, Value | None])
-
-
-@attrs.define(eq=False)
-class Loops(ABC):
-    """Follows loops.
-
-    Attributes:
-        findings: where everything goes that is found.
-        home: the home folder of who runs the script; None: unknown.
-    """
-
-    findings: Findings
-    home: str | None
-    expander: Expander = attrs.field(init=False)
-    frames: list[Frame] = attrs.field(factory=lambda: [Frame(None)], init=False)
-
-    def expand_with(self, expander: Expander) -> None:
-        """Expand words with that one from now on."""
-        self.expander = expander
+class Loops(SimpleCommands):
+    """Simulates loops."""
 
     @abstractmethod
     def script(self, items: Script, state: ShellState) -> Outcome:
-        """Follow a list of commands."""
-
-    @abstractmethod
-    def search(self, fields: Sequence[Field], state: ShellState) -> None:
-        """Note which folders are looked into to find what patterns fit."""
+        """Simulate a list of commands."""
 
     def while_(self, command: While, state: ShellState) -> Outcome:
         """Follow `while` and `until`."""
@@ -111,11 +80,11 @@ class Loops(ABC):
         if command.words is None:
             fields = state.positional if state.positional is not None else (Field(None, is_many=True),)
         else:
-            found = self.expander.list_of(command.words, state)
-            if isinstance(found, ValueKind):
-                return [found]
-            fields = tuple(found)
-        self.search(fields, state)
+            expanded = self.expander.list_of(command.words, state)
+            if isinstance(expanded, ValueKind):
+                return [expanded]
+            fields = tuple(expanded)
+        self.programs.search(fields, state.folders)
         values: list[Value] = []
         for field in fields:
             if field.pattern is not None and field.text is not None:

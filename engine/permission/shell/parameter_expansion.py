@@ -18,7 +18,7 @@ from engine.permission.shell.parser.nodes import (
     Text,
     Word,
 )
-from engine.permission.shell.special_variables import MAGIC, is_dangerous
+from engine.permission.shell.special_variables import SPECIAL_VARIABLES, is_dangerous
 from engine.permission.shell.state import Field, PatternMatch, ShellState, Value, ValueKind, is_number
 from engine.permission.shell.trim_expansion import trim_value
 
@@ -115,9 +115,9 @@ class Parameters(ABC):
         word = Word(tuple(operand), 0, 0)
         if all(isinstance(piece, Text) for piece in operand):
             return self.value(word, state)
-        aside = state.copy()
-        value = self.value(word, aside)
-        state.merge(aside)
+        branch = state.copy()
+        value = self.value(word, branch)
+        state.merge(branch)
         return value
 
     def _variable(self, part: Parameter, state: ShellState) -> Value:
@@ -134,8 +134,8 @@ class Parameters(ABC):
             return state.folders[0] if state.folders is not None and len(state.folders) == 1 else ValueKind.UNKNOWN
         if name == "HOME":
             return self.home if self.home is not None else ValueKind.UNKNOWN
-        if name in MAGIC:
-            return MAGIC[name]
+        if name in SPECIAL_VARIABLES:
+            return SPECIAL_VARIABLES[name]
         value = state.variables.get(name, ValueKind.UNKNOWN)
         if not isinstance(value, tuple):
             return value if part.subscript is None else ValueKind.UNKNOWN
@@ -186,14 +186,14 @@ def _is_list(part: Parameter) -> bool:
 
 def expressions(operand: Sequence[Part], border: str) -> list[list[Part]]:
     """Part `a:b` or `a;b;c` into its expressions."""
-    found: list[list[Part]] = [[]]
+    groups: list[list[Part]] = [[]]
     for part in operand:
         if not isinstance(part, Text):
-            found[-1].append(part)
+            groups[-1].append(part)
             continue
         for index, text in enumerate(part.text.split(border)):
             if index:
-                found.append([])
+                groups.append([])
             if text.strip():
-                found[-1].append(Text(text, quoted=True))
-    return found
+                groups[-1].append(Text(text, quoted=True))
+    return groups

@@ -23,11 +23,10 @@ from engine.permission.effects.scan_result import Scan
 from engine.permission.programs.analyze import DEFAULT_REGISTRY, ProgramRegistry, analyze_program
 from engine.permission.shell.builtins import BUILTINS
 from engine.permission.shell.findings import Findings
-from engine.permission.shell.interpreter import Walk
-from engine.permission.shell.invoke import Programs, Run
+from engine.permission.shell.interpreter import Interpreter
+from engine.permission.shell.invoke import ProgramRun, ProgramScanner
 from engine.permission.shell.parser.nodes import Group, Pipeline, Simple, UnsupportedSyntax, Word
 from engine.permission.shell.parser.parser import parse_script
-from engine.permission.shell.simple_command import SimpleCommands
 from engine.permission.shell.state import Field, ShellState
 from engine.permission.shell.treesitter_check import find_disagreement
 
@@ -41,7 +40,7 @@ _HIDDEN: Final = re.compile(
 # Blanks that are none for bash but look like one.
 _ODD_BLANK: Final = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800\u3164\u115f\u1160\uffa0]")
 # Builtins that may stand in a trap.
-_LASTING: Final = frozenset(["echo", "printf", "kill", "exit", "true", ":", "[", "test", "wait", "pwd"])
+_TRAP_BUILTINS: Final = frozenset(["echo", "printf", "kill", "exit", "true", ":", "[", "test", "wait", "pwd"])
 # What runs a text for another user, with another home folder.
 _OTHER_USERS: Final = frozenset(
     [
@@ -83,10 +82,13 @@ def scan(
         is_folder: tells whether there is a folder, absolute, that one can go to; without it, every `cd` may fail.
     """
     findings = Findings(home, is_folder)
-    reader = _Scanner(findings, home, registry)
+    scanner = _Scanner(findings, home, registry)
     try:
-        reader.read(
-            script, ShellState({}, (cwd,), ()), Programs(findings, home, reader.meaning, reader.text), is_posix=False
+        scanner.read(
+            script,
+            ShellState({}, (cwd,), ()),
+            ProgramScanner(findings, home, scanner.analyze_program, scanner.scan_text),
+            is_posix=False,
         )
     except RecursionError:
         findings.mark_opaque("it is nested too deeply")
@@ -111,28 +113,28 @@ class _Scanner:
     registry: ProgramRegistry
     depth: int = 0
 
-    def meaning(self, invocation: ProgramInvocation) -> ProgramEffects:
+    def analyze_program(self, invocation: ProgramInvocation) -> ProgramEffects:
         return analyze_program(invocation, self.registry)
 
-    def read(self, script: str, state: ShellState, programs: Programs, *, is_posix: bool) -> None:
+    def read(self, script: str, state: ShellState, programs: ProgramScanner, *, is_posix: bool) -> None:
         """Scan a script; what is wrong with it becomes a doubt."""
-        wrong = _unreadable(script)
-        if wrong:
-            self.findings.mark_opaque(wrong)
+        problem = _find_unreadable(script)
+        if problem:
+            self.findings.mark_opaque(problem)
             return
         try:
             commands, parser = parse_script(script, is_posix=is_posix)
-        except UnsupportedSyntax as refusal:
-            self.findings.mark_opaque(str(refusal))
+        except UnsupportedSyntax as error:
+            self.findings.mark_opaque(str(error))
             return
         is_other = programs.remote or any(name.rpartition("/")[2] in _OTHER_USERS for name in programs.through)
         home = None if is_other else self.home
-        Walk(self.findings, home, SimpleCommands(programs, self.trap)).whole(commands, state)
-        wrong = find_disagreement(script, parser)
-        if wrong:
-            self.findings.mark_opaque(wrong)
+        Interpreter(self.findings, home, programs, self.scan_trap).interpret(commands, state)
+        problem = find_disagreement(script, parser)
+        if problem:
+            self.findings.mark_opaque(problem)
 
-    def text(self, text: ShellText, run: Run) -> None:
+    def scan_text(self, text: ShellText, run: ProgramRun) -> None:
         """Scan a text that a program gives to a shell."""
         shell = text.shell.rpartition("/")[2]
         if shell not in _BASH | _POSIX:
@@ -146,24 +148,26 @@ class _Scanner:
             )
             stdin = None if run.stdin is None else UnknownInput()
             state = ShellState({}, folders, positional, stdin=stdin)
-            programs = Programs(self.findings, self.home, self.meaning, self.text, run.through, run.remote)
+            programs = ProgramScanner(
+                self.findings, self.home, self.analyze_program, self.scan_text, run.through, run.remote
+            )
             self.depth += 1
             self.read(text.text, state, programs, is_posix=shell in _POSIX)
             self.depth -= 1
 
-    def trap(self, walk: Walk, text: str, state: ShellState, is_last: bool) -> None:  # noqa: FBT001 - a callback's
+    def scan_trap(self, interpreter: Interpreter, text: str, state: ShellState, is_last: bool) -> None:  # noqa: FBT001  # it is passed as a callback
         """Scan what is run when the script ends, or gets a signal."""
-        wrong = _unreadable(text)
+        problem = _find_unreadable(text)
         try:
             commands, parser = parse_script(text)
-            wrong = wrong or find_disagreement(text, parser)
-        except UnsupportedSyntax as refusal:
-            wrong, commands = str(refusal), []
-        if wrong:
-            self.findings.mark_opaque(wrong)
+            problem = problem or find_disagreement(text, parser)
+        except UnsupportedSyntax as error:
+            problem, commands = str(error), []
+        if problem:
+            self.findings.mark_opaque(problem)
         elif commands:
-            walk.aside(Group(commands, is_subshell=True), state)
-            names = set(state.functions) | {function.name for function in walk.defined}
+            interpreter.interpret_any_time(Group(commands, is_subshell=True), state)
+            names = set(state.functions) | {function.name for function in interpreter.defined}
             if not is_last and not all(
                 _only_runs(pipeline, names) for item in commands for _, pipeline in item.pipelines
             ):
@@ -177,12 +181,12 @@ def _only_runs(pipeline: Pipeline, functions: set[str]) -> bool:
             return False
         first = command.words[0]
         name = first.plain if isinstance(first, Word) else None
-        if name is None or name in functions or (name in BUILTINS and name not in _LASTING):
+        if name is None or name in functions or (name in BUILTINS and name not in _TRAP_BUILTINS):
             return False
     return True
 
 
-def _unreadable(script: str) -> str:
+def _find_unreadable(script: str) -> str:
     if len(script) > MAX_CHARS:
         return f"it is longer than {MAX_CHARS} characters"
     if _HIDDEN.search(script):
@@ -207,7 +211,7 @@ def _answer(script: str, cwd: str, home: str) -> str:
     return json.dumps(answer)
 
 
-def _answer_to(line: str, cwd: str, home: str) -> str:
+def _answer_request(line: str, cwd: str, home: str) -> str:
     """Answer a line of `--serve`."""
     try:
         request = cast("object", json.loads(line))
@@ -220,7 +224,7 @@ def _answer_to(line: str, cwd: str, home: str) -> str:
     return json.dumps({"commands": [], "writes": [], "opaque": True, "reasons": ["this is no request"]})
 
 
-def _say(answer: str) -> None:
+def _print_line(answer: str) -> None:
     sys.stdout.write(f"{answer}\n")
     sys.stdout.flush()
 
@@ -236,7 +240,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     if options.serve:
         for line in sys.stdin:
-            _say(_answer_to(line, options.cwd, options.home))
+            _print_line(_answer_request(line, options.cwd, options.home))
     else:
         script = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
-        _say(_answer(script, options.cwd, options.home))
+        _print_line(_answer(script, options.cwd, options.home))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from engine.permission.shell.builtin_args import Call
-    from engine.permission.shell.interpreter import Walk
+from engine.permission.shell.simulated_shell import CommandCall, SimulatedShell
 
 # Not `a`: it hands functions on to other shells, where they may stand for builtins.
 _LETTERS: Final = frozenset("bCeEfhmnTuvx")
@@ -48,35 +46,35 @@ _SHOPT: Final = frozenset(
 )
 
 
-def set_options(walk: Walk, call: Call) -> None:
+def set_options(shell: SimulatedShell, call: CommandCall) -> None:
     """Follow `set`, which sets the positional parameters, too."""
-    waiting = list(call.arguments)
-    while waiting:
-        word = waiting[0]
-        known = word.exact_text
+    remaining = list(call.arguments)
+    while remaining:
+        word = remaining[0]
+        text = word.exact_text
         if word.may_be_option:
-            walk.findings.mark_opaque("an option of set that is not known")
+            shell.findings.mark_opaque("an option of set that is not known")
             call.state.positional = None
             return
-        if known is None or known[:1] not in ("-", "+"):
+        if text is None or text[:1] not in ("-", "+"):
             break
-        waiting.pop(0)
-        if known in ("-", "--"):
-            call.state.positional = tuple(waiting)
+        remaining.pop(0)
+        if text in ("-", "--"):
+            call.state.positional = tuple(remaining)
             return
-        for letter in known[1:]:
-            if letter == "o" and waiting:
-                if waiting.pop(0).exact_text not in _NAMES:
-                    walk.findings.mark_opaque("an option of set that changes how the script is read")
+        for letter in text[1:]:
+            if letter == "o" and remaining:
+                if remaining.pop(0).exact_text not in _NAMES:
+                    shell.findings.mark_opaque("an option of set that changes how the script is read")
             elif letter != "o" and letter not in _LETTERS:
-                walk.findings.mark_opaque("an option of set that changes how the script is read")
-    if waiting:
-        call.state.positional = tuple(waiting)
+                shell.findings.mark_opaque("an option of set that changes how the script is read")
+    if remaining:
+        call.state.positional = tuple(remaining)
 
 
-def shopt(walk: Walk, call: Call) -> None:
+def shopt(shell: SimulatedShell, call: CommandCall) -> None:
     """Follow `shopt`."""
     for field in call.arguments:
-        known = field.exact_text
-        if known is None or (known not in _SHOPT and known not in ("-s", "-u", "-q", "-p", "-sq", "-qs")):
-            walk.findings.mark_opaque("an option of shopt that changes how the script is read")
+        text = field.exact_text
+        if text is None or (text not in _SHOPT and text not in ("-s", "-u", "-q", "-p", "-sq", "-qs")):
+            shell.findings.mark_opaque("an option of shopt that changes how the script is read")

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import attrs
 
 from engine.permission.effects.program_effects import Stdin, UnknownInput
-from engine.permission.shell.builtin_args import Call
 from engine.permission.shell.builtins import BUILTINS
-from engine.permission.shell.invoke import Programs, Run
+from engine.permission.shell.invoke import ProgramRun
 from engine.permission.shell.parser.nodes import Assignment, Redirect, Simple, Word
+from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
 from engine.permission.shell.special_variables import is_dangerous
 from engine.permission.shell.state import Field, ShellState, Value, ValueKind, join_states
 from engine.permission.shell.word_expansion import OPEN_FILES
-
-if TYPE_CHECKING:
-    from engine.permission.shell.interpreter import Walk
-    from engine.permission.shell.loops import Outcome
 
 _WRITES: Final = frozenset({">", ">>", ">|", "<>", "&>", "&>>", ">&"})
 _DUPLICATED: Final = re.compile(r"\d+-?|-")
@@ -31,53 +27,45 @@ _OF_READ: Final = frozenset({"IFS"})
 
 
 @attrs.define(eq=False)
-class SimpleCommands:
-    """Looks at simple commands.
+class SimpleCommands(SimulatedShell):
+    """Simulates simple commands."""
 
-    Attributes:
-        programs: looks at those that are programs.
-        trap: looks at the text of a trap, and is told whether the script is at its end when that is run.
-    """
-
-    programs: Programs
-    trap: Callable[[Walk, str, ShellState, bool], None]
-
-    def run(self, walk: Walk, command: Simple, state: ShellState) -> Outcome:
+    def simple(self, command: Simple, state: ShellState) -> Outcome:
         """Look at a simple command."""
         if not command.redirects:
-            return self._run(walk, command, state)
+            return self._simple(command, state)
         # A redirection that fails keeps a command from being run.
         before = state.copy()
-        good, bad = self._run(walk, command, state)
+        good, bad = self._simple(command, state)
         return good, join_states(bad, before)
 
-    def _run(self, walk: Walk, command: Simple, state: ShellState) -> Outcome:
-        walk.printed = UnknownInput()
+    def _simple(self, command: Simple, state: ShellState) -> Outcome:
+        self.output = UnknownInput()
         plain = [word for word in command.words if isinstance(word, Word)]
-        fields = walk.expander.fields(plain, state)
+        fields = self.expander.fields(plain, state)
         self.programs.search(fields, state.folders)
-        stdin = self.redirect(walk, command.redirects, state)
+        stdin = self.redirect(command.redirects, state)
         if not fields:
             for assignment in command.assignments:
-                self.assign(walk, assignment, state)
+                self.assign(assignment, state)
             return (state, state)
         name = fields[0].exact_text
-        settings = {assignment.name: self._value(walk, assignment, state) for assignment in command.assignments}
+        settings = {assignment.name: self._value(assignment, state) for assignment in command.assignments}
         for variable, value in settings.items():
             if variable in state.readonly:
-                walk.findings.mark_opaque(f"it sets {variable}, which can't be set any more")
+                self.findings.mark_opaque(f"it sets {variable}, which can't be set any more")
             if (name != "read" or variable not in _OF_READ) and is_dangerous(variable, _text(value)):
-                walk.findings.mark_opaque(f"it sets {variable}")
+                self.findings.mark_opaque(f"it sets {variable}")
         if name is None:
-            walk.findings.mark_opaque("a command whose name is not known")
+            self.findings.mark_opaque("a command whose name is not known")
             return (state, state)
-        call = Call(name, fields, state, stdin, command)
-        return self._dispatch(walk, call, settings)
+        call = CommandCall(name, fields, state, stdin, command)
+        return self._dispatch(call, settings)
 
-    def _dispatch(self, walk: Walk, call: Call, settings: dict[str, Value]) -> Outcome:
+    def _dispatch(self, call: CommandCall, settings: dict[str, Value]) -> Outcome:
         choices = call.state.functions.get(call.name, (None,))
         if choices == (None,):
-            outcome = self.without_functions(walk, call)
+            outcome = self.run_builtin_or_program(call)
         else:
             good: ShellState | None = None
             bad: ShellState | None = None
@@ -87,14 +75,14 @@ class SimpleCommands:
                 for variable in settings:
                     inner.assign(variable, ValueKind.UNKNOWN)
                 if choice is None:
-                    ends = self.without_functions(walk, attrs.evolve(call, state=inner))
+                    ends = self.run_builtin_or_program(attrs.evolve(call, state=inner))
                 else:
-                    ends = walk.call(choice, call.fields[1:], inner)
+                    ends = self.call_function(choice, call.fields[1:], inner)
                 for end in ends:
                     if end is not None:
                         end.stdin = call.state.stdin
                 good, bad = join_states(good, ends[0]), join_states(bad, ends[1])
-            walk.printed = UnknownInput()
+            self.output = UnknownInput()
             outcome = (good, bad)
         for variable in settings:
             # Before some builtins, and before functions in other shells, it stays.
@@ -103,32 +91,32 @@ class SimpleCommands:
                     end.assign(variable, ValueKind.UNKNOWN)
         return outcome
 
-    def without_functions(self, walk: Walk, call: Call) -> Outcome:
+    def run_builtin_or_program(self, call: CommandCall) -> Outcome:
         """Look at a builtin or a program."""
         builtin = BUILTINS.get(call.name)
         if builtin is not None:
-            return builtin(walk, call)
-        return self.program(walk, call)
+            return builtin(self, call)
+        return self.run_program(call)
 
-    def program(self, walk: Walk, call: Call) -> Outcome:
+    def run_program(self, call: CommandCall) -> Outcome:
         """Look at a program."""
         for folder in call.state.folders or (None,):
-            run = Run(tuple(call.fields), folder, call.stdin)
-            walk.printed = self.programs.look(run)
+            run = ProgramRun(tuple(call.fields), folder, call.stdin)
+            self.output = self.programs.scan(run)
         if any(not redirect.operator.startswith("<<") for redirect in call.command.redirects):
-            walk.printed = UnknownInput()
+            self.output = UnknownInput()
         return (call.state, call.state)
 
     # ---- assignments -------------------------------------------------------------------------------------------------
 
-    def assign(self, walk: Walk, assignment: Assignment, state: ShellState, *, is_new: bool = False) -> None:
+    def assign(self, assignment: Assignment, state: ShellState, *, is_new: bool = False) -> None:
         """Assign to a variable of the shell."""
-        value = self._value(walk, assignment, state)
+        value = self._value(assignment, state)
         name = assignment.name
         if is_dangerous(name, _text(value)):
-            walk.findings.mark_opaque(f"it sets {name}")
+            self.findings.mark_opaque(f"it sets {name}")
         if name in state.readonly and not is_new:
-            walk.findings.mark_opaque(f"it sets {name}, which can't be set any more")
+            self.findings.mark_opaque(f"it sets {name}, which can't be set any more")
         old = state.variables.get(name, ValueKind.UNKNOWN)
         if assignment.subscript is not None or (isinstance(old, tuple) and assignment.elements is None):
             value = ValueKind.UNKNOWN
@@ -141,62 +129,62 @@ class SimpleCommands:
             value = ValueKind.UNKNOWN
         state.assign(name, value)
 
-    def _value(self, walk: Walk, assignment: Assignment, state: ShellState) -> Value:
-        walk.expander.check_subscript(assignment.subscript, assignment.name, state)
+    def _value(self, assignment: Assignment, state: ShellState) -> Value:
+        self.expander.check_subscript(assignment.subscript, assignment.name, state)
         if assignment.elements is None:
-            return walk.expander.value(assignment.value, state)
+            return self.expander.value(assignment.value, state)
         fields: list[Field] = []
         is_plain = True
         for element in assignment.elements:
             if isinstance(element, Word):
-                fields += walk.expander.fields([element], state)
+                fields += self.expander.fields([element], state)
             else:
                 is_plain = False
-                walk.expander.check_subscript(element.subscript, assignment.name, state)
-                walk.expander.value(element.value, state)
+                self.expander.check_subscript(element.subscript, assignment.name, state)
+                self.expander.value(element.value, state)
         self.programs.search(fields, state.folders)
         return tuple(fields) if is_plain and assignment.name not in state.associative_arrays else ValueKind.UNKNOWN
 
     # ---- redirections ------------------------------------------------------------------------------------------------
 
-    def redirect(self, walk: Walk, redirects: Sequence[Redirect], state: ShellState) -> Stdin:
+    def redirect(self, redirects: Sequence[Redirect], state: ShellState) -> Stdin:
         """Look at redirections; return what the command reads."""
         stdin = state.stdin
         for redirect in redirects:
             if redirect.fd.startswith("{"):
                 name = redirect.fd.strip("{}")
                 if is_dangerous(name, None):
-                    walk.findings.mark_opaque(f"it sets {name}")
+                    self.findings.mark_opaque(f"it sets {name}")
                 state.assign(name, ValueKind.NUMBER)
             is_stdin = redirect.fd in ("", "0") and redirect.operator.startswith("<")
             if redirect.operator in ("<<", "<<<"):
-                value = walk.expander.value(redirect.target, state)
+                value = self.expander.value(redirect.target, state)
                 text = value if isinstance(value, str) else None
-                given: Stdin = UnknownInput() if text is None else text + "\n" * (redirect.operator == "<<<")
+                source: Stdin = UnknownInput() if text is None else text + "\n" * (redirect.operator == "<<<")
             else:
-                given = self._file(walk, redirect, state)
+                source = self._file(redirect, state)
             if is_stdin or redirect.fd == "0":
-                stdin = given
+                stdin = source
         return stdin
 
-    def _file(self, walk: Walk, redirect: Redirect, state: ShellState) -> Stdin:
-        fields = walk.expander.fields([redirect.target], state)
+    def _file(self, redirect: Redirect, state: ShellState) -> Stdin:
+        fields = self.expander.fields([redirect.target], state)
         if len(fields) == 1 and fields[0].pattern == f"{OPEN_FILES}*":
             return UnknownInput()
         name = fields[0].exact_text if len(fields) == 1 else None
         if name is None:
-            walk.findings.mark_opaque("a redirection whose file is not known")
+            self.findings.mark_opaque("a redirection whose file is not known")
             return UnknownInput()
         if redirect.operator in (">&", "<&") and _DUPLICATED.fullmatch(name):
             return UnknownInput()
         if redirect.operator == "<&" or (redirect.operator == ">&" and not _PLAIN.fullmatch(name)):
             # What `>&` is given, bash expands twice: `>&'$(rm x)'` runs rm.
-            walk.findings.mark_opaque("a redirection that is not understood")
+            self.findings.mark_opaque("a redirection that is not understood")
             return UnknownInput()
         if _HARMLESS.fullmatch(name):
             return None if name == "/dev/null" else UnknownInput()
         writes = redirect.operator in _WRITES or name.startswith(_NETWORK)
-        self.programs.touch(name, "write" if writes else "read", "redirection", state.folders)
+        self.programs.add_file(name, "write" if writes else "read", "redirection", state.folders)
         return UnknownInput()
 
 

@@ -13,7 +13,7 @@ from engine.permission.shell.state import ValueKind
 _LOCALE: Final = re.compile(r"(?:C|POSIX|[a-z]{2}_[A-Z]{2}|C)?(?:\.(?:UTF|utf)-?8)?|[a-z]{2}_[A-Z]{2}")
 
 # Variables that say something else than what was assigned to them.
-MAGIC: Final[Mapping[str, ValueKind]] = {
+SPECIAL_VARIABLES: Final[Mapping[str, ValueKind]] = {
     **dict.fromkeys(
         ["RANDOM", "SRANDOM", "SECONDS", "LINENO", "BASHPID", "EPOCHSECONDS", "UID", "EUID", "PPID", "OPTIND"],
         ValueKind.NUMBER,
@@ -39,16 +39,16 @@ MAGIC: Final[Mapping[str, ValueKind]] = {
         ValueKind.UNKNOWN,
     ),
 }
-_OWN: Final = frozenset(
+_SHELL_VARIABLES: Final = frozenset(
     ["PWD", "OLDPWD", "IFS", "FUNCNEST", "histchars", "COMP_WORDBREAKS", "DIRSTACK", "UID", "EUID", "PPID"]
 )
 
 
 def is_dangerous(name: str, value: str | None) -> bool:
     """Tell whether setting a variable may change what later commands do; a value of None is unknown."""
-    if name not in _OWN and MAGIC.get(name) is ValueKind.NUMBER:
+    if name not in _SHELL_VARIABLES and SPECIAL_VARIABLES.get(name) is ValueKind.NUMBER:
         # The shell evaluates what is assigned to it.
         return value is None or not value.isdecimal()
     if name in ("LANG", "LC_ALL", "LC_CTYPE"):
         return value is None or not _LOCALE.fullmatch(value)
-    return name in _OWN or is_dangerous_setting(name, value)
+    return name in _SHELL_VARIABLES or is_dangerous_setting(name, value)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
-from engine.permission.shell.builtin_args import Call, listed, set_unknown, without_options
+from engine.permission.shell.builtin_args import record_command, set_unknown, without_options
 from engine.permission.shell.parser.nodes import Assignment, Text
+from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
 from engine.permission.shell.special_variables import is_dangerous
 from engine.permission.shell.state import Field, ShellState, Value, ValueKind
-
-if TYPE_CHECKING:
-    from engine.permission.shell.interpreter import Walk
-    from engine.permission.shell.loops import Outcome
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SETTING: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL | re.ASCII)
 
 
-def read(walk: Walk, call: Call) -> Outcome:
+def read(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Follow `read`."""
-    listed(walk, call)
+    record_command(shell, call)
     operands = without_options(call, "ers", "dinNptu")
     if any(re.fullmatch(r"-[ers]*a.+", field.exact_text or "") for field in call.arguments):
         operands = None
@@ -31,145 +28,145 @@ def read(walk: Walk, call: Call) -> Outcome:
         for field in operands or ():
             call.state.add_array(field.exact_text or "")
     if operands is None:
-        walk.findings.mark_opaque("an option of read that is not known")
+        shell.findings.mark_opaque("an option of read that is not known")
     else:
-        set_unknown(walk, call, operands or [Field("REPLY")])
-    return call.stays
+        set_unknown(shell, call, operands or [Field("REPLY")])
+    return call.outcome
 
 
-def mapfile(walk: Walk, call: Call) -> Outcome:
+def mapfile(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Follow `mapfile`, also known as `readarray`."""
-    listed(walk, call)
+    record_command(shell, call)
     operands = without_options(call, "t", "dnsu")
     if operands is None:
-        walk.findings.mark_opaque(f"an option of {call.name}")
+        shell.findings.mark_opaque(f"an option of {call.name}")
     else:
-        set_unknown(walk, call, operands or [Field("MAPFILE")])
+        set_unknown(shell, call, operands or [Field("MAPFILE")])
         for field in operands:
             call.state.add_array(field.exact_text or "")
-    return call.stays
+    return call.outcome
 
 
-def getopts(walk: Walk, call: Call) -> Outcome:
+def getopts(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Follow `getopts`."""
-    listed(walk, call)
+    record_command(shell, call)
     if any(field.is_many for field in call.fields[:3]) or len(call.fields) < 3:
-        walk.findings.mark_opaque("getopts with words that are not known")
+        shell.findings.mark_opaque("getopts with words that are not known")
     else:
-        set_unknown(walk, call, call.fields[2:3])
-    return call.stays
+        set_unknown(shell, call, call.fields[2:3])
+    return call.outcome
 
 
-def unset(walk: Walk, call: Call) -> Outcome:
+def unset(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Follow `unset`."""
-    listed(walk, call)
+    record_command(shell, call)
     operands = without_options(call, "vfn", "")
     if operands is None:
-        walk.findings.mark_opaque("an option of unset that is not known")
-        return call.stays
-    set_unknown(walk, call, operands)
+        shell.findings.mark_opaque("an option of unset that is not known")
+        return call.outcome
+    set_unknown(shell, call, operands)
     for field in operands:
         name = field.exact_text or ""
         choices = call.state.functions.get(name, (None,))
         if None not in choices:
             call.state.functions[name] = (*choices, None)
         call.state.associative_arrays -= {name}
-    return call.stays
+    return call.outcome
 
 
-def let(walk: Walk, call: Call) -> Outcome:
+def let(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Follow `let`."""
-    listed(walk, call)
+    record_command(shell, call)
     for field in call.arguments:
         if field.exact_text is None:
-            walk.findings.mark_opaque("arithmetic with what is not known to be a number")
+            shell.findings.mark_opaque("arithmetic with what is not known to be a number")
         else:
-            walk.expander.arithmetic([Text(field.exact_text, quoted=True)], call.state)
-    return call.stays
+            shell.expander.arithmetic([Text(field.exact_text, quoted=True)], call.state)
+    return call.outcome
 
 
-def shift(walk: Walk, call: Call) -> Outcome:
+def shift(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Follow `shift`."""
-    listed(walk, call)
+    record_command(shell, call)
     count = call.fields[1].exact_text if len(call.fields) > 1 else "1"
     positional = call.state.positional
     if positional is None or count is None or not count.isdecimal() or any(field.is_many for field in positional):
         call.state.positional = None
     elif int(count) <= len(positional):
         call.state.positional = positional[int(count) :]
-    return call.stays
+    return call.outcome
 
 
-def declare(walk: Walk, call: Call) -> Outcome:
+def declare(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Follow `declare`, `local`, `export` and `readonly`."""
     flags = ""
     words = call.fields[:1]
     for item in call.command.words[1:]:
         if isinstance(item, Assignment):
-            words.append(_spelt(walk, item, call.state))
+            words.append(_assignment_field(shell, item, call.state))
             if item.elements is None:
-                _check_compound(walk, call, item.name, flags, walk.expander.value(item.value, call.state))
-            _declared(walk, call, item.name, flags)
-            walk.commands.assign(walk, item, call.state, is_new=True)
+                _check_array_text(shell, call, item.name, flags, shell.expander.value(item.value, call.state))
+            _mark_declared(shell, call, item.name, flags)
+            shell.assign(item, call.state, is_new=True)
             if item.value.has_braces:
-                walk.findings.mark_opaque(f"{call.name} with braces")
+                shell.findings.mark_opaque(f"{call.name} with braces")
             continue
-        for field in walk.expander.fields([item], call.state):
+        for field in shell.expander.fields([item], call.state):
             words.append(field)
-            flags += _declared_field(walk, call, field, flags)
-    listed(walk, attrs.evolve(call, fields=words))
-    return call.stays
+            flags += _declare_field(shell, call, field, flags)
+    record_command(shell, attrs.evolve(call, fields=words))
+    return call.outcome
 
 
-def _spelt(walk: Walk, assignment: Assignment, state: ShellState) -> Field:
+def _assignment_field(shell: SimulatedShell, assignment: Assignment, state: ShellState) -> Field:
     """Return the word that an assignment was read from, as it is told."""
-    begun = f"{assignment.name}="
+    prefix = f"{assignment.name}="
     if assignment.elements is not None or assignment.subscript is not None or assignment.appends:
         return Field(None, assignment.name)
-    value = walk.expander.value(assignment.value, state)
-    return Field(begun + value, begun + value) if isinstance(value, str) else Field(None, begun)
+    value = shell.expander.value(assignment.value, state)
+    return Field(prefix + value, prefix + value) if isinstance(value, str) else Field(None, prefix)
 
 
-def _declared_field(walk: Walk, call: Call, field: Field, flags: str) -> str:
+def _declare_field(shell: SimulatedShell, call: CommandCall, field: Field, flags: str) -> str:
     """Look at a word of `declare` that is no plain assignment; return the flags in it."""
     text = field.exact_text if field.exact_text is not None else field.prefix
     if field.is_many or not text:
-        walk.findings.mark_opaque(f"{call.name} with words that are not known")
+        shell.findings.mark_opaque(f"{call.name} with words that are not known")
     elif text[0] in "-+" and field.exact_text is not None:
         if set(text[1:]) - set("aAxgrpfFlu-"):
-            walk.findings.mark_opaque(f"an option of {call.name} that is not known")
+            shell.findings.mark_opaque(f"an option of {call.name} that is not known")
         return text[1:]
     elif match := _SETTING.fullmatch(text):
         name = match.group(1)
         value = match.group(3) if field.exact_text is not None and not match.group(2) else None
         if is_dangerous(name, value):
-            walk.findings.mark_opaque(f"it sets {name}")
-        _check_compound(walk, call, name, flags, value if value is not None else ValueKind.UNKNOWN)
-        _declared(walk, call, name, flags)
+            shell.findings.mark_opaque(f"it sets {name}")
+        _check_array_text(shell, call, name, flags, value if value is not None else ValueKind.UNKNOWN)
+        _mark_declared(shell, call, name, flags)
         call.state.assign(name, value if value is not None else ValueKind.UNKNOWN)
     elif field.exact_text is not None and _NAME.fullmatch(text):
         if "f" not in flags and "F" not in flags:
-            _declared(walk, call, text, flags)
+            _mark_declared(shell, call, text, flags)
             if call.name not in ("export", "readonly"):
-                set_unknown(walk, call, [field])
+                set_unknown(shell, call, [field])
     else:
-        walk.findings.mark_opaque(f"{call.name} with words that are not known")
+        shell.findings.mark_opaque(f"{call.name} with words that are not known")
     return ""
 
 
-def _check_compound(walk: Walk, call: Call, name: str, flags: str, value: Value) -> None:
+def _check_array_text(shell: SimulatedShell, call: CommandCall, name: str, flags: str, value: Value) -> None:
     """Doubt a text that `declare` reads as the elements of an array, with the substitutions in it."""
     if value is ValueKind.NUMBER or (isinstance(value, str) and not value.startswith("(")):
         return
-    is_new = call.name in ("local", "declare", "typeset") and "g" not in flags and walk.frames[-1].function is not None
-    is_new = is_new and name not in walk.frames[-1].saved
+    is_new = call.name in ("local", "declare", "typeset") and "g" not in flags and shell.frames[-1].function is not None
+    is_new = is_new and name not in shell.frames[-1].saved
     if set(flags) & set("aA") or (not is_new and call.state.may_be_array(name)):
-        walk.findings.mark_opaque(f"{call.name} with what may be the elements of an array")
+        shell.findings.mark_opaque(f"{call.name} with what may be the elements of an array")
 
 
-def _declared(walk: Walk, call: Call, name: str, flags: str) -> None:
+def _mark_declared(shell: SimulatedShell, call: CommandCall, name: str, flags: str) -> None:
     state = call.state
-    frame = walk.frames[-1]
+    frame = shell.frames[-1]
     if call.name in ("local", "declare", "typeset") and "g" not in flags and frame.function is not None:
         frame.saved.setdefault(name, state.variables.get(name))
     elif call.name == "local" or "g" in flags:
@@ -179,7 +176,7 @@ def _declared(walk: Walk, call: Call, name: str, flags: str) -> None:
     if "A" in flags and not isinstance(state.variables.get(name), tuple):
         state.associative_arrays |= {name}
     if name in state.readonly:
-        walk.findings.mark_opaque(f"it sets {name}, which can't be set any more")
+        shell.findings.mark_opaque(f"it sets {name}, which can't be set any more")
     if set(flags) & set("lu"):
         state.untracked |= {name}
     if "r" in flags or call.name == "readonly":

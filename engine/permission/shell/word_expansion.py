@@ -31,13 +31,13 @@ _MAX_TEXT: Final = 100_000
 
 
 @attrs.define
-class _Growing:
+class _FieldBuilder:
     """A field that is being put together."""
 
     text: str = ""
-    begun: str = ""
+    prefix: str = ""
     pattern: str = ""
-    is_known: bool = True
+    is_exact: bool = True
     is_fixed: bool = True
     is_pattern: bool = False
     is_many: bool = False
@@ -47,8 +47,8 @@ class _Growing:
         self.exists = True
         self.text += text
         self.pattern += escape_pattern(text)
-        if self.is_known and not self.is_pattern:
-            self.begun += text
+        if self.is_exact and not self.is_pattern:
+            self.prefix += text
 
     def magic(self, pattern: str, text: str, *, is_many: bool) -> None:
         self.exists = True
@@ -59,14 +59,14 @@ class _Growing:
 
     def unknown(self, *, is_many: bool) -> None:
         self.exists = self.exists or not is_many
-        self.is_known = False
+        self.is_exact = False
         self.is_many = self.is_many or is_many
 
     def field(self) -> Field:
-        if not self.is_known:
-            return Field(None, self.begun, None, self.is_many)
+        if not self.is_exact:
+            return Field(None, self.prefix, None, self.is_many)
         if self.is_pattern:
-            return Field(self.text, self.begun, self.pattern, self.is_many)
+            return Field(self.text, self.prefix, self.pattern, self.is_many)
         return Field(self.text, self.text)
 
 
@@ -100,97 +100,99 @@ class Expander(Parameters):
         if value is ValueKind.NUMBER:
             return value
         fields: list[Field] = []
-        growing = self._split(value, fields, _Growing())
-        return [*fields, growing.field()] if growing.exists or not growing.is_known else fields
+        builder = self._split(value, fields, _FieldBuilder())
+        return [*fields, builder.field()] if builder.exists or not builder.is_exact else fields
 
     def value(self, word: Word, state: ShellState) -> Value:
         """Return what a word becomes where it stays one: in assignments, after `case`, in here-documents."""
         if word.plain is not None:
             return word.plain
         if len(word.parts) == 1 and not isinstance(word.parts[0], Text):
-            found = self.part(word.parts[0], state)
-            return ValueKind.UNKNOWN if isinstance(found, tuple) else found
+            value = self.part(word.parts[0], state)
+            return ValueKind.UNKNOWN if isinstance(value, tuple) else value
         text = ""
-        is_known = True
-        for part in self._without_tilde(word.parts, state, is_assigned=True):
+        is_exact = True
+        for part in self._expand_tildes(word.parts, state, is_assigned=True):
             value = part.text if isinstance(part, Text) else self.part(part, state)
             if isinstance(value, str) and len(text) < _MAX_TEXT:
                 text += value
             else:
-                is_known = False
-        return text if is_known else ValueKind.UNKNOWN
+                is_exact = False
+        return text if is_exact else ValueKind.UNKNOWN
 
     def _fields(self, parts: Sequence[Part], state: ShellState) -> list[Field]:
         fields: list[Field] = []
-        growing = _Growing()
+        builder = _FieldBuilder()
         # A bracket that is not closed means itself.
         closes = any(not isinstance(part, Text) or (part.text == "]" and not part.quoted) for part in parts)
-        for part in self._without_tilde(parts, state, is_assigned=False):
+        for part in self._expand_tildes(parts, state, is_assigned=False):
             if isinstance(part, Text):
                 if not part.quoted and (part.text in ("*", "?") or (part.text == "[" and closes)):
-                    growing.magic(part.text, part.text, is_many=True)
+                    builder.magic(part.text, part.text, is_many=True)
                 else:
-                    growing.literal(part.text)
+                    builder.literal(part.text)
                 continue
             if isinstance(part, Process):
                 self.process(part.body, state)
-                growing.literal(PIPE)
+                builder.literal(PIPE)
                 continue
             value = self.part(part, state)
             if isinstance(value, tuple):
-                growing = self._spread(value, part, fields, growing)
+                builder = self._spread(value, part, fields, builder)
             elif part.quoted:
-                self._quoted(value, growing)
+                self._quoted(value, builder)
             else:
-                growing = self._split(value, fields, growing)
-        if growing.exists or not growing.is_known:
-            fields.append(growing.field())
+                builder = self._split(value, fields, builder)
+        if builder.exists or not builder.is_exact:
+            fields.append(builder.field())
         return fields
 
-    def _quoted(self, value: Value, growing: _Growing) -> None:
+    def _quoted(self, value: Value, builder: _FieldBuilder) -> None:
         if isinstance(value, str):
-            growing.literal(value)
+            builder.literal(value)
         elif isinstance(value, PatternMatch):
-            growing.magic(value.pattern, value.text, is_many=False)
+            builder.magic(value.pattern, value.text, is_many=False)
         else:
-            growing.unknown(is_many=False)
+            builder.unknown(is_many=False)
 
-    def _split(self, value: Value, fields: list[Field], growing: _Growing) -> _Growing:
+    def _split(self, value: Value, fields: list[Field], builder: _FieldBuilder) -> _FieldBuilder:
         """Add a value that stands without quotes: it is split at blanks, and may be a pattern."""
         if not isinstance(value, str):
-            growing.unknown(is_many=value is not ValueKind.NUMBER)
-            return growing
+            builder.unknown(is_many=value is not ValueKind.NUMBER)
+            return builder
         if len(value) > _MAX_TEXT // 100:
-            growing.unknown(is_many=True)
-            return growing
+            builder.unknown(is_many=True)
+            return builder
         pieces = _BLANKS.split(value)
         for index, piece in enumerate(pieces):
             if index:
-                if growing.exists or not growing.is_known:
-                    fields.append(growing.field())
-                growing = _Growing()
+                if builder.exists or not builder.is_exact:
+                    fields.append(builder.field())
+                builder = _FieldBuilder()
             if not piece:
                 continue
             if _MAGIC_SIGNS.search(piece):
-                growing.unknown(is_many=True)
+                builder.unknown(is_many=True)
             else:
-                growing.literal(piece)
-        return growing
+                builder.literal(piece)
+        return builder
 
-    def _spread(self, values: tuple[Field, ...], part: Part, fields: list[Field], growing: _Growing) -> _Growing:
+    def _spread(
+        self, values: tuple[Field, ...], part: Part, fields: list[Field], builder: _FieldBuilder
+    ) -> _FieldBuilder:
         """Add `"$@"` or `"${array[@]}"`: each of its values is a word."""
         if not (isinstance(part, Parameter) and part.quoted) or any(value.exact_text is None for value in values):
             if values:
-                growing.unknown(is_many=True)
-            return growing
+                builder.unknown(is_many=True)
+            return builder
         for index, value in enumerate(values):
             if index:
-                fields.append(growing.field())
-                growing = _Growing()
-            growing.literal(value.exact_text or "")
-        return growing
+                fields.append(builder.field())
+                builder = _FieldBuilder()
+            builder.literal(value.exact_text or "")
+        return builder
 
-    def _without_tilde(self, parts: Sequence[Part], state: ShellState, *, is_assigned: bool) -> Sequence[Part]:
+    def _expand_tildes(self, parts: Sequence[Part], state: ShellState, *, is_assigned: bool) -> Sequence[Part]:
         """Expand the tildes of a word."""
         if not any(isinstance(part, Text) and part.text == "~" and not part.quoted for part in parts):
             return parts

@@ -50,7 +50,7 @@ class CompoundReader(SimpleReader):
         """Read commands up to one of the reserved words, which is left; at least one."""
         items = self._list(frozenset(ends))
         if not items:
-            raise self.refuse(f"nothing stands before {ends[0]!r}")
+            raise self.unsupported(f"nothing stands before {ends[0]!r}")
         return items
 
     def _with_redirects(self, command: Command) -> Command:
@@ -62,15 +62,15 @@ class CompoundReader(SimpleReader):
                 break
             redirects.append(redirect)
         if self.source[self.at : self.at + 1] not in ("", "\n", ";", "&", "|", ")"):
-            raise self.refuse("unexpected words after a command")
+            raise self.unsupported("unexpected words after a command")
         return Redirected(command, redirects) if redirects else command
 
     def _subshell(self) -> Command:
         if self.depth >= MAX_DEPTH:
-            raise self.refuse("too deeply nested")
-        self.sink()
+            raise self.unsupported("too deeply nested")
+        self.enter()
         body = self._body(")")
-        self.rise()
+        self.leave()
         self._expect(")")
         return Group(body, is_subshell=True)
 
@@ -80,45 +80,45 @@ class CompoundReader(SimpleReader):
         return Group(body, is_subshell=False)
 
     def _if(self) -> Command:
-        found = If([], [])
+        command = If([], [])
         word = "if"
         while word in ("if", "elif"):
             condition = self._body("then")
             self._keyword("then")
-            found.branches.append((condition, self._body("elif", "else", "fi")))
+            command.branches.append((condition, self._body("elif", "else", "fi")))
             word = self._reserved()
-            self.go(self.at + len(word))
+            self.move_to(self.at + len(word))
         if word == "else":
-            found.otherwise = self._body("fi")
+            command.otherwise = self._body("fi")
             self._keyword("fi")
-        return found
+        return command
 
     def _case(self) -> Command:
         self._blanks()
-        found = Case(self._some_word(), [])
+        command = Case(self._required_word(), [])
         self._keyword("in")
         while True:
             self._newlines()
             if self._reserved() == "esac":
-                self.go(self.at + 4)
-                return found
-            self._takes("(")
+                self.move_to(self.at + 4)
+                return command
+            self._skip_sign("(")
             patterns: list[Word] = []
             while True:
                 self._blanks()
-                patterns.append(self._some_word())
+                patterns.append(self._required_word())
                 if patterns[-1].plain == "esac":
-                    raise self.refuse("a pattern that may be the end")
+                    raise self.unsupported("a pattern that may be the end")
                 self._blanks()
-                if not self._takes("|"):
+                if not self._skip_sign("|"):
                     break
             self._expect(")")
             body = self._list(frozenset({";;", "esac"}))
-            found.branches.append((patterns, body))
+            command.branches.append((patterns, body))
             if self._reserved() == "esac":
                 continue
-            if self.source.startswith(";;&", self.at) or not self._takes(";;"):
-                raise self.refuse("a branch of a case that falls through")
+            if self.source.startswith(";;&", self.at) or not self._skip_sign(";;"):
+                raise self.unsupported("a branch of a case that falls through")
 
     # ---- loops -------------------------------------------------------------------------------------------------------
 
@@ -141,11 +141,11 @@ class CompoundReader(SimpleReader):
         if not self.source.startswith("((", self.at):
             return self._for_words(is_select=False)
         if self.is_posix:
-            raise self.refuse("`for ((` in a shell that may not know it")
-        self.go(self.at + 2)
+            raise self.unsupported("`for ((` in a shell that may not know it")
+        self.move_to(self.at + 2)
         expression = self.arithmetic("))")
         self._blanks()
-        self._takes(";")
+        self._skip_sign(";")
         self._newlines()
         return ArithmeticFor(expression, self._loop_body())
 
@@ -157,8 +157,8 @@ class CompoundReader(SimpleReader):
         if self._reserved() != "{":
             return self._do()
         if self.is_posix:
-            raise self.refuse("a loop in braces in a shell that may not know it")
-        self.go(self.at + 1)
+            raise self.unsupported("a loop in braces in a shell that may not know it")
+        self.move_to(self.at + 1)
         body = self._body("}")
         self._keyword("}")
         return body
@@ -167,85 +167,85 @@ class CompoundReader(SimpleReader):
         name = self._name()
         words: list[Word] | None = None
         self._blanks()
-        if self._takes(";"):
+        if self._skip_sign(";"):
             self._newlines()
             return For(name, words, self._loop_body(), is_select)
         self._newlines()
         if self._reserved() == "in":
-            self.go(self.at + 2)
+            self.move_to(self.at + 2)
             words = []
             while True:
                 self._blanks()
                 if self.source[self.at : self.at + 1] in (";", "\n"):
                     break
-                words.append(self._some_word())
-            self.go(self.at + self.source.startswith(";", self.at))
+                words.append(self._required_word())
+            self.move_to(self.at + self.source.startswith(";", self.at))
             self._newlines()
         return For(name, words, self._loop_body(), is_select)
 
     def _name(self) -> str:
-        found = _NAME.match(self.source, self.at)
-        if found is None or self.source[found.end() : found.end() + 1] not in _BORDERS:
-            raise self.refuse("a name is missing")
-        self.go(found.end())
-        return found.group()
+        match = _NAME.match(self.source, self.at)
+        if match is None or self.source[match.end() : match.end() + 1] not in _BORDERS:
+            raise self.unsupported("a name is missing")
+        self.move_to(match.end())
+        return match.group()
 
     # ---- functions and conditions ------------------------------------------------------------------------------------
 
     def _function(self) -> Command:
         self._blanks()
-        found = FUNCTION_NAME.match(self.source, self.at)
-        if found is None:
-            raise self.refuse("a function's name is missing")
-        self.go(found.end())
+        match = FUNCTION_NAME.match(self.source, self.at)
+        if match is None:
+            raise self.unsupported("a function's name is missing")
+        self.move_to(match.end())
         parentheses = PARENTHESES.match(self.source, self.at)
         if parentheses is not None:
-            self.go(parentheses.end())
+            self.move_to(parentheses.end())
         elif self.source[self.at : self.at + 1] not in (" ", "\t", "\n"):
-            raise self.refuse("a function's name that is not understood")
-        return self._definition(found.group())
+            raise self.unsupported("a function's name that is not understood")
+        return self._definition(match.group())
 
     def _definition(self, name: str) -> Function:
         self._newlines()
         if self._reserved() not in ("{", "if", "while", "until", "for", "case", "[[") and not self.source.startswith(
             "(", self.at
         ):
-            raise self.refuse("a function's body is missing")
+            raise self.unsupported("a function's body is missing")
         return Function(name, self._command())
 
     def _conditional(self) -> Command:
-        found = Conditional([])
+        command = Conditional([])
         is_regex = False
         while True:
             self._newlines()
             if self._reserved() == "]]":
-                self.go(self.at + 2)
-                return found
+                self.move_to(self.at + 2)
+                return command
             sign = _CONDITION_SIGN.match(self.source, self.at)
             if sign is not None and not is_regex:
-                self.go(sign.end())
-                found.items.append(sign.group())
+                self.move_to(sign.end())
+                command.items.append(sign.group())
                 continue
-            word = self._regex() if is_regex else self._some_word()
+            word = self._regex() if is_regex else self._required_word()
             if is_regex and not word.parts:
-                raise self.refuse("a pattern is missing")
+                raise self.unsupported("a pattern is missing")
             is_regex = self.source[word.start : word.end] == "=~" and not is_regex
-            found.items.append(word)
+            command.items.append(word)
 
     def _regex(self) -> Word:
         """Read the right side of `=~`: a word in which parentheses and bars mean themselves."""
         start = self.at
         parts: list[Part] = []
         while (sign := self.source[self.at : self.at + 1]) not in ("", " ", "\t", "\n"):
-            found = _REGEX_TEXT.match(self.source, self.at)
-            if found is not None:
-                parts.append(Text(found.group(), quoted=True))
-                self.go(found.end())
+            match = _REGEX_TEXT.match(self.source, self.at)
+            if match is not None:
+                parts.append(Text(match.group(), quoted=True))
+                self.move_to(match.end())
             elif sign in "<>`":
-                raise self.refuse("a pattern that is not understood")
+                raise self.unsupported("a pattern that is not understood")
             else:
-                self._piece(sign, parts)
+                self._word_piece(sign, parts)
         text = "".join(part.text for part in parts if isinstance(part, Text))
         if text.count("(") != text.count(")"):
-            raise self.refuse("a pattern that is not understood")
+            raise self.unsupported("a pattern that is not understood")
         return Word(tuple(parts), start, self.at)

@@ -73,20 +73,20 @@ class DollarReader(ABC):
     filled: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
     inner: list[tuple[str, DollarReader]] = attrs.field(factory=list["tuple[str, DollarReader]"])
 
-    def go(self, at: int) -> None:
+    def move_to(self, at: int) -> None:
         """Move to a place."""
         self.at = at
 
-    def sink(self) -> None:
+    def enter(self) -> None:
         """Enter what is nested."""
         self.depth += 1
 
-    def rise(self) -> None:
+    def leave(self) -> None:
         """Leave what is nested."""
         self.depth -= 1
 
     @abstractmethod
-    def double(self) -> list[Part]:
+    def double_quoted(self) -> list[Part]:
         """Read what stands in double quotes, after the first of them, and the second."""
 
     @abstractmethod
@@ -97,21 +97,21 @@ class DollarReader(ABC):
     def read_text(self, text: str) -> Script:
         """Read the commands that are the whole of another text."""
 
-    def refuse(self, why: str) -> UnsupportedSyntax:
+    def unsupported(self, why: str) -> UnsupportedSyntax:
         """Return the exception to raise."""
         line = self.source.count("\n", 0, self.at) + 1
         return UnsupportedSyntax(f"line {line}: {why}")
 
-    def _takes(self, sign: str) -> bool:
+    def _skip_sign(self, sign: str) -> bool:
         if self.source.startswith(sign, self.at):
             self.at += len(sign)
             return True
         return False
 
-    def _up_to(self, quote: str) -> str:
+    def _quoted_text(self, quote: str) -> str:
         end = self.source.find(quote, self.at + 1)
         if end < 0:
-            raise self.refuse("a quote is not closed")
+            raise self.unsupported("a quote is not closed")
         text = self.source[self.at + 1 : end]
         self.at = end + 1
         return text
@@ -119,7 +119,7 @@ class DollarReader(ABC):
     def _nested(self) -> Script:
         """Read commands up to the closing parenthesis."""
         if self.depth >= MAX_DEPTH:
-            raise self.refuse("too deeply nested")
+            raise self.unsupported("too deeply nested")
         self.depth += 1
         body = self.read_until_closed()
         self.depth -= 1
@@ -132,7 +132,7 @@ class DollarReader(ABC):
         if match is not None:
             self.at = match.end()
             if source.startswith("\\\n", self.at):
-                raise self.refuse("a name that may go on in the next line")
+                raise self.unsupported("a name that may go on in the next line")
             parts.append(Parameter(match.group(1) or match.group(2), quoted))
             return
         following = source[self.at + 1 : self.at + 2]
@@ -143,7 +143,7 @@ class DollarReader(ABC):
             else:
                 self.at += 2
                 if source.startswith("\\\n", self.at):
-                    raise self.refuse("an operator in two lines")
+                    raise self.unsupported("an operator in two lines")
                 parts.append(Substitution(self._nested(), quoted))
         elif following == "{":
             self.at += 2
@@ -152,7 +152,7 @@ class DollarReader(ABC):
             self.at += 1
             parts.append(self._ansi_c())
         elif following in ("[", "\\", "`") or (following == '"' and not quoted):
-            raise self.refuse(f"a dollar before {following}")
+            raise self.unsupported(f"a dollar before {following}")
         else:
             parts.append(Text("$", quoted=True))
             self.at += 1
@@ -166,18 +166,18 @@ class DollarReader(ABC):
             return self._counted_or_indirect(sign, quoted=quoted)
         match = _BRACED.match(source, self.at)
         if match is None:
-            raise self.refuse("an expansion that is not understood")
+            raise self.unsupported("an expansion that is not understood")
         self.at = match.end()
         parameter = Parameter(match.group(1), quoted, subscript=match.group(2))
-        if self._takes("}"):
+        if self._skip_sign("}"):
             return parameter
         operator = _OPERATOR.match(source, self.at)
         if operator is None:
-            raise self.refuse("an expansion that is not understood")
+            raise self.unsupported("an expansion that is not understood")
         self.at = operator.end()
         parameter.operator = operator.group()
         if self.is_posix and (parameter.operator[0] in "/^,@" or parameter.operator == ":" or parameter.subscript):
-            raise self.refuse("an expansion in a shell that may not know it")
+            raise self.unsupported("an expansion in a shell that may not know it")
         if parameter.operator == ":":
             parameter.operator = "slice"
             parameter.operand = self._slice()
@@ -189,18 +189,18 @@ class DollarReader(ABC):
         """Read `${#x}` and `${!x}`, from after the sign."""
         match = _BRACED.match(self.source, self.at)
         if match is None:
-            raise self.refuse("an expansion that is not understood")
+            raise self.unsupported("an expansion that is not understood")
         self.at = match.end()
         parameter = Parameter(match.group(1), quoted, "length", subscript=match.group(2))
         if sign == "!":
             if self.is_posix:
-                raise self.refuse("an expansion in a shell that may not know it")
+                raise self.unsupported("an expansion in a shell that may not know it")
             parameter.operator = "keys" if parameter.subscript in ("@", "*") else "indirect"
             if parameter.subscript is None and self.source[self.at : self.at + 2] in ("*}", "@}"):
                 self.at += 1
                 parameter.operator = "names"
-        if not self._takes("}"):
-            raise self.refuse("an expansion that is not understood")
+        if not self._skip_sign("}"):
+            raise self.unsupported("an expansion that is not understood")
         return parameter
 
     def _operand(self, *, quoted: bool) -> tuple[Part, ...]:
@@ -208,7 +208,7 @@ class DollarReader(ABC):
         source = self.source
         parts: list[Part] = []
         text = _OPERAND_TEXT_QUOTED if quoted else _OPERAND_TEXT
-        while not self._takes("}"):
+        while not self._skip_sign("}"):
             match = text.match(source, self.at)
             sign = source[self.at : self.at + 1]
             if match is not None:
@@ -219,21 +219,21 @@ class DollarReader(ABC):
             elif sign == "`":
                 parts.append(self._backticks(quoted=quoted))
             elif sign == "'" and not quoted:
-                parts.append(Text(self._up_to("'"), quoted=True))
+                parts.append(Text(self._quoted_text("'"), quoted=True))
             elif sign == '"' and not quoted:
                 self.at += 1
-                parts.extend(self.double())
+                parts.extend(self.double_quoted())
             elif sign == "\\" and not quoted and source[self.at + 1 : self.at + 2] not in ("", "\n"):
                 parts.append(Text(source[self.at + 1], quoted=True))
                 self.at += 2
             else:
-                raise self.refuse("an expansion that is not understood")
+                raise self.unsupported("an expansion that is not understood")
         return tuple(parts)
 
     def _slice(self) -> tuple[Part, ...]:
         """Read `a:b` in `${x:a:b}`, and the closing brace."""
         parts: list[Part] = []
-        while not self._takes("}"):
+        while not self._skip_sign("}"):
             match = _SLICE_TEXT.match(self.source, self.at)
             if match is not None:
                 parts.append(Text(match.group(), quoted=True))
@@ -241,7 +241,7 @@ class DollarReader(ABC):
             elif self.source.startswith("$", self.at):
                 self.dollar(parts, quoted=True)
             else:
-                raise self.refuse("an expansion that is not understood")
+                raise self.unsupported("an expansion that is not understood")
         return tuple(parts)
 
     def arithmetic(self, end: str) -> tuple[Part, ...]:
@@ -263,7 +263,7 @@ class DollarReader(ABC):
                 open_ones -= 1
                 parts.append(Text(")", quoted=True))
                 self.at += 1
-            elif sign == ")" and self._takes(end):
+            elif sign == ")" and self._skip_sign(end):
                 return tuple(parts)
             elif sign == ";" and end == "))":
                 parts.append(Text(";", quoted=True))
@@ -271,24 +271,24 @@ class DollarReader(ABC):
             elif sign == "$":
                 self.dollar(parts, quoted=True)
             else:
-                raise self.refuse("arithmetic that is not understood")
+                raise self.unsupported("arithmetic that is not understood")
 
     # ---- other quotes ------------------------------------------------------------------------------------------------
 
     def _ansi_c(self) -> Text:
         """Read `$'…'`, from after the dollar."""
         if self.is_posix:
-            raise self.refuse("$'…' in a shell that may not know it")
+            raise self.unsupported("$'…' in a shell that may not know it")
         match = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.source, self.at)
         if match is None:
-            raise self.refuse("a quote is not closed")
+            raise self.unsupported("a quote is not closed")
         self.at = match.end()
         text = match.group(1)
         if "\\" not in text:
             return Text(text, quoted=True)
-        value = _C_ESCAPE.sub(_decoded, text)
+        value = _C_ESCAPE.sub(_decode_escape, text)
         if "\0" in value or "\ufffd" in value:
-            raise self.refuse("a character in $'…' that cannot be told")
+            raise self.unsupported("a character in $'…' that cannot be told")
         return Text(value, quoted=True)
 
     def _backticks(self, *, quoted: bool) -> Substitution:
@@ -296,18 +296,18 @@ class DollarReader(ABC):
         end = start + 1
         while source[end : end + 1] != "`":
             if end >= len(source):
-                raise self.refuse("backticks are not closed")
+                raise self.unsupported("backticks are not closed")
             end += 2 if source[end] == "\\" else 1
         text = source[start + 1 : end]
         if "\\" in text and quoted:
-            raise self.refuse("a backslash in backticks in double quotes")
+            raise self.unsupported("a backslash in backticks in double quotes")
         self.masked.append((start, end + 1))
         body = self.read_text(re.sub(r"\\([\\$`])", r"\1", text))
         self.at = end + 1
         return Substitution(body, quoted)
 
 
-def _decoded(escape: re.Match[str]) -> str:
+def _decode_escape(escape: re.Match[str]) -> str:
     sign, octal, hexadecimal, short, long, control = escape.groups()
     if sign is not None:
         return _C_SIGNS.get(sign, sign)
@@ -315,5 +315,5 @@ def _decoded(escape: re.Match[str]) -> str:
         return "\ufffd"
     code = int(octal, 8) & 255 if octal else int(hexadecimal or short or long, 16)
     # A byte above 127 is a piece of a character.
-    is_told = code < 128 or (code < 0xD800 and not octal and not hexadecimal)
-    return chr(code) if is_told else "\ufffd"
+    is_valid = code < 128 or (code < 0xD800 and not octal and not hexadecimal)
+    return chr(code) if is_valid else "\ufffd"

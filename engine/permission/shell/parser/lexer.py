@@ -40,13 +40,13 @@ class _HereDocument:
 class LineReader(WordReader):
     """Reads what stands between words."""
 
-    _waiting: list[_HereDocument] = attrs.field(factory=list[_HereDocument], init=False)
+    _pending_documents: list[_HereDocument] = attrs.field(factory=list[_HereDocument], init=False)
 
     def _blanks(self) -> None:
         """Skip blanks, and a comment."""
         match = _BLANK.match(self.source, self.at)
         if match is not None:
-            self.go(match.end())
+            self.move_to(match.end())
         if (self.source.startswith("#", self.at) and self.at and self.source[self.at - 1] in _BORDERS) or (
             self.source.startswith("#", self.at) and not self.at
         ):
@@ -54,21 +54,21 @@ class LineReader(WordReader):
 
     def _comment(self) -> None:
         match = _COMMENT.match(self.source, self.at)
-        self.go(match.end() if match is not None else self.at)
+        self.move_to(match.end() if match is not None else self.at)
 
     def _newlines(self) -> None:
         """Skip blanks, comments and ends of lines, and read the here-documents that begin there."""
         while True:
             self._blanks()
-            if not self._takes("\n"):
+            if not self._skip_sign("\n"):
                 return
-            for document in self._waiting:
+            for document in self._pending_documents:
                 self._here_document(document)
-            self._waiting = []
+            self._pending_documents = []
 
     def _expect(self, sign: str) -> None:
-        if not self._takes(sign):
-            raise self.refuse(f"{sign!r} is missing")
+        if not self._skip_sign(sign):
+            raise self.unsupported(f"{sign!r} is missing")
 
     def _reserved(self) -> str:
         """Return the reserved word that stands here, if one does."""
@@ -79,19 +79,19 @@ class LineReader(WordReader):
         """Read a reserved word."""
         self._newlines()
         if self._reserved() != word:
-            raise self.refuse(f"{word!r} is missing")
-        self.go(self.at + len(word))
+            raise self.unsupported(f"{word!r} is missing")
+        self.move_to(self.at + len(word))
 
     def _no_continuation(self) -> None:
         """Refuse an operator that may go on in the next line."""
         if self.source.startswith("\\\n", self.at) and re.compile(r"(?:\\\n)+[&|;<>()\-]").match(self.source, self.at):
-            raise self.refuse("an operator in two lines")
+            raise self.unsupported("an operator in two lines")
 
-    def _some_word(self) -> Word:
+    def _required_word(self) -> Word:
         start = self.at
         word = self.word()
         if self.at == start:
-            raise self.refuse("a word is missing")
+            raise self.unsupported("a word is missing")
         return word
 
     # ---- redirections and here-documents -----------------------------------------------------------------------------
@@ -99,40 +99,40 @@ class LineReader(WordReader):
     def _redirect(self) -> Redirect | None:
         """Read a redirection, if one stands here."""
         if _BAD_REDIRECT.match(self.source, self.at):
-            raise self.refuse("a redirection that is not understood")
+            raise self.unsupported("a redirection that is not understood")
         match = _REDIRECT.match(self.source, self.at)
         if match is None:
             return None
         fd, operator, _, both = match.groups()
         if self.is_posix and (both or operator == "<<<" or (fd or "").startswith("{")):
-            raise self.refuse("a redirection in a shell that may not know it")
+            raise self.unsupported("a redirection in a shell that may not know it")
         if self.is_posix and len(fd or "") > 1:
-            raise self.refuse("a number of a redirection that other shells take for a word")
-        self.go(match.end())
+            raise self.unsupported("a number of a redirection that other shells take for a word")
+        self.move_to(match.end())
         if operator in (">&", "<&") and _CLOSED_AND_MORE.match(self.source, self.at):
-            raise self.refuse("a word right behind a file that is closed")
+            raise self.unsupported("a word right behind a file that is closed")
         self._no_continuation()
         blank = _BLANK.match(self.source, self.at)
-        self.go(blank.end() if blank is not None else self.at)
-        redirect = Redirect(operator or both, fd or "", self._some_word())
+        self.move_to(blank.end() if blank is not None else self.at)
+        redirect = Redirect(operator or both, fd or "", self._required_word())
         if operator == "<>":
             self.masked.append((match.start(2), match.start(2) + 1))
         if operator in ("<<", "<<-"):
             self.masked.append((match.start(), self.at))
         if operator in ("<<", "<<-"):
-            self._announce(redirect, strips_tabs=operator == "<<-")
+            self._start_here_document(redirect, strips_tabs=operator == "<<-")
         return redirect
 
-    def _announce(self, redirect: Redirect, *, strips_tabs: bool) -> None:
+    def _start_here_document(self, redirect: Redirect, *, strips_tabs: bool) -> None:
         word = redirect.target
         if not all(isinstance(part, Text) for part in word.parts) or "\\\n" in self.source[word.start : word.end]:
-            raise self.refuse("the end of a here-document that is not understood")
+            raise self.unsupported("the end of a here-document that is not understood")
         end = "".join(part.text for part in word.parts if isinstance(part, Text))
         if "\n" in end or not end or "$" in self.source[word.start : word.end]:
-            raise self.refuse("the end of a here-document that is not understood")
+            raise self.unsupported("the end of a here-document that is not understood")
         is_literal = any(isinstance(part, Text) and part.quoted for part in word.parts)
         redirect.operator = "<<"
-        self._waiting.append(_HereDocument(redirect, end, is_literal, strips_tabs))
+        self._pending_documents.append(_HereDocument(redirect, end, is_literal, strips_tabs))
 
     def _here_document(self, document: _HereDocument) -> None:
         source = self.source
@@ -140,7 +140,7 @@ class LineReader(WordReader):
         start = self.at
         while True:
             if self.at >= len(source):
-                raise self.refuse("a here-document does not end")
+                raise self.unsupported("a here-document does not end")
             line = self._line(joins=not document.is_literal)
             if document.strips_tabs:
                 line = line.lstrip("\t")
@@ -165,7 +165,7 @@ class LineReader(WordReader):
             end = self.source.find("\n", self.at)
             end = len(self.source) if end < 0 else end
             body = self.source[self.at : end]
-            self.go(min(end + 1, len(self.source)))
+            self.move_to(min(end + 1, len(self.source)))
             goes_on = joins and (len(body) - len(body.rstrip("\\"))) % 2 == 1
             if not goes_on or self.at >= len(self.source):
                 break

@@ -28,28 +28,28 @@ class Parser(CompoundReader):
         """Read the whole text."""
         body = self._list(frozenset())
         if self.at < len(self.source):
-            raise self.refuse("the script does not end where it seems to")
-        if self._waiting:
-            raise self.refuse("a here-document does not end")
+            raise self.unsupported("the script does not end where it seems to")
+        if self._pending_documents:
+            raise self.unsupported("a here-document does not end")
         return body
 
     def read_until_closed(self) -> Script:
         """Read commands up to the closing parenthesis, and that."""
-        waiting, self._waiting = self._waiting, []
+        pending, self._pending_documents = self._pending_documents, []
         start = self.at
         body = self._list(frozenset(")"))
-        if self._waiting or (waiting and "\n" in self.source[start : self.at]):
-            raise self.refuse("a here-document around a substitution")
-        self._waiting = waiting
+        if self._pending_documents or (pending and "\n" in self.source[start : self.at]):
+            raise self.unsupported("a here-document around a substitution")
+        self._pending_documents = pending
         self._expect(")")
         return body
 
     def read_text(self, text: str) -> Script:
         """Read the commands that are the whole of another text."""
         if self.depth >= MAX_DEPTH:
-            raise self.refuse("too deeply nested")
-        if self._waiting and "\n" in text:
-            raise self.refuse("a here-document around a substitution")
+            raise self.unsupported("too deeply nested")
+        if self._pending_documents and "\n" in text:
+            raise self.unsupported("a here-document around a substitution")
         parser = Parser(text, is_posix=self.is_posix, depth=self.depth + 1)
         self.inner.append((text, parser))
         return parser.script()
@@ -63,20 +63,20 @@ class Parser(CompoundReader):
             sign = source[self.at : self.at + 1]
             if not sign or sign == ")" or source.startswith((";;", ";&"), self.at) or self._reserved() in ends:
                 if (sign or "") not in ends and not (not sign and not ends) and self._end() not in ends:
-                    raise self.refuse("the script ends too early" if not sign else f"unexpected {sign!r}")
+                    raise self.unsupported("the script ends too early" if not sign else f"unexpected {sign!r}")
                 return items
             items.append(self._and_or())
             self._blanks()
             sign = source[self.at : self.at + 1]
             if sign == "&" and not source.startswith("&&", self.at):
-                self.go(self.at + 1)
+                self.move_to(self.at + 1)
                 items[-1].background = True
                 self._no_continuation()
             elif sign == ";" and not source.startswith((";;", ";&"), self.at):
-                self.go(self.at + 1)
+                self.move_to(self.at + 1)
                 self._no_continuation()
             elif sign not in ("", "\n", ")", ";"):
-                raise self.refuse(f"unexpected {sign!r}")
+                raise self.unsupported(f"unexpected {sign!r}")
 
     def _end(self) -> str:
         if self.source.startswith((";;", ";&"), self.at):
@@ -84,40 +84,40 @@ class Parser(CompoundReader):
         return self._reserved()
 
     def _and_or(self) -> AndOr:
-        found = AndOr([("", self._pipeline())], background=False)
+        chain = AndOr([("", self._pipeline())], background=False)
         while True:
             self._blanks()
             operator = self.source[self.at : self.at + 2]
             if operator not in ("&&", "||"):
-                return found
-            self.go(self.at + 2)
+                return chain
+            self.move_to(self.at + 2)
             self._no_continuation()
             self._newlines()
-            found.pipelines.append((operator, self._pipeline()))
+            chain.pipelines.append((operator, self._pipeline()))
 
     def _pipeline(self) -> Pipeline:
-        found = Pipeline([], negated=False)
+        pipeline = Pipeline([], negated=False)
         while (word := self._reserved()) in ("!", "time"):
             if word == "time" and self.is_posix:
-                raise self.refuse("`time` in a shell that may not know it")
-            self.go(self.at + len(word))
-            found.negated = found.negated != (word == "!")
+                raise self.unsupported("`time` in a shell that may not know it")
+            self.move_to(self.at + len(word))
+            pipeline.negated = pipeline.negated != (word == "!")
             start = self.at - len(word)
             self._blanks()
             if word == "time" and re.compile(r"-p(?=[ \t\n])").match(self.source, self.at):
-                self.go(self.at + 2)
+                self.move_to(self.at + 2)
                 self._blanks()
             if word == "time" and self.source.startswith("-", self.at):
-                raise self.refuse("an option of `time`")
+                raise self.unsupported("an option of `time`")
             self.masked.append((start, self.at))
         while True:
-            found.commands.append(self._command())
+            pipeline.commands.append(self._command())
             self._blanks()
             if not self.source.startswith("|", self.at) or self.source.startswith("||", self.at):
-                return found
-            self.go(self.at + 1)
-            if self._takes("&") and self.is_posix:
-                raise self.refuse("`|&` in a shell that may not know it")
+                return pipeline
+            self.move_to(self.at + 1)
+            if self._skip_sign("&") and self.is_posix:
+                raise self.unsupported("`|&` in a shell that may not know it")
             self._no_continuation()
             self._newlines()
 
@@ -125,10 +125,10 @@ class Parser(CompoundReader):
         source = self.source
         if source.startswith("((", self.at):
             if self.is_posix:
-                raise self.refuse("`((` in a shell that may not know it")
-            self.go(self.at + 2)
+                raise self.unsupported("`((` in a shell that may not know it")
+            self.move_to(self.at + 2)
             return self._with_redirects(ArithmeticCommand(self.arithmetic("))")))
-        if self._takes("("):
+        if self._skip_sign("("):
             self._no_continuation()
             return self._with_redirects(self._subshell())
         word = self._reserved()
@@ -136,13 +136,13 @@ class Parser(CompoundReader):
             return self._simple()
         reader = self._readers().get(word)
         if reader is None or (self.is_posix and word in _BASH_ONLY):
-            raise self.refuse(f"unexpected {word!r}")
+            raise self.unsupported(f"unexpected {word!r}")
         if self.depth >= MAX_DEPTH:
-            raise self.refuse("too deeply nested")
-        self.go(self.at + len(word))
-        self.sink()
+            raise self.unsupported("too deeply nested")
+        self.move_to(self.at + len(word))
+        self.enter()
         command = reader()
-        self.rise()
+        self.leave()
         return command if isinstance(command, Function) else self._with_redirects(command)
 
     def _readers(self) -> dict[str, Callable[[], Command]]:

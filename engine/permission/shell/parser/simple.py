@@ -53,69 +53,69 @@ class SimpleReader(LineReader):
         """Read the body of a function."""
 
     def _simple(self) -> Command:
-        found = Simple()
+        command = Simple()
         begin = self.at
         source = self.source
         while True:
             self._blanks()
             redirect = self._redirect()
             if redirect is not None:
-                found.redirects.append(redirect)
+                command.redirects.append(redirect)
                 continue
             sign = source[self.at : self.at + 1]
             if sign in ("", "\n", ";", "&", "|", ")"):
                 break
             if sign == "(":
-                return self._function_of(found)
-            if self._assigns(found):
+                return self._function_of(command)
+            if self._assigns(command):
                 continue
-            word = self._some_word()
+            word = self._required_word()
             if source[self.at - 1] == "}" and source[self.at : self.at + 1] in ("<", ">") and source[word.start] == "{":
-                raise self.refuse("a redirection whose number goes to an element of an array")
-            if not found.words:
+                raise self.unsupported("a redirection whose number goes to an element of an array")
+            if not command.words:
                 self._check_first(word)
                 self.starts.append(word.start)
-            found.words.append(word)
-        if self.at == begin or not (found.words or found.assignments or found.redirects):
-            raise self.refuse("a command is missing")
-        return found
+            command.words.append(word)
+        if self.at == begin or not (command.words or command.assignments or command.redirects):
+            raise self.unsupported("a command is missing")
+        return command
 
     def _check_first(self, word: Word) -> None:
         """Refuse what bash would take for a reserved word, but for how it is written."""
         written = self.source[word.start : word.end]
         if "\\\n" in written and ("=" in written or "[" in written):
-            raise self.refuse("an assignment in two lines")
+            raise self.unsupported("an assignment in two lines")
         if word.plain in _KEYWORDS and "\\\n" in written:
-            raise self.refuse("a reserved word in two lines")
+            raise self.unsupported("a reserved word in two lines")
         if written in _KEYWORDS:
-            raise self.refuse(f"unexpected {written!r}")
+            raise self.unsupported(f"unexpected {written!r}")
 
     def _assigns(self, command: Simple) -> bool:
         """Read an assignment, if one stands here and may."""
         declares = bool(command.words) and isinstance(first := command.words[0], Word) and first.plain in _DECLARING
         if command.words and not declares:
             return False
-        found = _ASSIGNMENT.match(self.source, self.at)
-        if found is None:
+        match = _ASSIGNMENT.match(self.source, self.at)
+        if match is None:
             if _SUBSCRIPTED.match(self.source, self.at):
-                raise self.refuse("a subscript that is not understood")
+                raise self.unsupported("a subscript that is not understood")
             return False
-        assignment = self._assignment(found)
+        assignment = self._assignment(match)
         if declares and self.is_posix and not _is_whole(assignment.value):
-            raise self.refuse("an assignment in a shell that may split its value")
+            raise self.unsupported("an assignment in a shell that may split its value")
         if declares:
             command.words.append(assignment)
         else:
             command.assignments.append(assignment)
         return True
 
-    def _assignment(self, found: re.Match[str]) -> Assignment:
+    def _assignment(self, match: re.Match[str]) -> Assignment:
         start = self.at
-        self.go(found.end())
-        name, subscript, plus = found.groups()
+        self.move_to(match.end())
+        name, subscript, plus = match.groups()
         if self.is_posix and (subscript or plus or self.source.startswith("(", self.at)):
-            raise self.refuse("an assignment in a shell that may not know it")
-        if self._takes("("):
+            raise self.unsupported("an assignment in a shell that may not know it")
+        if self._skip_sign("("):
             return Assignment(name, subscript, bool(plus), Word((), start, start), self._elements(), start)
         return Assignment(name, subscript, bool(plus), self.word(), None, start)
 
@@ -123,17 +123,17 @@ class SimpleReader(LineReader):
         elements: list[Word | Assignment] = []
         while True:
             self._newlines()
-            if self._takes(")"):
+            if self._skip_sign(")"):
                 return tuple(elements)
-            found = _ELEMENT.match(self.source, self.at)
-            if found is not None:
+            match = _ELEMENT.match(self.source, self.at)
+            if match is not None:
                 start = self.at
-                self.go(found.end())
-                elements.append(Assignment("", found.group(1), bool(found.group(2)), self.word(), None, start))
+                self.move_to(match.end())
+                elements.append(Assignment("", match.group(1), bool(match.group(2)), self.word(), None, start))
             elif self.source.startswith("[", self.at):
-                raise self.refuse("a subscript that is not understood")
+                raise self.unsupported("a subscript that is not understood")
             else:
-                elements.append(self._some_word())
+                elements.append(self._required_word())
 
     def _function_of(self, command: Simple) -> Command:
         """Read the parentheses and the body of a function whose name was taken for a command's."""
@@ -141,12 +141,12 @@ class SimpleReader(LineReader):
         is_name = len(command.words) == 1 and not command.assignments and not command.redirects
         word = command.words[0] if is_name else None
         if parentheses is None or not isinstance(word, Word):
-            raise self.refuse("unexpected '('")
+            raise self.unsupported("unexpected '('")
         name = self.source[word.start : word.end]
         if not FUNCTION_NAME.fullmatch(name):
-            raise self.refuse("a function's name that is not understood")
+            raise self.unsupported("a function's name that is not understood")
         self.starts.pop()
-        self.go(parentheses.end())
+        self.move_to(parentheses.end())
         return self._definition(name)
 
 

@@ -27,7 +27,7 @@ class WordReader(DollarReader):
         source, start = self.source, self.at
         match = _PLAIN_WORD.match(source, start)
         if match is not None:
-            self.go(match.end())
+            self.move_to(match.end())
             text = match.group()
             return Word((Text(text, quoted=False),), start, self.at, text)
         parts: list[Part] = []
@@ -35,31 +35,31 @@ class WordReader(DollarReader):
             sign = source[self.at]
             if sign in " \t\n;&|()" or (sign in "<>" and source[self.at + 1 : self.at + 2] != "("):
                 break
-            self._piece(sign, parts)
+            self._word_piece(sign, parts)
         written = source[start : self.at]
         if written.endswith("\\\n") and source[self.at : self.at + 1] in ("<", ">", "(", "&"):
-            raise self.refuse("a word that ends in the line before")
+            raise self.unsupported("a word that ends in the line before")
         if self.is_posix and "{" in written and ("," in written or ".." in written):
-            raise self.refuse("a brace expansion in a shell that may not know it")
+            raise self.unsupported("a brace expansion in a shell that may not know it")
         word = _word(parts, start, self.at)
         if word.has_braces and self.is_posix and re.search(r",|\.\.", source[start : self.at]):
-            raise self.refuse("braces in a shell that may not expand them")
+            raise self.unsupported("braces in a shell that may not expand them")
         if word.has_braces or source.startswith("$'", start):
             self.filled.append((start, self.at))
         return word
 
-    def _piece(self, sign: str, parts: list[Part]) -> None:
+    def _word_piece(self, sign: str, parts: list[Part]) -> None:
         """Read one piece of a word."""
         source = self.source
         match = _PLAIN.match(source, self.at)
         if match is not None:
             parts.append(Text(match.group(), quoted=False))
-            self.go(match.end())
+            self.move_to(match.end())
         elif sign == "'":
-            parts.append(Text(self._up_to("'"), quoted=True))
+            parts.append(Text(self._quoted_text("'"), quoted=True))
         elif sign == '"':
-            self.go(self.at + 1)
-            parts.extend(self.double())
+            self.move_to(self.at + 1)
+            parts.extend(self.double_quoted())
         elif sign == "\\":
             self._escaped(parts)
         elif sign == "$":
@@ -68,32 +68,32 @@ class WordReader(DollarReader):
             parts.append(self._backticks(quoted=False))
         elif sign in "<>":
             if self.is_posix:
-                raise self.refuse("a process substitution in a shell that may not know it")
-            self.go(self.at + 2)
+                raise self.unsupported("a process substitution in a shell that may not know it")
+            self.move_to(self.at + 2)
             parts.append(Process(self._nested()))
         else:
             # Of the signs that are left, none of ours means anything but itself or a pattern.
             if sign not in _SPECIAL and sign.isascii():
-                raise self.refuse(f"unexpected {sign!r}")
+                raise self.unsupported(f"unexpected {sign!r}")
             parts.append(Text(sign, quoted=False))
-            self.go(self.at + 1)
+            self.move_to(self.at + 1)
 
     def _escaped(self, parts: list[Part]) -> None:
         """Read a backslash outside of quotes, and what it is before."""
         source = self.source
         following = source[self.at + 1 : self.at + 2]
         if not following:
-            raise self.refuse("the script ends with a backslash")
+            raise self.unsupported("the script ends with a backslash")
         if following == "\n" and parts and source[self.at + 2 : self.at + 3] not in ("", " ", "\t", "\n"):
             # It may be the name of an assignment, or the number of a redirection.
-            raise self.refuse("a word in two lines")
+            raise self.unsupported("a word in two lines")
         if following != "\n":
             parts.append(Text(following, quoted=True))
-        self.go(self.at + 2)
+        self.move_to(self.at + 2)
 
     # ---- quotes ------------------------------------------------------------------------------------------------------
 
-    def double(self) -> list[Part]:
+    def double_quoted(self) -> list[Part]:
         """Read what stands in double quotes, after the first of them, and the second."""
         source = self.source
         parts: list[Part] = []
@@ -101,12 +101,12 @@ class WordReader(DollarReader):
             match = _DOUBLE_TEXT.match(source, self.at)
             if match is not None:
                 parts.append(Text(match.group(), quoted=True))
-                self.go(match.end())
+                self.move_to(match.end())
             sign = source[self.at : self.at + 1]
             if not sign:
-                raise self.refuse("a double quote is not closed")
+                raise self.unsupported("a double quote is not closed")
             if sign == '"':
-                self.go(self.at + 1)
+                self.move_to(self.at + 1)
                 return parts or [Text("", quoted=True)]
             self._in_double(sign, parts, '$`"\\')
 
@@ -120,7 +120,7 @@ class WordReader(DollarReader):
                 parts.append(Text(following, quoted=True))
             else:
                 parts.append(Text("\\" + following, quoted=True))
-            self.go(self.at + 2)
+            self.move_to(self.at + 2)
         elif sign == "$":
             self.dollar(parts, quoted=True)
         else:
@@ -134,7 +134,7 @@ class WordReader(DollarReader):
             match = _HERE_TEXT.match(self.source, self.at)
             if match is not None:
                 parts.append(Text(match.group(), quoted=True))
-                self.go(match.end())
+                self.move_to(match.end())
             else:
                 self._in_double(self.source[self.at], parts, "$`\\")
             if not parts or isinstance(parts[-1], Text):
