@@ -20,13 +20,13 @@ from engine.cli.terminal_text import symbols_for
 from engine.config.config import Config, known
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelInfo
-from engine.providers.auth.auth import without_password
-from engine.providers.auth.environment import auth_of, open_headers
+from engine.providers.auth.auth import split_password
+from engine.providers.auth.environment import auth_of, public_headers
 from engine.providers.hosts.base_url import base_url_of
 from engine.providers.hosts.host import Host
 from engine.providers.hosts.host_config import hosts_of
-from engine.providers.models.catalog import info_of, known_models
-from engine.providers.registry import why_not
+from engine.providers.models.catalog import info_of, list_models
+from engine.providers.registry import unusable_reason
 from engine.settings_file.config_file import load_config
 
 UNUSABLE: Final = 1
@@ -129,8 +129,8 @@ async def look_around(env: Mapping[str, str], config: Config, only: str | None) 
 def _report(host: Host, env: Mapping[str, str], config: Config) -> Report:
     return Report(
         host=host,
-        why_not=why_not(host, env, config),
-        models=tuple(known_models(host, config)),
+        why_not=unusable_reason(host, env, config),
+        models=tuple(list_models(host, config)),
         is_configured=host.name in config.hosts,
     )
 
@@ -145,13 +145,13 @@ async def _ask(
     """Ask a server of the user's own what it has, and put it into *reports*. A checkpoint."""
     # Imported here: they bring the HTTP library.
     from engine.providers.http.endpoint import Endpoint
-    from engine.providers.local.probe import learn, served
+    from engine.providers.local.probe import list_models, probe_limits
 
     said = config.hosts.get(host.name)
     address = base_url_of(host, env, None if said is None else said.base_url)
-    address, auth = without_password(address, auth_of(host, env))
-    endpoint = Endpoint(base_url=address, auth=auth, headers=open_headers(host))
-    names = await served(endpoint, _PATIENCE)
+    address, auth = split_password(address, auth_of(host, env))
+    endpoint = Endpoint(base_url=address, auth=auth, headers=public_headers(host))
+    names = await list_models(endpoint, _PATIENCE)
     if names is None:
         advice = f"; {host.note}" if host.note else ""
         reports[host.name] = attrs.evolve(reports[host.name], why_not=f"nobody answers at {endpoint.host}{advice}")
@@ -160,7 +160,7 @@ async def _ask(
     infos |= {info.name: info for info in reports[host.name].models}
 
     async def ask_for(info: ModelInfo) -> None:
-        infos[info.name] = await learn(endpoint, host.asking, info.name.partition("/")[2], info)
+        infos[info.name] = await probe_limits(endpoint, host.limits_api, info.name.partition("/")[2], info)
 
     async with trio.open_nursery() as nursery:
         for info in infos.values():

@@ -45,7 +45,7 @@ def as_json(reports: Sequence[Report]) -> str:
         }
         for report in reports
     ]
-    return json.dumps({"hosts": hosts, "prices": prices.source()}, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps({"hosts": hosts, "prices": prices.price_source()}, indent=2, ensure_ascii=False) + "\n"
 
 
 def _document(info: ModelInfo) -> dict[str, object]:
@@ -106,7 +106,7 @@ def as_text(
 def _footer(*, can_run_files: bool) -> str:
     needs = "" if can_run_files else ", with the extra local: pip install 'nursery-engine[local]'"
     return (
-        f"Sizes in tokens, ~ where they are a guess; prices in dollars for a million tokens ({prices.source()}). "
+        f"Sizes in tokens, ~ where they are a guess; prices in dollars for a million tokens ({prices.price_source()}). "
         f"local:FILE runs a GGUF file of your own{needs}. `engine models HOST` says more about one host."
     )
 

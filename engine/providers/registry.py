@@ -13,8 +13,8 @@ import attrs
 from engine.config.config import Config, ModelConfig, known
 from engine.core.errors import ConfigError, UnknownModel
 from engine.core.protocols import Model
-from engine.providers.auth.auth import without_password
-from engine.providers.auth.environment import auth_of, completed, open_headers
+from engine.providers.auth.auth import split_password
+from engine.providers.auth.environment import auth_of, public_headers, with_region
 from engine.providers.hosts.base_url import base_url_of, path_of
 from engine.providers.hosts.host import Host
 from engine.providers.hosts.host_config import host_named, hosts_of
@@ -74,12 +74,12 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     """
     config = config or Config()
     if name.startswith("local:"):
-        return _in_a_file(name, config)
+        return _local_file_model(name, config)
     host, own_name = split_name(name, config)
-    env = completed(host, env)
-    said = config.hosts.get(host.name)
-    base_url, auth = without_password(
-        base_url_of(host, env, None if said is None else said.base_url), auth_of(host, env)
+    env = with_region(host, env)
+    host_config = config.hosts.get(host.name)
+    base_url, auth = split_password(
+        base_url_of(host, env, None if host_config is None else host_config.base_url), auth_of(host, env)
     )
     # httpx takes longer to import than the rest of the engine: only who uses a model pays for it.
     from engine.providers.http.endpoint import Endpoint
@@ -88,31 +88,31 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     same_as = config.models.get(name, ModelConfig()).same_as
     real_name = own_name if same_as is None else same_as.partition("/")[2]
     quirks = attrs.evolve(quirks_of(host, real_name), title=host.title)
-    endpoint = Endpoint(base_url=base_url, auth=auth, path=path_of(host, env), headers=open_headers(host))
+    endpoint = Endpoint(base_url=base_url, auth=auth, path=path_of(host, env), headers=public_headers(host))
     info = info_of(name, host, config)
-    return HttpModel(info, wire_format(host, quirks), endpoint, learner=_learner(host, endpoint, own_name))
+    return HttpModel(info, wire_format(host, quirks), endpoint, learner=_limits_prober(host, endpoint, own_name))
 
 
-def _learner(host: Host, endpoint: Endpoint, model: str) -> Callable[[ModelInfo], Awaitable[ModelInfo]] | None:
+def _limits_prober(host: Host, endpoint: Endpoint, model: str) -> Callable[[ModelInfo], Awaitable[ModelInfo]] | None:
     """Return what asks *host* for the limits of *model*; None if it does not tell."""
-    if not host.asking:
+    if not host.limits_api:
         return None
-    from engine.providers.local.probe import learn
+    from engine.providers.local.probe import probe_limits
 
-    return partial(learn, endpoint, host.asking, model)
+    return partial(probe_limits, endpoint, host.limits_api, model)
 
 
-def _in_a_file(name: str, config: Config) -> ProviderModel:
+def _local_file_model(name: str, config: Config) -> ProviderModel:
     """Return the model of a GGUF file: llama.cpp serves it."""
     from engine.providers.local.model import local_model
 
     host = BY_NAME["llamacpp"]
-    said = config.models.get(name, ModelConfig())
+    model_config = config.models.get(name, ModelConfig())
     info = info_of(name, host, config)
     return local_model(
         name,
         lambda: wire_format(host, attrs.evolve(quirks_of(host, name), title="llama.cpp")),
-        context=said.context or 0,
+        context=model_config.context or 0,
         info=info if info.is_known else None,
     )
 
@@ -125,10 +125,10 @@ def split_name(name: str, config: Config) -> tuple[Host, str]:
         if not {".", ".."}.isdisjoint(own_name.split("/")):  # in the path of a request it would name another one
             raise UnknownModel(f"no model has a name like {name!r}: it has a part which is only dots")
         return host, own_name
-    raise UnknownModel(f"no host answers to the model name {name!r}: {_advice(prefix, own_name, name, config)}")
+    raise UnknownModel(f"no host answers to the model name {name!r}: {_name_advice(prefix, own_name, name, config)}")
 
 
-def _advice(prefix: str, own_name: str, name: str, config: Config) -> str:
+def _name_advice(prefix: str, own_name: str, name: str, config: Config) -> str:
     if (host := host_named(prefix, config)) is not None:
         return f"{prefix} is a host; write a model's name after it, for example {host.name}/{host.example}"
     if not own_name:
@@ -140,13 +140,13 @@ def _advice(prefix: str, own_name: str, name: str, config: Config) -> str:
     return "write host/model, for example anthropic/claude-sonnet-4-5; `engine models` lists the hosts"
 
 
-def why_not(host: Host, env: Mapping[str, str], config: Config | None = None) -> str:
+def unusable_reason(host: Host, env: Mapping[str, str], config: Config | None = None) -> str:
     """Return why *host* can't be used here, and what to do about it; empty: it can, as far as can be told."""
-    said = config.hosts.get(host.name) if config else None
-    env = completed(host, env)
+    host_config = config.hosts.get(host.name) if config else None
+    env = with_region(host, env)
     try:
         auth_of(host, env)
-        base_url_of(host, env, None if said is None else said.base_url)
+        base_url_of(host, env, None if host_config is None else host_config.base_url)
         path_of(host, env)
     except ConfigError as error:
         return str(error)

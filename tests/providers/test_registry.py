@@ -8,10 +8,10 @@ import pytest
 from engine.config.config import Config, HostConfig, ModelConfig, Prices
 from engine.core.errors import ConfigError, UnknownModel
 from engine.core.llm_types import ModelOptions
-from engine.providers.auth.auth import KeyAuth, NoAuth, WithHeaders
+from engine.providers.auth.auth import ExtraHeadersAuth, KeyAuth, NoAuth
 from engine.providers.hosts.table import BY_NAME
 from engine.providers.http.endpoint import Endpoint
-from engine.providers.registry import resolve, split_name, why_not
+from engine.providers.registry import resolve, split_name, unusable_reason
 
 CANARY = "sk-ant-canary-3141592653589793"
 ENV = {"ANTHROPIC_API_KEY": CANARY}
@@ -174,7 +174,7 @@ def test_another_wire_format_has_other_quirks() -> None:
     ],
 )
 def test_why_a_host_can_t_be_used(host: str, env: dict[str, str], words: str) -> None:
-    why = why_not(BY_NAME[host], env)
+    why = unusable_reason(BY_NAME[host], env)
     assert words in why
     assert bool(why) == bool(words)
 
@@ -216,6 +216,6 @@ def test_one_host_imports_one_wire_format(host: str) -> None:
 
 def test_what_is_hidden_is_hidden_once() -> None:
     """A short key may be a part of the word that stands for it."""
-    endpoint = Endpoint(base_url="http://x", auth=WithHeaders(KeyAuth("k", "key"), {"a": "e/y"}))
-    assert endpoint.hide("the key e/y, e%2Fy") == "the [key] [key], [key]"
-    assert Endpoint(base_url="http://x", auth=NoAuth()).hide("the key") == "the key"
+    endpoint = Endpoint(base_url="http://x", auth=ExtraHeadersAuth(KeyAuth("k", "key"), {"a": "e/y"}))
+    assert endpoint.redact("the key e/y, e%2Fy") == "the [key] [key], [key]"
+    assert Endpoint(base_url="http://x", auth=NoAuth()).redact("the key") == "the key"

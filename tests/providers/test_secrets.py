@@ -19,7 +19,7 @@ from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import TextPart, Transcript, UserMessage
 from engine.core.settings import RetryPolicy, Settings
-from engine.providers.auth.auth import KeyAuth, NoAuth, WithHeaders, WithPassword, without_password
+from engine.providers.auth.auth import BasicAuth, ExtraHeadersAuth, KeyAuth, NoAuth, split_password
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.registry import resolve
 from engine.store.memory import MemoryStore
@@ -137,29 +137,29 @@ async def test_an_error_and_its_causes(echo: Echo) -> None:
     [
         KeyAuth("x-api-key", KEY),
         KeyAuth("authorization", KEY, "Bearer"),
-        WithHeaders(KeyAuth("x-api-key", KEY), {"x-proxy": PASSWORD}),
-        WithPassword(NoAuth(), "me", PASSWORD),
-        WithPassword(NoAuth(), KEY, ""),
+        ExtraHeadersAuth(KeyAuth("x-api-key", KEY), {"x-proxy": PASSWORD}),
+        BasicAuth(NoAuth(), "me", PASSWORD),
+        BasicAuth(NoAuth(), KEY, ""),
     ],
     ids=lambda auth: type(auth).__name__,
 )
-def test_what_holds_a_secret_does_not_show_it(auth: KeyAuth | WithHeaders | WithPassword) -> None:
+def test_what_holds_a_secret_does_not_show_it(auth: KeyAuth | ExtraHeadersAuth | BasicAuth) -> None:
     endpoint = Endpoint(base_url=f"https://me:{quote(PASSWORD)}@models.example", auth=auth, headers={"x-own": KEY})
     assert_clean("a repr", about_everything([auth, endpoint]))
     for secret in auth.secrets:
-        assert secret not in endpoint.hide(f"it was {secret} or {quote(secret, safe='')}.")
+        assert secret not in endpoint.redact(f"it was {secret} or {quote(secret, safe='')}.")
 
 
 def test_the_longest_secret_is_hidden_first() -> None:
-    auth = WithHeaders(KeyAuth("x-api-key", "abc"), {"x-own": "abcdef"})
+    auth = ExtraHeadersAuth(KeyAuth("x-api-key", "abc"), {"x-own": "abcdef"})
     endpoint = Endpoint(base_url="https://models.example", auth=auth)
-    assert endpoint.hide("abcdef, abc") == "[key], [key]"
+    assert endpoint.redact("abcdef, abc") == "[key], [key]"
 
 
 def test_what_the_host_has_masked_itself_is_left() -> None:
     endpoint = Endpoint(base_url="https://models.example", auth=KeyAuth("authorization", "sk-abcdefghijklm", "Bearer"))
     told = "Incorrect API key provided: sk-ab*******klm."
-    assert endpoint.hide(told) == told
+    assert endpoint.redact(told) == told
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_what_the_host_has_masked_itself_is_left() -> None:
     ],
 )
 def test_an_address_without_its_password(address: str, shown: str) -> None:
-    url, auth = without_password(address, NoAuth())
+    url, auth = split_password(address, NoAuth())
     assert url == shown
     if "me" in address.partition("models")[0]:
         password = "pa@ss" if ":pa" in address else ""
-        assert auth == WithPassword(NoAuth(), "me", password)
+        assert auth == BasicAuth(NoAuth(), "me", password)
     else:
         assert auth == NoAuth()

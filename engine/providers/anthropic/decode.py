@@ -89,7 +89,7 @@ class AnthropicReader:
         if not isinstance(document.get("content"), list):
             raise ProviderProtocolError(f"{self.host} answered with JSON that is no message")
         self._count(document.get("usage"), out)
-        self._note_end(document)
+        self._record_stop(document)
         contents = as_list(document["content"])
         for index, content in enumerate(contents):
             self._open({"index": index, "content_block": content}, out)
@@ -116,7 +116,7 @@ class AnthropicReader:
             case "message_start":
                 self._count(self._object(event, "message").get("usage"), out)
             case "message_delta":
-                self._note_end(self._object(event, "delta"))
+                self._record_stop(self._object(event, "delta"))
                 self._count(event.get("usage"), out)
             case "message_stop":
                 self._finish(out)
@@ -165,7 +165,7 @@ class AnthropicReader:
         index = _index(event)
         kind = text(content, "type")
         if (left_open := self._blocks.pop(index, None)) is not None:
-            self._leave(left_open, out)
+            self._close_unfinished(left_open, out)
         block = _Block(kind, self._new_id(content if kind == "tool_use" else {}), content)
         self._blocks[index] = block
         match kind:
@@ -198,25 +198,25 @@ class AnthropicReader:
         self._ids.add(new)
         return new
 
-    def _note_end(self, delta: Json) -> None:
+    def _record_stop(self, delta: Json) -> None:
         self._stop_reason = text(delta, "stop_reason") or self._stop_reason
         explanation = text(as_object(delta.get("stop_details")), "explanation")
         self._detail = explanation or text(delta, "stop_sequence") or self._detail
 
     def _count(self, usage: object, out: list[StreamEvent]) -> None:
         if raw := as_object(usage):
-            self._usage = _merged(self._usage, raw)
+            self._usage = _merge_usage(self._usage, raw)
             out.append(UsageReported(self._usage))
 
     def _finish(self, out: list[StreamEvent]) -> None:
         for block in self._blocks.values():
-            self._leave(block, out)
+            self._close_unfinished(block, out)
         self._blocks.clear()
         raw = self._stop_reason
         out.append(Finished(FINISH_REASONS.get(raw or "", "unknown"), raw, self._detail))
         self.is_over = True
 
-    def _leave(self, block: _Block, out: list[StreamEvent]) -> None:
+    def _close_unfinished(self, block: _Block, out: list[StreamEvent]) -> None:
         """Close a block that was not stopped, unless it has to be whole."""
         if block.kind in {"text", "thinking", "redacted_thinking"}:
             self._close(block, out)
@@ -232,9 +232,9 @@ class AnthropicReader:
             case "tool_use":
                 out.append(ToolCallDone(block.id, None if block.arguments else dumps(block.content.get("input") or {})))
             case kind:
-                out.append(ProviderItem(block.id, kind, dumps(self._gathered(block))))
+                out.append(ProviderItem(block.id, kind, dumps(self._parse_input(block))))
 
-    def _gathered(self, block: _Block) -> Json:
+    def _parse_input(self, block: _Block) -> Json:
         streamed = "".join(block.arguments)
         if not streamed:
             return block.content
@@ -254,15 +254,17 @@ class AnthropicReader:
 def _cite(block: _Block, citation: object, out: list[StreamEvent]) -> None:
     if facts := as_object(citation):
         title = text(facts, "title") or text(facts, "document_title")
-        found = Citation(url=text(facts, "url"), title=title, quote=text(facts, "cited_text"), raw=dumps(facts))
-        out.append(Cited(block.id, found))
+        citation_value = Citation(
+            url=text(facts, "url"), title=title, quote=text(facts, "cited_text"), raw=dumps(facts)
+        )
+        out.append(Cited(block.id, citation_value))
 
 
 def _index(event: Json) -> int:
     return number(event, "index", -1)
 
 
-def _merged(usage: Usage, raw: Json) -> Usage:
+def _merge_usage(usage: Usage, raw: Json) -> Usage:
     return Usage(
         input=number(raw, "input_tokens", usage.input),
         output=number(raw, "output_tokens", usage.output),

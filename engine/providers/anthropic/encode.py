@@ -4,7 +4,7 @@ The API wants turns of user and assistant by turns, a user's first; the results 
 an assistant's calls at the very start of the turn after it; no thinking that it has
 not signed, and none at the end of a turn. A hosted tool's work of which one half is
 missing is left out. The rest of what a transcript may lack is put right by the
-`Arranger`.
+`TranscriptNormalizer`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, members
-from engine.providers.wire.extra_body import extra_of, merged
+from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
-    Answered,
     AssistantItem,
-    Item,
+    CallWithResult,
     ResultsItem,
+    TranscriptItem,
     UserItem,
     arguments_of,
     safe_id,
@@ -39,14 +39,14 @@ from engine.providers.wire.normalize_transcript import (
 )
 from engine.providers.wire.quirks import Quirks, nearest_effort
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads, text, to_bytes
-from engine.providers.wire.wire_format import own_name
+from engine.providers.wire.wire_format import bare_model_name
 
 _TOOL_CHOICE: dict[ToolChoice, str] = {"auto": "auto", "none": "none", "required": "any"}
 _THINKING = {"thinking", "redacted_thinking"}
 # The member that only we write.
 MESSAGES = "messages"
 # What comes after the messages, for it may change from step to step.
-_CLOSING = {"max_tokens", "thinking", "temperature", "top_p", "top_k", "tool_choice"}
+_CLOSING_MEMBERS = {"max_tokens", "thinking", "temperature", "top_p", "top_k", "tool_choice"}
 _TURNS = TurnWriter()
 # Tokens of thinking where they have to be said as a number; they are part of the output cap.
 _BUDGETS: dict[Effort, int] = {
@@ -57,17 +57,17 @@ _BUDGETS: dict[Effort, int] = {
     "xhigh": 32_768,
     "max": 49_152,
 }
-_SMALLEST_BUDGET = 1_024
-_STAND_IN: Json = {"name": "unavailable", "description": "Not offered.", "input_schema": {"type": "object"}}
+_MIN_BUDGET = 1_024
+_PLACEHOLDER_TOOL: Json = {"name": "unavailable", "description": "Not offered.", "input_schema": {"type": "object"}}
 
 
-def encoder(quirks: Quirks) -> Encoder[State]:
+def encoder(quirks: Quirks) -> Encoder[AnthropicState]:
     """Return an encoder for one model."""
-    return Encoder(AnthropicDialect(quirks, extra_of(quirks, MESSAGES)), quirks)
+    return Encoder(AnthropicDialect(quirks, parse_extra_body(quirks, MESSAGES)), quirks)
 
 
 @attrs.frozen
-class State:
+class AnthropicState:
     """What the transcript so far means for what comes after it.
 
     Attributes:
@@ -79,7 +79,7 @@ class State:
 
     role: str | None = None
     has_calls: bool = False
-    unthought: bool = False
+    lacks_thinking: bool = False
 
 
 @attrs.frozen
@@ -93,18 +93,18 @@ class AnthropicDialect:
     quirks: Quirks
     extra: Json
 
-    def start(self) -> State:
+    def start(self) -> AnthropicState:
         """Return the state before the first item."""
-        return State()
+        return AnthropicState()
 
     def opening(self, request: ModelRequest) -> list[Piece]:
         """Return what stays the same from step to step."""
         marker = self._marker(request.options.cache or "5m")
-        extra = {name: value for name, value in self.extra.items() if name not in _CLOSING}
+        extra = {name: value for name, value in self.extra.items() if name not in _CLOSING_MEMBERS}
         hosted = [tool for tool in map(as_object, as_list(extra.pop("tools", None))) if tool]
-        settings = merged({"stream": True} | self._output_config(request), extra)
+        settings = merge_json({"stream": True} | self._output_config(request), extra)
         pieces = [
-            Piece("model", b'{"model":' + to_bytes(own_name(request))),
+            Piece("model", b'{"model":' + to_bytes(bare_model_name(request))),
             Piece("settings", b"," + members(settings)),
         ]
         if request.tools or hosted:
@@ -114,7 +114,7 @@ class AnthropicDialect:
             pieces.append(Piece("system", b',"system":' + to_bytes([block])))
         return [*pieces, Piece("messages", b',"messages":[')]
 
-    def add(self, state: State, item: Item) -> tuple[State, list[Chunk]]:
+    def add(self, state: AnthropicState, item: TranscriptItem) -> tuple[AnthropicState, list[Chunk]]:
         """Write an item as blocks of a turn."""
         match item:
             case UserItem():
@@ -124,26 +124,26 @@ class AnthropicDialect:
                 blocks = [(block, text(block, "type") not in _THINKING) for block in _assistant_blocks(item)]
                 role, chunks = _TURNS.write(state.role, "assistant", blocks)
                 unthought = bool(blocks) and blocks[0][1] and (item.is_paused or bool(item.calls))
-                return State(role, state.has_calls or bool(item.calls), unthought), chunks
+                return AnthropicState(role, state.has_calls or bool(item.calls), unthought), chunks
             case ResultsItem():
                 role, chunks = _TURNS.write(state.role, "user", [(_result_block(each), True) for each in item.answered])
                 return attrs.evolve(state, role=role), chunks
             case _:
                 assert_never(item)
 
-    def closing(self, state: State, request: ModelRequest) -> bytes:
+    def closing(self, state: AnthropicState, request: ModelRequest) -> bytes:
         """Return what may differ from step to step."""
         body: Json = {"max_tokens": request.max_output}
         if request.tools or self.extra.get("tools"):
             body["tool_choice"] = {"type": _TOOL_CHOICE[request.tool_choice]}
         elif state.has_calls:
             # A transcript with calls is refused where no tool is declared.
-            body |= {"tools": [_STAND_IN], "tool_choice": {"type": "none"}}
+            body |= {"tools": [_PLACEHOLDER_TOOL], "tool_choice": {"type": "none"}}
         if thinking := self._thinking(state, request):
             body["thinking"] = thinking
         else:
-            body |= self._chance(request.options.temperature)
-        body = merged(body, {name: value for name, value in self.extra.items() if name in _CLOSING})
+            body |= self._sampling(request.options.temperature)
+        body = merge_json(body, {name: value for name, value in self.extra.items() if name in _CLOSING_MEMBERS})
         return _TURNS.close(state.role) + b"]," + members(body) + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
@@ -159,24 +159,24 @@ class AnthropicDialect:
             config["effort"] = nearest_effort(effort, self.quirks.efforts)
         return {"output_config": config} if config else {}
 
-    def _thinking(self, state: State, request: ModelRequest) -> Json:
+    def _thinking(self, state: AnthropicState, request: ModelRequest) -> Json:
         effort = request.options.effort
         # A call can't be demanded of a model that thinks.
         if effort is None or effort == "none" or (request.tools and request.tool_choice == "required"):
             return {}
         if self.quirks.adaptive_thinking:
             return {"type": "adaptive"}
-        budget = min(_BUDGETS[effort], request.max_output - _SMALLEST_BUDGET)
-        if not self.quirks.thinking_budget or state.unthought or budget < _SMALLEST_BUDGET:
+        budget = min(_BUDGETS[effort], request.max_output - _MIN_BUDGET)
+        if not self.quirks.thinking_budget or state.lacks_thinking or budget < _MIN_BUDGET:
             return {}
         return {"type": "enabled", "budget_tokens": budget}
 
-    def _chance(self, temperature: float | None) -> Json:
+    def _sampling(self, temperature: float | None) -> Json:
         quirks = self.quirks
-        chosen = temperature if quirks.temperature else None
-        warmth = quirks.default_temperature if chosen is None else min(1.0, chosen)
-        asked = {"temperature": warmth, "top_p": quirks.default_top_p, "top_k": quirks.default_top_k}
-        return {name: value for name, value in asked.items() if value is not None}
+        temperature_value = temperature if quirks.temperature else None
+        effective = quirks.default_temperature if temperature_value is None else min(1.0, temperature_value)
+        settings = {"temperature": effective, "top_p": quirks.default_top_p, "top_k": quirks.default_top_k}
+        return {name: value for name, value in settings.items() if value is not None}
 
     def _marker(self, lifetime: CacheLifetime) -> Json:
         if not self.quirks.marks or lifetime == "off":
@@ -202,7 +202,7 @@ def _media_block(part: MediaPart) -> Json:
 
 def _assistant_blocks(item: AssistantItem) -> list[Json]:
     blocks = [block for part in item.parts for block in _blocks(part)]
-    blocks = _without_halves(blocks, may_be_open=item.is_paused)
+    blocks = _drop_unpaired(blocks, may_be_open=item.is_paused)
     while blocks and blocks[-1]["type"] in _THINKING:
         blocks.pop()
     return blocks
@@ -239,20 +239,20 @@ def _provider_block(part: ProviderPart) -> Iterator[Json]:
         yield block
 
 
-def _without_halves(blocks: list[Json], *, may_be_open: bool) -> list[Json]:
+def _drop_unpaired(blocks: list[Json], *, may_be_open: bool) -> list[Json]:
     """Leave out a hosted tool's call without its result, and the reverse.
 
     The last call of a paused turn has none yet: the host goes on with it.
     """
-    asked = {text(block, "id") for block in blocks if _is_hosted_call(block)}
-    answered = {text(block, "tool_use_id") for block in blocks if _is_hosted_result(block)}
+    call_ids = {text(block, "id") for block in blocks if _is_hosted_call(block)}
+    result_ids = {text(block, "tool_use_id") for block in blocks if _is_hosted_result(block)}
 
-    def is_whole(block: Json) -> bool:
+    def is_paired(block: Json) -> bool:
         if _is_hosted_call(block):
-            return may_be_open or text(block, "id") in answered
-        return not _is_hosted_result(block) or text(block, "tool_use_id") in asked
+            return may_be_open or text(block, "id") in result_ids
+        return not _is_hosted_result(block) or text(block, "tool_use_id") in call_ids
 
-    return [block for block in blocks if is_whole(block)]
+    return [block for block in blocks if is_paired(block)]
 
 
 def _is_hosted_call(block: Json) -> bool:
@@ -263,14 +263,14 @@ def _is_hosted_result(block: Json) -> bool:
     return text(block, "type").endswith("_tool_result")
 
 
-def _result_block(answered: Answered) -> Json:
+def _result_block(answered: CallWithResult) -> Json:
     block: Json = {"type": "tool_result", "tool_use_id": safe_id(answered.call.call_id)}
     if answered.is_error:
         block["is_error"] = True
-    told = answered.text
+    content = answered.text
     if not answered.media:
-        return block | {"content": told}
-    first = [{"type": "text", "text": told}] if told.strip() else []
+        return block | {"content": content}
+    first = [{"type": "text", "text": content}] if content.strip() else []
     return block | {"content": [*first, *(_media_block(part) for part in answered.media)]}
 
 

@@ -13,7 +13,7 @@ from engine.providers.wire.wire_format import Body
 
 
 @attrs.frozen(kw_only=True)
-class Unsigned:
+class UnsignedRequest:
     """A request that is complete but for who sends it."""
 
     method: str
@@ -30,7 +30,7 @@ class Auth(Protocol):
         """What must never be seen: it is cut out of every error."""
         ...
 
-    async def headers(self, request: Unsigned) -> Mapping[str, str]:
+    async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:
         """Return the headers to add. A checkpoint or not; if cancelled, nothing has happened.
 
         Raises `AuthFailed` where nothing valid can be had, `ConfigError` for what can't work.
@@ -51,7 +51,7 @@ class KeyAuth:
         """The key."""
         return (self.key,)
 
-    async def headers(self, request: Unsigned) -> Mapping[str, str]:  # the port is async; a key needs nothing
+    async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:  # the port is async; a key needs nothing
         """Return the key's header. Not a checkpoint."""
         return {self.header: f"{self.scheme} {self.key}" if self.scheme else self.key}
 
@@ -65,13 +65,13 @@ class NoAuth:
         """None."""
         return ()
 
-    async def headers(self, request: Unsigned) -> Mapping[str, str]:  # the port is async
+    async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:  # the port is async
         """Return nothing. Not a checkpoint."""
         return {}
 
 
 @attrs.frozen
-class WithHeaders:
+class ExtraHeadersAuth:
     """What another shows, and headers of the user's own which are as secret as a key."""
 
     auth: Auth
@@ -82,13 +82,13 @@ class WithHeaders:
         """The keys, and what these headers hold."""
         return (*self.auth.secrets, *self.own.values())
 
-    async def headers(self, request: Unsigned) -> Mapping[str, str]:
+    async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:
         """Return the headers of both. A checkpoint if the other's is one."""
         return {**self.own, **await self.auth.headers(request)}
 
 
 @attrs.frozen
-class WithPassword:
+class BasicAuth:
     """What another shows, and the user and password of an address."""
 
     auth: Auth
@@ -104,12 +104,12 @@ class WithPassword:
     def _token(self) -> str:
         return b64encode(f"{self.user}:{self.password}".encode()).decode()
 
-    async def headers(self, request: Unsigned) -> Mapping[str, str]:
+    async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:
         """Return the headers of both; the other's goes first where both have one. A checkpoint if its is one."""
         return {"authorization": f"Basic {self._token}", **await self.auth.headers(request)}
 
 
-def without_password(base_url: str, auth: Auth) -> tuple[str, Auth]:
+def split_password(base_url: str, auth: Auth) -> tuple[str, Auth]:
     """Return *base_url* without a user and password, and what shows them instead.
 
     In the URL of a request they would be in the log of the HTTP client.
@@ -118,4 +118,4 @@ def without_password(base_url: str, auth: Auth) -> tuple[str, Auth]:
     if "@" not in parts.netloc:
         return base_url, auth
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    return shown, WithPassword(auth, unquote(parts.username or ""), unquote(parts.password or ""))
+    return shown, BasicAuth(auth, unquote(parts.username or ""), unquote(parts.password or ""))

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import attrs
 
-from engine.providers.auth.auth import Unsigned
+from engine.providers.auth.auth import UnsignedRequest
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 # Of the headers, those that no proxy rewrites; and AWS's own.
@@ -27,7 +27,9 @@ class AwsKeys:
     token: str = attrs.field(default="", repr=False)
 
 
-def signature_headers(request: Unsigned, keys: AwsKeys, *, region: str, service: str, now: float) -> Mapping[str, str]:
+def signature_headers(
+    request: UnsignedRequest, keys: AwsKeys, *, region: str, service: str, now: float
+) -> Mapping[str, str]:
     """Return the headers that show *service* in *region* who sends *request*, at *now* seconds since the epoch."""
     moment = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     added = {"x-amz-date": moment} | ({"x-amz-security-token": keys.token} if keys.token else {})
@@ -47,7 +49,7 @@ def signature_headers(request: Unsigned, keys: AwsKeys, *, region: str, service:
     }
 
 
-def _target(request: Unsigned) -> tuple[str, str, str]:
+def _target(request: UnsignedRequest) -> tuple[str, str, str]:
     """Return method, path and query as they are signed: what is escaped in the path is so once more."""
     parts = urlsplit(request.url)
     query = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in _pairs(parts.query))
@@ -58,7 +60,7 @@ def _pairs(query: str) -> list[tuple[str, str]]:
     return parse_qsl(query, keep_blank_values=True)
 
 
-def _body_hash(request: Unsigned) -> str:
+def _body_hash(request: UnsignedRequest) -> str:
     body = hashlib.sha256()
     for piece in request.body.pieces:
         body.update(piece)

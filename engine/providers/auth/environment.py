@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.core.errors import ConfigError
-from engine.providers.auth.auth import Auth, KeyAuth, NoAuth, WithHeaders
+from engine.providers.auth.auth import Auth, ExtraHeadersAuth, KeyAuth, NoAuth
 from engine.providers.hosts.host import Host
 
 
 def auth_of(host: Host, env: Mapping[str, str]) -> Auth:
     """Return what shows *host* who asks; raise `ConfigError` where there is no key, or none that can be."""
     hidden = {name: _secret(value[1:], env) for name, value in host.headers.items() if value.startswith("$")}
-    auth = _key_or_nothing(host, env)
-    return WithHeaders(auth, hidden) if hidden else auth
+    auth = _key_auth(host, env)
+    return ExtraHeadersAuth(auth, hidden) if hidden else auth
 
 
-def _key_or_nothing(host: Host, env: Mapping[str, str]) -> Auth:
+def _key_auth(host: Host, env: Mapping[str, str]) -> Auth:
     if host.auth == "none":
         return NoAuth()
     for variable in host.key_variables:
@@ -33,7 +33,7 @@ def _key_or_nothing(host: Host, env: Mapping[str, str]) -> Auth:
         return _google(env)
     if host.auth == "aws":
         return _aws(host, env)
-    raise ConfigError(f"no key for {host.name}: set the environment variable {' or '.join(key_names(host))}")
+    raise ConfigError(f"no key for {host.name}: set the environment variable {' or '.join(key_variables(host))}")
 
 
 def _google(env: Mapping[str, str]) -> Auth:
@@ -49,7 +49,7 @@ def _aws(host: Host, env: Mapping[str, str]) -> Auth:
     return aws_auth(env, "bedrock-mantle" if "bedrock-mantle" in host.base_url else "bedrock")
 
 
-def completed(host: Host, env: Mapping[str, str]) -> Mapping[str, str]:
+def with_region(host: Host, env: Mapping[str, str]) -> Mapping[str, str]:
     """Return *env*, and what *host*'s own configuration files say of where it is."""
     if host.auth != "aws":
         return env
@@ -59,12 +59,12 @@ def completed(host: Host, env: Mapping[str, str]) -> Mapping[str, str]:
     return {**env, REGION_VARIABLES[0]: region} if region else env
 
 
-def key_names(host: Host) -> tuple[str, ...]:
+def key_variables(host: Host) -> tuple[str, ...]:
     """Return the variables that may hold the key, the usual one first."""
     return (*host.key_variables, *host.token_variables)
 
 
-def open_headers(host: Host) -> Mapping[str, str]:
+def public_headers(host: Host) -> Mapping[str, str]:
     """Return the headers of *host* that are no secret."""
     return {name: value for name, value in host.headers.items() if not value.startswith("$")}
 

@@ -23,7 +23,7 @@ import trio
 
 from engine.core.errors import AuthFailed, ConfigError, ConnectionBroken, Overloaded, ProviderError
 from engine.core.threads import to_thread
-from engine.providers.auth.auth import Unsigned
+from engine.providers.auth.auth import UnsignedRequest
 
 SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 KEY_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
@@ -31,7 +31,7 @@ _MISSING: Final = "Vertex needs google-auth: pip install 'nursery-engine[vertex]
 _ADVICE: Final = f"run `gcloud auth application-default login`, or set {KEY_FILE} to the file of a service account"
 # The metadata server of a machine in Google's cloud is never behind a proxy.
 _METADATA = frozenset({"metadata.google.internal", "metadata", "169.254.169.254"})
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 _LONGEST_REASON = 300
 
 
@@ -87,7 +87,7 @@ class GoogleAuth:
         """The token, and the one before it: an answer under way may still quote that."""
         return tuple(self._tokens)
 
-    async def headers(self, request: Unsigned) -> Mapping[str, str]:
+    async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:
         """Return the header with the token; a new one is asked for when there is none that lasts.
 
         A checkpoint if it has to be asked for. If cancelled then, the asking goes on in
@@ -109,7 +109,7 @@ class GoogleAuth:
     def _renew(self) -> Credentials:
         with self._thread_lock:
             if self._credentials is None:
-                self._credentials = _found(self.key_file)
+                self._credentials = _load_credentials(self.key_file)
             credentials = self._credentials
             if not credentials.valid:
                 _refresh(credentials)
@@ -117,27 +117,27 @@ class GoogleAuth:
             return credentials
 
 
-def _found(key_file: str) -> Credentials:
+def _load_credentials(key_file: str) -> Credentials:
     """Return the credentials of *key_file*, or those of this machine. Blocks."""
     library, errors = _library(), _errors()
     try:
         if not key_file:
-            return cast("Credentials", library.default(scopes=[SCOPE], request=_ask)[0])
+            return cast("Credentials", library.default(scopes=[SCOPE], request=_send)[0])
         with warnings.catch_warnings():
             # It warns of files from strangers; this one is named by the user.
             warnings.simplefilter("ignore", DeprecationWarning)
-            return cast("Credentials", library.load_credentials_from_file(key_file, scopes=[SCOPE], request=_ask)[0])
+            return cast("Credentials", library.load_credentials_from_file(key_file, scopes=[SCOPE], request=_send)[0])
     except errors.DefaultCredentialsError as error:
         raise ConfigError(f"no credentials of Google's can be used here: {_reason(error)}; {_ADVICE}") from error
     except errors.GoogleAuthError as error:
-        raise _renamed(error) from error
+        raise _translate_error(error) from error
 
 
 def _refresh(credentials: Credentials) -> None:
     try:
-        credentials.refresh(_ask)
+        credentials.refresh(_send)
     except _errors().GoogleAuthError as error:
-        raise _renamed(error) from error
+        raise _translate_error(error) from error
 
 
 def _library() -> Any:
@@ -155,14 +155,14 @@ def _errors() -> Any:
     return exceptions
 
 
-def _renamed(error: Exception) -> ProviderError:
+def _translate_error(error: Exception) -> ProviderError:
     errors = _errors()
-    told = f"Google gives no token: {_reason(error)}"
+    message = f"Google gives no token: {_reason(error)}"
     if isinstance(error, (errors.TransportError, errors.TimeoutError)):
-        return ConnectionBroken(told, retryable=True)
+        return ConnectionBroken(message, retryable=True)
     if getattr(error, "retryable", False):
-        return Overloaded(told, retryable=True)
-    return AuthFailed(f"{told}; {_ADVICE}")
+        return Overloaded(message, retryable=True)
+    return AuthFailed(f"{message}; {_ADVICE}")
 
 
 def _reason(error: Exception) -> str:
@@ -174,7 +174,7 @@ def _reason(error: Exception) -> str:
 
 
 @attrs.frozen
-class _Answer:
+class _Response:
     """What google-auth takes for an answer."""
 
     status: int
@@ -182,14 +182,14 @@ class _Answer:
     data: bytes
 
 
-def _ask(
+def _send(
     url: str,
     method: str = "GET",
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     timeout: float | None = None,
     **unknown: object,
-) -> _Answer:
+) -> _Response:
     """Send a request for google-auth, in whose words its errors are. Blocks."""
     import httpx
 
@@ -198,11 +198,9 @@ def _ask(
         raise failure(f"credentials that need {', '.join(unknown)} are not supported")
     try:
         trust_env = httpx.URL(url).host not in _METADATA
-        with httpx.Client(
-            timeout=timeout or _PATIENCE, trust_env=trust_env, follow_redirects=method == "GET"
-        ) as client:
+        with httpx.Client(timeout=timeout or _TIMEOUT, trust_env=trust_env, follow_redirects=method == "GET") as client:
             answer = client.request(method, url, content=body, headers=headers)
-            return _Answer(answer.status_code, answer.headers, answer.content)
+            return _Response(answer.status_code, answer.headers, answer.content)
     # ImportError: a proxy of a kind that httpx reads only with an extra.
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError) as error:
         raise failure(str(error) or type(error).__name__) from error

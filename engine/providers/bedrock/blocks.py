@@ -12,7 +12,7 @@ from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps
 
 
 @attrs.define(eq=False)
-class Block:
+class ConverseBlock:
     """A content block that is open.
 
     Attributes:
@@ -30,7 +30,7 @@ class Block:
     _redacted: list[str] = attrs.field(factory=list[str], init=False)
     _results: list[object] = attrs.field(factory=list[object], init=False)
 
-    def think(self, delta: Json, out: list[StreamEvent]) -> None:
+    def add_reasoning(self, delta: Json, out: list[StreamEvent]) -> None:
         """Take more of the thinking, its signature, or thinking that nobody may read."""
         if piece := text(delta, "text"):
             out.append(ReasoningChunk(self.id, piece))
@@ -39,12 +39,12 @@ class Block:
         if piece := text(delta, "redactedContent"):
             self._redacted.append(piece)
 
-    def cite(self, citation: Json, out: list[StreamEvent]) -> None:
+    def add_citation(self, citation: Json, out: list[StreamEvent]) -> None:
         """Take a source of the text."""
         if citation:
             out.append(Cited(self.id, _citation(citation)))
 
-    def take(self, value: object, out: list[StreamEvent]) -> None:
+    def add_delta(self, value: object, out: list[StreamEvent]) -> None:
         """Take more of what had a start."""
         match self.kind, self.member:
             case "call", _:
@@ -62,7 +62,7 @@ class Block:
 
     def reasoning_done(self) -> ReasoningDone:
         """Return the end of the thinking."""
-        return ReasoningDone(self.id, "".join(self._pieces) or None, _one_base64(self._redacted) or None)
+        return ReasoningDone(self.id, "".join(self._pieces) or None, _join_base64(self._redacted) or None)
 
     def arguments(self) -> object:
         """Return the arguments of a call, parsed; none are `{}`, and None is what is no JSON."""
@@ -77,16 +77,16 @@ class Block:
         """Whether there is more to it than came with its start."""
         return bool(self._pieces)
 
-    def whole(self) -> Json | None:
+    def to_content(self) -> Json | None:
         """Return an item as the content block that a request would hold; None for one that is broken."""
         match self.member:
             case "toolUse":
-                given = self.arguments()
-                return None if given is None else {self.member: self.content | {"input": given}}
+                arguments = self.arguments()
+                return None if arguments is None else {self.member: self.content | {"input": arguments}}
             case "toolResult":
                 return {self.member: self.content | {"content": self._results}}
             case _:
-                return {self.member: self.content | {"source": {"bytes": _one_base64(self._pieces)}}}
+                return {self.member: self.content | {"source": {"bytes": _join_base64(self._pieces)}}}
 
 
 def _citation(raw: Json) -> Citation:
@@ -108,7 +108,7 @@ def _add_results(results: list[object], more: list[object]) -> None:
     results += more
 
 
-def _one_base64(pieces: list[str]) -> str:
+def _join_base64(pieces: list[str]) -> str:
     """Return one base64 text for all *pieces*, each of which is one by itself."""
     if len(pieces) < 2:
         return "".join(pieces)

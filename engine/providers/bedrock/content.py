@@ -21,7 +21,7 @@ from engine.core.messages import (
     TextPart,
     UserPart,
 )
-from engine.providers.wire.normalize_transcript import Answered, AssistantItem, arguments_of, media_kind, safe_id
+from engine.providers.wire.normalize_transcript import AssistantItem, CallWithResult, arguments_of, media_kind, safe_id
 from engine.providers.wire.untrusted_json import Json, as_object, loads, text
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
@@ -54,7 +54,7 @@ def _document_name(part: FilePart, number: int) -> str:
 
 def assistant_blocks(item: AssistantItem) -> list[Json]:
     """Write what the model said, as far as the host takes it back."""
-    blocks = _without_halves([block for part in item.parts for block in _blocks(part)])
+    blocks = _drop_unpaired([block for part in item.parts for block in _blocks(part)])
     while blocks and "reasoningContent" in blocks[-1]:
         blocks.pop()
     return blocks
@@ -71,8 +71,8 @@ def _blocks(part: AssistantPart) -> Iterator[Json]:
             elif part.signature is not None:
                 yield {"reasoningContent": {"reasoningText": {"text": part.text, "signature": part.signature}}}
         case CallPart():
-            given = as_object(loads(arguments_of(part)))
-            yield {"toolUse": {"toolUseId": safe_id(part.call_id), "name": part.tool, "input": given}}
+            arguments = as_object(loads(arguments_of(part)))
+            yield {"toolUse": {"toolUseId": safe_id(part.call_id), "name": part.tool, "input": arguments}}
         case ProviderPart():
             yield from _provider_block(part)
         case _:
@@ -89,17 +89,17 @@ def _provider_block(part: ProviderPart) -> Iterator[Json]:
         yield block
 
 
-def _without_halves(blocks: list[Json]) -> list[Json]:
+def _drop_unpaired(blocks: list[Json]) -> list[Json]:
     """Leave out a hosted tool's call without its result, and the reverse."""
-    asked = {_use_id(block, "toolUse") for block in blocks if _is_hosted(block)}
-    answered = {_use_id(block, "toolResult") for block in blocks}
+    call_ids = {_use_id(block, "toolUse") for block in blocks if _is_hosted(block)}
+    result_ids = {_use_id(block, "toolResult") for block in blocks}
 
-    def is_whole(block: Json) -> bool:
+    def is_paired(block: Json) -> bool:
         if "toolResult" in block:
-            return _use_id(block, "toolResult") in asked
-        return not _is_hosted(block) or _use_id(block, "toolUse") in answered
+            return _use_id(block, "toolResult") in call_ids
+        return not _is_hosted(block) or _use_id(block, "toolUse") in result_ids
 
-    return [block for block in blocks if is_whole(block)]
+    return [block for block in blocks if is_paired(block)]
 
 
 def _is_hosted(block: Json) -> bool:
@@ -110,10 +110,10 @@ def _use_id(block: Json, member: str) -> str:
     return text(as_object(block.get(member)), "toolUseId")
 
 
-def result_block(answered: Answered, names: Iterator[int]) -> Json:
+def result_block(answered: CallWithResult, names: Iterator[int]) -> Json:
     """Write the result of a call."""
-    told = answered.text
-    content = [{"text": told}] if told.strip() else []
+    output = answered.text
+    content = [{"text": output}] if output.strip() else []
     content += [_media_block(part, names) for part in answered.media]
     result: Json = {"toolUseId": safe_id(answered.call.call_id), "content": content}
     if answered.is_error:

@@ -36,7 +36,7 @@ from engine.core.llm_types import (
     UsageReported,
 )
 from engine.core.messages import FinishReason, Usage
-from engine.providers.bedrock.blocks import Block
+from engine.providers.bedrock.blocks import ConverseBlock
 from engine.providers.bedrock.eventstream import DAMAGED
 from engine.providers.failures.error_body import stream_failure
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, is_object, number, text
@@ -67,8 +67,8 @@ class BedrockReader:
     host: str = "AWS Bedrock"
     is_over: bool = attrs.field(default=False, init=False)
     ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
-    _blocks: dict[int, Block] = attrs.field(factory=dict[int, Block], init=False)
-    _broken: list[Block] = attrs.field(factory=list[Block], init=False)
+    _blocks: dict[int, ConverseBlock] = attrs.field(factory=dict[int, ConverseBlock], init=False)
+    _invalid_calls: list[ConverseBlock] = attrs.field(factory=list[ConverseBlock], init=False)
     _ids: set[str] = attrs.field(factory=set[str], init=False)
     _has_calls: bool = attrs.field(default=False, init=False)
     _stop_reason: str | None = attrs.field(default=None, init=False)
@@ -90,10 +90,10 @@ class BedrockReader:
             case "messageStop":
                 self._stop_reason = text(event, "stopReason") or None
                 self._has_stopped = True
-                self._finish_if_all_is_told(out)
+                self._finish_if_complete(out)
             case "metadata":
-                self._note(event, out)
-                self._finish_if_all_is_told(out)
+                self._read_metadata(event, out)
+                self._finish_if_complete(out)
             case _ if name.startswith(DAMAGED):
                 raise self._failure(name.removeprefix(DAMAGED), event)
             case _:
@@ -107,12 +107,12 @@ class BedrockReader:
         self._stop_reason = text(document, "stopReason") or None
         contents = as_list(message["content"])
         for index, content in enumerate(contents):
-            self._take(index, as_object(content), out)
+            self._replay_content(index, as_object(content), out)
             # What the token limit cut is the last thing said; the host gives no other sign of it.
             is_cut = self._stop_reason == "max_tokens" and index == len(contents) - 1
             if not (is_cut and index in self._blocks and self._blocks[index].kind == "call"):
                 self._stop(index, out)
-        self._note(document, out)
+        self._read_metadata(document, out)
         self._finish(out)
 
     def end(self, out: list[StreamEvent]) -> None:
@@ -135,13 +135,13 @@ class BedrockReader:
                 case "reasoningContent":
                     if block is None or block.kind != "reasoning":
                         block = self._open(index, "reasoning", out)
-                    block.think(as_object(value), out)
+                    block.add_reasoning(as_object(value), out)
                 case "citation":
                     if block is None or block.kind != "text":
                         block = self._open(index, "text", out)
-                    block.cite(as_object(value), out)
+                    block.add_citation(as_object(value), out)
                 case _ if block is not None and block.member == member:
-                    block.take(value, out)
+                    block.add_delta(value, out)
                 case "toolUse":
                     raise ProviderProtocolError(f"{self.host}: arguments of a call that was not opened", retryable=True)
                 case _:
@@ -162,10 +162,10 @@ class BedrockReader:
 
     def _open(
         self, index: int, kind: str, out: list[StreamEvent], member: str = "", content: Json | None = None
-    ) -> Block:
+    ) -> ConverseBlock:
         self._stop(index, out)  # some models leave it open, and go on with something else
         content = content or {}
-        block = Block(kind, self._new_id(text(content, "toolUseId") if kind == "call" else ""), member, content)
+        block = ConverseBlock(kind, self._new_id(text(content, "toolUseId") if kind == "call" else ""), member, content)
         self._blocks[index] = block
         match kind:
             case "text":
@@ -201,39 +201,39 @@ class BedrockReader:
             case "call":
                 self._end_call(block, out)
             case "item":
-                self._hand_on(block, out)
+                self._emit_item(block, out)
             case _:
                 pass
 
-    def _end_call(self, block: Block, out: list[StreamEvent]) -> None:
+    def _end_call(self, block: ConverseBlock, out: list[StreamEvent]) -> None:
         if block.arguments() is None:
-            self._broken.append(block)
+            self._invalid_calls.append(block)
         else:
             out.append(ToolCallDone(block.id, None if block.has_pieces else "{}"))
 
-    def _hand_on(self, block: Block, out: list[StreamEvent]) -> None:
-        content = block.whole()
+    def _emit_item(self, block: ConverseBlock, out: list[StreamEvent]) -> None:
+        content = block.to_content()
         if content is None:
             self.ignored[block.member] += 1
         else:
             out.append(ProviderItem(block.id, block.member, dumps(content)))
 
-    def _take(self, index: int, content: Json, out: list[StreamEvent]) -> None:
+    def _replay_content(self, index: int, content: Json, out: list[StreamEvent]) -> None:
         """Read a block of a document as the events that it would have been."""
         for member, value in content.items():
-            for name, event in _streamed(member, value):
+            for name, event in _events_of(member, value):
                 self.read(name, event | {"contentBlockIndex": index}, out)
 
     # -- the end ----------------------------------------------------------------------
 
-    def _note(self, metadata: Json, out: list[StreamEvent]) -> None:
+    def _read_metadata(self, metadata: Json, out: list[StreamEvent]) -> None:
         self._has_metadata = True
         guardrail = as_object(as_object(metadata.get("trace")).get("guardrail"))
         self._detail = " ".join(text(guardrail, "actionReason").split()) or self._detail
         if raw := as_object(metadata.get("usage")):
             out.append(UsageReported(_usage(raw)))
 
-    def _finish_if_all_is_told(self, out: list[StreamEvent]) -> None:
+    def _finish_if_complete(self, out: list[StreamEvent]) -> None:
         if self._has_stopped and self._has_metadata:
             self._finish(out)
 
@@ -244,7 +244,7 @@ class BedrockReader:
         reason = FINISH_REASONS.get(self._stop_reason or "", "unknown")
         if reason in {"stop", "calls"}:
             reason = "calls" if self._has_calls else "stop"
-            out += [ToolCallDone(block.id) for block in self._broken]
+            out += [ToolCallDone(block.id) for block in self._invalid_calls]
         out.append(Finished(reason, self._stop_reason, self._detail if reason == "content_filter" else ""))
         self.is_over = True
 
@@ -259,7 +259,7 @@ def _index(event: Json) -> int:
     return number(event, "contentBlockIndex", -1)
 
 
-def _streamed(member: str, value: object) -> Iterator[tuple[str, Json]]:
+def _events_of(member: str, value: object) -> Iterator[tuple[str, Json]]:
     """Give the events of a stream that a document's content block stands for."""
     content = as_object(value)
     match member:

@@ -23,25 +23,25 @@ from engine.core.llm_types import CacheLifetime, Effort, ModelRequest, ToolSchem
 from engine.core.messages import FilePart
 from engine.providers.bedrock.content import assistant_blocks, result_block, user_block
 from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, members
-from engine.providers.wire.extra_body import extra_of, merged
-from engine.providers.wire.normalize_transcript import AssistantItem, Item, ResultsItem, UserItem, schema_of
+from engine.providers.wire.extra_body import merge_json, parse_extra_body
+from engine.providers.wire.normalize_transcript import AssistantItem, ResultsItem, TranscriptItem, UserItem, schema_of
 from engine.providers.wire.quirks import Quirks, nearest_effort, thinking_budget
 from engine.providers.wire.untrusted_json import Json, as_object, dumps, text, to_bytes
 
 _TURNS = TurnWriter()
-_STAND_IN = ToolSchema(name="unavailable", description="Not offered.", schema='{"type": "object"}')
+_PLACEHOLDER_TOOL = ToolSchema(name="unavailable", description="Not offered.", schema='{"type": "object"}')
 # Some models take no user's words beside results, nor right after them.
 _FILLER = "Noted."
 _SEE_DOCUMENT = "(See the document.)"
 
 
-def encoder(quirks: Quirks) -> Encoder[State]:
+def encoder(quirks: Quirks) -> Encoder[BedrockState]:
     """Return an encoder for one model."""
     return Encoder(BedrockDialect(quirks), quirks)
 
 
 @attrs.frozen
-class State:
+class BedrockState:
     """What the transcript so far means for what comes after it.
 
     Attributes:
@@ -56,7 +56,7 @@ class State:
     role: str | None = None
     has_calls: bool = False
     has_results: bool = False
-    unthought: bool = False
+    lacks_thinking: bool = False
     documents: int = 0
 
 
@@ -73,9 +73,9 @@ class BedrockDialect:
 
     quirks: Quirks
 
-    def start(self) -> State:
+    def start(self) -> BedrockState:
         """Return the state before the first item."""
-        return State()
+        return BedrockState()
 
     def opening(self, request: ModelRequest) -> list[Piece]:
         """Return what stays the same from step to step."""
@@ -88,7 +88,7 @@ class BedrockDialect:
             pieces.append(Piece("system", b'"system":' + to_bytes(blocks) + b","))
         return [*pieces, Piece("messages", b'"messages":[')]
 
-    def add(self, state: State, item: Item) -> tuple[State, list[Chunk]]:
+    def add(self, state: BedrockState, item: TranscriptItem) -> tuple[BedrockState, list[Chunk]]:
         """Write an item as blocks of a turn."""
         match item:
             case UserItem():
@@ -103,15 +103,15 @@ class BedrockDialect:
             case _:
                 assert_never(item)
 
-    def closing(self, state: State, request: ModelRequest) -> bytes:
+    def closing(self, state: BedrockState, request: ModelRequest) -> bytes:
         """Return what may differ from step to step."""
-        tools = request.tools or ((_STAND_IN,) if state.has_calls else ())
+        tools = request.tools or ((_PLACEHOLDER_TOOL,) if state.has_calls else ())
         written = self._tool_config(tools, request) if tools else b""
         thinking = self._thinking(state, request)
         body: Json = {"inferenceConfig": self._inference(request, thinking)}
         if thinking:
             body["additionalModelRequestFields"] = thinking
-        body = merged(body, extra_of(self.quirks, "messages", "system", "toolConfig", "outputConfig"))
+        body = merge_json(body, parse_extra_body(self.quirks, "messages", "system", "toolConfig", "outputConfig"))
         return _TURNS.close(state.role) + b"]," + written + members(body) + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
@@ -120,7 +120,7 @@ class BedrockDialect:
 
     # -- the messages -----------------------------------------------------------------
 
-    def _add_user(self, state: State, item: UserItem) -> tuple[State, list[Chunk]]:
+    def _add_user(self, state: BedrockState, item: UserItem) -> tuple[BedrockState, list[Chunk]]:
         filler: list[Chunk] = []
         role = state.role
         if state.has_results and self.quirks.assistant_after_results:
@@ -134,7 +134,7 @@ class BedrockDialect:
         state = attrs.evolve(state, role=role, documents=next(names) - 1, has_results=False)
         return state, [*filler, *chunks]
 
-    def _add_assistant(self, state: State, item: AssistantItem) -> tuple[State, list[Chunk]]:
+    def _add_assistant(self, state: BedrockState, item: AssistantItem) -> tuple[BedrockState, list[Chunk]]:
         blocks = assistant_blocks(item)
         if self.quirks.calls_alone and item.calls:
             blocks = [block for block in blocks if "toolUse" in block]
@@ -145,7 +145,7 @@ class BedrockDialect:
         )
         unthought = bool(item.calls) and "reasoningContent" not in blocks[0]
         has_calls = state.has_calls or bool(item.calls)
-        return attrs.evolve(state, role=role, has_calls=has_calls, has_results=False, unthought=unthought), chunks
+        return attrs.evolve(state, role=role, has_calls=has_calls, has_results=False, lacks_thinking=unthought), chunks
 
     # -- the rest ---------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class BedrockDialect:
         """Tell whether a call is demanded. There is no way to forbid one."""
         return request.tool_choice == "required" and bool(request.tools) and self.quirks.forced_tools
 
-    def _thinking(self, state: State, request: ModelRequest) -> Json:
+    def _thinking(self, state: BedrockState, request: ModelRequest) -> Json:
         effort = request.options.effort
         # A call can't be demanded of a model that thinks.
         if effort is None or effort == "none" or self._must_call(request):
@@ -194,21 +194,23 @@ class BedrockDialect:
                 thinking = self._claude_thinking(state, effort, request.max_output)
                 return {"thinking": thinking} if thinking else {}
 
-    def _claude_thinking(self, state: State, effort: Effort, max_output: int) -> Json:
+    def _claude_thinking(self, state: BedrockState, effort: Effort, max_output: int) -> Json:
         if self.quirks.adaptive_thinking:
             return {"type": "adaptive"}
-        budget = thinking_budget(effort, max_output) if self.quirks.thinking_budget and not state.unthought else None
+        budget = (
+            thinking_budget(effort, max_output) if self.quirks.thinking_budget and not state.lacks_thinking else None
+        )
         return {} if budget is None else {"type": "enabled", "budget_tokens": budget}
 
     def _inference(self, request: ModelRequest, thinking: Json) -> Json:
         quirks = self.quirks
         if text(as_object(thinking.get("reasoningConfig")), "maxReasoningEffort") == "high":
             return {}  # Nova takes no limits with it
-        chosen = request.options.temperature if quirks.temperature else None
-        warmth = quirks.default_temperature if chosen is None else min(1.0, chosen)
-        asked = {"maxTokens": request.max_output, "temperature": warmth, "topP": quirks.default_top_p}
+        requested = request.options.temperature if quirks.temperature else None
+        temperature = quirks.default_temperature if requested is None else min(1.0, requested)
+        settings = {"maxTokens": request.max_output, "temperature": temperature, "topP": quirks.default_top_p}
         left_out = {"temperature", "topP"} if "thinking" in thinking else set[str]()
-        return {name: value for name, value in asked.items() if value is not None and name not in left_out}
+        return {name: value for name, value in settings.items() if value is not None and name not in left_out}
 
 
 @lru_cache(maxsize=512)

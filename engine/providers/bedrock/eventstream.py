@@ -90,7 +90,7 @@ class EventStreamParser:
         while len(buffer) - start >= _PRELUDE.size:
             length, headers_length, prelude_crc = _PRELUDE.unpack_from(buffer, start)
             if crc32(buffer[start : start + 8]) != prelude_crc:
-                raise _damage("the CRC of a prelude is wrong")
+                raise _damaged("the CRC of a prelude is wrong")
             _check_lengths(length, headers_length)
             end = start + length
             if end > len(buffer):
@@ -98,7 +98,7 @@ class EventStreamParser:
                 return start
             (message_crc,) = _CRC.unpack_from(buffer, end - _CRC.size)
             if crc32(buffer[start : end - _CRC.size]) != message_crc:
-                raise _damage("the CRC of a message is wrong")
+                raise _damaged("the CRC of a message is wrong")
             middle = start + _PRELUDE.size + headers_length
             headers = _headers(bytes(buffer[start + _PRELUDE.size : middle]))
             messages.append(EventMessage(headers, bytes(buffer[middle : end - _CRC.size])))
@@ -110,7 +110,7 @@ class EventStreamParser:
 def _check_lengths(length: int, headers_length: int) -> None:
     payload_length = length - headers_length - _AROUND
     if payload_length < 0 or headers_length > _LARGEST_HEADERS or payload_length > _LARGEST_PAYLOAD:
-        raise _damage("the lengths in a prelude make no sense")
+        raise _damaged("the lengths in a prelude make no sense")
 
 
 # The headers of a stream's messages are the same few again and again.
@@ -123,12 +123,12 @@ def _headers(data: bytes) -> Mapping[str, HeaderValue]:
             name_end = place + 1 + data[place]
             name = data[place + 1 : name_end].decode()
             if not name or name in headers:
-                raise _damage("a header has no name, or that of another")
+                raise _damaged("a header has no name, or that of another")
             headers[name], place = _value(data, name_end)
     except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise _damage("the headers of a message can't be read") from error
+        raise _damaged("the headers of a message can't be read") from error
     if place != len(data):
-        raise _damage("the headers of a message are longer than they say")
+        raise _damaged("the headers of a message are longer than they say")
     return headers
 
 
@@ -144,12 +144,12 @@ def _value(data: bytes, place: int) -> tuple[HeaderValue, int]:
             return _integer(number, data, place), place + number.size
         case 6 | 7:
             length = _integer(_LENGTH, data, place)
-            raw = _cut(data, place + _LENGTH.size, length)
+            raw = _slice(data, place + _LENGTH.size, length)
             return (raw if kind == 6 else raw.decode()), place + _LENGTH.size + length
         case 9:
-            return _cut(data, place, 16), place + 16
+            return _slice(data, place, 16), place + 16
         case _:
-            raise _damage(f"a header has a value of the unknown type {kind}")
+            raise _damaged(f"a header has a value of the unknown type {kind}")
 
 
 _NUMBERS = {
@@ -168,13 +168,13 @@ def _integer(number: struct.Struct, data: bytes, place: int) -> int:
     return value
 
 
-def _cut(data: bytes, place: int, length: int) -> bytes:
+def _slice(data: bytes, place: int, length: int) -> bytes:
     if place + length > len(data):
-        raise _damage("a header is longer than its message")
+        raise _damaged("a header is longer than its message")
     return data[place : place + length]
 
 
-def _damage(what: str) -> ProviderProtocolError:
+def _damaged(what: str) -> ProviderProtocolError:
     return ProviderProtocolError(f"the event stream is damaged: {what}", retryable=True)
 
 
@@ -186,14 +186,14 @@ class EventStreamFraming:
     """Cuts a stream of messages into named events, as `SseParser` does one of lines."""
 
     _parser: EventStreamParser = attrs.field(factory=EventStreamParser, init=False)
-    _has_told: bool = attrs.field(default=False, init=False)
+    _has_reported: bool = attrs.field(default=False, init=False)
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Return the events that *data* completes; after damage, one that says so, and then none."""
         events = [_event(message) for message in self._parser.feed(data)]
         failure = self._parser.failure
-        if failure is not None and not self._has_told:
-            self._has_told = True
+        if failure is not None and not self._has_reported:
+            self._has_reported = True
             events.append(ServerSentEvent(DAMAGED, dumps({"message": str(failure)})))
         return events
 

@@ -14,7 +14,7 @@ from engine.providers.bedrock.eventstream import EventStreamFraming
 from engine.providers.failures.error_body import http_failure
 from engine.providers.wire.decoding import DocumentDecoder, StreamDecoder
 from engine.providers.wire.quirks import Quirks
-from engine.providers.wire.wire_format import WireFormat, own_name
+from engine.providers.wire.wire_format import WireFormat, bare_model_name
 
 
 def wire(quirks: Quirks) -> WireFormat:
@@ -34,7 +34,7 @@ def wire(quirks: Quirks) -> WireFormat:
 
 def _path(quirks: Quirks, request: ModelRequest) -> str:
     operation = "converse-stream" if quirks.streams else "converse"
-    return f"/model/{quote(own_name(request), safe='')}/{operation}"
+    return f"/model/{quote(bare_model_name(request), safe='')}/{operation}"
 
 
 def _decoder(quirks: Quirks, content_type: str) -> StreamDecoder | DocumentDecoder | None:

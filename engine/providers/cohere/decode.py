@@ -77,10 +77,10 @@ class CohereReader:
     # The open blocks: whether each is text, and its id.
     _blocks: dict[int, tuple[bool, str]] = attrs.field(factory=dict[int, tuple[bool, str]], init=False)
     _calls: dict[int, _Call] = attrs.field(factory=dict[int, _Call], init=False)
-    _broken: list[_Call] = attrs.field(factory=list[_Call], init=False)
+    _invalid_calls: list[_Call] = attrs.field(factory=list[_Call], init=False)
     _ids: set[str] = attrs.field(factory=set[str], init=False)
     _plan: list[str] = attrs.field(factory=list[str], init=False)
-    _loose: list[Citation] = attrs.field(factory=list[Citation], init=False)
+    _pending_citations: list[Citation] = attrs.field(factory=list[Citation], init=False)
     _has_calls: bool = attrs.field(default=False, init=False)
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
@@ -92,7 +92,7 @@ class CohereReader:
             case "tool-plan-delta":
                 self._plan.append(text(_message(event), TOOL_PLAN))
             case "tool-call-delta":
-                self._argue(event, out)
+                self._add_arguments(event, out)
             case "message-end":
                 self._finish(as_object(event.get("delta")), out)
             case "error" | "stream-error":
@@ -111,10 +111,10 @@ class CohereReader:
             case "content-end":
                 self._close(_index(event), out)
             case "citation-start":
-                for citation in _each(message.get("citations")):
+                for citation in _objects(message.get("citations")):
                     self._cite(citation, out)
             case "tool-call-start":
-                for call in _each(message.get("tool_calls")):
+                for call in _objects(message.get("tool_calls")):
                     self._begin_call(_index(event), call, out)
             case "tool-call-end":
                 self._end_call(_index(event), out)
@@ -132,12 +132,12 @@ class CohereReader:
             self._open(index, as_object(content), out)
             if not self._blocks[index][0]:
                 self._close(index, out)
-        for citation in _each(message.get("citations")):
+        for citation in _objects(message.get("citations")):
             self._cite(citation, out)
         for index in list(self._blocks):
             self._close(index, out)
         self._plan.append(text(message, TOOL_PLAN))
-        for index, call in enumerate(_each(message.get("tool_calls"))):
+        for index, call in enumerate(_objects(message.get("tool_calls"))):
             self._begin_call(index, call, out)
             self._end_call(index, out)
         self._finish(document, out)
@@ -149,14 +149,14 @@ class CohereReader:
 
     def _open(self, index: int, content: Json, out: list[StreamEvent]) -> None:
         self._close(index, out)
-        self._tell_plan(out)
+        self._emit_plan(out)
         is_text = content.get("type") != "thinking"
         new = self._new_id("")
         self._blocks[index] = (is_text, new)
         out.append(TextStarted(new) if is_text else ReasoningStarted(new))
         if is_text:
-            out += [Cited(new, citation) for citation in self._loose]
-            self._loose.clear()
+            out += [Cited(new, citation) for citation in self._pending_citations]
+            self._pending_citations.clear()
         self._grow(index, content, out)
 
     def _extend(self, event: Json, out: list[StreamEvent]) -> None:
@@ -172,8 +172,8 @@ class CohereReader:
             out.append(TextChunk(block, piece) if is_text else ReasoningChunk(block, piece))
 
     def _close(self, index: int, out: list[StreamEvent]) -> None:
-        if (found := self._blocks.pop(index, None)) is not None:
-            is_text, block = found
+        if (entry := self._blocks.pop(index, None)) is not None:
+            is_text, block = entry
             out.append(TextDone(block) if is_text else ReasoningDone(block))
 
     def _cite(self, raw: Json, out: list[StreamEvent]) -> None:
@@ -181,13 +181,13 @@ class CohereReader:
         texts = {index: block for index, (is_text, block) in self._blocks.items() if is_text}
         block = texts.get(number(raw, "content_index", -1)) or next(reversed(texts.values()), None)
         if block is None:
-            self._loose.append(citation)
+            self._pending_citations.append(citation)
         else:
             out.append(Cited(block, citation))
 
     # -- calls ------------------------------------------------------------------------
 
-    def _tell_plan(self, out: list[StreamEvent]) -> None:
+    def _emit_plan(self, out: list[StreamEvent]) -> None:
         plan = "".join(self._plan)
         self._plan.clear()
         if plan:
@@ -195,20 +195,20 @@ class CohereReader:
 
     def _begin_call(self, index: int, raw: Json, out: list[StreamEvent]) -> None:
         self._end_call(index, out)
-        self._tell_plan(out)
+        self._emit_plan(out)
         function = as_object(raw.get("function"))
         call = _Call(self._new_id(text(raw, "id")))
         self._calls[index] = call
         self._has_calls = True
         out.append(ToolCallStarted(call.id, text(function, "name")))
-        _argue(call, function, out)
+        _append_arguments(call, function, out)
 
-    def _argue(self, event: Json, out: list[StreamEvent]) -> None:
+    def _add_arguments(self, event: Json, out: list[StreamEvent]) -> None:
         call = self._calls.get(_index(event))
         if call is None:
             raise ProviderProtocolError(f"{self.host}: arguments of a call that was not opened", retryable=True)
-        for raw in _each(_message(event).get("tool_calls")):
-            _argue(call, as_object(raw.get("function")), out)
+        for raw in _objects(_message(event).get("tool_calls")):
+            _append_arguments(call, as_object(raw.get("function")), out)
 
     def _end_call(self, index: int, out: list[StreamEvent]) -> None:
         call = self._calls.pop(index, None)
@@ -220,7 +220,7 @@ class CohereReader:
         elif _is_json(arguments):
             out.append(ToolCallDone(call.id))
         else:
-            self._broken.append(call)
+            self._invalid_calls.append(call)
 
     def _new_id(self, own: str) -> str:
         """Return the host's id of a call, or else a number; never the same one twice."""
@@ -237,8 +237,8 @@ class CohereReader:
     def _finish(self, end: Json, out: list[StreamEvent]) -> None:
         for index in list(self._blocks):
             self._close(index, out)
-        self._tell_plan(out)
-        if self._loose:
+        self._emit_plan(out)
+        if self._pending_citations:
             self._open(-1, {}, out)
             self._close(-1, out)
         if usage := as_object(end.get("usage")):
@@ -249,7 +249,7 @@ class CohereReader:
         reason = FINISH_REASONS.get(raw, "unknown")
         if reason in {"stop", "calls"}:
             reason = "calls" if self._has_calls else "stop"
-            out += [ToolCallDone(call.id) for call in self._broken]
+            out += [ToolCallDone(call.id) for call in self._invalid_calls]
         out.append(Finished(reason, raw or None))
         self.is_over = True
 
@@ -262,12 +262,12 @@ def _message(event: Json) -> Json:
     return as_object(as_object(event.get("delta")).get("message"))
 
 
-def _each(value: object) -> list[Json]:
+def _objects(value: object) -> list[Json]:
     """Return the objects of a list; where a stream has one, it stands by itself."""
     return [as_object(each) for each in (as_list(value) or [value]) if each]
 
 
-def _argue(call: _Call, function: Json, out: list[StreamEvent]) -> None:
+def _append_arguments(call: _Call, function: Json, out: list[StreamEvent]) -> None:
     if piece := text(function, "arguments"):
         call.arguments.append(piece)
         out.append(ToolCallChunk(call.id, piece))
@@ -282,7 +282,7 @@ def _is_json(document: str) -> bool:
 
 
 def _citation(raw: Json) -> Citation:
-    sources = _each(raw.get("sources"))
+    sources = _objects(raw.get("sources"))
     source = sources[0] if sources else {}
     document = as_object(source.get("document"))
     return Citation(
@@ -295,10 +295,10 @@ def _citation(raw: Json) -> Citation:
 
 def _without_body(source: Json) -> Json:
     """Return a source without what it says: each citation of a long document would hold all of it."""
-    return {name: _short(value) if is_object(value) else value for name, value in source.items()}
+    return {name: _drop_long_values(value) if is_object(value) else value for name, value in source.items()}
 
 
-def _short(facts: Json) -> Json:
+def _drop_long_values(facts: Json) -> Json:
     return {name: value for name, value in facts.items() if not isinstance(value, str) or len(value) <= _LONGEST_FACT}
 
 

@@ -21,13 +21,13 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.providers.cohere.decode import TOOL_PLAN
-from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, array, members
-from engine.providers.wire.extra_body import extra_of, merged
+from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, members, tool_pieces
+from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
-    Answered,
     AssistantItem,
-    Item,
+    CallWithResult,
     ResultsItem,
+    TranscriptItem,
     UserItem,
     arguments_of,
     safe_id,
@@ -35,24 +35,24 @@ from engine.providers.wire.normalize_transcript import (
 )
 from engine.providers.wire.quirks import Quirks, thinking_budget
 from engine.providers.wire.untrusted_json import Json, as_object, loads, text, to_bytes
-from engine.providers.wire.wire_format import own_name
+from engine.providers.wire.wire_format import bare_model_name
 
 # "auto" is said by saying nothing.
 _TOOL_CHOICE: dict[ToolChoice, str] = {"required": "REQUIRED", "none": "NONE"}
 _TURNS = TurnWriter()
 
 
-def encoder(quirks: Quirks) -> Encoder[State]:
+def encoder(quirks: Quirks) -> Encoder[CohereState]:
     """Return an encoder for one model."""
     return Encoder(CohereDialect(quirks), quirks)
 
 
 @attrs.frozen
-class State:
+class CohereState:
     """What is open: a user's message, to which more may be added; and whether there was any message."""
 
     role: str | None = None
-    has_begun: bool = False
+    has_messages: bool = False
 
 
 @attrs.frozen
@@ -61,64 +61,66 @@ class CohereDialect:
 
     quirks: Quirks
 
-    def start(self) -> State:
+    def start(self) -> CohereState:
         """Return the state before the first item."""
-        return State()
+        return CohereState()
 
     def opening(self, request: ModelRequest) -> list[Piece]:
         """Return what stays the same from step to step."""
-        pieces = [Piece("model", b'{"model":%s,"stream":true' % to_bytes(own_name(request)))]
+        pieces = [Piece("model", b'{"model":%s,"stream":true' % to_bytes(bare_model_name(request)))]
         if form := self._response_format(request):
             pieces.append(Piece("output", b"," + members({"response_format": form})))
         if request.tools:
             documents = [_tool(tool) for tool in request.tools]
-            pieces += [Piece("tools", b',"tools":['), *array(request.tools, documents), Piece("tools", b"]")]
+            pieces += [Piece("tools", b',"tools":['), *tool_pieces(request.tools, documents), Piece("tools", b"]")]
         pieces.append(Piece("messages", b',"messages":['))
         if request.system.strip():  # there is always a message after it
             pieces.append(Piece("system", to_bytes({"role": "system", "content": request.system}) + b","))
         return pieces
 
-    def add(self, state: State, item: Item) -> tuple[State, list[Chunk]]:
+    def add(self, state: CohereState, item: TranscriptItem) -> tuple[CohereState, list[Chunk]]:
         """Write an item as a message, or several."""
         match item:
             case UserItem():
-                opened = state.role if state.has_begun else None
-                before = b"," if state.has_begun and state.role is None else b""
+                opened = state.role if state.has_messages else None
+                before = b"," if state.has_messages and state.role is None else b""
                 role, chunks = _TURNS.write(opened, "user", [(_user_block(part), False) for part in item.parts])
                 chunks[0] = Chunk(before + chunks[0].data)
-                return State(role, has_begun=True), chunks
+                return CohereState(role, has_messages=True), chunks
             case AssistantItem():
                 message = _assistant_message(item)
-                return self._whole(state, [message] if message else [])
+                return self._write_messages(state, [message] if message else [])
             case ResultsItem():
-                return self._whole(state, [_result_message(each) for each in item.answered])
+                return self._write_messages(state, [_result_message(each) for each in item.answered])
             case _:
                 assert_never(item)
 
-    def closing(self, state: State, request: ModelRequest) -> bytes:
+    def closing(self, state: CohereState, request: ModelRequest) -> bytes:
         """Return what may differ from step to step."""
         body: Json = {"max_tokens": request.max_output}
         if request.tools and request.tool_choice in _TOOL_CHOICE:
             body["tool_choice"] = _TOOL_CHOICE[request.tool_choice]
         if thinking := self._thinking(request):
             body["thinking"] = thinking
-        chosen = request.options.temperature if self.quirks.temperature else None
-        warmth = self.quirks.default_temperature if chosen is None else min(1.0, chosen)
-        asked = {"temperature": warmth, "p": self.quirks.default_top_p, "k": self.quirks.default_top_k}
-        body |= {name: value for name, value in asked.items() if value is not None}
-        body = merged(body, extra_of(self.quirks, "model", "stream", "messages", "tools", "response_format"))
+        requested = request.options.temperature if self.quirks.temperature else None
+        temperature = self.quirks.default_temperature if requested is None else min(1.0, requested)
+        settings = {"temperature": temperature, "p": self.quirks.default_top_p, "k": self.quirks.default_top_k}
+        body |= {name: value for name, value in settings.items() if value is not None}
+        body = merge_json(
+            body, parse_extra_body(self.quirks, "model", "stream", "messages", "tools", "response_format")
+        )
         return _TURNS.close(state.role) + b"]," + members(body) + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
         """Return the bytes as they are: Cohere caches without being told."""
         return data
 
-    def _whole(self, state: State, messages: Sequence[Json]) -> tuple[State, list[Chunk]]:
+    def _write_messages(self, state: CohereState, messages: Sequence[Json]) -> tuple[CohereState, list[Chunk]]:
         if not messages:
             return state, []
-        before = _TURNS.close(state.role) + (b"," if state.has_begun else b"")
+        before = _TURNS.close(state.role) + (b"," if state.has_messages else b"")
         chunks = [Chunk((b"," if number else before) + to_bytes(message)) for number, message in enumerate(messages)]
-        return State(None, has_begun=True), chunks
+        return CohereState(None, has_messages=True), chunks
 
     def _response_format(self, request: ModelRequest) -> Json:
         # It is refused beside tools: whoever checks the answer has to do without.
@@ -148,10 +150,10 @@ def _assistant_message(item: AssistantItem) -> Json:
     message: Json = {"role": "assistant"}
     if calls:
         thoughts = [block for block in content if block["type"] == "thinking"]
-        plan = "\n".join(said for part in item.parts if (said := _planned(part)))
+        plan = "\n".join(planned for part in item.parts if (planned := _plan_text(part)))
         # Only one of the two is taken; what the user has read too is the one to keep.
-        beside = {"tool_plan": plan} if plan else {"content": thoughts} if thoughts else {}
-        return message | {"tool_calls": calls} | beside
+        companion = {"tool_plan": plan} if plan else {"content": thoughts} if thoughts else {}
+        return message | {"tool_calls": calls} | companion
     if not any(block["type"] == "text" for block in content):
         return {}  # a thought without an answer
     return message | {"content": content}
@@ -169,7 +171,7 @@ def _block(part: AssistantPart) -> Json | None:
             assert_never(part)
 
 
-def _planned(part: AssistantPart) -> str:
+def _plan_text(part: AssistantPart) -> str:
     """Return what *part* says of the calls beside it."""
     if isinstance(part, TextPart):
         return part.text
@@ -186,7 +188,7 @@ def _call(call: CallPart) -> Json:
     return {"id": safe_id(call.call_id), "type": "function", "function": function}
 
 
-def _result_message(answered: Answered) -> Json:
+def _result_message(answered: CallWithResult) -> Json:
     data = {"error" if answered.is_error else "content": answered.text}
     content: list[Json] = [{"type": "document", "document": {"data": data}}]
     return {"role": "tool", "tool_call_id": safe_id(answered.call.call_id), "content": content}

@@ -25,15 +25,15 @@ from engine.core.errors import (
     SignatureRejected,
 )
 from engine.providers.failures.error_codes import (
-    Kind,
+    ErrorKind,
+    generic_kind_of,
     is_lasting,
-    is_slip,
+    is_model_error,
+    is_too_large,
     kind_of,
-    says_too_large,
-    telling,
-    vague_kind_of,
+    most_specific,
 )
-from engine.providers.failures.overflow import exclusion, is_overflow, is_speechless_overflow
+from engine.providers.failures.overflow import is_overflow, is_wordless_overflow, other_cause
 
 _LONGEST_TEXT = 600
 
@@ -80,20 +80,20 @@ _LASTING = re.compile(r"\bper[ -]?(day|week|month)|\b(daily|weekly|monthly)\b|us
 _OVER_LIMIT = re.compile(r"request too large", re.IGNORECASE)
 
 # What one status says of several things, by its wording; the first that fits.
-_REFUSALS: tuple[tuple[re.Pattern[str], Kind], ...] = (
+_REFUSALS: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
     (_SIGNATURE, SignatureRejected),
     (_FILTER, ContentFiltered),
     (_KEY, AuthFailed),
     (_NO_MODEL, ModelNotFound),
     (_MEDIA, MediaTooLarge),
 )
-_OF_THE_REQUEST = frozenset({400, 405, 406, 411, 415, 417, 422})
-_OF_THE_MOMENT = frozenset({408, 409, 424, 425, 499})
-_BY_STATUS: dict[int, Kind] = {401: AuthFailed, 404: ModelNotFound, 410: ModelNotFound}
+_REQUEST_STATUSES = frozenset({400, 405, 406, 411, 415, 417, 422})
+_TRANSIENT_STATUSES = frozenset({408, 409, 424, 425, 499})
+_BY_STATUS: dict[int, ErrorKind] = {401: AuthFailed, 404: ModelNotFound, 410: ModelNotFound}
 
 
 @attrs.frozen(kw_only=True)
-class Complaint:
+class ErrorReport:
     """What a host says is wrong.
 
     Attributes:
@@ -109,7 +109,7 @@ class Complaint:
 
     host: str
     status: int | None = None
-    words: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
     message: str = ""
     is_lasting: bool = False
     should_retry: bool | None = None
@@ -120,17 +120,17 @@ class Complaint:
     def text(self) -> str:
         """The complaint in one line."""
         status = "" if self.status is None else f"HTTP {self.status}"
-        facts = ", ".join(filter(None, [status, telling(self.words)])) or "in the middle of its answer"
-        return f"{self.host}: {shortened(self.message) or 'no reason given'} ({facts})"
+        facts = ", ".join(filter(None, [status, most_specific(self.codes)])) or "in the middle of its answer"
+        return f"{self.host}: {one_line(self.message) or 'no reason given'} ({facts})"
 
 
-def shortened(message: str) -> str:
+def one_line(message: str) -> str:
     """Return *message* in one line of sensible length."""
     line = " ".join(message.split())
-    return line if len(line) <= _LONGEST_TEXT else f"{cut(line, _LONGEST_TEXT)} …".lstrip()
+    return line if len(line) <= _LONGEST_TEXT else f"{truncate_words(line, _LONGEST_TEXT)} …".lstrip()
 
 
-def cut(text: str, most: int) -> str:
+def truncate_words(text: str, most: int) -> str:
     """Return the whole words of *text* that *most* characters hold.
 
     A key that was cut in two would not be found any more by what hides it, and be shown.
@@ -144,100 +144,100 @@ def cut(text: str, most: int) -> str:
     return words[0] if len(words) > 1 else ""
 
 
-def classify(complaint: Complaint) -> ProviderError:
+def classify(report: ErrorReport) -> ProviderError:
     """Return *complaint* as the error to raise."""
-    kind = _kind(complaint)
+    kind = _error_kind(report)
     return kind(
-        complaint.text,
-        retryable=_is_retryable(kind, complaint),
-        status=complaint.status,
-        retry_after=complaint.retry_after,
-        reset_at=complaint.reset_at,
+        report.text,
+        retryable=_is_retryable(kind, report),
+        status=report.status,
+        retry_after=report.retry_after,
+        reset_at=report.reset_at,
     )
 
 
-def _is_retryable(kind: Kind, complaint: Complaint) -> bool:
-    if kind is InvalidRequest and is_slip(complaint.words):
-        return complaint.should_retry is not False
+def _is_retryable(kind: ErrorKind, report: ErrorReport) -> bool:
+    if kind is InvalidRequest and is_model_error(report.codes):
+        return report.should_retry is not False
     if kind not in {Overloaded, RateLimited, ProviderError}:
         return False  # whatever the host says: the same request would fail again
-    if complaint.should_retry is not None:
-        return complaint.should_retry
+    if report.should_retry is not None:
+        return report.should_retry
     if kind is RateLimited:
-        return not _is_lasting(complaint)
+        return not _is_lasting(report)
     # In the middle of an answer, what is not the request's fault is the host's.
-    return kind is Overloaded or complaint.status is None
+    return kind is Overloaded or report.status is None
 
 
-def _is_lasting(complaint: Complaint) -> bool:
-    if complaint.is_lasting or is_lasting(complaint.words) or _OVER_LIMIT.search(complaint.message):
+def _is_lasting(report: ErrorReport) -> bool:
+    if report.is_lasting or is_lasting(report.codes) or _OVER_LIMIT.search(report.message):
         return True
     # Where the host says how long, that decides.
-    return complaint.retry_after is None and bool(_LASTING.search(complaint.message))
+    return report.retry_after is None and bool(_LASTING.search(report.message))
 
 
-def _kind(complaint: Complaint) -> Kind:
-    message = complaint.message
-    if says_too_large(complaint.words):
-        return _too_large(message)
-    named = kind_of(complaint.words, complaint.host)
+def _error_kind(report: ErrorReport) -> ErrorKind:
+    message = report.message
+    if is_too_large(report.codes):
+        return _kind_of_oversize(message)
+    named = kind_of(report.codes, report.host)
     if named is RateLimited:
-        return _limited(message)
+        return _kind_of_limit(message)
     if named is not None:
         return named
-    match complaint.status:
+    match report.status:
         case None:
-            return _refused(message) or _unnamed(complaint)
+            return _kind_by_wording(message) or _kind_without_status(report)
         case 402:
             # OpenRouter's budget of requests under way has the same status, and says when it is free again.
-            return QuotaExhausted if complaint.retry_after is None else RateLimited
+            return QuotaExhausted if report.retry_after is None else RateLimited
         case 403:
-            return _forbidden(message)
+            return _kind_of_403(message)
         case 413:
-            return RateLimited if exclusion(message) == "rate" else _too_large(message)
+            return RateLimited if other_cause(message) == "rate" else _kind_of_oversize(message)
         case 429:
-            return _limited(message)
+            return _kind_of_limit(message)
         case status:
-            return _by_status(status, complaint)
+            return _by_status(status, report)
 
 
-def _by_status(status: int, complaint: Complaint) -> Kind:
-    known = _BY_STATUS.get(status)
-    if known is not None:
-        return known
-    if is_speechless_overflow(complaint.host, status, complaint.message):
+def _by_status(status: int, report: ErrorReport) -> ErrorKind:
+    kind = _BY_STATUS.get(status)
+    if kind is not None:
+        return kind
+    if is_wordless_overflow(report.host, status, report.message):
         return ContextOverflow
-    refused = _refused(complaint.message)
-    if status >= 500 or status in _OF_THE_MOMENT:
+    refused = _kind_by_wording(report.message)
+    if status >= 500 or status in _TRANSIENT_STATUSES:
         return refused or Overloaded
-    if status in _OF_THE_REQUEST:
+    if status in _REQUEST_STATUSES:
         return refused or InvalidRequest
     return ProviderError
 
 
-def _limited(message: str) -> Kind:
+def _kind_of_limit(message: str) -> ErrorKind:
     return QuotaExhausted if _QUOTA.search(message) else RateLimited
 
 
-def _forbidden(message: str) -> Kind:
-    if exclusion(message) == "rate":
+def _kind_of_403(message: str) -> ErrorKind:
+    if other_cause(message) == "rate":
         return RateLimited
     if _FILTER.search(message):
         return ContentFiltered
     return QuotaExhausted if _QUOTA.search(message) else AuthFailed
 
 
-def _too_large(message: str) -> Kind:
+def _kind_of_oversize(message: str) -> ErrorKind:
     if is_overflow(message):
         return ContextOverflow
     return MediaTooLarge if _MEDIA.search(message) or _BYTES.search(message) else ContextOverflow
 
 
-def _refused(message: str) -> Kind | None:
+def _kind_by_wording(message: str) -> ErrorKind | None:
     """Return what the wording alone says; None: nothing that is known."""
-    about = exclusion(message)
+    about = other_cause(message)
     if about is not None:
-        return _limited(message) if about == "rate" else Overloaded
+        return _kind_of_limit(message) if about == "rate" else Overloaded
     if _QUOTA.search(message):
         return QuotaExhausted
     if is_overflow(message):
@@ -245,9 +245,9 @@ def _refused(message: str) -> Kind | None:
     return next((kind for pattern, kind in _REFUSALS if pattern.search(message)), None)
 
 
-def _unnamed(complaint: Complaint) -> Kind:
+def _kind_without_status(report: ErrorReport) -> ErrorKind:
     """Return what a complaint without a status is, about which the wording says nothing."""
-    vague = vague_kind_of(complaint.words)
+    vague = generic_kind_of(report.codes)
     if vague is not None:
         return vague
-    return ProviderError if complaint.words else Overloaded
+    return ProviderError if report.codes else Overloaded

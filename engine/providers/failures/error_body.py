@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 from engine.providers.failures.retry_after import (
-    asked_wait,
-    dated_reset,
-    duration,
-    lifted_at,
-    moment_of,
-    number,
-    wait_in,
+    delay_in_text,
+    limit_reset_time,
+    parse_duration,
+    parse_local_reset,
+    parse_moment,
+    parse_number,
+    retry_delay,
 )
 from engine.providers.wire.sse import SseParser
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, is_object, loads, text
@@ -39,12 +39,12 @@ _LONGEST_MESSAGE = 4_000
 _LONGEST_WORD = 64
 
 # Where an object that complains may hold another one that says more.
-_INSIDE = (
+_NESTED = (
     *("error", "errors", "innererror", "inner_error", "response", "metadata", "raw", "base_resp"),
     *("message", "detail", "details", "fault", "cause"),
 )
 _MESSAGES = ("message", "Message", "error_description", "msg", "status_msg", "detail", "raw", "faultstring", "title")
-_WORDS = ("code", "error_code", "reason", "error_type", "__type", "type", "status")
+_CODES = ("code", "error_code", "reason", "error_type", "__type", "type", "status")
 _STATUSES = ("status_code", "statusCode", "raw_status_code", "http_status_code", "http_code", "status", "code")
 _WAITS = ("retryDelay", "retry_after", "retry_after_seconds", "resets_in_seconds", "reset_after_seconds")
 _RESETS = ("resets_at", "reset_at")
@@ -59,10 +59,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 
 
 @attrs.define
-class _Told:
+class _ErrorFacts:
     """What was found in a complaint."""
 
-    words: list[str] = attrs.field(factory=list[str])
+    codes: list[str] = attrs.field(factory=list[str])
     messages: list[str] = attrs.field(factory=list[str])
     status: int | None = None
     wait: float | None = None
@@ -73,35 +73,35 @@ class _Told:
     @property
     def message(self) -> str:
         """What it says, from the outermost object to the innermost, without repetitions."""
-        from engine.providers.failures.classify import cut
+        from engine.providers.failures.classify import truncate_words
 
-        said = ""
+        combined = ""
         for message in self.messages:
-            if message not in said:
-                said = f"{said}: {message}" if said else message
-        return cut(said, _LONGEST_MESSAGE)
+            if message not in combined:
+                combined = f"{combined}: {message}" if combined else message
+        return truncate_words(combined, _LONGEST_MESSAGE)
 
 
 def http_failure(host: str, reply: HttpReply, now: float) -> ProviderError:
     """Return the error that *reply*, of *host*, stands for; *now* is the time since the epoch."""
-    from engine.providers.failures.classify import Complaint, classify
+    from engine.providers.failures.classify import ErrorReport, classify
 
-    told = _told(_document(reply.body))
+    facts = _collect_facts(_document(reply.body))
     name = reply.headers.get("x-amzn-errortype", "")
-    words = [name.partition(":")[0], *told.words] if name else told.words
-    wait = _first(asked_wait(reply.headers, now), told.wait, wait_in(told.message))
-    complaint = Complaint(
+    words = [name.partition(":")[0], *facts.codes] if name else facts.codes
+    wait = _first(retry_delay(reply.headers, now), facts.wait, delay_in_text(facts.message))
+    report = ErrorReport(
         host=host,
         # Some hosts refuse with a 200, and say in the body what they mean.
-        status=reply.status if reply.status >= 400 else told.status,
-        words=tuple(words),
-        message=told.message,
-        is_lasting=told.is_lasting,
+        status=reply.status if reply.status >= 400 else facts.status,
+        codes=tuple(words),
+        message=facts.message,
+        is_lasting=facts.is_lasting,
         should_retry={"true": True, "false": False}.get(reply.headers.get("x-should-retry", "")),
         retry_after=wait,
-        reset_at=_reset_at(told, reply.headers, now) if wait is None else now + wait,
+        reset_at=_reset_at(facts, reply.headers, now) if wait is None else now + wait,
     )
-    return classify(complaint)
+    return classify(report)
 
 
 def stream_failure(host: str, error: object, status: int | None = None) -> ProviderError:
@@ -110,31 +110,31 @@ def stream_failure(host: str, error: object, status: int | None = None) -> Provi
     *error* is the host's error object, or the whole event that holds it; *status* is
     given if it was told outside of that.
     """
-    from engine.providers.failures.classify import Complaint, classify
+    from engine.providers.failures.classify import ErrorReport, classify
 
-    told = _told(error)
-    complaint = Complaint(
+    facts = _collect_facts(error)
+    report = ErrorReport(
         host=host,
-        status=told.status if status is None else status,
-        words=tuple(told.words),
-        message=told.message,
-        is_lasting=told.is_lasting,
-        retry_after=_first(told.wait, wait_in(told.message)),
-        reset_at=_reset_at(told, {}, None),
+        status=facts.status if status is None else status,
+        codes=tuple(facts.codes),
+        message=facts.message,
+        is_lasting=facts.is_lasting,
+        retry_after=_first(facts.wait, delay_in_text(facts.message)),
+        reset_at=_reset_at(facts, {}, None),
     )
-    return classify(complaint)
+    return classify(report)
 
 
 def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
-def _reset_at(told: _Told, headers: Mapping[str, str], now: float | None) -> float | None:
-    if told.reset:
-        return moment_of(told.reset, now)
+def _reset_at(facts: _ErrorFacts, headers: Mapping[str, str], now: float | None) -> float | None:
+    if facts.reset:
+        return parse_moment(facts.reset, now)
     # A date without a zone is understood only where it is known whose it is: Z.ai's codes say so.
-    dated = dated_reset(told.message) if any(word.isdecimal() for word in told.words) else None
-    return _first(dated, lifted_at({**told.headers, **headers}, now))
+    dated = parse_local_reset(facts.message) if any(word.isdecimal() for word in facts.codes) else None
+    return _first(dated, limit_reset_time({**facts.headers, **headers}, now))
 
 
 # -- the body ------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def _document(body: bytes) -> object:
     """Return what *body* says, as JSON; empty if that is nothing a person could use."""
     page = body.decode("utf-8", "ignore").strip().lstrip("\ufeff")
     if page.startswith("<"):
-        return {"message": _told_by_page(page)}
+        return {"message": _page_title(page)}
     try:
         return loads(page)
     except ValueError:
@@ -154,7 +154,7 @@ def _document(body: bytes) -> object:
     return {} if _CONTROL.search(page) else {"message": page}
 
 
-def _told_by_page(page: str) -> str:
+def _page_title(page: str) -> str:
     """Return the title of a gateway's page: the rest of it helps nobody."""
     begin = _TITLE.search(page)
     end = _TITLE_END.search(page, begin.end()) if begin else None
@@ -177,20 +177,20 @@ def _first_document(page: str) -> object:
 # -- what stands in it ---------------------------------------------------------------------
 
 
-def _told(document: object) -> _Told:
-    told = _Told()
+def _collect_facts(document: object) -> _ErrorFacts:
+    facts = _ErrorFacts()
     layers = list(_layers(document, _DEEPEST))
     for layer in layers:
         if message := _message_of(layer):
-            told.messages.append(message)
-        _note_times(layer, told)
-        told.is_lasting = told.is_lasting or _is_lasting(layer)
+            facts.messages.append(message)
+        _read_times(layer, facts)
+        facts.is_lasting = facts.is_lasting or _is_lasting(layer)
     for layer in reversed(layers):  # the innermost knows best
-        told.words += [word for word in _words_of(layer) if word not in told.words]
-        told.status = _first_status(told.status, layer)
-    if not told.messages and isinstance(document, str):
-        told.messages.append(document)
-    return told
+        facts.codes += [word for word in _codes_of(layer) if word not in facts.codes]
+        facts.status = _first_status(facts.status, layer)
+    if not facts.messages and isinstance(document, str):
+        facts.messages.append(document)
+    return facts
 
 
 def _layers(value: object, depth: int) -> Iterator[Json]:
@@ -201,7 +201,7 @@ def _layers(value: object, depth: int) -> Iterator[Json]:
         value = _parsed(value)
     if is_object(value):
         yield value
-        for name in _INSIDE:
+        for name in _NESTED:
             if name in value:
                 yield from _layers(value[name], depth - 1)
     else:
@@ -221,47 +221,47 @@ def _parsed(value: str) -> object:
 
 def _message_of(layer: Json) -> str:
     for name in _MESSAGES:
-        said = text(layer, name).strip()
-        if said and _parsed(said) is None:
-            return f"{place}: {said}" if (place := _place(layer)) else said
-    said = text(layer, "error").strip()
-    if said:
-        return said if _parsed(said) is None else ""
+        message = text(layer, name).strip()
+        if message and _parsed(message) is None:
+            return f"{place}: {message}" if (place := _location(layer)) else message
+    message = text(layer, "error").strip()
+    if message:
+        return message if _parsed(message) is None else ""
     return "; ".join(item for item in as_list(layer.get("error")) if isinstance(item, str))
 
 
-def _place(layer: Json) -> str:
+def _location(layer: Json) -> str:
     """Return where in the request a validator found something: pydantic's `loc`."""
     return ".".join(str(step) for step in as_list(layer.get("loc")))
 
 
-def _words_of(layer: Json) -> Iterator[str]:
+def _codes_of(layer: Json) -> Iterator[str]:
     if "loc" in layer:
         return  # of a validator, which has a name for each way to be wrong
     if "status_msg" in layer and isinstance(code := layer.get("status_code"), int):
-        from engine.providers.failures.error_codes import base_resp_word
+        from engine.providers.failures.error_codes import base_resp_code
 
-        yield base_resp_word(code)
-    values: Iterable[object] = [layer.get(name) for name in (*_WORDS, "error")]
+        yield base_resp_code(code)
+    values: Iterable[object] = [layer.get(name) for name in (*_CODES, "error")]
     for value in values:
         word = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        if isinstance(word, str) and _is_word(word):
+        if isinstance(word, str) and _is_code(word):
             yield word
 
 
-def _is_word(word: str) -> bool:
+def _is_code(code: str) -> bool:
     """Tell whether *word* names something: no sentence, no status, no name of an event."""
     return (
-        0 < len(word) <= _LONGEST_WORD
-        and not any(letter.isspace() for letter in word)
-        and word not in _WRAPPERS
-        and _status(word) is None
+        0 < len(code) <= _LONGEST_WORD
+        and not any(letter.isspace() for letter in code)
+        and code not in _WRAPPERS
+        and _status(code) is None
     )
 
 
-def _first_status(found: int | None, layer: Json) -> int | None:
-    if found is not None:
-        return found
+def _first_status(current: int | None, layer: Json) -> int | None:
+    if current is not None:
+        return current
     return next((status for name in _STATUSES if (status := _status(layer.get(name))) is not None), None)
 
 
@@ -272,21 +272,21 @@ def _status(value: object) -> int | None:
     return value if type(value) is int and 400 <= value < 600 else None
 
 
-def _note_times(layer: Json, told: _Told) -> None:
+def _read_times(layer: Json, facts: _ErrorFacts) -> None:
     for name in _WAITS:
         value: object = layer.get(name)
-        seconds = number(value)
+        seconds = parse_number(value)
         if seconds is None and isinstance(value, str):
-            seconds = duration(value)
-        if seconds and told.wait is None:
-            told.wait = seconds
+            seconds = parse_duration(value)
+        if seconds and facts.wait is None:
+            facts.wait = seconds
     for name in _RESETS:
         value = layer.get(name)
-        if isinstance(value, (str, int, float)) and not isinstance(value, bool) and not told.reset:
-            told.reset = str(value)
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool) and not facts.reset:
+            facts.reset = str(value)
     for name, value in as_object(layer.get("headers")).items():
         if isinstance(value, (str, int, float)):
-            told.headers[name.lower()] = str(value)
+            facts.headers[name.lower()] = str(value)
 
 
 def _is_lasting(layer: Json) -> bool:

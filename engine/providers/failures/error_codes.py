@@ -23,16 +23,16 @@ from engine.core.errors import (
     SignatureRejected,
 )
 
-Kind = type[ProviderError]
+ErrorKind = type[ProviderError]
 
 
-def fold(name: str) -> str:
+def normalize(name: str) -> str:
     """Return *name* as it is compared; of an AWS name, without its namespace and address."""
     name = name.rpartition("#")[2].partition(":")[0]
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
-_NAMES: Mapping[Kind, str] = {
+_NAMES: Mapping[ErrorKind, str] = {
     AuthFailed: """
         authentication_error permission_error permission_denied permission_denied_error unauthorized unauthenticated
         invalid_api_key api_key_invalid api_key_expired incorrect_api_key_error invalid_authentication
@@ -76,7 +76,7 @@ _NAMES: Mapping[Kind, str] = {
     SignatureRejected: "invalid_encrypted_content invalid_signature invalid_thinking_signature",
 }
 # Z.ai's and Zhipu's numbers. (Their 1300 is left out: it is Mistral's for a rate limit.)
-_ZAI: Mapping[Kind, str] = {
+_ZAI: Mapping[ErrorKind, str] = {
     AuthFailed: "1110 1111 1112 1121 1220 1311",
     QuotaExhausted: "1113 1309 1314 1315",
     RateLimited: "1302 1303 1304 1305 1308 1310 1313 1316 1317 1318 1319 1320 1321",
@@ -86,7 +86,7 @@ _ZAI: Mapping[Kind, str] = {
     ContentFiltered: "1301",
 }
 # MiniMax's, which stand in `base_resp` and often under a status of 200.
-_MINIMAX: Mapping[Kind, str] = {
+_MINIMAX: Mapping[ErrorKind, str] = {
     AuthFailed: "1004 2049",
     QuotaExhausted: "1008",
     RateLimited: "1002 1039 1041 2045 2056",
@@ -96,63 +96,63 @@ _MINIMAX: Mapping[Kind, str] = {
 _BASE_RESP = "base_resp "
 
 
-def base_resp_word(number: int) -> str:
+def base_resp_code(number: int) -> str:
     """Return the word for MiniMax's *number*: other hosts have the same numbers for other things."""
     return f"{_BASE_RESP}{number}"
 
 
-_NAMED: Mapping[str, Kind] = {
-    fold(prefix + name): kind
+_KINDS: Mapping[str, ErrorKind] = {
+    normalize(prefix + name): kind
     for table, prefix in ((_NAMES, ""), (_ZAI, ""), (_MINIMAX, _BASE_RESP))
     for kind, names in table.items()
     for name in names.split()
 }
 # The same name for something else, at one host.
-_NAMED_AT: Mapping[str, Mapping[str, Kind]] = {
+_HOST_KINDS: Mapping[str, Mapping[str, ErrorKind]] = {
     # Tokens per minute, though the name and the sentence are OpenAI's for an empty account.
     "alibaba": {"insufficientquota": RateLimited},
 }
 
 
-def _folded(names: str) -> frozenset[str]:
-    return frozenset(map(fold, names.split()))
+def _normalized(names: str) -> frozenset[str]:
+    return frozenset(map(normalize, names.split()))
 
 
 # What hosts say of anything.
-_BUSY = _folded("""
+_BUSY = _normalized("""
     api_error server_error internal_server_error internal_error internal internal_failure InternalServerException
     unavailable timeout_error timeout deadline_exceeded upstream_error
 """)
-_INVALID = _folded("""
+_INVALID = _normalized("""
     invalid_request_error invalid_request invalid_argument invalid_parameter invalid_value bad_request
     bad_request_error ValidationException validation_error validation unprocessable_entity failed_precondition
     unsupported_value unsupported_parameter tool_use_failed
 """)
-_TOO_LARGE = _folded("request_too_large payload_too_large request_entity_too_large")
+_TOO_LARGE = _normalized("request_too_large payload_too_large request_entity_too_large")
 # Waiting for minutes does not help: an allowance of hours or days is used up.
-_LASTING = _folded("usage_limit_reached 1304 1308 1310 1313 1316 1317 1318 1319 1320 1321") | {
-    fold(base_resp_word(2056))
+_LASTING = _normalized("usage_limit_reached 1304 1308 1310 1313 1316 1317 1318 1319 1320 1321") | {
+    normalize(base_resp_code(2056))
 }
 # The model itself slipped: asked again, it need not.
-_SLIPS = _folded("tool_use_failed")
+_MODEL_ERRORS = _normalized("tool_use_failed")
 
 
-def kind_of(words: Iterable[str], host: str) -> Kind | None:
+def kind_of(codes: Iterable[str], host: str) -> ErrorKind | None:
     """Return the error that the first telling one of *words* stands for at *host*."""
-    own = next((named for name, named in _NAMED_AT.items() if host.casefold().startswith(name)), _NAMED)
-    found = (own.get(word) or _NAMED.get(word) for word in map(fold, words))
-    return next((kind for kind in found if kind is not None), None)
+    own = next((named for name, named in _HOST_KINDS.items() if host.casefold().startswith(name)), _KINDS)
+    kinds = (own.get(word) or _KINDS.get(word) for word in map(normalize, codes))
+    return next((kind for kind in kinds if kind is not None), None)
 
 
-def telling(words: Iterable[str]) -> str:
+def most_specific(codes: Iterable[str]) -> str:
     """Return the first of *words* that stands for something, else the first; empty if there are none."""
-    known = list(words)
-    return next((word for word in known if fold(word) in _NAMED), known[0] if known else "")
+    candidates = list(codes)
+    return next((word for word in candidates if normalize(word) in _KINDS), candidates[0] if candidates else "")
 
 
-def vague_kind_of(words: Iterable[str]) -> Kind | None:
+def generic_kind_of(codes: Iterable[str]) -> ErrorKind | None:
     """Return what *words* stand for if they are names for anything."""
-    for word in map(fold, words):
+    for word in map(normalize, codes):
         if word in _BUSY:
             return Overloaded
         if word in _INVALID:
@@ -160,16 +160,16 @@ def vague_kind_of(words: Iterable[str]) -> Kind | None:
     return None
 
 
-def says_too_large(words: Iterable[str]) -> bool:
+def is_too_large(codes: Iterable[str]) -> bool:
     """Tell whether *words* say that the request is too large, in bytes or in tokens."""
-    return any(word in _TOO_LARGE for word in map(fold, words))
+    return any(word in _TOO_LARGE for word in map(normalize, codes))
 
 
-def is_lasting(words: Iterable[str]) -> bool:
+def is_lasting(codes: Iterable[str]) -> bool:
     """Tell whether *words* name a limit that is not lifted within minutes."""
-    return any(word in _LASTING for word in map(fold, words))
+    return any(word in _LASTING for word in map(normalize, codes))
 
 
-def is_slip(words: Iterable[str]) -> bool:
+def is_model_error(codes: Iterable[str]) -> bool:
     """Tell whether *words* blame the model's answer, not the request."""
-    return any(word in _SLIPS for word in map(fold, words))
+    return any(word in _MODEL_ERRORS for word in map(normalize, codes))

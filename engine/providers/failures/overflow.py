@@ -60,21 +60,21 @@ _RATE = re.compile(r"^\W*throttling error:|\brate[- ]?limit|too many requests", 
 _BUSY = re.compile(r"^\W*service unavailable:", re.IGNORECASE)
 
 # They answer too long a request with a bare status.
-_SPEECHLESS = ("cerebras", "mistral")
+_WORDLESS = ("cerebras", "mistral")
 
 
 def is_overflow(message: str) -> bool:
     """Tell whether *message* says that the request is too long."""
-    return exclusion(message) is None and any(pattern.search(message) for _, pattern in OVERFLOW)
+    return other_cause(message) is None and any(pattern.search(message) for _, pattern in OVERFLOW)
 
 
-def exclusion(message: str) -> Literal["rate", "busy"] | None:
+def other_cause(message: str) -> Literal["rate", "busy"] | None:
     """Return what *message* is about if it can't be about the request's length, whatever else it says."""
     if _RATE.search(message):
         return "rate"
     return "busy" if _BUSY.search(message) else None
 
 
-def is_speechless_overflow(host: str, status: int | None, message: str) -> bool:
+def is_wordless_overflow(host: str, status: int | None, message: str) -> bool:
     """Tell whether an answer without any words means too long a request, at *host*."""
-    return not message and status in {400, 413} and host.casefold().startswith(_SPEECHLESS)
+    return not message and status in {400, 413} and host.casefold().startswith(_WORDLESS)

@@ -17,7 +17,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _AMOUNT = r"(\d+(?:\.\d+)?)\s*(milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])"
 _DURATION = re.compile(rf"(?:{_AMOUNT}[\s,]*(?:and\s+)?)+", re.IGNORECASE)
 _ONE = re.compile(_AMOUNT, re.IGNORECASE)
-_ASKED = re.compile(
+_WAIT_REQUEST = re.compile(
     r"(?:(?:try again|retry|resets?|reset) (?:in|after)|please wait) (?:about |approximately )?(?=\d)", re.IGNORECASE
 )
 _DATED = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?![\d.]*(?:Z|[+-]\d))")
@@ -30,40 +30,40 @@ _MOMENT = 1e9
 _MOMENT_MS = 1e12
 
 
-def asked_wait(headers: Mapping[str, str], now: float) -> float | None:
+def retry_delay(headers: Mapping[str, str], now: float) -> float | None:
     """Return the seconds that *headers* ask to wait; None if they don't, or if it is past.
 
     Zero is as good as nothing: a host that is too busy to answer can't mean "at once".
     """
-    milliseconds = number(headers.get("retry-after-ms"))
+    milliseconds = parse_number(headers.get("retry-after-ms"))
     if milliseconds:
         return min(milliseconds / 1000, _YEAR)
     value = headers.get("retry-after")
-    seconds = number(value)
+    seconds = parse_number(value)
     if seconds is None and value is not None:
         moment = _http_date(value)
         seconds = None if moment is None else moment - now
     return min(seconds, _YEAR) if seconds is not None and seconds > 0 else None
 
 
-def lifted_at(headers: Mapping[str, str], now: float | None) -> float | None:
+def limit_reset_time(headers: Mapping[str, str], now: float | None) -> float | None:
     """Return when the last of the limits that *headers* show to be used up is lifted; None if they don't say.
 
     Without *now*, only what is told as a date or since the epoch is understood.
     """
-    moments = [_reset_of(name, headers[name], now) for name in _resets_of_spent(headers) if name in headers]
-    known = [moment for moment in moments if moment is not None and (now is None or moment > now)]
-    return max(known, default=None)
+    moments = [_reset_of(name, headers[name], now) for name in _resets_of_exhausted(headers) if name in headers]
+    upcoming = [moment for moment in moments if moment is not None and (now is None or moment > now)]
+    return max(upcoming, default=None)
 
 
 def _reset_of(name: str, value: str, now: float | None) -> float | None:
     # Anthropic's numbers are always moments, be they ever so small: a test's clock may begin at 0.
-    if name.startswith("anthropic-") and (moment := number(value)) is not None:
+    if name.startswith("anthropic-") and (moment := parse_number(value)) is not None:
         return min(moment, _LAST_DAY)
-    return moment_of(value, now)
+    return parse_moment(value, now)
 
 
-def _resets_of_spent(headers: Mapping[str, str]) -> Iterator[str]:
+def _resets_of_exhausted(headers: Mapping[str, str]) -> Iterator[str]:
     # Anthropic's subscriptions: told only when it is that limit which was reached.
     yield "anthropic-ratelimit-unified-reset"
     for name, value in headers.items():
@@ -78,13 +78,13 @@ def _is_nothing(value: str) -> bool:
         return False
 
 
-def moment_of(value: str, now: float | None) -> float | None:
+def parse_moment(value: str, now: float | None) -> float | None:
     """Return the moment that *value* tells in any of the customary ways, in seconds since the epoch."""
-    seconds = number(value)
+    seconds = parse_number(value)
     if seconds is None:
-        seconds = duration(value)
+        seconds = parse_duration(value)
     if seconds is None:
-        moment = timestamp(value)
+        moment = parse_timestamp(value)
     elif seconds >= _MOMENT:
         moment = seconds if seconds < _MOMENT_MS else seconds / 1000
     else:
@@ -92,7 +92,7 @@ def moment_of(value: str, now: float | None) -> float | None:
     return None if moment is None else min(moment, (_LAST_DAY if now is None else now + _YEAR))
 
 
-def timestamp(value: str) -> float | None:
+def parse_timestamp(value: str) -> float | None:
     """Return *value*, a date of RFC 3339 or of HTTP, as seconds since the epoch."""
     try:
         return _aware(datetime.fromisoformat(value)).timestamp()
@@ -100,39 +100,39 @@ def timestamp(value: str) -> float | None:
         return _http_date(value)
 
 
-def duration(value: str) -> float | None:
+def parse_duration(value: str) -> float | None:
     """Return the seconds of *value*, such as `1ms`, `34.4s`, `6m0s` or `2 minutes`; a number alone is none."""
     return _seconds(value) if _DURATION.fullmatch(value.strip()) else None
 
 
-def wait_in(message: str) -> float | None:
+def delay_in_text(message: str) -> float | None:
     """Return the seconds that *message* asks to wait: "try again in 9m38.016s"."""
-    asked = _ASKED.search(message)
-    found = None if asked is None else _DURATION.match(message, asked.end())
-    return None if found is None else _seconds(found[0]) or None
+    request = _WAIT_REQUEST.search(message)
+    duration_match = None if request is None else _DURATION.match(message, request.end())
+    return None if duration_match is None else _seconds(duration_match[0]) or None
 
 
-def dated_reset(message: str) -> float | None:
+def parse_local_reset(message: str) -> float | None:
     """Return the moment that *message* names by date and time but no zone: Z.ai's, which is Beijing's time."""
-    found = _DATED.search(message)
-    if found is None:
+    match = _DATED.search(message)
+    if match is None:
         return None
     try:
-        local = datetime.fromisoformat(f"{found[1]}T{found[2]}")
+        local = datetime.fromisoformat(f"{match[1]}T{match[2]}")
     except ValueError:
         return None
     return local.replace(tzinfo=timezone(timedelta(hours=8))).timestamp()
 
 
-def number(value: object) -> float | None:
+def parse_number(value: object) -> float | None:
     """Return *value* as a number of at least zero; None if it is none."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     try:
-        found = float(value)
+        match = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) and found >= 0 else None
+    return match if math.isfinite(match) and match >= 0 else None
 
 
 def _seconds(text: str) -> float:

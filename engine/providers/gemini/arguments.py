@@ -36,9 +36,9 @@ class PartialArguments:
         name = next((name for name in _VALUES if name in piece), None)
         if name is None:  # the end of a value that has come already
             return
-        steps = _steps(text(piece, "jsonPath"))
+        steps = _parse_path(text(piece, "jsonPath"))
         value: object = None if name == "nullValue" else piece[name]
-        if not steps or not _fits(name, value) or not _put(self.value, steps, value):
+        if not steps or not _fits(name, value) or not _set_value(self.value, steps, value):
             self.is_broken = True
 
 
@@ -54,28 +54,28 @@ def _fits(name: str, value: object) -> bool:
             return True
 
 
-def _steps(path: str) -> list[_Step]:
+def _parse_path(path: str) -> list[_Step]:
     """Return the steps of a JSON path that names one place; none if it does not."""
     steps: list[_Step] = []
     place = 1 if path.startswith("$") else len(path) + 1
     while place < len(path):
-        found = _STEP.match(path, place)
-        if found is None or len(steps) == _DEEPEST:
+        match = _STEP.match(path, place)
+        if match is None or len(steps) == _DEEPEST:
             return []
-        name, index, single, double = cast("tuple[str | None, ...]", found.groups())
+        name, index, single, double = cast("tuple[str | None, ...]", match.groups())
         if index is not None:
             steps.append(int(index) if len(index) < 10 else -1)
         else:
             steps.append(_ESCAPED.sub(r"\1", single or double or "") if name is None else name)
-        place = found.end()
+        place = match.end()
     return steps
 
 
-def _put(root: Json, steps: list[_Step], value: object) -> bool:
+def _set_value(root: Json, steps: list[_Step], value: object) -> bool:
     """Put *value* where *steps* lead to, and make the way there; False where there is none."""
     place: object = root
     for step, after in zip(steps, [*steps[1:], None], strict=True):
-        if not _reach(place, step):
+        if not _ensure_slot(place, step):
             return False
         parent = cast("dict[_Step, object]", place)  # or a list: both are asked the same way
         old = parent[step]
@@ -87,7 +87,7 @@ def _put(root: Json, steps: list[_Step], value: object) -> bool:
     return True
 
 
-def _reach(parent: object, step: _Step) -> bool:
+def _ensure_slot(parent: object, step: _Step) -> bool:
     """See to it that *parent* has something at *step*, be it None; False where that can't be."""
     if isinstance(step, str):
         if not is_object(parent):

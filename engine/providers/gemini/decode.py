@@ -54,7 +54,7 @@ from engine.providers.gemini.metadata import FINISH_REASONS, citations_in, has_c
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, is_object, number, text
 
 # What is said about a part; all else is the part.
-_ABOUT = frozenset({"thought", "thoughtSignature", "text", "videoMetadata", "mediaResolution", "partMetadata"})
+_PART_METADATA = frozenset({"thought", "thoughtSignature", "text", "videoMetadata", "mediaResolution", "partMetadata"})
 
 SignedKind = Literal["thought", "text", "empty", "call", "item", "last"]
 
@@ -92,7 +92,7 @@ class GeminiReader:
     # The open block, if it is text and more may simply be added.
     _text_id: str | None = attrs.field(default=None, init=False)
     # Signatures of empty texts: they come after the block that is open. It stays open for sources named later.
-    _held: list[str] = attrs.field(factory=list[str], init=False)
+    _empty_signatures: list[str] = attrs.field(factory=list[str], init=False)
     _call: _Call | None = attrs.field(default=None, init=False)
     _has_calls: bool = attrs.field(default=False, init=False)
     _usage: Json = attrs.field(factory=dict[str, object], init=False)
@@ -100,7 +100,7 @@ class GeminiReader:
     _finish_reason: str | None = attrs.field(default=None, init=False)
     _is_blocked: bool = attrs.field(default=False, init=False)
     _detail: str = attrs.field(default="", init=False)
-    _named: set[str] = attrs.field(factory=set[str], init=False)
+    _cited: set[str] = attrs.field(factory=set[str], init=False)
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
         """Take an event; the framing of arrays names one that is the whole answer."""
@@ -161,7 +161,7 @@ class GeminiReader:
     def _read_part(self, part: Json, out: list[StreamEvent]) -> None:
         signature = text(part, "thoughtSignature")
         piece: object = part.get("text")
-        kind = next((name for name in part if name not in _ABOUT and is_object(part[name])), "")
+        kind = next((name for name in part if name not in _PART_METADATA and is_object(part[name])), "")
         if isinstance(piece, str) or (signature and not kind):  # a signature alone stands on nothing
             words = piece if isinstance(piece, str) else ""
             self._read_text(words, signature, out, is_thought=part.get("thought") is True)
@@ -177,24 +177,24 @@ class GeminiReader:
             return
         self._close_call(out)
         if is_thought:
-            block = self._opened("reasoning", out)
+            block = self._block_of_kind("reasoning", out)
             if piece:
                 out.append(ReasoningChunk(block.id, piece))
             if signature:
-                block.signature = _signed("thought", signature)
+                block.signature = _pack_signature("thought", signature)
                 self._close_block(out)
         elif not piece:
-            self._held.append(signature)
+            self._empty_signatures.append(signature)
             self._text_id = None
         else:
             if signature:
                 self._close_block(out)
-                self._sign(_signed("text", signature, characters=len(piece)), out)
-            out.append(TextChunk(self._opened("text", out).id, piece))
+                self._sign(_pack_signature("text", signature, characters=len(piece)), out)
+            out.append(TextChunk(self._block_of_kind("text", out).id, piece))
 
-    def _opened(self, kind: Literal["text", "reasoning"], out: list[StreamEvent]) -> _Block:
+    def _block_of_kind(self, kind: Literal["text", "reasoning"], out: list[StreamEvent]) -> _Block:
         """Return the block that is open, if it is one of *kind*, or else a new one."""
-        if self._block is not None and self._block.kind == kind and not self._held:
+        if self._block is not None and self._block.kind == kind and not self._empty_signatures:
             return self._block
         self._close_block(out)
         self._block = block = _Block(kind, self._new_id())
@@ -209,9 +209,9 @@ class GeminiReader:
         block, self._block, self._text_id = self._block, None, None
         if block is not None:
             out.append(TextDone(block.id) if block.kind == "text" else ReasoningDone(block.id, block.signature))
-        for signature in self._held:
-            self._sign(_signed("empty", signature), out)
-        self._held.clear()
+        for signature in self._empty_signatures:
+            self._sign(_pack_signature("empty", signature), out)
+        self._empty_signatures.clear()
 
     def _sign(self, signature: str, out: list[StreamEvent]) -> None:
         block_id = self._new_id()
@@ -222,7 +222,7 @@ class GeminiReader:
         self._close_call(out)
         self._close_block(out)
         if signature:
-            self._sign(_signed("item", signature), out)
+            self._sign(_pack_signature("item", signature), out)
         data = {name: value for name, value in part.items() if name != "thoughtSignature"}
         out.append(ProviderItem(self._new_id(), kind, dumps(data)))
 
@@ -258,7 +258,7 @@ class GeminiReader:
         self._close_call(out)
         self._close_block(out)
         if signature:
-            self._sign(_signed("call", signature), out)
+            self._sign(_pack_signature("call", signature), out)
         self._call = _Call(self._new_id(text(call, "id")), PartialArguments(as_object(call.get("args"))))
         self._has_calls = True
         out.append(ToolCallStarted(self._call.id, name))
@@ -273,14 +273,14 @@ class GeminiReader:
         else:
             out.append(ToolCallDone(call.id, arguments))
         if call.late_signature:
-            self._sign(_signed("last", call.late_signature), out)
+            self._sign(_pack_signature("last", call.late_signature), out)
 
     # -- sources --------------------------------------------------------------------
 
     def _cite(self, citation: Citation, out: list[StreamEvent]) -> None:
-        if citation.raw in self._named:  # it is repeated in later events
+        if citation.raw in self._cited:  # it is repeated in later events
             return
-        self._named.add(citation.raw)
+        self._cited.add(citation.raw)
         if self._block is not None and self._block.kind == "text":
             out.append(Cited(self._block.id, citation))
         else:
@@ -316,5 +316,5 @@ class GeminiReader:
         self.is_over = True
 
 
-def _signed(on: SignedKind, signature: str, **more: int) -> str:
+def _pack_signature(on: SignedKind, signature: str, **more: int) -> str:
     return dumps({"on": on, "signature": signature} | more)

@@ -19,13 +19,13 @@ import attrs
 
 from engine.core.llm_types import CacheLifetime, Effort, ModelRequest, ToolChoice, ToolSchema
 from engine.core.messages import CallPart, MediaPart, ProviderPart, ReasoningPart, TextPart, UserPart
-from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, array, members
-from engine.providers.wire.extra_body import extra_of, merged
+from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, members, tool_pieces
+from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
-    Answered,
     AssistantItem,
-    Item,
+    CallWithResult,
     ResultsItem,
+    TranscriptItem,
     UserItem,
     arguments_of,
     safe_id,
@@ -48,7 +48,7 @@ _BUDGETS: dict[str, int] = {
     "xhigh": 32_768,
 }
 # No model takes less, but for none at all; and so much has to be left for the answer.
-_SMALLEST_BUDGET = 512
+_MIN_BUDGET = 512
 _ROOM_FOR_ANSWER = 1_024
 
 
@@ -76,7 +76,7 @@ class GeminiDialect:
             pieces += [Piece("tools", b'"tools":['), *tools, Piece("tools", b"],")]
         return [*pieces, Piece("contents", b'"contents":[')]
 
-    def add(self, state: str | None, item: Item) -> tuple[str | None, list[Chunk]]:
+    def add(self, state: str | None, item: TranscriptItem) -> tuple[str | None, list[Chunk]]:
         """Write an item as parts of a turn."""
         match item:
             case UserItem():
@@ -91,7 +91,7 @@ class GeminiDialect:
 
     def closing(self, state: str | None, request: ModelRequest) -> bytes:
         """Return what may differ from step to step."""
-        config: Json = {"maxOutputTokens": request.max_output} | self._chance(request.options.temperature)
+        config: Json = {"maxOutputTokens": request.max_output} | self._sampling(request.options.temperature)
         if thinking := self._thinking(request):
             config["thinkingConfig"] = thinking
         if request.output_schema is not None and self.quirks.output == "native":
@@ -101,22 +101,22 @@ class GeminiDialect:
         if request.tools:
             body["toolConfig"] = {"functionCallingConfig": {"mode": _MODES[request.tool_choice]}}
         added = {name: value for name, value in self._extra().items() if name != "tools"}
-        return _TURNS.close(state) + b"]," + members(merged(body, added)) + b"}"
+        return _TURNS.close(state) + b"]," + members(merge_json(body, added)) + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
         """Return *data* as it is: the host finds by itself what to cache."""
         return data
 
-    def _chance(self, temperature: float | None) -> Json:
+    def _sampling(self, temperature: float | None) -> Json:
         """Return how much chance there is in the model's words."""
         if not self.quirks.temperature:
             return {}
-        chosen = {
+        settings = {
             "temperature": self.quirks.default_temperature if temperature is None else temperature,
             "topP": self.quirks.default_top_p,
             "topK": self.quirks.default_top_k,
         }
-        return {name: value for name, value in chosen.items() if value is not None}
+        return {name: value for name, value in settings.items() if value is not None}
 
     def _thinking(self, request: ModelRequest) -> Json:
         """Return how much to think; nothing for a model that does not, or does not let itself be told."""
@@ -130,11 +130,11 @@ class GeminiDialect:
             return {"includeThoughts": True, "thinkingLevel": level}
         if not _BUDGETS[level]:
             return {"thinkingBudget": 0}  # thoughts that there will not be must not be asked for
-        budget = max(_SMALLEST_BUDGET, min(_BUDGETS[level], request.max_output - _ROOM_FOR_ANSWER))
+        budget = max(_MIN_BUDGET, min(_BUDGETS[level], request.max_output - _ROOM_FOR_ANSWER))
         return {"includeThoughts": True, "thinkingBudget": budget}
 
     def _extra(self) -> Json:
-        return extra_of(self.quirks, "contents")
+        return parse_extra_body(self.quirks, "contents")
 
     def _tools(self, request: ModelRequest) -> list[Piece]:
         """Return our tools, and after them those of the host's own that somebody has added."""
@@ -143,7 +143,7 @@ class GeminiDialect:
         if request.tools:
             documents = [self._tool(tool) for tool in request.tools]
             head, end = Piece("tools", b'{"functionDeclarations":['), Piece("tools", b"]}")
-            pieces = [head, *array(request.tools, documents), end]
+            pieces = [head, *tool_pieces(request.tools, documents), end]
         for tool in hosted:
             pieces += [*([Piece("tools", b",")] if pieces else []), tool]
         return pieces
@@ -168,15 +168,15 @@ class GeminiDialect:
         waiting: _Signature | None = None
         for part in item.parts:
             if isinstance(part, ReasoningPart):
-                parts += _unmet(waiting)
+                parts += _orphan_signature(waiting)
                 waiting = _signature_of(part)
-                if waiting is not None and _is_settled(waiting, part, parts):
+                if waiting is not None and _write_signature(waiting, part, parts):
                     waiting = None
             else:
                 written = list(_parts(part, waiting))
-                parts += written or _unmet(waiting)
+                parts += written or _orphan_signature(waiting)
                 waiting = None
-        parts += _unmet(waiting)
+        parts += _orphan_signature(waiting)
         if self.quirks.signed_calls:
             _sign_first_call(parts)
         return parts
@@ -186,12 +186,12 @@ class GeminiDialect:
 class _Signature:
     """A signature, and what it stood on."""
 
-    on: str
+    attached_to: str
     value: str
     characters: int
 
     def fits(self, kind: str) -> bool:
-        return self.on == kind
+        return self.attached_to == kind
 
     @property
     def member(self) -> Json:
@@ -207,9 +207,9 @@ def _signature_of(part: ReasoningPart) -> _Signature | None:
     return _Signature(text(facts, "on"), value, number(facts, "characters", 0)) if value else None
 
 
-def _is_settled(signature: _Signature, part: ReasoningPart, parts: list[Json]) -> bool:
+def _write_signature(signature: _Signature, part: ReasoningPart, parts: list[Json]) -> bool:
     """Write a signature that stands on nothing that follows; tell whether it was one."""
-    match signature.on:
+    match signature.attached_to:
         case "thought":
             parts.append({"text": part.text, "thought": True} | signature.member)
         case "empty":
@@ -223,7 +223,7 @@ def _is_settled(signature: _Signature, part: ReasoningPart, parts: list[Json]) -
     return True
 
 
-def _unmet(signature: _Signature | None) -> list[Json]:
+def _orphan_signature(signature: _Signature | None) -> list[Json]:
     """Return a signature whose part is not there any more, on an empty text: its place in the answer counts."""
     return [] if signature is None else [{"text": ""} | signature.member]
 
@@ -231,7 +231,7 @@ def _unmet(signature: _Signature | None) -> list[Json]:
 def _parts(part: TextPart | CallPart | ProviderPart, signature: _Signature | None) -> Iterator[Json]:
     kind = "text" if isinstance(part, TextPart) else "call" if isinstance(part, CallPart) else "item"
     if signature is not None and not signature.fits(kind):
-        yield from _unmet(signature)
+        yield from _orphan_signature(signature)
         signature = None
     member = signature.member if signature is not None else {}
     match part:
@@ -276,9 +276,9 @@ def _media_part(part: MediaPart) -> Json:
     return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
 
 
-def _result_part(answered: Answered) -> Json:
-    told = {"error" if answered.is_error else "output": answered.text}
-    response: Json = {"id": safe_id(answered.call.call_id), "name": answered.call.tool, "response": told}
+def _result_part(answered: CallWithResult) -> Json:
+    output = {"error" if answered.is_error else "output": answered.text}
+    response: Json = {"id": safe_id(answered.call.call_id), "name": answered.call.tool, "response": output}
     if answered.media:
         response["parts"] = [_media_part(part) for part in answered.media]
     return {"functionResponse": response}

@@ -43,9 +43,9 @@ class JsonFraming:
         place = 0
         while place < len(data) and not self._is_over:
             if self._depth == 0:
-                place = self._between(data, place, events)
+                place = self._skip_separators(data, place, events)
             else:
-                start, place = place, self._within(data, place)
+                start, place = place, self._scan_element(data, place)
                 self._pieces.append(data[start:place])
                 if self._depth == 0:
                     events.append(self._element())
@@ -55,10 +55,10 @@ class JsonFraming:
         """Return nothing: half an element is none."""
         return []
 
-    def _between(self, data: bytes, place: int, events: list[ServerSentEvent]) -> int:
+    def _skip_separators(self, data: bytes, place: int, events: list[ServerSentEvent]) -> int:
         """Return where the next element begins, or the end of *data*."""
-        found = _BETWEEN.match(data, place)
-        place = place if found is None else found.end()
+        separator = _BETWEEN.match(data, place)
+        place = place if separator is None else separator.end()
         match data[place : place + 1]:
             case b"":
                 pass
@@ -77,17 +77,17 @@ class JsonFraming:
                 events.append(ServerSentEvent(_MESSAGE, "(no JSON)"))
         return place
 
-    def _within(self, data: bytes, place: int) -> int:
+    def _scan_element(self, data: bytes, place: int) -> int:
         """Return where the element ends, or the end of *data*."""
         if self._after_backslash:
             self._after_backslash = False
             place += 1
         while self._depth:
-            found = (_INSIDE if self._in_string else _OUTSIDE).search(data, place)
-            if found is None:
+            token = (_INSIDE if self._in_string else _OUTSIDE).search(data, place)
+            if token is None:
                 return len(data)
-            place = found.end()
-            match found.group():
+            place = token.end()
+            match token.group():
                 case b'"':
                     self._in_string = not self._in_string
                 case b"\\":

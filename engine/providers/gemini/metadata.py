@@ -53,14 +53,14 @@ def citations_in(candidate: Json) -> Iterator[Citation]:
     for support in as_list(grounding.get("groundingSupports")):
         facts = as_object(support)
         places = [place for place in as_list(facts.get("groundingChunkIndices")) if isinstance(place, int)]
-        yield _grounded(facts, [chunks[place] for place in places if 0 <= place < len(chunks)])
+        yield _grounding_citation(facts, [chunks[place] for place in places if 0 <= place < len(chunks)])
     quoted = as_object(candidate.get("citationMetadata"))
     for quote in (*as_list(quoted.get("citationSources")), *as_list(quoted.get("citations"))):
         facts = as_object(quote)
         yield Citation(url=text(facts, "uri"), title=text(facts, "title"), raw=dumps(facts))
 
 
-def _grounded(support: Json, chunks: list[Json]) -> Citation:
+def _grounding_citation(support: Json, chunks: list[Json]) -> Citation:
     """Return what is said of the first source, and for which words of the answer; the record names all sources."""
     sources = [as_object(chunk.get(name)) for chunk in chunks for name in _SOURCES if name in chunk]
     first = sources[0] if sources else Json()

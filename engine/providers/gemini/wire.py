@@ -14,7 +14,7 @@ from engine.providers.gemini.encode import encoder
 from engine.providers.gemini.framing import JsonFraming
 from engine.providers.wire.decoding import StreamDecoder, decoder_for
 from engine.providers.wire.quirks import Quirks
-from engine.providers.wire.wire_format import WireDecoder, WireFormat, own_name
+from engine.providers.wire.wire_format import WireDecoder, WireFormat, bare_model_name
 
 
 def wire(quirks: Quirks) -> WireFormat:
@@ -33,7 +33,7 @@ def wire(quirks: Quirks) -> WireFormat:
 
 def _path(request: ModelRequest) -> str:
     """Return the path of a model, or of a tuned one, whose name has its kind before it."""
-    name = own_name(request)
+    name = bare_model_name(request)
     resource = name if "/" in name else f"models/{name}"
     return f"/v1beta/{quote(resource)}:streamGenerateContent?alt=sse"
 

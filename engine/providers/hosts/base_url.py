@@ -22,12 +22,12 @@ _VERSIONS: Mapping[WireName, tuple[str, ...]] = {
     "cohere": ("/v2", "/v1"),
 }
 _REQUEST_PATHS = ("/chat/completions", "/responses", "/messages", "/chat")
-_PLACE = re.compile(r"\{([^{}]+)\}")
+_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _MODEL = "{model}"
-_IN_A_PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
-_IN_A_HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_PATH_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
+_HOST_PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 # A server that listens everywhere is spoken to here.
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # what is replaced, not bound
+_WILDCARD_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # what is replaced, not bound
 
 
 def base_url_of(host: Host, env: Mapping[str, str], configured: str | None = None) -> str:
@@ -39,19 +39,19 @@ def base_url_of(host: Host, env: Mapping[str, str], configured: str | None = Non
         configured: what the configuration says; before the environment.
     """
     if configured:
-        return checked_url(configured, f"base_url of host {host.name}", host)
+        return normalize_url(configured, f"base_url of host {host.name}", host)
     for variable in host.base_variables:
         if url := env.get(variable, "").strip():
-            return checked_url(url, variable, host)
+            return normalize_url(url, variable, host)
     return _own_url(host, env)
 
 
 def path_of(host: Host, env: Mapping[str, str]) -> str:
     """Return the path of a request below that address, `{model}` in it; empty: the wire format has its own."""
-    return _filled(host.path, host, env, _IN_A_PATH)
+    return _fill_template(host.path, host, env, _PATH_PART)
 
 
-def missing_place(host: Host, env: Mapping[str, str]) -> tuple[str, ...]:
+def missing_variables(host: Host, env: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables of which one has to be set before the host's address is known; empty: it is."""
     if not any(env.get(variable, "").strip() for variable in host.base_variables):
         if not host.base_url:
@@ -63,7 +63,7 @@ def missing_place(host: Host, env: Mapping[str, str]) -> tuple[str, ...]:
 
 def _unset(template: str, env: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables of the first place in *template* that none of them fills."""
-    for place in _PLACE.finditer(template):
+    for place in _PLACEHOLDER.finditer(template):
         variables = tuple(place[1].split("|"))
         if place[0] != _MODEL and not any(env.get(variable, "").strip() for variable in variables):
             return variables
@@ -71,40 +71,40 @@ def _unset(template: str, env: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _own_url(host: Host, env: Mapping[str, str]) -> str:
-    if missing := missing_place(host, env):
+    if missing := missing_variables(host, env):
         raise ConfigError(f"nobody says where {host.title} is: set the environment variable {' or '.join(missing)}")
-    if place := _PLACE.search(host.base_url):
-        _, given = _held(place, env)
-        if given in host.places:
-            return host.places[given]
-    return _filled(host.base_url, host, env, _IN_A_HOST_NAME)
+    if place := _PLACEHOLDER.search(host.base_url):
+        _, value = _placeholder_value(place, env)
+        if value in host.regional_urls:
+            return host.regional_urls[value]
+    return _fill_template(host.base_url, host, env, _HOST_PART)
 
 
-def _filled(template: str, host: Host, env: Mapping[str, str], allowed: re.Pattern[str]) -> str:
+def _fill_template(template: str, host: Host, env: Mapping[str, str], allowed: re.Pattern[str]) -> str:
     if missing := _unset(template, env):
         raise ConfigError(f"nobody says where {host.title} is: set the environment variable {' or '.join(missing)}")
 
-    def value(place: re.Match[str]) -> str:
+    def fill(place: re.Match[str]) -> str:
         if place[0] == _MODEL:
             return _MODEL
-        variable, given = _held(place, env)
-        given = given.removeprefix("https://").rstrip("/")
+        variable, text = _placeholder_value(place, env)
+        text = text.removeprefix("https://").rstrip("/")
         # Nothing may follow that changes which machine is meant.
-        given = given.removesuffix(template[place.end() :].partition("/")[0] or " ")
-        if not allowed.fullmatch(given):
+        text = text.removesuffix(template[place.end() :].partition("/")[0] or " ")
+        if not allowed.fullmatch(text):
             raise ConfigError(f"{variable} can't be a part of an address")
-        return given
+        return text
 
-    return _PLACE.sub(value, template)
+    return _PLACEHOLDER.sub(fill, template)
 
 
-def _held(place: re.Match[str], env: Mapping[str, str]) -> tuple[str, str]:
+def _placeholder_value(place: re.Match[str], env: Mapping[str, str]) -> tuple[str, str]:
     """Return the variable that fills *place*, and what it holds."""
     variable = next(name for name in place[1].split("|") if env.get(name, "").strip())
     return variable, env[variable].strip()
 
 
-def checked_url(url: str, whose: str, host: Host) -> str:
+def normalize_url(url: str, setting: str, host: Host) -> str:
     """Return *url* as requests to *host* need it; raise a `ConfigError` that names *whose* it is, not what it is."""
     url = url.strip()
     is_short = "://" not in url and host.is_local
@@ -116,11 +116,11 @@ def checked_url(url: str, whose: str, host: Host) -> str:
     except ValueError:
         is_good, parts = False, SplitResult("", "", "", "", "")
     if not is_good or not _is_printable(url):
-        raise ConfigError(f"{whose} is no address: it must look like {_example(host)}")
+        raise ConfigError(f"{setting} is no address: it must look like {_example(host)}")
     if parts.query or parts.fragment:
-        raise ConfigError(f"{whose} must end before the '?' or '#': it must look like {_example(host)}")
+        raise ConfigError(f"{setting} must end before the '?' or '#': it must look like {_example(host)}")
     if host.is_local:
-        parts = _local(parts, host, is_short=is_short)
+        parts = _complete_local(parts, host, is_short=is_short)
     return parts._replace(path=_path(parts.path.rstrip("/"), host)).geturl()
 
 
@@ -130,15 +130,15 @@ def _path(path: str, host: Host) -> str:
     for version in _VERSIONS.get(host.wire, ()):
         if path.endswith(version):
             return path.removesuffix(version)
-    return path or host.base_path or urlsplit(_PLACE.sub("x", host.base_url)).path
+    return path or host.base_path or urlsplit(_PLACEHOLDER.sub("x", host.base_url)).path
 
 
-def _local(parts: SplitResult, host: Host, *, is_short: bool) -> SplitResult:
+def _complete_local(parts: SplitResult, host: Host, *, is_short: bool) -> SplitResult:
     """Complete the address of a server on this machine, as `OLLAMA_HOST` abbreviates it."""
     name = parts.hostname or ""
-    if name in _EVERYWHERE:
+    if name in _WILDCARD_ADDRESSES:
         port = f":{parts.port}" if parts.port else ""
-        parts = parts._replace(netloc=f"{_EVERYWHERE[name]}{port}")
+        parts = parts._replace(netloc=f"{_WILDCARD_ADDRESSES[name]}{port}")
     usual = urlsplit(host.base_url).port
     if is_short and parts.port is None and usual:
         parts = parts._replace(netloc=f"{parts.netloc}:{usual}")
@@ -146,7 +146,7 @@ def _local(parts: SplitResult, host: Host, *, is_short: bool) -> SplitResult:
 
 
 def _example(host: Host) -> str:
-    return _PLACE.sub("example", host.base_url) or f"https://models.example{host.base_path}"
+    return _PLACEHOLDER.sub("example", host.base_url) or f"https://models.example{host.base_path}"
 
 
 def _is_printable(value: str) -> bool:

@@ -42,7 +42,7 @@ _VERTEX = Host(
     title="Google Vertex AI",
     wire="gemini",
     base_url=f"https://{_LOCATION}-aiplatform.googleapis.com",
-    places={
+    regional_urls={
         "global": "https://aiplatform.googleapis.com",
         "us": "https://aiplatform.us.rep.googleapis.com",
         "eu": "https://aiplatform.eu.rep.googleapis.com",
@@ -78,7 +78,7 @@ CLOUDS: tuple[Host, ...] = (
         name="vertex-express",
         title="Google Vertex AI (express mode)",
         base_url="https://aiplatform.googleapis.com",
-        places={},
+        regional_urls={},
         key_variables=("GOOGLE_VERTEX_API_KEY", "GOOGLE_API_KEY"),
         auth="x-goog-api-key",
         path="/v1beta1/publishers/google/models/{model}:streamGenerateContent?alt=sse",

@@ -15,7 +15,7 @@ import attrs
 from engine.config.host_values import AuthKind, WireName
 from engine.providers.wire.quirks import Quirks
 
-Asking = Literal["", "ollama", "llamacpp", "lmstudio", "models", "litellm"]
+LimitsApi = Literal["", "ollama", "llamacpp", "lmstudio", "models", "litellm"]
 
 
 @attrs.frozen(kw_only=True)
@@ -54,7 +54,7 @@ class Host:
     title: str
     wire: WireName
     base_url: str = ""
-    places: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    regional_urls: Mapping[str, str] = attrs.field(factory=dict[str, str])
     base_path: str = ""
     base_variables: tuple[str, ...] = ()
     key_variables: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Host:
     path: str = ""
     headers: Mapping[str, str] = attrs.field(factory=dict[str, str])
     is_local: bool = False
-    asking: Asking = ""
+    limits_api: LimitsApi = ""
     parallel: int | None = None
     prices: str = ""
     note: str = ""

@@ -24,26 +24,26 @@ _LARGEST_HEAD = 64 * 1024
 _LONGEST_SIZE = 64
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
 # No chunk begins so: it stands for the end of a chunk that was no end.
-_NONSENSE = b"!\r\n"
+_INVALID_CHUNK = b"!\r\n"
 
 
 @attrs.define(eq=False)
 class ChunkMerger:
     """Takes the bytes that a server sends over one connection, and returns those to be read instead."""
 
-    _place: Literal["head", "size", "chunk", "broken", "untouched"] = attrs.field(default="head", init=False)
+    _state: Literal["head", "size", "chunk", "broken", "untouched"] = attrs.field(default="head", init=False)
     # What may be the beginning of a head, which was returned already, or of a chunk's size, which was not.
-    _begun: bytes = attrs.field(default=b"", init=False)
+    _partial: bytes = attrs.field(default=b"", init=False)
     # Bytes of the open chunk that are still to come, its line's end among them.
     _left: int = attrs.field(default=0, init=False)
 
     def expect_answer(self) -> None:
         """Be ready for the head of an answer: a request is on its way."""
-        self._place, self._begun, self._left = "head", b"", 0
+        self._state, self._partial, self._left = "head", b"", 0
 
     def feed(self, data: bytes) -> bytes:
         """Return what to read instead of *data*; nothing, if more has to come first."""
-        match self._place:
+        match self._state:
             case "head":
                 return self._read_head(data)
             case "size" | "chunk":
@@ -52,71 +52,71 @@ class ChunkMerger:
                 return data
 
     def _read_head(self, data: bytes) -> bytes:
-        seen = self._begun + data
+        seen = self._partial + data
         start = 0
         # A server may send many that are not the answer's, all at once.
-        while self._place == "head" and (end := seen.find(_HEAD_END, start)) >= 0:
+        while self._state == "head" and (end := seen.find(_HEAD_END, start)) >= 0:
             head, start = seen[start:end], end + len(_HEAD_END)
             if not _is_interim(head):
-                self._place = "size" if _is_chunked(head) else "untouched"
+                self._state = "size" if _is_chunked(head) else "untouched"
         rest = seen[start:]
-        if self._place == "head":
-            self._begun = rest
-            self._place = "head" if len(rest) < _LARGEST_HEAD else "untouched"
+        if self._state == "head":
+            self._partial = rest
+            self._state = "head" if len(rest) < _LARGEST_HEAD else "untouched"
             return data
-        self._begun = b""
+        self._partial = b""
         return data[: len(data) - len(rest)] + (self.feed(rest) if rest else b"")
 
     def _read_body(self, data: bytes) -> bytes:
         """Take chunks apart and put together what is in them."""
-        found: list[bytes] = []
+        chunks: list[bytes] = []
         at = 0
-        if self._place == "chunk":
-            at = self._read_open_chunk(data, 0, found)
+        if self._state == "chunk":
+            at = self._read_open_chunk(data, 0, chunks)
         else:
-            data, self._begun = self._begun + data, b""
-        while self._place == "size" and at < len(data):
+            data, self._partial = self._partial + data, b""
+        while self._state == "size" and at < len(data):
             line = data.find(_LINE_END, at, at + _LONGEST_SIZE)
             if line < 0 and len(data) - at < _LONGEST_SIZE:
-                self._begun = data[at:]
+                self._partial = data[at:]
                 break
             size = _size_of(data[at:line]) if line >= 0 else 0
             if not size:  # the end of the body, or what no chunk begins with
-                self._place = "untouched"
+                self._state = "untouched"
                 break
             start = line + len(_LINE_END)
             end = start + size
             if data[end : end + len(_LINE_END)] == _LINE_END:
-                found.append(data[start:end])
+                chunks.append(data[start:end])
                 at = end + len(_LINE_END)
             else:
-                self._place, self._left = "chunk", size + len(_LINE_END)
-                at = self._read_open_chunk(data, start, found)
-        match self._place:
+                self._state, self._left = "chunk", size + len(_LINE_END)
+                at = self._read_open_chunk(data, start, chunks)
+        match self._state:
             case "untouched":
-                return _chunk(found) + data[at:]
+                return _chunk(chunks) + data[at:]
             case "broken":
-                return _chunk(found) + _NONSENSE
+                return _chunk(chunks) + _INVALID_CHUNK
             case _:
-                return _chunk(found)
+                return _chunk(chunks)
 
-    def _read_open_chunk(self, data: bytes, at: int, found: list[bytes]) -> int:
+    def _read_open_chunk(self, data: bytes, at: int, chunks: list[bytes]) -> int:
         """Take what there is of a chunk that is not whole, or badly ended; return where it stops."""
         piece = data[at : at + self._left]
         inside = max(0, self._left - len(_LINE_END))
-        found.append(piece[:inside])
+        chunks.append(piece[:inside])
         # The line's end may come in two halves.
         is_well_ended = _LINE_END[-min(self._left, len(_LINE_END)) :].startswith(piece[inside:])
         self._left -= len(piece)
         if not is_well_ended:
-            self._place = "broken"
+            self._state = "broken"
         elif not self._left:
-            self._place = "size"
+            self._state = "size"
         return at + len(piece)
 
 
-def _chunk(found: list[bytes]) -> bytes:
-    data = b"".join(found)
+def _chunk(chunks: list[bytes]) -> bytes:
+    data = b"".join(chunks)
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 

@@ -33,7 +33,7 @@ def new_client(endpoint: Endpoint, connect_timeout: float) -> httpx.AsyncClient:
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEEPALIVE),
             # A proxy is for hosts elsewhere: it could not find the one on this machine.
             trust_env=not endpoint.is_loopback,
-            verify=_trusted(endpoint),
+            verify=_ssl_context(endpoint),
         )
     except (ValueError, ImportError, OSError, httpx.InvalidURL) as error:
         reason = _PASSWORD.sub("://[secret]@", str(error))
@@ -42,7 +42,7 @@ def new_client(endpoint: Endpoint, connect_timeout: float) -> httpx.AsyncClient:
         raise ConfigError(f"the environment's proxy or certificate settings don't work: {reason}") from None
 
 
-def _trusted(endpoint: Endpoint) -> ssl.SSLContext:
+def _ssl_context(endpoint: Endpoint) -> ssl.SSLContext:
     """Return whom to trust: the authorities that the environment names, else the usual ones."""
     if endpoint.is_plain:  # no certificates are needed, and loading them takes a while: trust nobody
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -53,7 +53,7 @@ def _trusted(endpoint: Endpoint) -> ssl.SSLContext:
 
 
 @contextmanager
-def renamed_errors(endpoint: Endpoint) -> Generator[None]:
+def translate_errors(endpoint: Endpoint) -> Generator[None]:
     """Rename httpx's errors, and keep the key out of ours.
 
     `from None` where the original may quote a header, the key among them.
@@ -61,14 +61,14 @@ def renamed_errors(endpoint: Endpoint) -> Generator[None]:
     try:
         yield
     except ProviderError as error:
-        endpoint.hide_key(error)
+        endpoint.redact_error(error)
         raise
     except httpx.TimeoutException as error:
         raise ConnectionBroken(f"{endpoint.host} did not take the connection in time", retryable=True) from error
     except httpx.LocalProtocolError:
         raise ProviderProtocolError(f"the request to {endpoint.host} is no valid HTTP") from None
     except (httpx.TransportError, httpx.DecodingError) as error:
-        reason = endpoint.hide(_reason_of(error))
+        reason = endpoint.redact(_reason_of(error))
         # What fails now for these will fail in a minute.
         is_untrusted = "CERTIFICATE_VERIFY_FAILED" in reason
         if is_untrusted:
@@ -79,16 +79,16 @@ def renamed_errors(endpoint: Endpoint) -> Generator[None]:
 
 def _reason_of(error: BaseException) -> str:
     """Return the first words of an error and those it came of; under trio httpx's own has none."""
-    found: BaseException | None = error
-    while found is not None:
-        if words := str(found):
+    current: BaseException | None = error
+    while current is not None:
+        if words := str(current):
             return words
-        found = found.__cause__ or found.__context__
+        current = current.__cause__ or current.__context__
     return type(error).__name__
 
 
 @final
-class Connecting:
+class ConnectionGuard:
     """Takes care of the socket that a request opens.
 
     httpcore drops it open, for the garbage collector to find, when it is cancelled
@@ -98,7 +98,7 @@ class Connecting:
     def __init__(self) -> None:
         self._opened: _NetworkStream | None = None
 
-    async def note(self, event: str, info: Mapping[str, Any]) -> None:
+    async def on_trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Take note of what httpcore reports. Not a checkpoint; it has to be async all the same."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             stream: _NetworkStream = info["return_value"]

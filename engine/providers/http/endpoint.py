@@ -50,7 +50,7 @@ class Endpoint:
         """Whether it is reached without TLS."""
         return httpx.URL(self.base_url).scheme == "http"
 
-    def hide(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return *text* with every secret cut out: a host may quote what it was sent, as it is or as in a URL.
 
         What a host has masked itself ("sk-ab***yz") is left: it opens nothing, and tells which key it was.
@@ -61,7 +61,7 @@ class Endpoint:
         # The longest first: one secret may be a part of another.
         return re.sub("|".join(map(re.escape, sorted(forms, key=len, reverse=True))), "[key]", text)
 
-    def hide_key(self, error: ProviderError) -> ProviderError:
+    def redact_error(self, error: ProviderError) -> ProviderError:
         """Return *error* with every secret cut out of its text."""
-        error.args = tuple(self.hide(str(argument)) for argument in error.args)
+        error.args = tuple(self.redact(str(argument)) for argument in error.args)
         return error

@@ -24,17 +24,17 @@ import trio
 from engine.core.errors import EngineClosed, ProviderError, ProviderProtocolError
 from engine.core.llm_types import ModelInfo, ModelRequest, Ping, PrefixBroken, StreamEvent
 from engine.core.version import __version__
-from engine.providers.auth.auth import Unsigned
-from engine.providers.http.client import Connecting, new_client, renamed_errors
+from engine.providers.auth.auth import UnsignedRequest
+from engine.providers.http.client import ConnectionGuard, new_client, translate_errors
 from engine.providers.http.endpoint import Endpoint
-from engine.providers.wire.wire_format import Body, HttpReply, WireDecoder, WireFormat, own_name
+from engine.providers.wire.wire_format import Body, HttpReply, WireDecoder, WireFormat, bare_model_name
 
 # An error needs no more; a host may send a page of any length.
 _LONGEST_ERROR_BYTES = 64 * 1024
-_ERROR_PATIENCE = 5.0
+_ERROR_TIMEOUT = 5.0
 # After the answer's end the last few bytes of HTTP are on their way. Having read
 # them, the next step can use the same connection: that spares it a handshake.
-_FAREWELL = 0.25
+_DRAIN_TIMEOUT = 0.25
 
 # Is shown an answer whose body has not been read, what it answers, and the secrets that may be in both. It may put
 # another stream in the place of the answer's own.
@@ -110,9 +110,9 @@ class HttpModel:
         """
         content = self._encoder.encode(request)
         client = self._open_client()
-        connecting = Connecting()
-        extensions = {"timeout": client.timeout.as_dict(), "trace": connecting.note}
-        with renamed_errors(self._endpoint):
+        connecting = ConnectionGuard()
+        extensions = {"timeout": client.timeout.as_dict(), "trace": connecting.on_trace}
+        with translate_errors(self._endpoint):
             outgoing = await self._request(request, content, extensions)
             try:
                 response = await client.send(outgoing, stream=True)
@@ -121,11 +121,11 @@ class HttpModel:
                 raise
         for witness in self._witnesses:
             witness(response, content, self._endpoint.auth.secrets)
-        body = _Body(response)
+        body = _ResponseBody(response)
         decoder = self._decoder(response)
         if decoder is not None:
             return HttpStream(body, decoder, self._endpoint, content.broken_at)
-        raise self._endpoint.hide_key(await self._refusal(response, body))
+        raise self._endpoint.redact_error(await self._error_of(response, body))
 
     async def aclose(self) -> None:
         """Close all connections, those in use too. A checkpoint; if cancelled, it closes them all the same."""
@@ -137,7 +137,7 @@ class HttpModel:
 
     async def _request(self, request: ModelRequest, content: Body, extensions: dict[str, Any]) -> httpx.Request:
         endpoint = self._endpoint
-        path = endpoint.path.replace("{model}", quote(own_name(request), safe="@")) or self._wire.path(request)
+        path = endpoint.path.replace("{model}", quote(bare_model_name(request), safe="@")) or self._wire.path(request)
         url = httpx.URL(endpoint.base_url + path)
         headers = {
             "host": url.netloc.decode("ascii"),
@@ -150,9 +150,11 @@ class HttpModel:
             **self._wire.headers(request),
             **endpoint.headers,
         }
-        unsigned = Unsigned(method="POST", url=str(url), headers=headers, body=content)
+        unsigned = UnsignedRequest(method="POST", url=str(url), headers=headers, body=content)
         headers |= await endpoint.auth.headers(unsigned)
-        return httpx.Request("POST", url, headers=headers, stream=_Content(content.pieces), extensions=extensions)
+        return httpx.Request(
+            "POST", url, headers=headers, stream=_RequestContent(content.pieces), extensions=extensions
+        )
 
     def _open_client(self) -> httpx.AsyncClient:
         if self._is_closed:
@@ -168,12 +170,12 @@ class HttpModel:
         content_type: str = response.headers.get("content-type", "")
         return self._wire.decoder(content_type.partition(";")[0].strip().lower())
 
-    async def _refusal(self, response: httpx.Response, body: _Body) -> ProviderError:
+    async def _error_of(self, response: httpx.Response, body: _ResponseBody) -> ProviderError:
         page = await body.read_page()
         status = response.status_code
         if status < 400:
             return ProviderProtocolError(
-                f"{self._endpoint.host} answered HTTP {status} with {_kind_of(response)}, not with a stream of events:"
+                f"{self._endpoint.host} answered HTTP {status} with {_content_kind(response)}, not with a stream of events:"
                 f" is its address right, and does it speak the wire format of {self._wire.host}?",
                 status=status,
             )
@@ -185,7 +187,7 @@ class HttpModel:
 class HttpStream:
     """An answer as it comes in; `HttpModel.open` makes it."""
 
-    def __init__(self, body: _Body, decoder: WireDecoder, endpoint: Endpoint, broken_at: str = "") -> None:
+    def __init__(self, body: _ResponseBody, decoder: WireDecoder, endpoint: Endpoint, broken_at: str = "") -> None:
         self._body = body
         self._decoder = decoder
         self._endpoint = endpoint
@@ -207,16 +209,16 @@ class HttpStream:
         if self._broken_at:
             broken_at, self._broken_at = self._broken_at, ""
             return (PrefixBroken(broken_at),)
-        with renamed_errors(self._endpoint):
+        with translate_errors(self._endpoint):
             events = self._decoder.feed(b"")  # raises what the last bytes ended in
             if events or self._decoder.is_over:
                 return events
             chunk = await self._body.read()
             if chunk is None:
                 return self._decoder.close()
-            return self._decoder.feed(chunk) or self._sign_of_life()
+            return self._decoder.feed(chunk) or self._ping_unless_over()
 
-    def _sign_of_life(self) -> Sequence[StreamEvent]:
+    def _ping_unless_over(self) -> Sequence[StreamEvent]:
         return () if self._decoder.is_over else (Ping(),)
 
     async def aclose(self) -> None:
@@ -224,26 +226,26 @@ class HttpStream:
 
         If cancelled, it is closed all the same, as `trio.abc.AsyncResource` has it.
         """
-        await self._body.aclose(_FAREWELL if self._decoder.is_over else 0)
+        await self._body.aclose(_DRAIN_TIMEOUT if self._decoder.is_over else 0)
 
 
 @final
-class _Content(httpx.AsyncByteStream):
+class _RequestContent(httpx.AsyncByteStream):
     """The bytes of a request. httpx's own are a generator, which a cancelled upload leaves in the middle."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = pieces
 
-    def __aiter__(self) -> _Once:
-        return _Once(self._pieces)
+    def __aiter__(self) -> _PieceIterator:
+        return _PieceIterator(self._pieces)
 
 
 @final
-class _Once:
+class _PieceIterator:
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._left = iter(pieces)
 
-    def __aiter__(self) -> _Once:
+    def __aiter__(self) -> _PieceIterator:
         return self
 
     async def __anext__(self) -> bytes:
@@ -253,7 +255,7 @@ class _Once:
 
 
 @final
-class _Body:
+class _ResponseBody:
     """The bytes of an answer, and the connection they come from."""
 
     def __init__(self, response: httpx.Response) -> None:
@@ -268,19 +270,19 @@ class _Body:
         """Return what an error says, as far as it comes in reasonable time; close the connection."""
         page = b""
         try:
-            with trio.move_on_after(_ERROR_PATIENCE), suppress(httpx.HTTPError):  # noqa: ASYNC912  # the caller's code in it is the cancel point
+            with trio.move_on_after(_ERROR_TIMEOUT), suppress(httpx.HTTPError):  # noqa: ASYNC912  # the caller's code in it is the cancel point
                 while len(page) < _LONGEST_ERROR_BYTES and (chunk := await self.read()) is not None:
                     page += chunk
         finally:
             await self.aclose(0)  # noqa: ASYNC102  # bounded: see cleanup.py
         return page[:_LONGEST_ERROR_BYTES]
 
-    async def aclose(self, patience: float) -> None:
+    async def aclose(self, timeout: float) -> None:
         """Read to the end for *patience* seconds, then close the connection."""
         if not self._is_closed:
             self._is_closed = True
-            with trio.move_on_after(patience) as scope:  # noqa: ASYNC912  # the caller's code in it is the cancel point
-                if patience == 0:
+            with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the caller's code in it is the cancel point
+                if timeout == 0:
                     scope.cancel(reason="the rest of the answer is not wanted")
                 with suppress(httpx.HTTPError):
                     while await self.read() is not None:
@@ -288,7 +290,7 @@ class _Body:
         await trio.lowlevel.checkpoint()
 
 
-def _kind_of(response: httpx.Response) -> str:
+def _content_kind(response: httpx.Response) -> str:
     content_type: str = response.headers.get("content-type", "")
     encoding: str = response.headers.get("content-encoding", "identity")
     kind = content_type.partition(";")[0].strip() or "no content type"

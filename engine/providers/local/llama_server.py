@@ -21,8 +21,8 @@ from typing import Any, Final
 from engine.providers.wire.untrusted_json import as_object, loads, number
 
 KEY_VARIABLE: Final = "ENGINE_LOCAL_KEY"
-SIGN: Final = "engine-local:"
-_LOOK_EVERY: Final = 0.5
+REPORT_PREFIX: Final = "engine-local:"
+_POLL_INTERVAL: Final = 0.5
 
 
 def main(path: str, context: int, parent: int) -> None:
@@ -30,28 +30,28 @@ def main(path: str, context: int, parent: int) -> None:
     key = os.environ.pop(KEY_VARIABLE)
     try:
         binding: Any = import_module("xllamacpp")  # an optional extra, and without types
-        wanted = binding.CommonParams()
-        wanted.model.path = path
-        wanted.n_ctx = context
-        wanted.n_parallel = 1
-        wanted.hostnames = ["127.0.0.1"]
-        wanted.port = 0
-        wanted.api_keys = [key]
-        wanted.verbosity = -1
-        server = binding.Server(wanted)
+        params = binding.CommonParams()
+        params.model.path = path
+        params.n_ctx = context
+        params.n_parallel = 1
+        params.hostnames = ["127.0.0.1"]
+        params.port = 0
+        params.api_keys = [key]
+        params.verbosity = -1
+        server = binding.Server(params)
         url = str(server.listening_address)
-        _tell({"url": url, "context": _context_of(url, key)})
+        _report({"url": url, "context": _context_of(url, key)})
     except Exception as error:  # noqa: BLE001  # whatever it is, the parent is to tell it to a person
-        _tell({"error": f"{type(error).__name__}: {error}"})
+        _report({"error": f"{type(error).__name__}: {error}"})
         return
     while os.getppid() == parent:
-        time.sleep(_LOOK_EVERY)  # all that this process still has to do: the server has threads of its own
+        time.sleep(_POLL_INTERVAL)  # all that this process still has to do: the server has threads of its own
     # Not an ordinary exit: the server's own clean-up waits for its clients.
     os._exit(0)
 
 
-def _tell(facts: dict[str, object]) -> None:
-    sys.stdout.write(f"\n{SIGN}{json.dumps(facts)}\n")
+def _report(facts: dict[str, object]) -> None:
+    sys.stdout.write(f"\n{REPORT_PREFIX}{json.dumps(facts)}\n")
     sys.stdout.flush()
 
 

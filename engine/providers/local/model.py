@@ -24,7 +24,7 @@ from engine.process.process import Finished, run_tree
 from engine.providers.auth.auth import KeyAuth
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.http.model import HttpModel, HttpStream
-from engine.providers.local.llama_server import KEY_VARIABLE, SIGN
+from engine.providers.local.llama_server import KEY_VARIABLE, REPORT_PREFIX
 from engine.providers.wire.untrusted_json import as_object, loads, number, text
 from engine.providers.wire.wire_format import WireFormat
 
@@ -57,8 +57,8 @@ def local_model(
         raise ConfigError(f"{name}: there is no file {path}")
     if find_spec("xllamacpp") is None:
         raise ConfigError(f"{name} needs llama.cpp: pip install 'nursery-engine[local]'")
-    known = info or ModelInfo(name=name, context=context or _ASSUMED_CONTEXT, output=context or _ASSUMED_CONTEXT)
-    return LocalModel(attrs.evolve(known, name=name, host=name, parallel=1), str(path), wire, context)
+    base = info or ModelInfo(name=name, context=context or _ASSUMED_CONTEXT, output=context or _ASSUMED_CONTEXT)
+    return LocalModel(attrs.evolve(base, name=name, host=name, parallel=1), str(path), wire, context)
 
 
 @final
@@ -74,7 +74,7 @@ class LocalModel:
         self._failure: ProviderError | None = None
         self._is_served = False
         self._is_closed = False
-        self._wanted = trio.Event()
+        self._requested = trio.Event()
         self._changed = trio.Event()
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class LocalModel:
         A checkpoint. If cancelled, no connection is left; a server that was starting
         goes on to start, for the next request. Raises `ProviderError`, `EngineClosed`.
         """
-        inner = await self._running()
+        inner = await self._ensure_running()
         return await inner.open(request)
 
     async def serve(self) -> None:
@@ -99,7 +99,7 @@ class LocalModel:
         self._is_served = True
         try:
             while True:
-                await self._wanted.wait()
+                await self._requested.wait()
                 await self._run_server()
         finally:
             self._is_served = False
@@ -113,7 +113,7 @@ class LocalModel:
             await inner.aclose()
         await trio.lowlevel.checkpoint()
 
-    async def _running(self) -> HttpModel:
+    async def _ensure_running(self) -> HttpModel:
         """Return the server's model as soon as it listens. A checkpoint if it does not yet."""
         while True:
             if self._is_closed or not self._is_served:
@@ -122,7 +122,7 @@ class LocalModel:
                 return self._inner
             if self._changed.is_set():
                 self._changed, self._failure = trio.Event(), None
-            self._wanted.set()
+            self._requested.set()
             await self._changed.wait()
             if self._failure is not None:
                 raise self._failure
@@ -130,7 +130,7 @@ class LocalModel:
     async def _run_server(self) -> None:
         """Run the server once, to its end."""
         key = secrets.token_urlsafe(24)
-        reader = _FirstWord(lambda url, context: self._started(url, context, key))
+        reader = _StartupOutput(lambda url, context: self._on_started(url, context, key))
         argv = [
             sys.executable,
             "-m",
@@ -153,12 +153,12 @@ class LocalModel:
         except OSError as error:
             failure = ProviderError(f"{self._info.name}: the server can't be started: {error.strerror}")
         inner, self._inner = self._inner, None
-        self._wanted, self._failure = trio.Event(), failure
+        self._requested, self._failure = trio.Event(), failure
         self._changed.set()
         if inner is not None:
             await inner.aclose()
 
-    def _started(self, url: str, context: int, key: str) -> None:
+    def _on_started(self, url: str, context: int, key: str) -> None:
         """The server listens. Not a checkpoint."""
         if context:
             self._info = attrs.evolve(self._info, context=context, output=min(self._info.output, context))
@@ -168,7 +168,7 @@ class LocalModel:
 
 
 @attrs.define(eq=False)
-class _FirstWord:
+class _StartupOutput:
     """Reads the server's output until it tells where it listens; keeps the last of the rest for an error."""
 
     _on_start: Callable[[str, int], None]
@@ -183,14 +183,16 @@ class _FirstWord:
         *lines, rest = (self._pending + chunk)[-_KEPT_OUTPUT:].split(b"\n")
         self._pending = rest
         for line in lines:
-            if line.startswith(SIGN.encode()):
-                self._read(line[len(SIGN) :])
+            if line.startswith(REPORT_PREFIX.encode()):
+                self._read(line[len(REPORT_PREFIX) :])
 
     def failure(self, name: str, finished: Finished) -> ProviderError:
         """Return what to tell of a server that has ended. Not a checkpoint."""
         if self._has_started:
-            return Overloaded(f"{name}: the server has died ({_how(finished)}); it is started anew", retryable=True)
-        return ProviderError(f"{name} can't be served: {self._error or _how(finished)}")
+            return Overloaded(
+                f"{name}: the server has died ({_exit_text(finished)}); it is started anew", retryable=True
+            )
+        return ProviderError(f"{name} can't be served: {self._error or _exit_text(finished)}")
 
     def _read(self, document: bytes) -> None:
         try:
@@ -203,5 +205,5 @@ class _FirstWord:
             self._on_start(url, number(facts, "context", 0))
 
 
-def _how(finished: Finished) -> str:
+def _exit_text(finished: Finished) -> str:
     return f"signal {finished.signal}" if finished.signal is not None else f"exit code {finished.exit_code}"

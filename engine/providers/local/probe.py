@@ -13,49 +13,49 @@ import trio
 
 from engine.core.errors import ConfigError, ProviderError
 from engine.core.llm_types import ModelInfo
-from engine.providers.auth.auth import Unsigned
-from engine.providers.hosts.host import Asking
+from engine.providers.auth.auth import UnsignedRequest
+from engine.providers.hosts.host import LimitsApi
 from engine.providers.http.endpoint import Endpoint
-from engine.providers.local.probe_parsing import MODELS, Question, learned, questions, told
+from engine.providers.local.probe_parsing import MODELS, ProbeRequest, apply_limits, parse_limits, probe_requests
 from engine.providers.wire.untrusted_json import as_list, as_object, loads, text
 from engine.providers.wire.wire_format import Body
 
 # Longer than a server needs that is there; a session can't begin before.
-_PATIENCE = 2.0
+_TIMEOUT = 2.0
 # The list of a gateway with hundreds of models is far smaller.
-_LARGEST = 16 * 1024 * 1024
+_MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
 
 @attrs.frozen
-class _Answer:
+class _Response:
     status: int
     body: bytes
 
 
-async def learn(endpoint: Endpoint, asking: Asking, model: str, info: ModelInfo) -> ModelInfo:
+async def probe_limits(endpoint: Endpoint, asking: LimitsApi, model: str, info: ModelInfo) -> ModelInfo:
     """Return *info* with what the server says of *model*, within two seconds. A checkpoint; a cancel leaves nothing."""
     answers: list[object] = []
-    with trio.move_on_after(_PATIENCE):  # noqa: ASYNC912  # the requests are the cancel points
-        for question in questions(asking, model):
+    with trio.move_on_after(_TIMEOUT):  # noqa: ASYNC912  # the requests are the cancel points
+        for question in probe_requests(asking, model):
             # What has come before the end of patience counts.
-            answers.append(_json(await _ask(endpoint, question)))  # noqa: PERF401
+            answers.append(_parse(await _send(endpoint, question)))  # noqa: PERF401
     await trio.lowlevel.checkpoint()
-    return learned(info, told(asking, model, answers))
+    return apply_limits(info, parse_limits(asking, model, answers))
 
 
-async def served(endpoint: Endpoint, patience: float) -> tuple[str, ...] | None:
+async def list_models(endpoint: Endpoint, timeout: float) -> tuple[str, ...] | None:
     """Return the models that a server names; None if nobody answers in *patience* seconds. A checkpoint."""
-    answer: _Answer | None = None
-    with trio.move_on_after(patience):
-        answer = await _ask(endpoint, MODELS)
+    answer: _Response | None = None
+    with trio.move_on_after(timeout):
+        answer = await _send(endpoint, MODELS)
     await trio.lowlevel.checkpoint()
     if answer is None:
         return None
-    rows = map(as_object, as_list(as_object(_json(answer)).get("data")))
+    rows = map(as_object, as_list(as_object(_parse(answer)).get("data")))
     return tuple(sorted({name for row in rows if (name := text(row, "id"))}))
 
 
-async def _ask(endpoint: Endpoint, question: Question) -> _Answer | None:
+async def _send(endpoint: Endpoint, question: ProbeRequest) -> _Response | None:
     """Return the answer; None if there is none, or no end of it. A checkpoint."""
     base = endpoint.base_url
     # A server's own ways of answering stand beside the version, not below it.
@@ -64,7 +64,7 @@ async def _ask(endpoint: Endpoint, question: Question) -> _Answer | None:
     headers = {"accept": "application/json", "accept-encoding": "identity", **endpoint.headers}
     if question.body:
         headers["content-type"] = "application/json"
-    unsigned = Unsigned(method=question.method, url=url, headers=headers, body=Body(pieces=(question.body,)))
+    unsigned = UnsignedRequest(method=question.method, url=url, headers=headers, body=Body(pieces=(question.body,)))
     try:
         headers |= await endpoint.auth.headers(unsigned)
         # A connection of its own: nothing of it is left when it is cancelled.
@@ -78,7 +78,7 @@ async def _ask(endpoint: Endpoint, question: Question) -> _Answer | None:
         return None
 
 
-async def _read(response: httpx.Response) -> _Answer | None:
+async def _read(response: httpx.Response) -> _Response | None:
     """Return the answer with its whole body; None if it is larger than any that helps. A checkpoint."""
     pieces: list[bytes] = []
     size = 0
@@ -86,21 +86,21 @@ async def _read(response: httpx.Response) -> _Answer | None:
         async for piece in response.aiter_raw():
             pieces.append(piece)
             size += len(piece)
-            if size > _LARGEST:  # the next read is cancelled, which closes the generators in between
+            if size > _MAX_RESPONSE_BYTES:  # the next read is cancelled, which closes the generators in between
                 scope.cancel(reason="the answer is too large")
-    return None if size > _LARGEST else _Answer(response.status_code, b"".join(pieces))
+    return None if size > _MAX_RESPONSE_BYTES else _Response(response.status_code, b"".join(pieces))
 
 
 def _client(endpoint: Endpoint) -> httpx.AsyncClient:
     return httpx.AsyncClient(
-        timeout=_PATIENCE,
+        timeout=_TIMEOUT,
         trust_env=not endpoint.is_loopback,
         # Without TLS no certificates are needed, and loading them takes a while: trust nobody.
         verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if endpoint.is_plain else True,
     )
 
 
-def _json(answer: _Answer | None) -> object:
+def _parse(answer: _Response | None) -> object:
     """Return what an answer says; None if that is nothing."""
     if answer is None or answer.status != 200:
         return None

@@ -23,7 +23,7 @@ from urllib.parse import quote
 import attrs
 
 from engine.core.llm_types import ModelInfo
-from engine.providers.hosts.host import Asking
+from engine.providers.hosts.host import LimitsApi
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, text, to_bytes
 
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
@@ -34,7 +34,7 @@ _USUAL_OUTPUT = 8_192
 
 
 @attrs.frozen
-class Question:
+class ProbeRequest:
     """A request; its path is below the server's root, or below its version (`/v1`)."""
 
     method: Literal["GET", "POST"]
@@ -43,11 +43,11 @@ class Question:
     is_versioned: bool = False
 
 
-MODELS = Question("GET", "/models", is_versioned=True)
+MODELS = ProbeRequest("GET", "/models", is_versioned=True)
 
 
 @attrs.frozen(kw_only=True)
-class Told:
+class ServerLimits:
     """What a server said; None: nothing of that.
 
     Attributes:
@@ -63,91 +63,100 @@ class Told:
     prices: dict[str, float] = attrs.field(factory=dict[str, float])
 
 
-def questions(asking: Asking, model: str) -> tuple[Question, ...]:
+def probe_requests(asking: LimitsApi, model: str) -> tuple[ProbeRequest, ...]:
     """Return what to ask about *model*."""
     match asking:
         case "ollama":
-            return (Question("GET", "/api/ps"), Question("POST", "/api/show", to_bytes({"model": model})))
+            return (ProbeRequest("GET", "/api/ps"), ProbeRequest("POST", "/api/show", to_bytes({"model": model})))
         case "llamacpp":
-            return (Question("GET", f"/props?model={quote(model, safe='')}"),)
+            return (ProbeRequest("GET", f"/props?model={quote(model, safe='')}"),)
         case "lmstudio":
-            return (Question("GET", "/api/v0/models"),)
+            return (ProbeRequest("GET", "/api/v0/models"),)
         case "models":
             return (MODELS,)
         case "litellm":
-            return (Question("GET", "/model/info"),)
+            return (ProbeRequest("GET", "/model/info"),)
         case "":
             return ()
         case _:
             assert_never(asking)
 
 
-def told(asking: Asking, model: str, answers: Sequence[object]) -> Told:
+def parse_limits(asking: LimitsApi, model: str, answers: Sequence[object]) -> ServerLimits:
     """Return what *answers*, JSON in the order of the questions, say of *model*; what has a wrong shape says nothing."""
-    found = [as_object(answer) for answer in answers]
-    first = found[0] if found else {}
+    documents = [as_object(answer) for answer in answers]
+    first = documents[0] if documents else {}
     match asking:
         case "ollama":
-            return _ollama(model, first, found[1] if len(found) > 1 else {})
+            return _ollama(model, first, documents[1] if len(documents) > 1 else {})
         case "llamacpp":
             settings = as_object(first.get("default_generation_settings"))
-            return Told(
+            return ServerLimits(
                 context=_count(settings, "n_ctx") or _count(first, "n_ctx"), parallel=_count(first, "total_slots")
             )
         case "lmstudio":
-            row = _row(first, "id", model)
-            return Told(context=_count(row, "loaded_context_length") if text(row, "state") == "loaded" else None)
+            row = _find_row(first, "id", model)
+            return ServerLimits(
+                context=_count(row, "loaded_context_length") if text(row, "state") == "loaded" else None
+            )
         case "models":
-            row = _row(first, "id", model)
+            row = _find_row(first, "id", model)
             context = _count(row, "max_model_len") or _count(as_object(row.get("meta")), "n_ctx")
-            return Told(context=context)
+            return ServerLimits(context=context)
         case "litellm":
-            return _litellm(as_object(_row(first, "model_name", model).get("model_info")))
+            return _litellm(as_object(_find_row(first, "model_name", model).get("model_info")))
         case "":
-            return Told()
+            return ServerLimits()
         case _:
             assert_never(asking)
 
 
-def learned(info: ModelInfo, said: Told) -> ModelInfo:
+def apply_limits(info: ModelInfo, limits: ServerLimits) -> ModelInfo:
     """Return *info* with what a server said of itself."""
     changes: dict[str, Any] = {}
-    if said.context is not None:
-        output = min(said.output or _USUAL_OUTPUT, said.context // _SHARE_OF_OUTPUT)
-        changes = {"context": said.context, "output": max(1, output), "is_known": True}
-    if said.parallel is not None and info.parallel is not None:
-        changes["parallel"] = said.parallel
+    if limits.context is not None:
+        output = min(limits.output or _USUAL_OUTPUT, limits.context // _SHARE_OF_OUTPUT)
+        changes = {"context": limits.context, "output": max(1, output), "is_known": True}
+    if limits.parallel is not None and info.parallel is not None:
+        changes["parallel"] = limits.parallel
     if not info.price_input and not info.price_output:
-        changes |= said.prices
+        changes |= limits.prices
     return attrs.evolve(info, **changes)
 
 
-def _ollama(model: str, running: Json, shown: Json) -> Told:
+def _ollama(model: str, running: Json, shown: Json) -> ServerLimits:
     for row in map(as_object, as_list(running.get("models"))):
-        if _tagged(model) in {_tagged(text(row, "name")), _tagged(text(row, "model"))}:
-            return Told(context=_count(row, "context_length"))
+        if _with_tag(model) in {_with_tag(text(row, "name")), _with_tag(text(row, "model"))}:
+            return ServerLimits(context=_count(row, "context_length"))
     recipe = _NUM_CTX.search(text(shown, "parameters"))
-    return Told(context=int(recipe[1]) or None) if recipe else Told()
+    return ServerLimits(context=int(recipe[1]) or None) if recipe else ServerLimits()
 
 
-def _tagged(name: str) -> str:
+def _with_tag(name: str) -> str:
     return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
 
 
-def _litellm(row: Json) -> Told:
-    prices = {
+def _litellm(row: Json) -> ServerLimits:
+    fields = {
         "price_input": "input_cost_per_token",
         "price_output": "output_cost_per_token",
         "price_cache_read": "cache_read_input_token_cost",
         "price_cache_write": "cache_creation_input_token_cost",
     }
-    found = {name: cost * _MILLION for name, field in prices.items() if (cost := _price(row, field)) is not None}
-    if "price_input" in found:
-        found = {"price_cache_read": found["price_input"], "price_cache_write": found["price_input"]} | found
-    return Told(context=_count(row, "max_input_tokens"), output=_count(row, "max_output_tokens"), prices=found)
+    prices_per_million = {
+        name: cost * _MILLION for name, field in fields.items() if (cost := _price(row, field)) is not None
+    }
+    if "price_input" in prices_per_million:
+        prices_per_million = {
+            "price_cache_read": prices_per_million["price_input"],
+            "price_cache_write": prices_per_million["price_input"],
+        } | prices_per_million
+    return ServerLimits(
+        context=_count(row, "max_input_tokens"), output=_count(row, "max_output_tokens"), prices=prices_per_million
+    )
 
 
-def _row(listed: Json, field: str, model: str) -> Json:
+def _find_row(listed: Json, field: str, model: str) -> Json:
     """Return the row of *model*: the one that is loaded, if it stands there twice."""
     rows = [row for row in map(as_object, as_list(listed.get("data"))) if text(row, field) == model]
     return next((row for row in rows if text(row, "state") == "loaded"), rows[0] if rows else {})

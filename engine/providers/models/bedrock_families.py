@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.config.host_values import WireName
-from engine.providers.models.family import THREE, Family, named
+from engine.providers.models.family import LOW_TO_HIGH, Family, anchored
 from engine.providers.wire.quirks import MediaKind
 
 _BEDROCK: frozenset[WireName] = frozenset({"bedrock"})
@@ -14,23 +14,23 @@ _PDF: frozenset[MediaKind] = frozenset({"pdf"})
 # Later ones go before earlier ones.
 ON_BEDROCK: tuple[Family, ...] = (
     Family(
-        pattern=named(r"claude"),
+        pattern=anchored(r"claude"),
         wires=_BEDROCK,
         changes={"result_media": _IMAGES, "forced_tools": True, "assistant_after_results": False},
     ),
     Family(
-        pattern=named(r"claude-(?:3-5-haiku|3-7|[a-z]+-\d)"),
+        pattern=anchored(r"claude-(?:3-5-haiku|3-7|[a-z]+-\d)"),
         wires=_BEDROCK,
         changes={"marks": "bedrock"},
     ),
-    Family(pattern=named(r"claude-3-5-haiku"), wires=_BEDROCK, changes={"user_media": _PDF, "result_media": _NONE}),
+    Family(pattern=anchored(r"claude-3-5-haiku"), wires=_BEDROCK, changes={"user_media": _PDF, "result_media": _NONE}),
     Family(
-        pattern=named(r"claude-[a-z]+-(?:4-[5-9]|[5-9]|[1-9]\d)(?!\d)"),
+        pattern=anchored(r"claude-[a-z]+-(?:4-[5-9]|[5-9]|[1-9]\d)(?!\d)"),
         wires=_BEDROCK,
         changes={"output": "native", "long_cache": True},
     ),
     Family(
-        pattern=named(r"nova-"),
+        pattern=anchored(r"nova-"),
         wires=_BEDROCK,
         changes={
             "user_media": _IMAGES | _PDF | {"video"},
@@ -40,21 +40,23 @@ ON_BEDROCK: tuple[Family, ...] = (
             "mark_tools": False,
         },
     ),
-    Family(pattern=named(r"nova-micro"), wires=_BEDROCK, changes={"user_media": _NONE, "result_media": _NONE}),
+    Family(pattern=anchored(r"nova-micro"), wires=_BEDROCK, changes={"user_media": _NONE, "result_media": _NONE}),
     Family(
-        pattern=named(r"nova-2-lite|nova-2-pro"),
+        pattern=anchored(r"nova-2-lite|nova-2-pro"),
         wires=_BEDROCK,
-        changes={"effort_field": "reasoningConfig", "efforts": THREE},
+        changes={"effort_field": "reasoningConfig", "efforts": LOW_TO_HIGH},
     ),
     Family(
-        pattern=named(r"gpt-oss"),
+        pattern=anchored(r"gpt-oss"),
         wires=_BEDROCK,
-        changes={"effort_field": "reasoning_effort", "efforts": THREE, "user_media": _NONE},
+        changes={"effort_field": "reasoning_effort", "efforts": LOW_TO_HIGH, "user_media": _NONE},
     ),
-    Family(pattern=named(r"llama"), wires=_BEDROCK, changes={"streams": False, "calls_alone": True}),
-    Family(pattern=named(r"r1|palmyra|pixtral|mistral-(?:large|small)-24"), wires=_BEDROCK, changes={"streams": False}),
+    Family(pattern=anchored(r"llama"), wires=_BEDROCK, changes={"streams": False, "calls_alone": True}),
     Family(
-        pattern=named(r"llama3-[013]|r1|palmyra|mistral-(?:7b|large|small)|mixtral|command-r|jamba"),
+        pattern=anchored(r"r1|palmyra|pixtral|mistral-(?:large|small)-24"), wires=_BEDROCK, changes={"streams": False}
+    ),
+    Family(
+        pattern=anchored(r"llama3-[013]|r1|palmyra|mistral-(?:7b|large|small)|mixtral|command-r|jamba"),
         wires=_BEDROCK,
         changes={"user_media": _PDF},
     ),

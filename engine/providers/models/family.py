@@ -20,7 +20,7 @@ from engine.providers.hosts.host import Host
 CHAT: frozenset[WireName] = frozenset({"openai_chat"})
 RESPONSES: frozenset[WireName] = frozenset({"openai_responses"})
 OPENAI: frozenset[WireName] = CHAT | RESPONSES
-THREE = ("low", "medium", "high")
+LOW_TO_HIGH = ("low", "medium", "high")
 # They have one way to say thinking for all models.
 TRANSLATING = frozenset({"openrouter", "vercel"})
 
@@ -41,21 +41,21 @@ class Family:
     pattern: str
     wires: frozenset[WireName] = frozenset()
     hosts: frozenset[str] = frozenset()
-    not_at: frozenset[str] = frozenset()
+    excluded_hosts: frozenset[str] = frozenset()
     changes: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     defaults: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
 
-    def holds(self, host: Host, model: str) -> bool:
+    def matches(self, host: Host, model: str) -> bool:
         """Whether *model* at *host* is of this family."""
         return (
             (not self.wires or host.wire in self.wires)
             and (not self.hosts or host.kind in self.hosts)
-            and host.kind not in self.not_at
+            and host.kind not in self.excluded_hosts
             and _compiled(self.pattern).search(model.lower()) is not None
         )
 
 
-def named(pattern: str) -> str:
+def anchored(pattern: str) -> str:
     """Return a pattern that stands where a model's name may begin."""
     return rf"(?<![a-z0-9])(?:{pattern})"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.config.host_values import WireName
-from engine.providers.models.family import OPENAI, RESPONSES, THREE, Family, named
+from engine.providers.models.family import LOW_TO_HIGH, OPENAI, RESPONSES, Family, anchored
 from engine.providers.wire.quirks import MediaKind
 
 _CLAUDE: frozenset[WireName] = frozenset({"anthropic", "vertex_anthropic", "bedrock"})
@@ -20,12 +20,12 @@ _NONE: frozenset[MediaKind] = frozenset()
 OF_MAKERS: tuple[Family, ...] = (
     # -- Claude ------------------------------------------------------------------
     Family(
-        pattern=named(r"claude-(?:3-7|(?:opus|sonnet|haiku)-4(?:-[015])?(?:$|@|-2\d{3,}|-v\d))"),
+        pattern=anchored(r"claude-(?:3-7|(?:opus|sonnet|haiku)-4(?:-[015])?(?:$|@|-2\d{3,}|-v\d))"),
         wires=_CLAUDE,
         changes={"thinking_budget": True},
     ),
     Family(
-        pattern=named(r"claude-(?:opus|sonnet|haiku)-4-[6-9]"),
+        pattern=anchored(r"claude-(?:opus|sonnet|haiku)-4-[6-9]"),
         wires=_CLAUDE,
         changes={
             "adaptive_thinking": True,
@@ -34,7 +34,7 @@ OF_MAKERS: tuple[Family, ...] = (
         },
     ),
     Family(
-        pattern=named(r"claude-(?:[a-z]+-(?:4-[7-9]|[5-9]|\d\d))"),
+        pattern=anchored(r"claude-(?:[a-z]+-(?:4-[7-9]|[5-9]|\d\d))"),
         wires=_CLAUDE,
         changes={
             "adaptive_thinking": True,
@@ -44,142 +44,146 @@ OF_MAKERS: tuple[Family, ...] = (
     ),
     # Schemas for answers came with 4.5.
     Family(
-        pattern=named(r"claude-(?:v2|2|instant|3|(?:opus|sonnet|haiku)-4(?:-[01])?(?:$|@|-2\d{3,}))"),
+        pattern=anchored(r"claude-(?:v2|2|instant|3|(?:opus|sonnet|haiku)-4(?:-[01])?(?:$|@|-2\d{3,}))"),
         wires=frozenset({"anthropic"}),
         changes={"output": "tool"},
     ),
     # -- OpenAI ------------------------------------------------------------------
     Family(
-        pattern=named(r"(?:o[1-9]|gpt-[5-9]|codex)(?![a-z0-9]*.*-chat)(?!\d)"),
+        pattern=anchored(r"(?:o[1-9]|gpt-[5-9]|codex)(?![a-z0-9]*.*-chat)(?!\d)"),
         wires=OPENAI,
         changes={"temperature": False},
-        defaults={"effort_field": "reasoning_effort", "efforts": THREE},
+        defaults={"effort_field": "reasoning_effort", "efforts": LOW_TO_HIGH},
     ),
     Family(
-        pattern=named(r"(?:o[1-9]|gpt-[5-9]|codex)(?!\d)"),
+        pattern=anchored(r"(?:o[1-9]|gpt-[5-9]|codex)(?!\d)"),
         wires=OPENAI,
         hosts=_OPENAI_HOSTS,
         changes={"system_role": "developer", "max_tokens_field": "max_completion_tokens"},
     ),
     Family(
-        pattern=named(r"(?:o[1-9]|gpt-[5-9]|codex)(?![a-z0-9]*.*-chat)(?!\d)"),
+        pattern=anchored(r"(?:o[1-9]|gpt-[5-9]|codex)(?![a-z0-9]*.*-chat)(?!\d)"),
         wires=RESPONSES,
         changes={"encrypted_reasoning": True},
     ),
     Family(
-        pattern=named(r"(?:gpt-[5-9]|codex)(?![a-z0-9]*.*-chat)(?!\d)"),
+        pattern=anchored(r"(?:gpt-[5-9]|codex)(?![a-z0-9]*.*-chat)(?!\d)"),
         wires=RESPONSES,
         changes={"default_effort": "medium", "reasoning_summary": True},
     ),
     Family(
-        pattern=named(r"gpt-5[.]\d(?!.*-(?:codex|chat))"),
+        pattern=anchored(r"gpt-5[.]\d(?!.*-(?:codex|chat))"),
         wires=RESPONSES,
-        not_at=frozenset({"azure"}),
+        excluded_hosts=frozenset({"azure"}),
         changes={"verbosity": "low"},
     ),
     Family(
-        pattern=named(r"gpt-(?:4[.]1|5(?![.-][6-9]))(?!.*-(?:mini|nano|pro|chat))"),
+        pattern=anchored(r"gpt-(?:4[.]1|5(?![.-][6-9]))(?!.*-(?:mini|nano|pro|chat))"),
         wires=RESPONSES,
         hosts=frozenset({"openai"}),
         changes={"long_cache": True},
     ),
     # Since 5.6 only a marked beginning is found again; the end of the input is marked by the host itself.
     Family(
-        pattern=named(r"gpt-(?:5[.-][6-9]|[6-9])(?!\d)"),
+        pattern=anchored(r"gpt-(?:5[.-][6-9]|[6-9])(?!\d)"),
         wires=RESPONSES,
         hosts=frozenset({"openai"}),
         changes={"marks_system": True},
     ),
     Family(
-        pattern=named(r"gpt-5(?:$|-(?:mini|nano|\d))"),
+        pattern=anchored(r"gpt-5(?:$|-(?:mini|nano|\d))"),
         wires=OPENAI,
-        changes={"efforts": ("minimal", *THREE)},
+        changes={"efforts": ("minimal", *LOW_TO_HIGH)},
     ),
-    Family(pattern=named(r"gpt-5-pro"), wires=OPENAI, changes={"efforts": ("high",)}),
-    Family(pattern=named(r"gpt-5[.-]1(?!\d)"), wires=OPENAI, changes={"efforts": ("none", *THREE)}),
+    Family(pattern=anchored(r"gpt-5-pro"), wires=OPENAI, changes={"efforts": ("high",)}),
+    Family(pattern=anchored(r"gpt-5[.-]1(?!\d)"), wires=OPENAI, changes={"efforts": ("none", *LOW_TO_HIGH)}),
     Family(
-        pattern=named(r"gpt-5[.-]1-codex(?!-max)"),
+        pattern=anchored(r"gpt-5[.-]1-codex(?!-max)"),
         wires=OPENAI,
-        changes={"efforts": THREE},
+        changes={"efforts": LOW_TO_HIGH},
     ),
-    Family(pattern=named(r"gpt-5[.-]1-codex-max"), wires=OPENAI, changes={"efforts": (*THREE, "xhigh")}),
+    Family(pattern=anchored(r"gpt-5[.-]1-codex-max"), wires=OPENAI, changes={"efforts": (*LOW_TO_HIGH, "xhigh")}),
     Family(
-        pattern=named(r"gpt-5[.-][2-5](?!\d)"),
+        pattern=anchored(r"gpt-5[.-][2-5](?!\d)"),
         wires=OPENAI,
-        changes={"efforts": ("none", *THREE, "xhigh")},
+        changes={"efforts": ("none", *LOW_TO_HIGH, "xhigh")},
     ),
     Family(
-        pattern=named(r"gpt-5[.-][23](?!\d)-codex"),
+        pattern=anchored(r"gpt-5[.-][23](?!\d)-codex"),
         wires=OPENAI,
-        changes={"efforts": (*THREE, "xhigh")},
+        changes={"efforts": (*LOW_TO_HIGH, "xhigh")},
     ),
-    Family(pattern=named(r"gpt-5[.-][2-5]-pro"), wires=OPENAI, changes={"efforts": ("medium", "high", "xhigh")}),
+    Family(pattern=anchored(r"gpt-5[.-][2-5]-pro"), wires=OPENAI, changes={"efforts": ("medium", "high", "xhigh")}),
     Family(
-        pattern=named(r"gpt-5[.-][6-9](?!\d)"),
+        pattern=anchored(r"gpt-5[.-][6-9](?!\d)"),
         wires=OPENAI,
-        changes={"efforts": ("none", *THREE, "xhigh", "max")},
+        changes={"efforts": ("none", *LOW_TO_HIGH, "xhigh", "max")},
     ),
-    Family(pattern=named(r"gpt-[6-9](?!\d)"), wires=OPENAI, changes={"efforts": (*THREE, "xhigh", "max")}),
+    Family(pattern=anchored(r"gpt-[6-9](?!\d)"), wires=OPENAI, changes={"efforts": (*LOW_TO_HIGH, "xhigh", "max")}),
     Family(
-        pattern=named(r"gpt-oss"),
+        pattern=anchored(r"gpt-oss"),
         wires=OPENAI,
-        changes={"efforts": THREE},
+        changes={"efforts": LOW_TO_HIGH},
         defaults={"effort_field": "reasoning_effort"},
     ),
     # -- Gemini ------------------------------------------------------------------
     # They read JSON Schema itself; older ones only OpenAPI's.
-    Family(pattern=named(rf"gemini-(?:2\.5|[3-9]|\d\d|{_LATEST})"), wires=_GEMINI, changes={"schema": "gemini-json"}),
-    # A schema for the answer may not stand beside tools before Gemini 3.
-    Family(pattern=named(r"gemini-[12](?!\d)"), wires=_GEMINI, changes={"output": "tool"}),
     Family(
-        pattern=named(r"gemini-2\.5-pro"),
+        pattern=anchored(rf"gemini-(?:2\.5|[3-9]|\d\d|{_LATEST})"), wires=_GEMINI, changes={"schema": "gemini-json"}
+    ),
+    # A schema for the answer may not stand beside tools before Gemini 3.
+    Family(pattern=anchored(r"gemini-[12](?!\d)"), wires=_GEMINI, changes={"output": "tool"}),
+    Family(
+        pattern=anchored(r"gemini-2\.5-pro"),
         wires=_GEMINI,
-        changes={"thinking_budget": True, "efforts": ("minimal", *THREE, "xhigh")},
+        changes={"thinking_budget": True, "efforts": ("minimal", *LOW_TO_HIGH, "xhigh")},
     ),
     Family(
-        pattern=named(r"gemini-2\.5-flash"),
+        pattern=anchored(r"gemini-2\.5-flash"),
         wires=_GEMINI,
-        changes={"thinking_budget": True, "efforts": ("none", "minimal", *THREE)},
+        changes={"thinking_budget": True, "efforts": ("none", "minimal", *LOW_TO_HIGH)},
     ),
     # It does not think unless it is told how much.
-    Family(pattern=named(r"gemini-2\.5-flash-lite"), wires=_GEMINI, changes={"default_effort": "none"}),
+    Family(pattern=anchored(r"gemini-2\.5-flash-lite"), wires=_GEMINI, changes={"default_effort": "none"}),
     Family(
-        pattern=named(r"gemini-(?:2\.5|3(?:\.[01])?)-"),
+        pattern=anchored(r"gemini-(?:2\.5|3(?:\.[01])?)-"),
         wires=_GEMINI,
         changes={"default_temperature": 1.0, "default_top_p": 0.95, "default_top_k": 64},
     ),
     Family(
-        pattern=named(rf"gemini-(?:[3-9]|\d\d|{_LATEST})"),
+        pattern=anchored(rf"gemini-(?:[3-9]|\d\d|{_LATEST})"),
         wires=_GEMINI,
-        changes={"result_media": frozenset({"image", "pdf"}), "signed_calls": True, "efforts": THREE},
+        changes={"result_media": frozenset({"image", "pdf"}), "signed_calls": True, "efforts": LOW_TO_HIGH},
     ),
     # From here on such numbers are ignored.
-    Family(pattern=named(rf"gemini-(?:3\.[5-9]|[4-9]|\d\d|{_LATEST})"), wires=_GEMINI, changes={"temperature": False}),
-    Family(pattern=named(r"gemini-3-pro"), wires=_GEMINI, changes={"efforts": ("low", "high")}),
     Family(
-        pattern=named(r"gemini-(?:3(?:\.[0-6])?-flash|[3-9](?:\.\d)?-flash-lite)"),
+        pattern=anchored(rf"gemini-(?:3\.[5-9]|[4-9]|\d\d|{_LATEST})"), wires=_GEMINI, changes={"temperature": False}
+    ),
+    Family(pattern=anchored(r"gemini-3-pro"), wires=_GEMINI, changes={"efforts": ("low", "high")}),
+    Family(
+        pattern=anchored(r"gemini-(?:3(?:\.[0-6])?-flash|[3-9](?:\.\d)?-flash-lite)"),
         wires=_GEMINI,
-        changes={"efforts": ("minimal", *THREE)},
+        changes={"efforts": ("minimal", *LOW_TO_HIGH)},
     ),
     Family(
-        pattern=named(r"gemini-3(?:\.[01])?-(?:pro|flash)(?!-lite)"),
+        pattern=anchored(r"gemini-3(?:\.[01])?-(?:pro|flash)(?!-lite)"),
         wires=_GEMINI,
         changes={"default_effort": "high"},
     ),
     # Those that draw or speak don't let themselves be told how much to think.
     Family(
-        pattern=named(r"gemini-.*(?:image|tts|audio|live)"),
+        pattern=anchored(r"gemini-.*(?:image|tts|audio|live)"),
         wires=_GEMINI,
         changes={"thinking_budget": False, "efforts": (), "default_effort": None},
     ),
     # -- Cohere ------------------------------------------------------------------
     Family(
-        pattern=named(r"command-a-(?:reasoning|plus)"),
+        pattern=anchored(r"command-a-(?:reasoning|plus)"),
         wires=frozenset({"cohere"}),
         changes={"thinking_budget": True},
     ),
     Family(
-        pattern=named(r"command(?:$|-light|-nightly|-r|-a-(?:03|reasoning|translate))"),
+        pattern=anchored(r"command(?:$|-light|-nightly|-r|-a-(?:03|reasoning|translate))"),
         wires=frozenset({"cohere"}),
         changes={"user_media": _NONE},
     ),

@@ -19,7 +19,7 @@ import attrs
 from engine.core.llm_types import LongPrices
 
 # Ways to compare a model's name, each behind its sign.
-_WAYS: Mapping[str, Callable[[str, str], bool]] = {
+_COMPARISONS: Mapping[str, Callable[[str, str], bool]] = {
     "=": lambda name, word: name == word,
     "^": lambda name, word: name.startswith(word),
     "$": lambda name, word: name.endswith(word),
@@ -37,7 +37,7 @@ def _may_match(name: str, pattern: str) -> bool:
 
 
 @attrs.frozen(kw_only=True)
-class Entry:
+class PriceEntry:
     """A model in the table.
 
     Attributes:
@@ -53,18 +53,18 @@ class Entry:
     long: tuple[LongPrices, ...]
 
 
-def find(host: str, model: str) -> Entry | None:
+def find_price(host: str, model: str) -> PriceEntry | None:
     """Return what is known of *model* at *host*; None if that is nothing."""
     name = model.lower()
-    return next((_entry(raw) for raw in _all(host) if _matches(raw[1], raw[0], name)), None)
+    return next((_entry(raw) for raw in _candidates(host) if _matches(raw[1], raw[0], name)), None)
 
 
-def entries(host: str) -> list[Entry]:
+def list_prices(host: str) -> list[PriceEntry]:
     """Return the models of *host* that are known by a name of their own."""
     return [_entry(raw) for raw in _table()["hosts"].get(host, {}).get("models", ())]
 
 
-def source() -> str:
+def price_source() -> str:
     """Return where the prices are from, and of which day: `genai-prices 0.2.3, 2026-11-18`."""
     return f"{_table()['source']}, {_table()['date']}"
 
@@ -75,7 +75,7 @@ def _table() -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", json.loads(text))
 
 
-def _all(host: str) -> Iterator[Sequence[Any]]:
+def _candidates(host: str) -> Iterator[Sequence[Any]]:
     hosts = _table()["hosts"]
     for name in (host, *hosts.get(host, {}).get("also", ())):
         yield from hosts.get(name, {}).get("models", ())
@@ -85,15 +85,15 @@ def _matches(clause: Any, own_name: str, name: str) -> bool:
     if clause is None:
         return bool(own_name.lower() == name)
     if isinstance(clause, str):
-        return _WAYS[clause[0]](name, clause[1:])
+        return _COMPARISONS[clause[0]](name, clause[1:])
     sign, *clauses = clause
     decide = any if sign == "|" else all
     return decide(_matches(each, own_name, name) for each in clauses)
 
 
-def _entry(raw: Sequence[Any]) -> Entry:
+def _entry(raw: Sequence[Any]) -> PriceEntry:
     name, _, context, base, long = raw
-    return Entry(
+    return PriceEntry(
         name=name,
         context=context,
         base=_prices(0, base),

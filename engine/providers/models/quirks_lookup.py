@@ -22,7 +22,7 @@ def quirks_of(host: Host, model: str) -> Quirks:
     """Return what is particular about *model* at *host*: the host's own, then each family's that it belongs to."""
     changes: dict[str, Any] = {}
     for family in FAMILIES:
-        if family.holds(host, model):
+        if family.matches(host, model):
             fresh = {
                 name: value for name, value in family.defaults.items() if getattr(host.quirks, name) == _DEFAULTS[name]
             }

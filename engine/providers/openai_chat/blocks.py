@@ -10,24 +10,24 @@ from __future__ import annotations
 import attrs
 
 from engine.core.llm_types import ProviderItem, StreamEvent, TextChunk, TextDone, TextStarted
-from engine.providers.openai_chat.citations import Sources
-from engine.providers.openai_chat.reasoning import Thought, details_of, shown
+from engine.providers.openai_chat.citations import CitationCollector
+from engine.providers.openai_chat.reasoning import ReasoningBlock, details_of, visible_text
 from engine.providers.wire.untrusted_json import Json, as_object, dumps, text
 
 
 @attrs.define(eq=False)
-class Blocks:
+class AnswerBlocks:
     """The blocks of one answer.
 
     Attributes:
         sources: what its text cites.
     """
 
-    sources: Sources = attrs.field(factory=Sources, init=False)
+    sources: CitationCollector = attrs.field(factory=CitationCollector, init=False)
     _ids: set[str] = attrs.field(factory=set[str], init=False)
     _text: str | None = attrs.field(default=None, init=False)
-    _is_text_behind: bool = attrs.field(default=False, init=False)
-    _thought: Thought | None = attrs.field(default=None, init=False)
+    _is_text_interrupted: bool = attrs.field(default=False, init=False)
+    _reasoning: ReasoningBlock | None = attrs.field(default=None, init=False)
 
     def new_id(self, own: str = "") -> str:
         """Return the host's id of a call, or else a number; never the same one twice."""
@@ -38,74 +38,74 @@ class Blocks:
         self._ids.add(new)
         return new
 
-    def say(self, piece: str, out: list[StreamEvent]) -> None:
+    def add_text(self, piece: str, out: list[StreamEvent]) -> None:
         """Add to the text."""
-        if self._text is None or self._is_text_behind:
+        if self._text is None or self._is_text_interrupted:
             self._open_text(out)
             assert self._text is not None
         out.append(TextChunk(self._text, piece))
 
-    def think(self, piece: str, out: list[StreamEvent]) -> None:
+    def add_reasoning(self, piece: str, out: list[StreamEvent]) -> None:
         """Add to the thinking."""
         if piece:
-            self._open_thought(out).grow(piece, out)
+            self._open_reasoning(out).grow(piece, out)
 
-    def think_delta(self, delta: Json, out: list[StreamEvent]) -> None:
+    def add_reasoning_delta(self, delta: Json, out: list[StreamEvent]) -> None:
         """Add what a delta holds of thinking, in whatever members: the same text twice is taken once."""
         plain = text(delta, "reasoning_content") or text(delta, "reasoning")
         field, details = details_of(delta)
-        is_twice = not plain or plain == shown(details)
+        is_twice = not plain or plain == visible_text(details)
         if not is_twice:
-            self.think(plain, out)
+            self.add_reasoning(plain, out)
         for detail in details:
-            if is_twice and self._thought is not None and not self._thought.takes(detail):
-                self.end_thought(out)
-            thought = self._open_thought(out)
+            if is_twice and self._reasoning is not None and not self._reasoning.accepts(detail):
+                self.end_reasoning(out)
+            thought = self._open_reasoning(out)
             if is_twice:
-                thought.grow(shown([detail]), out)
-            thought.note(detail, field)
+                thought.grow(visible_text([detail]), out)
+            thought.add_detail(detail, field)
 
     def annotate(self, annotations: list[object], out: list[StreamEvent]) -> None:
         """Take annotations of the message: they belong to the text, be it before or after them."""
         self.sources.annotate(annotations, self._text, out)
 
-    def keep(self, kind: str, data: Json, out: list[StreamEvent]) -> None:
+    def add_item(self, kind: str, data: Json, out: list[StreamEvent]) -> None:
         """Hand on what only the host understands, in its place."""
-        self.end_thought(out)
-        self._is_text_behind = True
+        self.end_reasoning(out)
+        self._is_text_interrupted = True
         out.append(ProviderItem(self.new_id(), kind, dumps(data)))
 
-    def keep_signed(self, value: object, out: list[StreamEvent]) -> None:
+    def add_signed_item(self, value: object, out: list[StreamEvent]) -> None:
         """Hand on what Google signs a text or a call with; it says other things in the same place."""
         extra = as_object(value)
         if as_object(extra.get("google")).get("thought_signature"):
-            self.keep("extra_content", extra, out)
+            self.add_item("extra_content", extra, out)
 
-    def end_thought(self, out: list[StreamEvent]) -> None:
+    def end_reasoning(self, out: list[StreamEvent]) -> None:
         """Something else begins."""
-        if self._thought is not None:
-            self._thought.close(out)
-            self._thought = None
+        if self._reasoning is not None:
+            self._reasoning.close(out)
+            self._reasoning = None
 
     def end(self, out: list[StreamEvent]) -> int:
         """End them all; return how many sources there are that belong to no text."""
-        self.end_thought(out)
+        self.end_reasoning(out)
         left = self.sources.finish(self._text, out)
         if self._text is not None:
             out.append(TextDone(self._text))
         return left
 
     def _open_text(self, out: list[StreamEvent]) -> None:
-        self.end_thought(out)
+        self.end_reasoning(out)
         if self._text is not None:
             out.append(TextDone(self._text))
-        self._text, self._is_text_behind = self.new_id(), False
+        self._text, self._is_text_interrupted = self.new_id(), False
         out.append(TextStarted(self._text))
         self.sources.flush(self._text, out)
 
-    def _open_thought(self, out: list[StreamEvent]) -> Thought:
-        if self._thought is None:
-            self._thought = Thought(self.new_id())
-            self._thought.open(out)
-            self._is_text_behind = True
-        return self._thought
+    def _open_reasoning(self, out: list[StreamEvent]) -> ReasoningBlock:
+        if self._reasoning is None:
+            self._reasoning = ReasoningBlock(self.new_id())
+            self._reasoning.open(out)
+            self._is_text_interrupted = True
+        return self._reasoning

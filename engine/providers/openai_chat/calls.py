@@ -49,7 +49,7 @@ class _Call:
 
 
 @attrs.define(eq=False)
-class Calls:
+class CallAssembler:
     """The calls of one answer.
 
     Attributes:
@@ -105,7 +105,7 @@ class Calls:
         if index is not None:
             call = self._by_index.get(index)
         elif host_id:
-            call = next((known for known in reversed(self._calls) if known.host_id == host_id), None)
+            call = next((candidate for candidate in reversed(self._calls) if candidate.host_id == host_id), None)
         else:
             call = None if name or not self._calls else self._calls[-1]
         if call is None or not name or not call.tool:

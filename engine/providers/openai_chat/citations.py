@@ -18,13 +18,13 @@ _LONGEST_FACT = 200
 
 
 @attrs.define(eq=False)
-class Sources:
+class CitationCollector:
     """The sources of one answer."""
 
     _waiting: list[Citation] = attrs.field(factory=list[Citation], init=False)
     _named: set[str] = attrs.field(factory=set[str], init=False)
     _listed: list[object] = attrs.field(factory=list[object], init=False)
-    _found: list[object] = attrs.field(factory=list[object], init=False)
+    _search_results: list[object] = attrs.field(factory=list[object], init=False)
 
     def annotate(self, annotations: list[object], block: str | None, out: list[StreamEvent]) -> None:
         """Take annotations; *block* is the text that is open."""
@@ -36,10 +36,10 @@ class Sources:
         if block is not None:
             self.flush(block, out)
 
-    def note(self, event: Json) -> None:
+    def read_lists(self, event: Json) -> None:
         """Take the lists of an event; the last ones count."""
         self._listed = as_list(event.get("citations")) or self._listed
-        self._found = as_list(event.get("search_results")) or self._found
+        self._search_results = as_list(event.get("search_results")) or self._search_results
 
     def flush(self, block: str, out: list[StreamEvent]) -> None:
         """Name what waited for a text."""
@@ -48,9 +48,9 @@ class Sources:
 
     def finish(self, block: str | None, out: list[StreamEvent]) -> int:
         """Name what is left; return how many there are that have no text to belong to."""
-        results = {text(facts, "url"): facts for facts in map(as_object, self._found)}
+        results = {text(facts, "url"): facts for facts in map(as_object, self._search_results)}
         listed = [{"url": each} if isinstance(each, str) else as_object(each) for each in self._listed]
-        for facts in listed or [as_object(each) for each in self._found]:
+        for facts in listed or [as_object(each) for each in self._search_results]:
             url = text(facts, "url")
             if url and url not in self._named:
                 self._waiting.append(_citation(results.get(url, facts), results.get(url, facts)))

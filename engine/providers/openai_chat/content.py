@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from engine.core.messages import CallPart, ImagePart, MediaPart, ProviderPart, ReasoningPart, TextPart, UserPart
-from engine.providers.openai_chat.reasoning import as_details, sent_back
-from engine.providers.wire.normalize_transcript import Answered, AssistantItem, arguments_of, media_kind
+from engine.providers.openai_chat.reasoning import as_details, reasoning_members
+from engine.providers.wire.normalize_transcript import AssistantItem, CallWithResult, arguments_of, media_kind
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads, text
 
@@ -40,12 +40,12 @@ class Content:
             return _BETWEEN.join(words)
         return [_text(part.text) if isinstance(part, TextPart) else _media(part) for part in parts]
 
-    def of_result(self, answered: Answered) -> object:
+    def of_result(self, answered: CallWithResult) -> object:
         """Return the content of a call's result."""
-        told = answered.text
+        result_text = answered.text
         if not answered.media:
-            return self.of_text(told)
-        return [*([_text(told)] if told.strip() else []), *(_media(part) for part in answered.media)]
+            return self.of_text(result_text)
+        return [*([_text(result_text)] if result_text.strip() else []), *(_media(part) for part in answered.media)]
 
     def of_model(self, item: AssistantItem, ids: Sequence[str]) -> Json:
         """Return the members of the model's message, its content last; empty: there is nothing to say.
@@ -57,34 +57,34 @@ class Content:
         own = _OwnItems.of(item, ids)
         if not words and not ids and not own.members:
             return {}
-        body = self._thoughts(thoughts, _renamed(item.calls, ids)) | own.members
+        body = self._reasoning(thoughts, _renamed(item.calls, ids)) | own.members
         if own.calls:
             body["tool_calls"] = own.calls
-        return body | {"content": self._spoken(words, thoughts)}
+        return body | {"content": self._assistant_content(words, thoughts)}
 
-    def of_no_thought(self) -> Json:
+    def empty_reasoning(self) -> Json:
         """Return the member that a message has even if nothing was thought, where the host insists on it."""
         if not self.quirks.reasoning_always or self.quirks.reasoning_field not in _THOUGHTS:
             return {}
         return {self.quirks.reasoning_field: list[Json]() if self.quirks.reasoning_field == "reasoning_details" else ""}
 
-    def _spoken(self, words: Sequence[str], thoughts: Sequence[ReasoningPart]) -> object:
-        said = _BETWEEN.join(words)
-        parts = [_text(said)] if said else []
+    def _assistant_content(self, words: Sequence[str], thoughts: Sequence[ReasoningPart]) -> object:
+        combined = _BETWEEN.join(words)
+        parts = [_text(combined)] if combined else []
         if self.quirks.reasoning_field == "content" and (thought := _all_text(thoughts)):
             return [{"type": "thinking", "thinking": [_text(thought)]}, *parts]
-        return parts if parts and self.is_list else said or None
+        return parts if parts and self.is_list else combined or None
 
-    def _thoughts(self, thoughts: Sequence[ReasoningPart], names: Mapping[str, str]) -> Json:
+    def _reasoning(self, thoughts: Sequence[ReasoningPart], names: Mapping[str, str]) -> Json:
         """Return the members that hold thinking; *names* are our ids of calls, by the host's."""
         field = self.quirks.reasoning_field
-        body = self.of_no_thought() | sent_back(thoughts)
+        body = self.empty_reasoning() | reasoning_members(thoughts)
         if field == "reasoning_details":
-            found: list[Json] | str = [detail for part in thoughts for detail in as_details(part)]
+            value: list[Json] | str = [detail for part in thoughts for detail in as_details(part)]
         else:
-            found = _all_text(thoughts) if field in {"reasoning_content", "reasoning"} else ""
-        if found:
-            body[field] = found
+            value = _all_text(thoughts) if field in {"reasoning_content", "reasoning"} else ""
+        if value:
+            body[field] = value
         if details := as_list(body.get("reasoning_details")):
             body["reasoning_details"] = [_of_call(as_object(detail), names) for detail in details]
         return body

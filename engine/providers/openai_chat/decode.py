@@ -27,8 +27,8 @@ from engine.core.llm_types import (
 )
 from engine.core.messages import FinishReason
 from engine.providers.failures.error_body import stream_failure
-from engine.providers.openai_chat.blocks import Blocks
-from engine.providers.openai_chat.calls import Calls
+from engine.providers.openai_chat.blocks import AnswerBlocks
+from engine.providers.openai_chat.calls import CallAssembler
 from engine.providers.openai_chat.reasoning import FIELDS
 from engine.providers.openai_chat.usage import usage_of
 from engine.providers.wire.quirks import Quirks
@@ -55,16 +55,16 @@ FINISH_REASONS: Mapping[str, FinishReason] = {
 }
 _FAILED = {"error", "network_error", "insufficient_system_resource", "abort"}
 
-_PLAIN = frozenset({"role", "content"})
+_PLAIN_MEMBERS = frozenset({"role", "content"})
 # Members of a delta that say nothing: of other hosts' bookkeeping, or of what is said elsewhere.
-_QUIET = frozenset(
+_SILENT_MEMBERS = frozenset(
     {
         *("role", "content", "name", "channel", "token_id", "index", "id", "object", "recipient", "prefix"),
         *("thought_signature", "provider_metadata", "provider_specific_fields", "cache_control", "tool_call_id"),
         *("reasoning_content", "reasoning", *FIELDS),
     }
 )
-_RARE = frozenset({"error", "x_groq", "citations", "search_results"})
+_RARE_MEMBERS = frozenset({"error", "x_groq", "citations", "search_results"})
 
 
 class DoneParser:
@@ -75,14 +75,14 @@ class DoneParser:
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Return the events that *data* completes."""
-        return [_named(event) for event in self._parser.feed(data)]
+        return [_name_done(event) for event in self._parser.feed(data)]
 
     def close(self) -> list[ServerSentEvent]:
         """Return an event that the bytes ended in, if there is one."""
-        return [_named(event) for event in self._parser.close()]
+        return [_name_done(event) for event in self._parser.close()]
 
 
-def _named(event: ServerSentEvent) -> ServerSentEvent:
+def _name_done(event: ServerSentEvent) -> ServerSentEvent:
     return ServerSentEvent(DONE, "{}") if event.data == DONE else event
 
 
@@ -101,16 +101,16 @@ class OpenAIChatReader:
     host: str = attrs.field(init=False)
     is_over: bool = attrs.field(default=False, init=False)
     ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
-    _blocks: Blocks = attrs.field(factory=Blocks, init=False)
-    _calls: Calls = attrs.field(init=False)
+    _blocks: AnswerBlocks = attrs.field(factory=AnswerBlocks, init=False)
+    _calls: CallAssembler = attrs.field(init=False)
     _tools: dict[int, Json] = attrs.field(factory=dict[int, Json], init=False)
     _refusal: list[str] = attrs.field(factory=list[str], init=False)
     _reason: str | None = attrs.field(default=None, init=False)
-    _has_begun: bool = attrs.field(default=False, init=False)
+    _has_choice: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.host = self.quirks.title
-        self._calls = Calls(self._blocks.new_id)
+        self._calls = CallAssembler(self._blocks.new_id)
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
         """Take an event."""
@@ -118,7 +118,7 @@ class OpenAIChatReader:
         if choices:
             for choice in as_list(choices):
                 self._read_choice(as_object(choice), out)
-        if not _RARE.isdisjoint(event):
+        if not _RARE_MEMBERS.isdisjoint(event):
             self._read_rare(event, out)
         usage: object = event.get("usage")
         if usage:
@@ -129,7 +129,7 @@ class OpenAIChatReader:
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
         """Take an answer that was not streamed."""
         choice = next((as_object(each) for each in as_list(document.get("choices"))), None)
-        if choice is None and _complains(document):
+        if choice is None and _is_error(document):
             raise stream_failure(self.host, document)
         if choice is None:
             raise ProviderProtocolError(f"{self.host}: the answer has no message", retryable=True)
@@ -157,26 +157,26 @@ class OpenAIChatReader:
         delta: object = choice.get("delta")
         if is_object(delta):
             self._read_delta(delta, out)
-        elif not self._has_begun:
+        elif not self._has_choice:
             # A host that does not stream sends the whole message as its one event.
             self._read_delta(as_object(choice.get("message")), out)
-        self._has_begun = True
+        self._has_choice = True
         if choice.get("finish_reason") or "error" in choice:
             self._note_reason(choice)
 
     def _read_delta(self, delta: Json, out: list[StreamEvent]) -> None:
-        is_plain = _PLAIN.issuperset(delta)
+        is_plain = _PLAIN_MEMBERS.issuperset(delta)
         if not is_plain:
-            self._blocks.think_delta(delta, out)
+            self._blocks.add_reasoning_delta(delta, out)
         content: object = delta.get("content")
         if content:
             if isinstance(content, str):
-                self._blocks.say(content, out)
+                self._blocks.add_text(content, out)
             else:
                 self._read_parts(as_list(content), out)
         if not is_plain:
             for name, value in delta.items():
-                if value and name not in _QUIET:
+                if value and name not in _SILENT_MEMBERS:
                     self._read_member(name, value, out)
 
     def _read_member(self, name: str, value: object, out: list[StreamEvent]) -> None:
@@ -193,9 +193,9 @@ class OpenAIChatReader:
                 self._read_tools(as_list(value), out)
             case "images":
                 for image in as_list(value):
-                    self._blocks.keep("image", as_object(image), out)
+                    self._blocks.add_item("image", as_object(image), out)
             case "extra_content":
-                self._blocks.keep_signed(value, out)
+                self._blocks.add_signed_item(value, out)
             case "audio" if not any(as_object(value).values()):
                 pass  # Snowflake always has one, of nothing
             case _:
@@ -207,46 +207,46 @@ class OpenAIChatReader:
             match part.get("type"):
                 case "text" | "output_text":
                     if piece := text(part, "text"):
-                        self._blocks.say(piece, out)
+                        self._blocks.add_text(piece, out)
                 case "thinking":
                     pieces = as_list(part.get("thinking")) or [{"text": part.get("thinking")}]
-                    self._blocks.think("".join(text(as_object(piece), "text") for piece in pieces), out)
+                    self._blocks.add_reasoning("".join(text(as_object(piece), "text") for piece in pieces), out)
                 case "refusal":
                     self._refusal.append(text(part, "refusal"))
                 case other:
                     self.ignored[str(other)] += 1
 
     def _read_calls(self, deltas: list[object], out: list[StreamEvent]) -> None:
-        self._blocks.end_thought(out)
+        self._blocks.end_reasoning(out)
         for delta in map(as_object, deltas):
             if "extra_content" in delta:
                 # What a call is signed with stands before it.
-                self._blocks.keep_signed(delta["extra_content"], out)
+                self._blocks.add_signed_item(delta["extra_content"], out)
             self._calls.read(delta, out)
 
     def _read_tools(self, tools: list[object], out: list[StreamEvent]) -> None:
         """Take what Groq's own tools do: told when they begin, and again with what came of it."""
         for place, tool in enumerate(map(as_object, tools)):
             index = number(tool, "index", place)
-            known = self._tools.pop(index, Json()) | tool
-            if "output" in known:
-                self._blocks.keep("executed_tool", known, out)
+            merged = self._tools.pop(index, Json()) | tool
+            if "output" in merged:
+                self._blocks.add_item("executed_tool", merged, out)
             else:
-                self._tools[index] = known
+                self._tools[index] = merged
 
     def _read_rare(self, event: Json, out: list[StreamEvent]) -> None:
         groq = as_object(event.get("x_groq"))
         self._count(groq.get("usage"), out)
-        self._blocks.sources.note(event)
+        self._blocks.sources.read_lists(event)
         if error := event.get("error") or groq.get("error"):
             raise stream_failure(self.host, error)
 
     def _read_other(self, name: str, event: Json, out: list[StreamEvent]) -> None:
         """Take an event that is no piece of an answer."""
         if name == DONE:
-            if self._has_begun:
+            if self._has_choice:
                 self._finish(out)
-        elif name == "error" or _complains(event):
+        elif name == "error" or _is_error(event):
             raise stream_failure(self.host, event)
         elif name == "ping" or event.get("type") == "ping":
             out.append(Ping())
@@ -267,21 +267,21 @@ class OpenAIChatReader:
 
     def _finish(self, out: list[StreamEvent]) -> None:
         for tool in self._tools.values():
-            self._blocks.keep("executed_tool", tool, out)
+            self._blocks.add_item("executed_tool", tool, out)
         if left := self._blocks.end(out):
             self.ignored["citation"] += left
-        meant: FinishReason = FINISH_REASONS.get(self._reason or "stop", "unknown")
-        is_own_end = meant in {"stop", "calls"}
+        reason: FinishReason = FINISH_REASONS.get(self._reason or "stop", "unknown")
+        is_own_end = reason in {"stop", "calls"}
         self._calls.finish(out, was_cut=not is_own_end)
         refusal = "".join(self._refusal)
         if refusal:
-            meant = "refusal"
+            reason = "refusal"
         elif is_own_end:
-            meant = "calls" if self._calls.has_any else "stop"
-        out.append(Finished(meant, self._reason, refusal))
+            reason = "calls" if self._calls.has_any else "stop"
+        out.append(Finished(reason, self._reason, refusal))
         self.is_over = True
 
 
-def _complains(event: Json) -> bool:
+def _is_error(event: Json) -> bool:
     kinds = {str(event.get("object")), str(event.get("type"))}
     return "error" in kinds or bool(event.get("error")) or "detail" in event

@@ -15,34 +15,43 @@ import attrs
 from engine.core.llm_types import CacheLifetime, ModelRequest, ToolSchema
 from engine.core.messages import CallPart
 from engine.providers.openai_chat.content import Content
-from engine.providers.wire.encoding import Chunk, Encoder, Piece, array, members
-from engine.providers.wire.extra_body import extra_of, merged
-from engine.providers.wire.normalize_transcript import AssistantItem, Item, ResultsItem, UserItem, safe_id, schema_of
+from engine.providers.wire.encoding import Chunk, Encoder, Piece, members, tool_pieces
+from engine.providers.wire.extra_body import merge_json, parse_extra_body
+from engine.providers.wire.normalize_transcript import (
+    AssistantItem,
+    ResultsItem,
+    TranscriptItem,
+    UserItem,
+    safe_id,
+    schema_of,
+)
 from engine.providers.wire.quirks import Quirks, nearest_effort
 from engine.providers.wire.schema_dialects import adapt
-from engine.providers.wire.strict_schema import strict
+from engine.providers.wire.strict_schema import close_schema
 from engine.providers.wire.untrusted_json import Json, as_list, to_bytes
-from engine.providers.wire.wire_format import own_name
+from engine.providers.wire.wire_format import bare_model_name
 
 _LONGEST_CACHE_KEY = 64
 _FILLER = "Noted."
-_GO_ON = "Go on."
-_STAND_IN = ToolSchema(name="unavailable", description="Not offered.", schema='{"type":"object","properties":{}}')
+_CONTINUE = "Go on."
+_PLACEHOLDER_TOOL = ToolSchema(
+    name="unavailable", description="Not offered.", schema='{"type":"object","properties":{}}'
+)
 
 
-def encoder(quirks: Quirks) -> Encoder[State]:
+def encoder(quirks: Quirks) -> Encoder[ChatState]:
     """Return an encoder for one model."""
-    return Encoder(OpenAIChatDialect(quirks, extra_of(quirks, "messages")), quirks)
+    return Encoder(OpenAIChatDialect(quirks, parse_extra_body(quirks, "messages")), quirks)
 
 
-def affinity(quirks: Quirks, request: ModelRequest) -> Mapping[str, str]:
+def affinity_headers(quirks: Quirks, request: ModelRequest) -> Mapping[str, str]:
     """Return the headers by which a host keeps the requests of one conversation near to each other."""
     name = request.session_id
     return dict.fromkeys(quirks.session_headers, name) if name.isascii() and name.isprintable() and name else {}
 
 
 @attrs.frozen(kw_only=True)
-class State:
+class ChatState:
     """What was written so far.
 
     Attributes:
@@ -68,30 +77,30 @@ class OpenAIChatDialect:
     quirks: Quirks
     extra: Json
 
-    def start(self) -> State:
+    def start(self) -> ChatState:
         """Return the state before the first item."""
-        return State()
+        return ChatState()
 
     def opening(self, request: ModelRequest) -> list[Piece]:
         """Return what stays the same from step to step."""
         extra = {name: value for name, value in self.extra.items() if name not in self._closing_names}
         more_tools = as_list(extra.pop("tools", None))
-        head: Json = {"model": own_name(request), "stream": True}
+        head: Json = {"model": bare_model_name(request), "stream": True}
         if self.quirks.stream_usage:
             head["stream_options"] = {"include_usage": True}
-        pieces = [Piece("model", b"{" + members(merged(head | self._settings(request), extra)))]
+        pieces = [Piece("model", b"{" + members(merge_json(head | self._settings(request), extra)))]
         if request.tools or more_tools:
-            own = array(request.tools, [self._tool(tool) for tool in request.tools])
+            own = tool_pieces(request.tools, [self._tool(tool) for tool in request.tools])
             more = b",".join(to_bytes(tool) for tool in more_tools)
             comma = b"," if own and more else b""
             pieces += [Piece("tools", b',"tools":['), *own, Piece("tools", comma + more + b"]")]
         return [*pieces, Piece("system", b',"messages":[' + self._system(request))]
 
-    def add(self, state: State, item: Item) -> tuple[State, list[Chunk]]:
+    def add(self, state: ChatState, item: TranscriptItem) -> tuple[ChatState, list[Chunk]]:
         """Write an item as messages."""
         match item:
             case UserItem():
-                between = self._between(state)
+                between = self._separator(state)
                 message = {"role": "user", "content": self._content.of_user(item.parts)}
                 return attrs.evolve(state, last="user", is_paused=False), self._chunks(state, [*between, message])
             case AssistantItem():
@@ -100,7 +109,7 @@ class OpenAIChatDialect:
                 if not body:
                     return state, []
                 calls = state.calls + len(ids)
-                after = State(last="assistant", calls=calls, is_paused=item.is_paused)
+                after = ChatState(last="assistant", calls=calls, is_paused=item.is_paused)
                 return after, self._chunks(state, [{"role": "assistant"} | body])
             case ResultsItem():
                 first = state.calls - len(item.answered)
@@ -116,7 +125,7 @@ class OpenAIChatDialect:
             case _:
                 assert_never(item)
 
-    def closing(self, state: State, request: ModelRequest) -> bytes:
+    def closing(self, state: ChatState, request: ModelRequest) -> bytes:
         """Return what may differ from step to step."""
         body: Json = {}
         if self.quirks.max_tokens_field:
@@ -129,7 +138,7 @@ class OpenAIChatDialect:
             body["tool_choice"] = choice
         elif state.calls and self.quirks.stand_in_tool and not has_tools:
             # A transcript with calls is refused where no tool is declared.
-            body |= {"tools": [self._tool(_STAND_IN)], "tool_choice": "none"}
+            body |= {"tools": [self._tool(_PLACEHOLDER_TOOL)], "tool_choice": "none"}
         body |= {name: value for name, value in self.extra.items() if name in self._closing_names}
         going_on = self._paused() if state.is_paused else b""
         return going_on + (b"]," + members(body) if body else b"]") + b"}"
@@ -154,8 +163,8 @@ class OpenAIChatDialect:
         body = self._effort(request)
         temperature = options.temperature if options.temperature is not None else quirks.default_temperature
         if quirks.temperature:
-            chosen = {"temperature": temperature, "top_p": quirks.default_top_p, "top_k": quirks.default_top_k}
-            body |= {name: value for name, value in chosen.items() if value is not None}
+            sampling = {"temperature": temperature, "top_p": quirks.default_top_p, "top_k": quirks.default_top_k}
+            body |= {name: value for name, value in sampling.items() if value is not None}
         if request.output_schema is not None and quirks.output == "native":
             body["response_format"] = {"type": "json_schema", "json_schema": self._answer(request.output_schema)}
         if quirks.cache_key_field and request.session_id:
@@ -181,7 +190,7 @@ class OpenAIChatDialect:
 
     def _answer(self, document: str) -> Json:
         schema = adapt(schema_of(document, "output"), self.quirks.schema)
-        closed = strict(schema)
+        closed = close_schema(schema)
         return {"name": "answer", "schema": closed or schema, "strict": closed is not None}
 
     def _tool(self, tool: ToolSchema) -> Json:
@@ -205,22 +214,22 @@ class OpenAIChatDialect:
 
     # -- messages ----------------------------------------------------------------------
 
-    def _between(self, state: State) -> list[Json]:
+    def _separator(self, state: ChatState) -> list[Json]:
         """Return what has to stand before a message of the user's."""
         refused = {
             "tool": self.quirks.assistant_after_results,
             "user": self.quirks.alternates,
         }
-        return [self._said_by_model(_FILLER)] if refused.get(state.last) else []
+        return [self._assistant_filler(_FILLER)] if refused.get(state.last) else []
 
-    def _said_by_model(self, words: str) -> Json:
-        return {"role": "assistant"} | self._content.of_no_thought() | {"content": self._content.of_text(words)}
+    def _assistant_filler(self, words: str) -> Json:
+        return {"role": "assistant"} | self._content.empty_reasoning() | {"content": self._content.of_text(words)}
 
     def _paused(self) -> bytes:
         """Return what lets a model go on that has the last word: no host completes a message of the model's."""
-        return b"," + to_bytes({"role": "user", "content": self._content.of_text(_GO_ON)})
+        return b"," + to_bytes({"role": "user", "content": self._content.of_text(_CONTINUE)})
 
-    def _chunks(self, state: State, messages: list[Json]) -> list[Chunk]:
+    def _chunks(self, state: ChatState, messages: list[Json]) -> list[Chunk]:
         out: list[Chunk] = []
         for message in messages:
             comma = b"," if state.last or out else b""

@@ -30,7 +30,7 @@ _SECRET = ("signature", "data")
 
 
 @attrs.define(eq=False)
-class Thought:
+class ReasoningBlock:
     """A block of thinking that is open."""
 
     id: str
@@ -48,15 +48,15 @@ class Thought:
         if piece:
             out.append(ReasoningChunk(self.id, piece))
 
-    def takes(self, detail: Json) -> bool:
+    def accepts(self, detail: Json) -> bool:
         """Whether *detail* is a part of this block: another piece of text is another block."""
-        return self._text is None or not visible_name(detail) or _goes_on(self._text, detail)
+        return self._text is None or not visible_name(detail) or _is_continuation(self._text, detail)
 
-    def note(self, detail: Json, field: Field) -> None:
+    def add_detail(self, detail: Json, field: Field) -> None:
         """Take what stands beside the text."""
         self.field = field
         name = visible_name(detail)
-        if self._text is not None and name and _goes_on(self._text, detail):
+        if self._text is not None and name and _is_continuation(self._text, detail):
             self._text.update({word: value for word, value in detail.items() if value and word != name})
             return
         rest = {word: value for word, value in detail.items() if word != name}
@@ -79,7 +79,7 @@ def visible_name(detail: Json) -> str:
     return ""
 
 
-def shown(details: Sequence[Json]) -> str:
+def visible_text(details: Sequence[Json]) -> str:
     """Return all text of *details*."""
     return "".join(text(detail, visible_name(detail)) for detail in details)
 
@@ -92,7 +92,7 @@ def details_of(delta: Json) -> tuple[Field, list[Json]]:
     return "reasoning_details", []
 
 
-def _goes_on(before: Json, detail: Json) -> bool:
+def _is_continuation(before: Json, detail: Json) -> bool:
     """Whether *detail* adds to *before*: the same piece of text."""
     return (
         before.get("type") == detail.get("type")
@@ -106,11 +106,11 @@ def _goes_on(before: Json, detail: Json) -> bool:
 # -- on its way back -------------------------------------------------------------------
 
 
-def sent_back(thoughts: Sequence[ReasoningPart]) -> Json:
+def reasoning_members(thoughts: Sequence[ReasoningPart]) -> Json:
     """Return the members of a message that hold thinking as its host gave it; empty: there is nothing signed."""
     out: Json = {}
     for part in thoughts:
-        field, details = _kept(part)
+        field, details = _parse_signature(part)
         if details:
             out.setdefault(field, [])
             out[field] += _with_text(details, part.text)
@@ -119,19 +119,19 @@ def sent_back(thoughts: Sequence[ReasoningPart]) -> Json:
 
 def is_signed(part: ReasoningPart) -> bool:
     """Whether *part* has what only its host understands."""
-    return bool(_kept(part)[1])
+    return bool(_parse_signature(part)[1])
 
 
 def as_details(part: ReasoningPart) -> Iterator[Json]:
     """Yield *part* in the form of gateways, be it signed or not."""
-    _, details = _kept(part)
+    _, details = _parse_signature(part)
     if details:
         yield from _with_text(details, part.text)
     elif part.text:
         yield {"type": "reasoning.text", "text": part.text, "format": "unknown"}
 
 
-def _kept(part: ReasoningPart) -> tuple[str, list[Json]]:
+def _parse_signature(part: ReasoningPart) -> tuple[str, list[Json]]:
     try:
         kept = as_object(loads(part.signature or "{}"))
     except ValueError:

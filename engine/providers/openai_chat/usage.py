@@ -20,14 +20,14 @@ def usage_of(raw: Json, quirks: Quirks) -> Usage:
     write = _first(
         (prompt, "cache_write_tokens"), (raw, "cache_creation_input_tokens"), (prompt, "cache_creation_tokens")
     )
-    thought = _first((completion, "reasoning_tokens"), (raw, "reasoning_tokens"))
-    told = number(raw, "completion_tokens", 0)
+    reasoning = _first((completion, "reasoning_tokens"), (raw, "reasoning_tokens"))
+    output = number(raw, "completion_tokens", 0)
     return Usage(
         input=max(0, number(raw, "prompt_tokens", 0) - (0 if quirks.cached_apart else read + write)),
-        output=told + thought if quirks.reasoning_apart else told,
+        output=output + reasoning if quirks.reasoning_apart else output,
         cache_read=read,
         cache_write=write,
-        reasoning=thought,
+        reasoning=reasoning,
     )
 
 

@@ -8,7 +8,7 @@ import attrs
 
 from engine.providers.failures.error_body import http_failure
 from engine.providers.openai_chat.decode import DoneParser, OpenAIChatReader
-from engine.providers.openai_chat.encode import affinity, encoder
+from engine.providers.openai_chat.encode import affinity_headers, encoder
 from engine.providers.wire.decoding import DocumentDecoder, StreamDecoder, decoder_for
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.wire_format import WireFormat
@@ -21,7 +21,7 @@ def wire(quirks: Quirks) -> WireFormat:
         host=quirks.title,
         path=lambda _: "/chat/completions",
         accept="text/event-stream",
-        headers=partial(affinity, quirks),
+        headers=partial(affinity_headers, quirks),
         encoder=partial(encoder, quirks),
         decoder=partial(_decoder, quirks),
         failure=partial(http_failure, quirks.title),

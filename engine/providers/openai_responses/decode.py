@@ -25,11 +25,11 @@ import attrs
 from engine.core.llm_types import Finished, Ping, StreamEvent, UsageReported
 from engine.core.messages import FinishReason, Usage
 from engine.providers.failures.error_body import stream_failure
-from engine.providers.openai_responses.items import Call, Hosted, Item, Spoken
+from engine.providers.openai_responses.items import CallItem, HostedItem, ResponseItem, TextItem
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, is_object, number, text
 
 # What they tell is told again: when the item is whole, or at the end.
-_TOLD_AGAIN = frozenset(
+_REPEATED = frozenset(
     {
         "response.created",
         "response.queued",
@@ -47,7 +47,7 @@ _TOLD_AGAIN = frozenset(
         "response.custom_tool_call_input.done",
     }
 )
-_CUT: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_INCOMPLETE_REASONS: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
 @attrs.define(eq=False)
@@ -63,8 +63,8 @@ class ResponsesReader:
     host: str = "OpenAI"
     is_over: bool = attrs.field(default=False, init=False)
     ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
-    _items: list[Item] = attrs.field(factory=list[Item], init=False)
-    _by_index: dict[int, Item] = attrs.field(factory=dict[int, Item], init=False)
+    _items: list[ResponseItem] = attrs.field(factory=list[ResponseItem], init=False)
+    _by_index: dict[int, ResponseItem] = attrs.field(factory=dict[int, ResponseItem], init=False)
     _newest: int = attrs.field(default=-1, init=False)
     _call_ids: set[str] = attrs.field(factory=set[str], init=False)
 
@@ -96,17 +96,17 @@ class ResponsesReader:
                 item = self._item(event, "message", out)
                 item.cite(number(event, "content_index", 0), event.get("annotation"), out)
             case "response.function_call_arguments.done":
-                self._item(event, "function_call", out).told = event
+                self._item(event, "function_call", out).done_event = event
             case "response.completed" | "response.incomplete" | "response.done":
                 self._finish(as_object(event.get("response")), kind.rpartition(".")[2], out)
             case "response.failed":
                 self._fail(as_object(event.get("response")), out)
             case "error":
-                raise stream_failure(self.host, _complaint(event), number(event, "status", 0) or None)
+                raise stream_failure(self.host, _error_of(event), number(event, "status", 0) or None)
             case "ping" | "keepalive":
                 out.append(Ping())
             case _:
-                if kind not in _TOLD_AGAIN and not _is_progress(kind):
+                if kind not in _REPEATED and not _is_progress(kind):
                     self.ignored[kind] += 1
 
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
@@ -125,7 +125,7 @@ class ResponsesReader:
             item = self._item(event, kind, out)
         item.grow(channel, number(event, index, 0), text(event, "delta"), out)
 
-    def _item(self, event: Json, kind: str, out: list[StreamEvent]) -> Item:
+    def _item(self, event: Json, kind: str, out: list[StreamEvent]) -> ResponseItem:
         """Return the item that *event* belongs to; announce one that the host has not."""
         index = number(event, "output_index", max(self._newest, 0))
         item = self._by_index.get(index)
@@ -133,7 +133,7 @@ class ResponsesReader:
             item = self._announce(index, {"type": kind}, out)
         return item
 
-    def _announce(self, index: int, facts: Json, out: list[StreamEvent]) -> Item:
+    def _announce(self, index: int, facts: Json, out: list[StreamEvent]) -> ResponseItem:
         item = self._new(facts)
         self._items.append(item)
         self._by_index[index] = item
@@ -141,15 +141,15 @@ class ResponsesReader:
         item.open(out)
         return item
 
-    def _new(self, facts: Json) -> Item:
+    def _new(self, facts: Json) -> ResponseItem:
         kind, name = text(facts, "type"), str(len(self._items))
         match kind:
             case "message" | "reasoning":
-                return Spoken(kind, name, facts, self.ignored)
+                return TextItem(kind, name, facts, self.ignored)
             case "function_call" | "custom_tool_call":
-                return Call(kind, self._call_id(facts), facts)
+                return CallItem(kind, self._call_id(facts), facts)
             case _:
-                return Hosted(kind, name, facts)
+                return HostedItem(kind, name, facts)
 
     def _call_id(self, facts: Json) -> str:
         """Return the host's id of a call, or else a number; never the same one twice."""
@@ -173,7 +173,7 @@ class ResponsesReader:
         status = text(response, "status") or status
         self._close_all([as_object(each) for each in as_list(response.get("output"))], status, out)
         for item in self._items:
-            item.leave(out, is_complete=status == "completed")
+            item.close_unfinished(out, is_complete=status == "completed")
         _count(response, out)
         cut = text(as_object(response.get("incomplete_details")), "reason")
         refusal = "".join(item.refusal for item in self._items)
@@ -183,28 +183,28 @@ class ResponsesReader:
     def _close_all(self, output: list[Json], status: str, out: list[StreamEvent]) -> None:
         """Take the items that the last event tells, each as the one that was streamed, or a new one."""
         named = {item.own_id: item for item in self._items if item.own_id}
-        found = [named.pop(text(facts, "id"), None) for facts in output]
-        spare: defaultdict[str, deque[Item]] = defaultdict(deque[Item])
-        taken = set(found)
+        matched = [named.pop(text(facts, "id"), None) for facts in output]
+        spare: defaultdict[str, deque[ResponseItem]] = defaultdict(deque[ResponseItem])
+        used = set(matched)
         for each in self._items:
-            if each not in taken:
+            if each not in used:
                 spare[each.kind].append(each)
-        for same, facts in zip(found, output, strict=True):
+        for same, facts in zip(matched, output, strict=True):
             others = spare[text(facts, "type")]
             item = same if same is not None else others.popleft() if others else None
             if item is None:
                 item = self._announce(self._newest + 1, facts, out)
             # A call that does not say whether it is whole is as whole as the answer.
-            item.close({"status": status} | facts if isinstance(item, Call) else facts, out)
+            item.close({"status": status} | facts if isinstance(item, CallItem) else facts, out)
 
     def _reason(self, status: str, cut: str, refusal: str) -> FinishReason:
         if status == "incomplete":
-            return _CUT.get(cut, "unknown")
+            return _INCOMPLETE_REASONS.get(cut, "unknown")
         if status != "completed":
             return "unknown"
         if refusal:
             return "refusal"
-        return "calls" if any(isinstance(item, Call) for item in self._items) else "stop"
+        return "calls" if any(isinstance(item, CallItem) for item in self._items) else "stop"
 
     def _fail(self, response: Json, out: list[StreamEvent]) -> None:
         _count(response, out)
@@ -216,7 +216,7 @@ def _is_progress(kind: str) -> bool:
     return "_call." in kind or "_call_" in kind or kind.startswith("response.mcp_list_tools.")
 
 
-def _complaint(event: Json) -> object:
+def _error_of(event: Json) -> object:
     """Return the error object of an `error` event: it may be the event itself, whose `type` is no error's."""
     return event.get("error") or {name: value for name, value in event.items() if name != "type"}
 

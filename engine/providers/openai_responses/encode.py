@@ -26,13 +26,13 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.providers.openai_responses.items import CHANNELS, PHASE
-from engine.providers.wire.encoding import Chunk, Encoder, Piece, array, members
-from engine.providers.wire.extra_body import extra_of, merged
+from engine.providers.wire.encoding import Chunk, Encoder, Piece, members, tool_pieces
+from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
-    Answered,
     AssistantItem,
-    Item,
+    CallWithResult,
     ResultsItem,
+    TranscriptItem,
     UserItem,
     arguments_of,
     safe_id,
@@ -40,22 +40,22 @@ from engine.providers.wire.normalize_transcript import (
 )
 from engine.providers.wire.quirks import Quirks, nearest_effort
 from engine.providers.wire.schema_dialects import adapt
-from engine.providers.wire.strict_schema import strict
+from engine.providers.wire.strict_schema import close_schema
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads, text, to_bytes
-from engine.providers.wire.wire_format import own_name
+from engine.providers.wire.wire_format import bare_model_name
 
-_LEAST_OUTPUT = 16
+_MIN_OUTPUT = 16
 _LONGEST_CACHE_KEY = 64
 # They may differ from step to step, and stand after the input.
-_CLOSING = {"max_output_tokens", "tool_choice"}
+_CLOSING_MEMBERS = {"max_output_tokens", "tool_choice"}
 _FILE_NAMES = {"application/pdf": "document.pdf"}
 # Of an image it made, the API tells how (`action`, `size`), and refuses to be told the same.
-_TAKEN_BACK = {"image_generation_call": {"type", "id", "status", "result", "revised_prompt"}}
+_ACCEPTED_MEMBERS = {"image_generation_call": {"type", "id", "status", "result", "revised_prompt"}}
 
 
 def encoder(quirks: Quirks) -> Encoder[int]:
     """Return an encoder for one model."""
-    return Encoder(ResponsesDialect(quirks, extra_of(quirks, "input")), quirks)
+    return Encoder(ResponsesDialect(quirks, parse_extra_body(quirks, "input")), quirks)
 
 
 @attrs.frozen
@@ -76,24 +76,24 @@ class ResponsesDialect:
 
     def opening(self, request: ModelRequest) -> list[Piece]:
         """Return what stays the same from step to step."""
-        extra = {name: value for name, value in self.extra.items() if name not in _CLOSING}
+        extra = {name: value for name, value in self.extra.items() if name not in _CLOSING_MEMBERS}
         more_tools = as_list(extra.pop("tools", None))
-        head: Json = {"model": own_name(request), "stream": True, "store": False}
-        pieces = [Piece("model", b"{" + members(merged(head | self._settings(request), extra)))]
+        head: Json = {"model": bare_model_name(request), "stream": True, "store": False}
+        pieces = [Piece("model", b"{" + members(merge_json(head | self._settings(request), extra)))]
         if request.tools or more_tools:
-            own = array(request.tools, [self._tool(tool) for tool in request.tools])
+            own = tool_pieces(request.tools, [self._tool(tool) for tool in request.tools])
             more = b",".join(to_bytes(tool) for tool in more_tools)
             comma = b"," if own and more else b""
             pieces += [Piece("tools", b',"tools":['), *own, Piece("tools", comma + more + b"]")]
         return [*pieces, Piece("system", b',"input":[' + self._system_item(request))]
 
-    def add(self, state: int, item: Item) -> tuple[int, list[Chunk]]:
+    def add(self, state: int, item: TranscriptItem) -> tuple[int, list[Chunk]]:
         """Write an item as items of the API's."""
         match item:
             case UserItem():
                 written = [_message("user", [_user_part(part) for part in item.parts])]
             case AssistantItem():
-                written = _Answer(self.quirks).write(item.parts)
+                written = _AnswerWriter(self.quirks).write(item.parts)
             case ResultsItem():
                 written = [_output(answered) for answered in item.answered]
             case _:
@@ -105,10 +105,10 @@ class ResponsesDialect:
         """Return what may differ from step to step."""
         body: Json = {}
         if self.quirks.max_tokens_field:
-            body["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
+            body["max_output_tokens"] = max(_MIN_OUTPUT, request.max_output)
         if request.tools or self.extra.get("tools"):
             body["tool_choice"] = request.tool_choice
-        body |= {name: value for name, value in self.extra.items() if name in _CLOSING}
+        body |= {name: value for name, value in self.extra.items() if name in _CLOSING_MEMBERS}
         return b"]," + members(body) + b"}" if body else b"]}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
@@ -153,7 +153,7 @@ class ResponsesDialect:
         body: Json = {"verbosity": self.quirks.verbosity} if self.quirks.verbosity else {}
         if request.output_schema is not None:
             schema = adapt(schema_of(request.output_schema, "output"), self.quirks.schema)
-            closed = strict(schema)
+            closed = close_schema(schema)
             form = {"type": "json_schema", "name": "answer", "schema": closed or schema, "strict": closed is not None}
             body["format"] = form
         return body
@@ -194,18 +194,18 @@ def _media_part(part: MediaPart) -> Json:
     return {"type": "input_file", "filename": name, "file_data": url}
 
 
-def _output(answered: Answered) -> Json:
+def _output(answered: CallWithResult) -> Json:
     """Write a result. The API has no word for a failed one: the text has to say so."""
-    told = answered.text
-    output: Any = told
+    result_text = answered.text
+    output: Any = result_text
     if answered.media:
-        first: list[Json] = [{"type": "input_text", "text": told}] if told.strip() else []
+        first: list[Json] = [{"type": "input_text", "text": result_text}] if result_text.strip() else []
         output = [*first, *(_media_part(part) for part in answered.media)]
     return {"type": "function_call_output", "call_id": safe_id(answered.call.call_id), "output": output}
 
 
 @attrs.define(eq=False)
-class _Answer:
+class _AnswerWriter:
     """Writes an answer of the model as the items it came in."""
 
     _quirks: Quirks
@@ -238,11 +238,11 @@ class _Answer:
                 self._thoughts.clear()
                 self._items.append(_call(part))
             case ProviderPart() if part.kind == PHASE:
-                self._end_message(_opaque(part.data))
+                self._end_message(_parse_json(part.data))
             case ProviderPart():
                 self._end_message()
                 self._thoughts.clear()
-                self._items += self._hosted(_opaque(part.data))
+                self._items += self._hosted(_parse_json(part.data))
             case _:
                 assert_never(part)
 
@@ -253,7 +253,7 @@ class _Answer:
 
     def _reasoning(self, signature: str) -> Iterator[Json]:
         """Write thinking as the item it came in; nothing for a signature that is not of this format."""
-        kept = _opaque(signature)
+        kept = _parse_json(signature)
         channels = [str(channel) for channel in as_list(kept.get("parts"))]
         if not channels and "encrypted_content" not in kept:
             return
@@ -267,8 +267,8 @@ class _Answer:
 
     def _hosted(self, item: Json) -> Iterator[Json]:
         if kind := text(item, "type"):
-            taken = _TAKEN_BACK.get(kind, item.keys())
-            yield self._with_id({name: value for name, value in item.items() if name in taken})
+            accepted = _ACCEPTED_MEMBERS.get(kind, item.keys())
+            yield self._with_id({name: value for name, value in item.items() if name in accepted})
 
     def _with_id(self, item: Json) -> Json:
         return item if self._quirks.item_ids else {name: value for name, value in item.items() if name != "id"}
@@ -283,7 +283,7 @@ def _call(part: CallPart) -> Json:
     }
 
 
-def _opaque(data: str) -> Json:
+def _parse_json(data: str) -> Json:
     """Return what the decoder kept as JSON; nothing if it is something else's."""
     try:
         return as_object(loads(data))

@@ -36,7 +36,7 @@ PHASE = "phase"
 
 
 @attrs.define(eq=False)
-class Item:
+class ResponseItem:
     """What all items have; by itself, one that says nothing.
 
     Attributes:
@@ -51,7 +51,7 @@ class Item:
     kind: str
     name: str
     facts: Json
-    told: Json = attrs.field(factory=dict[str, object], init=False)
+    done_event: Json = attrs.field(factory=dict[str, object], init=False)
     is_over: bool = attrs.field(default=False, init=False)
     refusal: str = attrs.field(default="", init=False)
 
@@ -79,16 +79,16 @@ class Item:
             self.is_over = True
             self._close(facts, out)
 
-    def leave(self, out: list[StreamEvent], *, is_complete: bool) -> None:
+    def close_unfinished(self, out: list[StreamEvent], *, is_complete: bool) -> None:
         """The answer is over, complete or cut: end the item, if nobody has told it as a whole."""
         if not self.is_over:
             self.is_over = True
-            self._leave(out, is_complete=is_complete)
+            self._close_unfinished(out, is_complete=is_complete)
 
     def _close(self, facts: Json, out: list[StreamEvent]) -> None:
         pass
 
-    def _leave(self, out: list[StreamEvent], *, is_complete: bool) -> None:
+    def _close_unfinished(self, out: list[StreamEvent], *, is_complete: bool) -> None:
         pass
 
 
@@ -107,20 +107,20 @@ class _Block:
 
 
 @attrs.define(eq=False)
-class Spoken(Item):
+class TextItem(ResponseItem):
     """A message, or thinking: a list of texts. A refusal is told by the end of the answer alone."""
 
     _ignored: Counter[str]
     _blocks: list[_Block] = attrs.field(factory=list[_Block], init=False)
-    _places: dict[tuple[str, int], _Block] = attrs.field(factory=dict[tuple[str, int], _Block], init=False)
+    _by_place: dict[tuple[str, int], _Block] = attrs.field(factory=dict[tuple[str, int], _Block], init=False)
 
     def grow(self, channel: str, index: int, piece: str, out: list[StreamEvent]) -> None:
         """Take more of the text at *index* of *channel*."""
         if not piece:
             return
-        block = self._places.get((channel, index))
+        block = self._by_place.get((channel, index))
         if block is None:
-            block = self._places[channel, index] = self._begin(channel, out)
+            block = self._by_place[channel, index] = self._begin(channel, out)
         block.pieces.append(piece)
         if channel == "output_text":
             out.append(TextChunk(block.id, piece))
@@ -130,9 +130,9 @@ class Spoken(Item):
     def cite(self, index: int, annotation: object, out: list[StreamEvent]) -> None:
         """Take a source of the text at *index*."""
         place = ("output_text", index)
-        if place not in self._places:
-            self._places[place] = self._begin("output_text", out)
-        _cite(self._places[place], annotation, out)
+        if place not in self._by_place:
+            self._by_place[place] = self._begin("output_text", out)
+        _cite(self._by_place[place], annotation, out)
 
     def _begin(self, channel: str, out: list[StreamEvent]) -> _Block:
         block = _Block(f"{self.name}.{len(self._blocks)}", channel)
@@ -152,16 +152,16 @@ class Spoken(Item):
             if channel not in CHANNELS:
                 self._ignored[f"{self.kind} {channel}"] += 1
                 continue
-            told = text(part, CHANNELS[channel])
-            if not streamed[channel] and not told:
+            full_text = text(part, CHANNELS[channel])
+            if not streamed[channel] and not full_text:
                 continue
             block = streamed[channel].popleft() if streamed[channel] else self._begin(channel, out)
-            _catch_up(block, told, out)
+            _emit_rest(block, full_text, out)
             for annotation in as_list(part.get("annotations"))[block.citations :]:
                 _cite(block, annotation, out)
         self._end(facts, out, self._signature(facts))
 
-    def _leave(self, out: list[StreamEvent], *, is_complete: bool) -> None:
+    def _close_unfinished(self, out: list[StreamEvent], *, is_complete: bool) -> None:
         self._end(self.facts, out, None)
 
     def _end(self, facts: Json, out: list[StreamEvent], signature: str | None) -> None:
@@ -193,18 +193,18 @@ class Spoken(Item):
         return dumps({name: value for name, value in kept.items() if value})
 
 
-def _catch_up(block: _Block, told: str, out: list[StreamEvent]) -> None:
+def _emit_rest(block: _Block, full_text: str, out: list[StreamEvent]) -> None:
     """Hand on what was not streamed of the text *told*; where the two differ, the host's last word counts."""
     streamed = whole_characters("".join(block.pieces))
-    if not told or told == streamed:
+    if not full_text or full_text == streamed:
         return
     if block.channel == "refusal":
-        block.pieces = [told]
-    elif not told.startswith(streamed):
-        block.replacement = told
+        block.pieces = [full_text]
+    elif not full_text.startswith(streamed):
+        block.replacement = full_text
     else:
         chunk = TextChunk if block.channel == "output_text" else ReasoningChunk
-        out.append(chunk(block.id, told[len(streamed) :]))
+        out.append(chunk(block.id, full_text[len(streamed) :]))
 
 
 def _cite(block: _Block, annotation: object, out: list[StreamEvent]) -> None:
@@ -219,7 +219,7 @@ def _cite(block: _Block, annotation: object, out: list[StreamEvent]) -> None:
 
 
 @attrs.define(eq=False)
-class Call(Item):
+class CallItem(ResponseItem):
     """A call that we are to run.
 
     A custom tool takes free text; the engine's calls have JSON. So the text is shown as
@@ -254,16 +254,16 @@ class Call(Item):
             whole = None if arguments == streamed else arguments
         out.append(ToolCallDone(self.name, whole, tool or None))
 
-    def _leave(self, out: list[StreamEvent], *, is_complete: bool) -> None:
-        if is_complete and self.told:
-            self._close({"name": self.facts.get("name"), "arguments": self.told.get("arguments")}, out)
+    def _close_unfinished(self, out: list[StreamEvent], *, is_complete: bool) -> None:
+        if is_complete and self.done_event:
+            self._close({"name": self.facts.get("name"), "arguments": self.done_event.get("arguments")}, out)
 
 
 # -- the rest ------------------------------------------------------------------------
 
 
 @attrs.define(eq=False)
-class Hosted(Item):
+class HostedItem(ResponseItem):
     """The work of a hosted tool, or whatever else only the host understands."""
 
     def _close(self, facts: Json, out: list[StreamEvent]) -> None:

@@ -8,9 +8,9 @@ import attrs
 
 from engine.core.llm_types import ModelRequest
 from engine.providers.anthropic import wire as anthropic
-from engine.providers.anthropic.encode import MESSAGES, AnthropicDialect, State
+from engine.providers.anthropic.encode import MESSAGES, AnthropicDialect, AnthropicState
 from engine.providers.wire.encoding import Encoder, Piece
-from engine.providers.wire.extra_body import extra_of
+from engine.providers.wire.extra_body import parse_extra_body
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.wire_format import WireFormat
 
@@ -26,9 +26,9 @@ def _headers(_: ModelRequest) -> dict[str, str]:
     return {}
 
 
-def encoder(quirks: Quirks) -> Encoder[State]:
+def encoder(quirks: Quirks) -> Encoder[AnthropicState]:
     """Return an encoder for one model."""
-    return Encoder(VertexDialect(quirks, extra_of(quirks, MESSAGES)), quirks)
+    return Encoder(VertexDialect(quirks, parse_extra_body(quirks, MESSAGES)), quirks)
 
 
 @attrs.frozen

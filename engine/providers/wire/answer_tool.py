@@ -25,7 +25,7 @@ from engine.core.llm_types import (
 )
 from engine.providers.wire.wire_format import Body, WireDecoder, WireEncoder, WireFormat
 
-ANSWER: Final = "submit_answer"
+ANSWER_TOOL: Final = "submit_answer"
 _DESCRIPTION: Final = (
     "Gives your final answer, once all other work is done. Call it exactly once, and nothing after it."
 )
@@ -48,9 +48,9 @@ def offer_answer(request: ModelRequest) -> ModelRequest:
     """Return *request* with the schema of its answer as a tool. Raises `ConfigError` for a tool of the same name."""
     if request.output_schema is None:
         return request
-    if any(tool.name == ANSWER for tool in request.tools):
-        raise ConfigError(f"a tool is called {ANSWER!r}, which this host needs for the answer itself: rename it")
-    answer = ToolSchema(name=ANSWER, description=_DESCRIPTION, schema=request.output_schema)
+    if any(tool.name == ANSWER_TOOL for tool in request.tools):
+        raise ConfigError(f"a tool is called {ANSWER_TOOL!r}, which this host needs for the answer itself: rename it")
+    answer = ToolSchema(name=ANSWER_TOOL, description=_DESCRIPTION, schema=request.output_schema)
     # "none" too: without any other tool's call, this is how the model can answer at all.
     return attrs.evolve(request, tools=(*request.tools, answer), tool_choice="required", output_schema=None)
 
@@ -82,7 +82,7 @@ class _Decoder:
 
     def _read(self, event: StreamEvent) -> list[StreamEvent]:
         match event:
-            case ToolCallStarted() if event.tool == ANSWER:
+            case ToolCallStarted() if event.tool == ANSWER_TOOL:
                 self._answers.add(event.id)
                 return [TextStarted(_text_id(event.id))]
             case ToolCallStarted():

@@ -128,7 +128,7 @@ class StreamDecoder:
             if frame.data == "[DONE]":
                 _end(reader, out)
                 return
-            reader.read(frame.event, _parsed(frame.data, reader.host), out)
+            reader.read(frame.event, _parse_event(frame.data, reader.host), out)
 
     def _fail(self, failure: ProviderError, out: list[StreamEvent]) -> None:
         self._failure = failure
@@ -174,9 +174,9 @@ class DocumentDecoder:
         if self.is_over:
             return out
         try:
-            self._reader.read_document(_document(b"".join(self._pieces), self._reader.host), out)
+            self._reader.read_document(_parse_document(b"".join(self._pieces), self._reader.host), out)
             if not self.is_over:
-                raise cut_short(self._reader.host)
+                raise truncated_answer(self._reader.host)
         except ProviderError as failure:
             self._failure = failure
             if not out:
@@ -202,7 +202,7 @@ def _too_large(reader: Reader) -> ProviderProtocolError:
     return ProviderProtocolError(f"{reader.host}: the answer is larger than anything sensible")
 
 
-def cut_short(host: str) -> ConnectionBroken:
+def truncated_answer(host: str) -> ConnectionBroken:
     """Return the error for an answer that has no end."""
     return ConnectionBroken(f"{host}: the stream ended in the middle of the answer", retryable=True)
 
@@ -210,17 +210,17 @@ def cut_short(host: str) -> ConnectionBroken:
 def _end(reader: Reader, out: list[StreamEvent]) -> None:
     reader.end(out)
     if not reader.is_over:
-        raise cut_short(reader.host)
+        raise truncated_answer(reader.host)
 
 
 def _with_unread(reader: Reader, out: list[StreamEvent]) -> list[StreamEvent]:
     """Tell, before the answer's last event, what was not understood in it."""
     if reader.is_over and reader.ignored and out and isinstance(out[-1], Finished):
-        out[-1:-1] = [Unread(kind, count) for kind, count in sorted(_shown(reader.ignored).items())]
+        out[-1:-1] = [Unread(kind, count) for kind, count in sorted(_limit_kinds(reader.ignored).items())]
     return out
 
 
-def _shown(ignored: Counter[str]) -> Counter[str]:
+def _limit_kinds(ignored: Counter[str]) -> Counter[str]:
     """Return *ignored* with short names, and all kinds beyond a few counted as one."""
     if len(ignored) <= _MOST_UNREAD and all(len(kind) <= _LONGEST_UNREAD for kind in ignored):
         return ignored
@@ -231,15 +231,15 @@ def _shown(ignored: Counter[str]) -> Counter[str]:
     return shown
 
 
-def _parsed(data: str | bytes, host: str) -> Json:
+def _parse_event(data: str | bytes, host: str) -> Json:
     try:
         return as_object(loads(data))
     except ValueError as error:
         raise ProviderProtocolError(f"{host}: an event of the stream is no JSON", retryable=True) from error
 
 
-def _document(data: bytes, host: str) -> Json:
+def _parse_document(data: bytes, host: str) -> Json:
     try:
         return as_object(loads(data))
     except ValueError as error:
-        raise cut_short(host) from error
+        raise truncated_answer(host) from error

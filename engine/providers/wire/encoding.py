@@ -28,17 +28,17 @@ import attrs
 
 from engine.core.llm_types import CacheLifetime, ModelRequest, ToolSchema
 from engine.core.messages import Transcript
-from engine.providers.wire.normalize_transcript import Arranger, AssistantItem, Item
+from engine.providers.wire.normalize_transcript import AssistantItem, TranscriptItem, TranscriptNormalizer
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.untrusted_json import Json, to_bytes
 from engine.providers.wire.wire_format import Body
 
 S = TypeVar("S")
 
-_BLOCK = 64 * 1024
-_SESSIONS = 4_096
-_OPENINGS = 64
-_KEPT_BYTES = 256 * 1024 * 1024
+_BLOCK_BYTES = 64 * 1024
+_MAX_SESSIONS = 4_096
+_MAX_OPENINGS = 64
+_MAX_CACHED_BYTES = 256 * 1024 * 1024
 
 
 @attrs.frozen
@@ -76,7 +76,7 @@ class Dialect(Protocol[S]):
         """Return the state before the first item."""
         ...
 
-    def add(self, state: S, item: Item) -> tuple[S, list[Chunk]]:
+    def add(self, state: S, item: TranscriptItem) -> tuple[S, list[Chunk]]:
         """Return the state after *item*, and its bytes. Must depend on nothing else."""
         ...
 
@@ -90,7 +90,7 @@ class Dialect(Protocol[S]):
 
 
 @attrs.define(eq=False)
-class _Written(Generic[S]):
+class _EncodedChunks(Generic[S]):
     """Chunks that are not packed yet, and the state after them.
 
     Attributes:
@@ -99,12 +99,12 @@ class _Written(Generic[S]):
 
     state: S
     chunks: list[Chunk] = attrs.field(factory=list[Chunk])
-    answered: int | None = None
+    answered_mark: int | None = None
 
-    def write(self, items: Iterable[Item], dialect: Dialect[S]) -> None:
+    def write(self, items: Iterable[TranscriptItem], dialect: Dialect[S]) -> None:
         for item in items:
             if isinstance(item, AssistantItem):
-                self.answered = self.last_markable()
+                self.answered_mark = self.last_markable()
             self.state, chunks = dialect.add(self.state, item)
             self.chunks += chunks
 
@@ -112,43 +112,43 @@ class _Written(Generic[S]):
         places = range(len(self.chunks) - 1, -1, -1)
         return next((place for place in places if self.chunks[place].can_be_marked), None)
 
-    def copy(self) -> _Written[S]:
-        return _Written(self.state, [*self.chunks], self.answered)
+    def copy(self) -> _EncodedChunks[S]:
+        return _EncodedChunks(self.state, [*self.chunks], self.answered_mark)
 
 
 @attrs.define(eq=False)
 class _History(Generic[S]):
     """What is encoded of one lineage."""
 
-    arranger: Arranger
-    written: _Written[S]
+    normalizer: TranscriptNormalizer
+    written: _EncodedChunks[S]
     messages: int = 0
     blocks: list[bytes] = attrs.field(factory=list[bytes])
     size: int = 0
     used: int = 0
 
-    def fits(self, request: ModelRequest) -> bool:
+    def matches(self, request: ModelRequest) -> bool:
         """Tell whether the bytes are what *request* begins with."""
         return (
             self.messages <= len(request.transcript)
-            and self.arranger.reasoning_from == request.reasoning_from
-            and self.arranger.model == request.model
+            and self.normalizer.reasoning_from == request.reasoning_from
+            and self.normalizer.model == request.model
         )
 
     def extend(self, transcript: Transcript, dialect: Dialect[S]) -> None:
         for position in range(self.messages, len(transcript)):
-            self.written.write(self.arranger.feed(transcript[position]), dialect)
+            self.written.write(self.normalizer.feed(transcript[position]), dialect)
         self.messages = len(transcript)
 
     def pack(self, upto: int) -> bool:
         """Make a block of the first *upto* chunks, which will not change any more, if it is long enough."""
         chunks = self.written.chunks
-        if sum(len(chunk.data) for chunk in chunks[:upto]) < _BLOCK:
+        if sum(len(chunk.data) for chunk in chunks[:upto]) < _BLOCK_BYTES:
             return False
         data = b"".join(chunk.data for chunk in chunks[:upto])
         del chunks[:upto]
-        if self.written.answered is not None:
-            self.written.answered -= upto
+        if self.written.answered_mark is not None:
+            self.written.answered_mark -= upto
         self.blocks.append(data)
         self.size += len(data)
         return True
@@ -166,7 +166,7 @@ class _Opening:
 
 
 @attrs.frozen(eq=False)
-class _Sent:
+class _SentPrefix:
     """What the last request of a session began with."""
 
     opening: _Opening
@@ -184,7 +184,7 @@ class Encoder(Generic[S]):
         factory=weakref.WeakKeyDictionary[object, "_History[S]"], init=False
     )
     _openings: OrderedDict[object, _Opening] = attrs.field(factory=OrderedDict[object, "_Opening"], init=False)
-    _sent: OrderedDict[str, _Sent] = attrs.field(factory=OrderedDict[str, "_Sent"], init=False)
+    _sent: OrderedDict[str, _SentPrefix] = attrs.field(factory=OrderedDict[str, "_SentPrefix"], init=False)
     _ticks: itertools.count[int] = attrs.field(factory=itertools.count, init=False)
 
     def encode(self, request: ModelRequest) -> Body:
@@ -193,17 +193,17 @@ class Encoder(Generic[S]):
         lineage = request.transcript.lineage
         # It is put back when all has gone well: one that stopped in the middle would lack messages.
         history = self._histories.pop(lineage, None)
-        if history is None or not history.fits(request):
-            arranger = Arranger(request.model, self._quirks, request.reasoning_from)
-            history = _History(arranger, _Written(self._dialect.start()))
+        if history is None or not history.matches(request):
+            arranger = TranscriptNormalizer(request.model, self._quirks, request.reasoning_from)
+            history = _History(arranger, _EncodedChunks(self._dialect.start()))
         history.extend(request.transcript, self._dialect)
         now = history.written.copy()
-        now.write(history.arranger.pending(), self._dialect)
+        now.write(history.normalizer.pending(), self._dialect)
         tail = self._tail(now, request.options.cache or "5m") + self._dialect.closing(now.state, request)
         body = Body(pieces=(opening.data, *history.blocks, tail), broken_at=self._compare(request, opening))
         history.used = next(self._ticks)
         self._histories[lineage] = history
-        if history.pack(self._settled(history.written)):
+        if history.pack(self._fixed_chunks(history.written)):
             self._forget_old(history)
         return body
 
@@ -211,49 +211,49 @@ class Encoder(Generic[S]):
         key = (request.model, request.system, request.tools, request.output_schema, request.options, request.session_id)
         opening = self._openings.pop(key, None) or _Opening(tuple(self._dialect.opening(request)))
         self._openings[key] = opening
-        if len(self._openings) > _OPENINGS:
+        if len(self._openings) > _MAX_OPENINGS:
             self._openings.popitem(last=False)
         return opening
 
-    def _tail(self, written: _Written[S], lifetime: CacheLifetime) -> bytes:
+    def _tail(self, written: _EncodedChunks[S], lifetime: CacheLifetime) -> bytes:
         is_marking = self._quirks.marks and lifetime != "off"
-        marked = {written.answered, written.last_markable()} if is_marking else set[int | None]()
+        marked = {written.answered_mark, written.last_markable()} if is_marking else set[int | None]()
         return b"".join(
             self._dialect.mark(chunk.data, lifetime) if place in marked else chunk.data
             for place, chunk in enumerate(written.chunks)
         )
 
-    def _settled(self, written: _Written[S]) -> int:
+    def _fixed_chunks(self, written: _EncodedChunks[S]) -> int:
         """Return how many chunks come before the first that may bear a marker now or later."""
-        return (written.answered or 0) if self._quirks.marks else len(written.chunks)
+        return (written.answered_mark or 0) if self._quirks.marks else len(written.chunks)
 
     def _compare(self, request: ModelRequest, opening: _Opening) -> str:
         """Return where the request differs from the beginning of the session's last one; empty: nowhere."""
         if not request.session_id:
             return ""
         before = self._sent.pop(request.session_id, None)
-        sent = _Sent(opening, weakref.ref(request.transcript.lineage), request.reasoning_from)
+        sent = _SentPrefix(opening, weakref.ref(request.transcript.lineage), request.reasoning_from)
         self._sent[request.session_id] = sent
-        if len(self._sent) > _SESSIONS:
+        if len(self._sent) > _MAX_SESSIONS:
             self._sent.popitem(last=False)
-        return "" if before is None else _difference(before, sent)
+        return "" if before is None else _changed_part(before, sent)
 
     def _forget_old(self, current: _History[S]) -> None:
         """Keep the bytes of the sessions used last, as far as memory is meant for them."""
-        while sum(history.size for history in self._histories.values()) > _KEPT_BYTES:
+        while sum(history.size for history in self._histories.values()) > _MAX_CACHED_BYTES:
             lineage, oldest = min(self._histories.items(), key=lambda item: item[1].used)
             if oldest is current:
                 return
             del self._histories[lineage]
 
 
-def _difference(before: _Sent, now: _Sent) -> str:
+def _changed_part(before: _SentPrefix, now: _SentPrefix) -> str:
     if before.opening is not now.opening:
-        known = {piece.label for piece in before.opening.pieces}
+        labels = {piece.label for piece in before.opening.pieces}
         for old, new in itertools.zip_longest(before.opening.pieces, now.opening.pieces):
             if old != new:
                 # A piece that was there before, now in this place: what stood here is gone.
-                return old.label if old and (new is None or new.label in known) else new.label
+                return old.label if old and (new is None or new.label in labels) else new.label
     if before.lineage() is not now.lineage() or before.reasoning_from != now.reasoning_from:
         return "history"
     return ""
@@ -300,7 +300,7 @@ def members(value: Json) -> bytes:
     return to_bytes(value)[1:-1]
 
 
-def array(tools: Sequence[ToolSchema], write: Sequence[Json]) -> list[Piece]:
+def tool_pieces(tools: Sequence[ToolSchema], write: Sequence[Json]) -> list[Piece]:
     """Return the pieces of a list of tools, named for them."""
     return [
         Piece(f"tool {tool.name}", (b"," if number else b"") + to_bytes(document))

@@ -7,7 +7,7 @@ from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.untrusted_json import Json, as_list, is_object, loads
 
 
-def extra_of(quirks: Quirks, *taken: str) -> Json:
+def parse_extra_body(quirks: Quirks, *reserved: str) -> Json:
     """Return what is to be merged into a body; raise `ConfigError` for what can't be, the members *taken* among it."""
     if not quirks.extra_body:
         return {}
@@ -15,18 +15,18 @@ def extra_of(quirks: Quirks, *taken: str) -> Json:
         extra = loads(quirks.extra_body)
     except ValueError as error:
         raise ConfigError(f"extra_body is not valid JSON: {error}") from error
-    if not is_object(extra) or not extra.keys().isdisjoint(taken):
-        raise ConfigError(f"extra_body must be a JSON object, and can't have {' or '.join(map(repr, taken))}")
+    if not is_object(extra) or not extra.keys().isdisjoint(reserved):
+        raise ConfigError(f"extra_body must be a JSON object, and can't have {' or '.join(map(repr, reserved))}")
     return extra
 
 
-def merged(own: Json, extra: Json) -> Json:
+def merge_json(own: Json, extra: Json) -> Json:
     """Return both: objects are merged, lists go one after the other, else *extra* counts."""
     out = dict(own)
     for name, value in extra.items():
         mine: object = out.get(name)
         if is_object(mine) and is_object(value):
-            out[name] = merged(mine, value)
+            out[name] = merge_json(mine, value)
         elif as_list(mine) and as_list(value):
             out[name] = [*as_list(mine), *as_list(value)]
         else:

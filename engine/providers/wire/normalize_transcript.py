@@ -81,7 +81,7 @@ class AssistantItem:
 
 
 @attrs.frozen
-class Answered:
+class CallWithResult:
     """A call and its one result."""
 
     call: CallPart
@@ -95,8 +95,8 @@ class Answered:
     @property
     def text(self) -> str:
         """The result's text; never empty if there is nothing beside it."""
-        told = self.settlement.text
-        return told if told.strip() or self.media else NO_OUTPUT
+        settled_text = self.settlement.text
+        return settled_text if settled_text.strip() or self.media else NO_OUTPUT
 
     @property
     def is_error(self) -> bool:
@@ -108,20 +108,20 @@ class Answered:
 class ResultsItem:
     """The results of all calls of the item before it, in call order."""
 
-    answered: tuple[Answered, ...]
+    answered: tuple[CallWithResult, ...]
 
 
-Item = UserItem | AssistantItem | ResultsItem
+TranscriptItem = UserItem | AssistantItem | ResultsItem
 
 
 @attrs.frozen
-class _Held:
+class _PendingMessage:
     message: AssistantMessage
     has_reasoning: bool
 
 
 @attrs.define(eq=False)
-class Arranger:
+class TranscriptNormalizer:
     """Arranges one transcript for one model.
 
     Attributes:
@@ -134,72 +134,72 @@ class Arranger:
     quirks: Quirks
     reasoning_from: int = 0
     _count: int = attrs.field(default=0, init=False)
-    _held: list[_Held] = attrs.field(factory=list["_Held"], init=False)
-    _has_begun: bool = attrs.field(default=False, init=False)
+    _pending_messages: list[_PendingMessage] = attrs.field(factory=list["_PendingMessage"], init=False)
+    _has_output: bool = attrs.field(default=False, init=False)
 
-    def feed(self, message: Message) -> list[Item]:
+    def feed(self, message: Message) -> list[TranscriptItem]:
         """Take the next message; return the items which that completes."""
         self._count += 1
         match message:
             case AssistantMessage():
-                out = self._settle({}) if self._has_calls() else []
-                self._held.append(_Held(message, self._count > self.reasoning_from))
-                return self._noted(out)
+                out = self._flush({}) if self._has_calls() else []
+                self._pending_messages.append(_PendingMessage(message, self._count > self.reasoning_from))
+                return self._checked(out)
             case ResultsMessage():
                 # Results of nothing: what is held may go on, or be the end.
-                return self._noted(self._settle(_by_call(message.results))) if self._has_calls() else []
+                return self._checked(self._flush(_by_call(message.results))) if self._has_calls() else []
             case UserMessage():
-                said = self._user(message.parts)
-                return self._noted([*self._settle({}), *said]) if said else []
+                items = self._user(message.parts)
+                return self._checked([*self._flush({}), *items]) if items else []
             case _:
                 assert_never(message)
 
-    def pending(self) -> list[Item]:
+    def pending(self) -> list[TranscriptItem]:
         """Return the items that the end of the transcript completes. Changes nothing.
 
         Raises `ConfigError` where the transcript ends with the model's own words, other
         than by a pause: to go on in mid-sentence is what no transcript of ours means, and
         newer models refuse it; and for a transcript with nothing in it.
         """
-        out = self._settled({}, at_end=True)
+        out = self._items_of_pending({}, at_end=True)
         if out and isinstance(last := out[-1], AssistantItem) and not last.is_paused:
             raise ConfigError("the transcript ends with the model's own words: append a user message or results")
-        if not self._has_begun:
+        if not self._has_output:
             self._check_beginning(out)
             if not out:
                 raise ConfigError("nothing to send: the transcript has no text, image or result in it")
         return out
 
     def _has_calls(self) -> bool:
-        return any(held.message.calls for held in self._held)
+        return any(held.message.calls for held in self._pending_messages)
 
-    def _noted(self, out: list[Item]) -> list[Item]:
-        if not self._has_begun:
+    def _checked(self, out: list[TranscriptItem]) -> list[TranscriptItem]:
+        if not self._has_output:
             self._check_beginning(out)
-        self._has_begun = self._has_begun or bool(out)
+        self._has_output = self._has_output or bool(out)
         return out
 
-    def _check_beginning(self, out: list[Item]) -> None:
+    def _check_beginning(self, out: list[TranscriptItem]) -> None:
         if out and not isinstance(out[0], UserItem):
             raise ConfigError("the transcript begins with the model: put a user message before it")
 
-    def _settle(self, results: dict[str, CallResult]) -> list[Item]:
-        out = self._settled(results)
-        self._held.clear()
+    def _flush(self, results: dict[str, CallResult]) -> list[TranscriptItem]:
+        out = self._items_of_pending(results)
+        self._pending_messages.clear()
         return out
 
-    def _settled(self, results: dict[str, CallResult], *, at_end: bool = False) -> list[Item]:
-        parts = tuple(part for held in self._held for part in self._assistant_parts(held))
+    def _items_of_pending(self, results: dict[str, CallResult], *, at_end: bool = False) -> list[TranscriptItem]:
+        parts = tuple(part for held in self._pending_messages for part in self._assistant_parts(held))
         if not parts:
             return []
-        item = AssistantItem(parts, is_paused=at_end and self._held[-1].message.finish == "pause")
+        item = AssistantItem(parts, is_paused=at_end and self._pending_messages[-1].message.finish == "pause")
         if not item.calls:
             return [item]
         item = attrs.evolve(item, is_paused=False)
-        answered = [Answered(call, _settlement(results.get(call.call_id))) for call in item.calls]
+        answered = [CallWithResult(call, _settlement(results.get(call.call_id))) for call in item.calls]
         return [item, *self._results(answered)]
 
-    def _assistant_parts(self, held: _Held) -> Iterator[AssistantPart]:
+    def _assistant_parts(self, held: _PendingMessage) -> Iterator[AssistantPart]:
         parts = held.message.parts
         for place, part in enumerate(parts):
             match part:
@@ -232,7 +232,7 @@ class Arranger:
         elif part.text.strip():
             yield TextPart(id=part.id, text=part.text)
 
-    def _user(self, parts: Iterable[UserPart]) -> list[Item]:
+    def _user(self, parts: Iterable[UserPart]) -> list[TranscriptItem]:
         kept = tuple(self._user_parts(parts))
         return [UserItem(kept)] if kept else []
 
@@ -241,31 +241,31 @@ class Arranger:
             if isinstance(part, TextPart):
                 if part.text.strip():
                     yield part
-            elif self._reads(part, self.quirks.user_media):
+            elif self._can_read(part, self.quirks.user_media):
                 yield part
             else:
-                yield TextPart(id=PartId("media"), text=_not_readable(part))
+                yield TextPart(id=PartId("media"), text=_unreadable_note(part))
 
-    def _results(self, answered: Sequence[Answered]) -> list[Item]:
-        kept: list[Answered] = []
+    def _results(self, answered: Sequence[CallWithResult]) -> list[TranscriptItem]:
+        kept: list[CallWithResult] = []
         moved: list[UserPart] = []
         for each in answered:
-            here = [part for part in each.media if self._reads(part, self.quirks.result_media)]
+            here = [part for part in each.media if self._can_read(part, self.quirks.result_media)]
             elsewhere = [part for part in each.media if part not in here]
-            told = each.settlement.text
+            text = each.settlement.text
             if elsewhere:
                 what = f"what {each.call.tool} shows follows in the next message"
-                told = f"{told}\n({what})" if told.strip() else f"({what})"
+                text = f"{text}\n({what})" if text.strip() else f"({what})"
                 moved.append(TextPart(id=PartId("media"), text=f"What {each.call.tool} shows:"))
                 moved += self._user_parts(elsewhere)
             images = tuple(part for part in here if isinstance(part, ImagePart))
             files = tuple(part for part in here if isinstance(part, FilePart))
-            settlement = attrs.evolve(each.settlement, text=told, images=images, files=files)
-            kept.append(Answered(each.call, settlement))
-        items: list[Item] = [ResultsItem(tuple(kept))]
+            settlement = attrs.evolve(each.settlement, text=text, images=images, files=files)
+            kept.append(CallWithResult(each.call, settlement))
+        items: list[TranscriptItem] = [ResultsItem(tuple(kept))]
         return [*items, UserItem(tuple(moved))] if moved else items
 
-    def _reads(self, part: MediaPart, kinds: frozenset[MediaKind]) -> bool:
+    def _can_read(self, part: MediaPart, kinds: frozenset[MediaKind]) -> bool:
         kind = media_kind(part.media_type)
         return bool(part.data) and kind in kinds and (kind != "image" or part.media_type in self.quirks.image_types)
 
@@ -307,7 +307,9 @@ def safe_tool(name: str) -> str:
 def arguments_of(call: CallPart) -> str:
     """Return the arguments as the JSON text of an object; broken ones as `{}`, for the result says what was wrong."""
     try:
-        value = loads(call.arguments, parse_float=_finite, parse_constant=_finite) if call.complete else None
+        value = (
+            loads(call.arguments, parse_float=_finite_number, parse_constant=_finite_number) if call.complete else None
+        )
     except ValueError:
         return "{}"
     if not is_object(value):
@@ -329,7 +331,7 @@ def schema_of(document: str, whose: str) -> Json:
     return schema
 
 
-def _finite(literal: str) -> float:
+def _finite_number(literal: str) -> float:
     """Return the number; what Python reads but JSON can't say (NaN, 1e999) is a `ValueError`."""
     value = float(literal)
     if not math.isfinite(value):
@@ -338,10 +340,10 @@ def _finite(literal: str) -> float:
 
 
 def _by_call(results: Iterable[CallResult]) -> dict[str, CallResult]:
-    found: dict[str, CallResult] = {}
+    by_call: dict[str, CallResult] = {}
     for result in results:
-        found.setdefault(result.call_id, result)
-    return found
+        by_call.setdefault(result.call_id, result)
+    return by_call
 
 
 def _settlement(result: CallResult | None) -> Settlement:
@@ -352,7 +354,7 @@ def _provider(model: str) -> str:
     return model.rpartition("/")[0]
 
 
-def _not_readable(part: MediaPart) -> str:
+def _unreadable_note(part: MediaPart) -> str:
     name = f" {part.name!r}" if isinstance(part, FilePart) and part.name else ""
     what = media_kind(part.media_type) or "file"
     if not part.data:

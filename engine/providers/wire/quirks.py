@@ -123,13 +123,13 @@ class Quirks:
 _LADDER: tuple[Effort, ...] = get_args(Effort)
 
 
-def nearest_effort(effort: Effort, known: tuple[str, ...]) -> str:
+def nearest_effort(effort: Effort, supported: tuple[str, ...]) -> str:
     """Return the effort of *known* that is nearest to *effort*; the lower one of two."""
-    if not known or effort in known:
+    if not supported or effort in supported:
         return effort
-    ladder = [name for name in _LADDER if name in known]
+    ladder = [name for name in _LADDER if name in supported]
     place = _LADDER.index(effort)
-    return min(ladder, key=lambda name: abs(_LADDER.index(name) - place)) if ladder else known[0]
+    return min(ladder, key=lambda name: abs(_LADDER.index(name) - place)) if ladder else supported[0]
 
 
 # Tokens of thinking where they have to be said as a number; they are part of the output cap.
@@ -141,10 +141,10 @@ _BUDGETS: Mapping[Effort, int] = {
     "xhigh": 32_768,
     "max": 49_152,
 }
-_SMALLEST_BUDGET = 1_024
+_MIN_BUDGET = 1_024
 
 
 def thinking_budget(effort: Effort, max_output: int) -> int | None:
     """Return the tokens of thinking that *effort* means, as far as the output cap allows; None: too few to think."""
-    budget = min(_BUDGETS.get(effort, 0), max_output - _SMALLEST_BUDGET)
-    return None if budget < _SMALLEST_BUDGET else budget
+    budget = min(_BUDGETS.get(effort, 0), max_output - _MIN_BUDGET)
+    return None if budget < _MIN_BUDGET else budget

@@ -29,25 +29,25 @@ import attrs
 
 from engine.providers.wire.quirks import SchemaDialect
 from engine.providers.wire.schema_keywords import (
-    ABOUT,
+    ANNOTATIONS,
     COMMON,
-    belongs,
-    clean,
-    has_any,
-    inferred,
+    applies_to,
+    drop_malformed,
+    has_any_keyword,
+    infer_types,
     is_object_schema,
-    merged,
-    names_in,
-    picked,
-    types_in,
+    merge_schemas,
+    pick,
+    required_names,
+    types_of,
 )
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, text
 
 _GEMINI_FORMATS = {"date-time", "enum", "int32", "int64", "float", "double"}
 _DEFS = ("$defs", "definitions")
-_DEEPEST = 48
-_MOST_INLINED = 500
-_MOST_SCHEMAS = 5_000
+_MAX_DEPTH = 48
+_MAX_INLINED = 500
+_MAX_SCHEMAS = 5_000
 
 
 @attrs.frozen(kw_only=True)
@@ -71,13 +71,13 @@ class _Rules:
 
 _RULES: Mapping[SchemaDialect, _Rules] = {
     "openai": _Rules(keywords=COMMON),
-    "moonshot": _Rules(keywords=COMMON, lone_ref=True, lone_union=ABOUT),
+    "moonshot": _Rules(keywords=COMMON, lone_ref=True, lone_union=ANNOTATIONS),
     "gemini-json": _Rules(
         keywords=COMMON
         - {"default", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems", "minProperties"}
         - {"maxProperties", "pattern", "format", "minLength", "maxLength"},
         lone_ref=True,
-        lone_union=ABOUT,
+        lone_union=ANNOTATIONS,
     ),
     "gemini": _Rules(
         keywords=COMMON
@@ -94,7 +94,7 @@ _RULES: Mapping[SchemaDialect, _Rules] = {
 def adapt(schema: Json, dialect: SchemaDialect) -> Json:
     """Return *schema*, of a tool's arguments or of an answer, in *dialect*. Changes nothing in place."""
     rules = _RULES.get(dialect)
-    return schema if rules is None else _Adapter(schema, rules).adapted()
+    return schema if rules is None else _Adapter(schema, rules).adapt()
 
 
 @attrs.define(eq=False)
@@ -106,52 +106,52 @@ class _Adapter:
     inlined: int = 0
     schemas: int = 0
 
-    def adapted(self) -> Json:
+    def adapt(self) -> Json:
         """Return the whole schema."""
-        schema = clean(self.root)
+        schema = drop_malformed(self.root)
         if "$ref" in schema:
-            schema, _ = self._without_ref(schema, ("#",))
-        if not has_any(schema, ("type", "enum", "const", "anyOf", "oneOf", "allOf", "items", "prefixItems")):
+            schema, _ = self._inline_ref(schema, ("#",))
+        if not has_any_keyword(schema, ("type", "enum", "const", "anyOf", "oneOf", "allOf", "items", "prefixItems")):
             schema = {"type": "object"} | schema
         whole = self._schema(schema, ("#",))
         defs = {name: each for word in _DEFS for name, each in as_object(self.root.get(word)).items()}
         if self.rules.has_refs and defs:
             whole["$defs"] = {name: self._schema(each, (f"#/$defs/{name}",)) for name, each in defs.items()}
-        one = _one_object(whole)
-        return whole if one is whole else self._schema(one, ("#",)) | picked(whole, ("$defs",))
+        one = _merge_root_union(whole)
+        return whole if one is whole else self._schema(one, ("#",)) | pick(whole, ("$defs",))
 
     def _schema(self, value: object, path: tuple[str, ...]) -> Json:
         """Return one schema in the dialect; *path*: where we are, references followed among it."""
         self.schemas += 1
-        if len(path) > _DEEPEST or self.schemas > _MOST_SCHEMAS:
-            return self._written({"type": "object"}, path)
-        schema, path = self._simplified(as_object(value), path)
+        if len(path) > _MAX_DEPTH or self.schemas > _MAX_SCHEMAS:
+            return self._write_schema({"type": "object"}, path)
+        schema, path = self._simplify(as_object(value), path)
         choices = as_list(schema.get("anyOf"))
         if choices and self.rules.lone_union is not None:
             return self._union(schema, choices, path)
-        types = [name for name in types_in(schema) if name != "null"]
+        types = [name for name in types_of(schema) if name != "null"]
         if self.rules.is_gemini and len(types) > 1 and "enum" not in schema:
-            return self._union(schema, [{"type": name} for name in types_in(schema)], path)
+            return self._union(schema, [{"type": name} for name in types_of(schema)], path)
         if self.rules.is_gemini:
             _make_gemini(schema)
         if "$ref" in schema and self.rules.lone_ref:
             return {"$ref": schema["$ref"]}
-        return self._written(schema, path)
+        return self._write_schema(schema, path)
 
-    def _simplified(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
+    def _simplify(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
         """Return *schema* in fewer words that mean the same."""
-        schema = clean(schema)
-        if "$ref" in schema and (reference := self._kept_ref(schema)) is not None:
+        schema = drop_malformed(schema)
+        if "$ref" in schema and (reference := self._local_ref(schema)) is not None:
             schema = schema | {"$ref": reference}
         elif "$ref" in schema:
-            schema, path = self._without_ref(schema, path)
+            schema, path = self._inline_ref(schema, path)
         parts = as_list(schema.get("allOf"))
-        is_alone = len(parts) == 1 and schema.keys() <= {"allOf", *ABOUT} and path != ("#",)
+        is_alone = len(parts) == 1 and schema.keys() <= {"allOf", *ANNOTATIONS} and path != ("#",)
         for part in reversed(parts):
-            whole, path = self._simplified(as_object(part), (*path, "allOf")) if len(path) < _DEEPEST else ({}, path)
+            whole, path = self._simplify(as_object(part), (*path, "allOf")) if len(path) < _MAX_DEPTH else ({}, path)
             if "$ref" in whole and not is_alone:
-                whole, path = self._simplified(*self._without_ref(whole, path))
-            schema = merged(whole, schema)
+                whole, path = self._simplify(*self._inline_ref(whole, path))
+            schema = merge_schemas(whole, schema)
         schema = {word: value for word, value in schema.items() if word != "allOf"}
         if "const" in schema:
             schema = {"enum": [schema["const"]]} | schema
@@ -161,7 +161,7 @@ class _Adapter:
             schema = schema | {"items": next(iter(tuple_items), Json())}
         return schema, path
 
-    def _kept_ref(self, schema: Json) -> str | None:
+    def _local_ref(self, schema: Json) -> str | None:
         """Return the reference as the dialect reads it; None: it has to be written out."""
         reference = text(schema, "$ref")
         for word in _DEFS:
@@ -170,58 +170,58 @@ class _Adapter:
                 return f"#/$defs/{name}"
         return None
 
-    def _without_ref(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
+    def _inline_ref(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
         """Return *schema* with what it refers to written out."""
-        beside = {word: value for word, value in schema.items() if word != "$ref"}
+        siblings = {word: value for word, value in schema.items() if word != "$ref"}
         reference = text(schema, "$ref")
         if not reference:
-            return beside, path
+            return siblings, path
         self.inlined += 1
-        if reference in path or self.inlined > _MOST_INLINED or len(path) > _DEEPEST:
-            return {"type": "object"} | beside, path
-        return self._without_ref(merged(self._found(reference), beside), (*path, reference))
+        if reference in path or self.inlined > _MAX_INLINED or len(path) > _MAX_DEPTH:
+            return {"type": "object"} | siblings, path
+        return self._inline_ref(merge_schemas(self._resolve_pointer(reference), siblings), (*path, reference))
 
-    def _found(self, reference: str) -> Json:
+    def _resolve_pointer(self, reference: str) -> Json:
         """Return what *reference*, a JSON pointer, points at; an empty schema if there is nothing."""
         name = reference.removeprefix("#/$defs/")
         if name != reference and name in as_object(self.root.get("definitions")):
             reference = f"#/definitions/{name}"  # it was renamed on the way here
         if reference == "#":
-            return clean(self.root)
+            return drop_malformed(self.root)
         place: object = self.root if reference.startswith("#/") else {}
         for step in reference.removeprefix("#/").split("/"):
             name = unquote(step).replace("~1", "/").replace("~0", "~")
             steps = {str(number): each for number, each in enumerate(as_list(place))} or as_object(place)
             place = steps.get(name)
-        return clean(as_object(place))
+        return drop_malformed(as_object(place))
 
     def _union(self, schema: Json, choices: list[object], path: tuple[str, ...]) -> Json:
         """Return an `anyOf` that stands alone: what stood beside it goes into each choice."""
         kept = self.rules.lone_union or ()
         shared = {word: value for word, value in schema.items() if word not in {"anyOf", *kept}}
-        is_nullable = self.rules.is_gemini and any(types_in(as_object(each)) == ["null"] for each in choices)
+        is_nullable = self.rules.is_gemini and any(types_of(as_object(each)) == ["null"] for each in choices)
         written: list[Json] = []
         for choice in choices:
-            own = clean(as_object(choice))
-            if is_nullable and types_in(own) == ["null"]:
+            own = drop_malformed(as_object(choice))
+            if is_nullable and types_of(own) == ["null"]:
                 continue
-            base = {} if self._kept_ref(own) is not None else shared
-            each = self._schema(merged(base, own), (*path, "anyOf"))
+            base = {} if self._local_ref(own) is not None else shared
+            each = self._schema(merge_schemas(base, own), (*path, "anyOf"))
             nested = as_list(each.get("anyOf")) if self.rules.is_gemini else []
             written += [as_object(one) for one in nested] or [each]
         if is_nullable:
             written = [each | {"nullable": True} for each in written] or [{"type": "string", "nullable": True}]
-        about = picked(schema, (word for word in kept if word in self.rules.keywords))
+        about = pick(schema, (word for word in kept if word in self.rules.keywords))
         if len(written) == 1 and "$ref" not in written[0]:
             return about | written[0]
         return about | {"anyOf": written}
 
-    def _written(self, schema: Json, path: tuple[str, ...]) -> Json:
-        types = types_in(schema) or ([] if "anyOf" in schema or "$ref" in schema else inferred(schema))
+    def _write_schema(self, schema: Json, path: tuple[str, ...]) -> Json:
+        types = types_of(schema) or ([] if "anyOf" in schema or "$ref" in schema else infer_types(schema))
         out: Json = {}
         for word, value in schema.items():
-            if word in self.rules.keywords and belongs(word, types) and word != "type":
-                self._write(word, value, out, path)
+            if word in self.rules.keywords and applies_to(word, types) and word != "type":
+                self._write_keyword(word, value, out, path)
         if types:
             out = {"type": types[0] if len(types) == 1 else types} | out
         if "object" in types and not out.get("properties"):
@@ -231,11 +231,11 @@ class _Adapter:
                 del out["properties"]
         if "array" in types and "items" not in out:
             out["items"] = self._schema({}, (*path, "items"))
-        if required := [name for name in names_in(schema) if name in as_object(out.get("properties"))]:
+        if required := [name for name in required_names(schema) if name in as_object(out.get("properties"))]:
             out["required"] = required
         return out
 
-    def _write(self, word: str, value: object, out: Json, path: tuple[str, ...]) -> None:
+    def _write_keyword(self, word: str, value: object, out: Json, path: tuple[str, ...]) -> None:
         inner = (*path, word)
         match word:
             case "properties":
@@ -252,20 +252,20 @@ class _Adapter:
                 out[word] = value
 
 
-def _one_object(whole: Json) -> Json:
+def _merge_root_union(whole: Json) -> Json:
     """Return a schema whose root is no choice between objects: hosts want one object there."""
-    choices = [_followed(as_object(each), whole) for each in as_list(whole.get("anyOf"))]
+    choices = [_resolve_ref(as_object(each), whole) for each in as_list(whole.get("anyOf"))]
     if not choices or not all(is_object_schema(each) or is_object_schema(whole) for each in choices):
         return whole
     properties = {name: each for choice in choices for name, each in as_object(choice.get("properties")).items()}
-    always = [name for name in names_in(choices[0]) if all(name in names_in(choice) for choice in choices)]
-    about = picked(choices[0], ABOUT)
+    always = [name for name in required_names(choices[0]) if all(name in required_names(choice) for choice in choices)]
+    about = pick(choices[0], ANNOTATIONS)
     rest = {word: value for word, value in whole.items() if word != "anyOf"}
-    return merged(about | {"type": "object", "properties": properties, "required": always}, rest)
+    return merge_schemas(about | {"type": "object", "properties": properties, "required": always}, rest)
 
 
-def _followed(schema: Json, whole: Json) -> Json:
-    for _ in range(_DEEPEST):
+def _resolve_ref(schema: Json, whole: Json) -> Json:
+    for _ in range(_MAX_DEPTH):
         if "$ref" not in schema:
             break
         schema = as_object(as_object(whole.get("$defs")).get(text(schema, "$ref").removeprefix("#/$defs/")))
@@ -274,7 +274,7 @@ def _followed(schema: Json, whole: Json) -> Json:
 
 def _make_gemini(schema: Json) -> None:
     """Put one type, `nullable` and an enum of strings into *schema*, which is ours to change."""
-    types = types_in(schema)
+    types = types_of(schema)
     values = as_list(schema.get("enum"))
     if "null" in types or None in values:
         schema["nullable"] = True

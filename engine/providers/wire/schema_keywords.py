@@ -10,7 +10,7 @@ _OBJECT_WORDS = ("properties", "required", "additionalProperties", "minPropertie
 _ARRAY_WORDS = ("items", "minItems", "maxItems", "uniqueItems")
 _STRING_WORDS = ("pattern", "format", "minLength", "maxLength")
 _NUMBER_WORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-ABOUT = ("title", "description", "default")
+ANNOTATIONS = ("title", "description", "default")
 _TYPES: Mapping[str, tuple[str, ...]] = {
     "object": _OBJECT_WORDS,
     "array": _ARRAY_WORDS,
@@ -21,16 +21,16 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
     "null": (),
 }
 COMMON = frozenset(
-    {"type", "enum", "anyOf", "$ref", *ABOUT, *_OBJECT_WORDS, *_ARRAY_WORDS, *_STRING_WORDS, *_NUMBER_WORDS}
+    {"type", "enum", "anyOf", "$ref", *ANNOTATIONS, *_OBJECT_WORDS, *_ARRAY_WORDS, *_STRING_WORDS, *_NUMBER_WORDS}
 )
 
 
-def picked(schema: Json, words: Iterable[str]) -> Json:
+def pick(schema: Json, words: Iterable[str]) -> Json:
     """Return of *schema* only *words*."""
     return {word: schema[word] for word in words if word in schema}
 
 
-def clean(schema: Json) -> Json:
+def drop_malformed(schema: Json) -> Json:
     """Return *schema* without words whose value makes no sense."""
     return {word: value for word, value in schema.items() if _is_well_formed(word, value)}
 
@@ -47,42 +47,47 @@ def _is_well_formed(word: str, value: object) -> bool:
             return True
 
 
-def merged(under: Json, over: Json) -> Json:
+def merge_schemas(under: Json, over: Json) -> Json:
     """Return both schemas at once; where they can't both be said, *over* wins."""
     out = under | over
     if "properties" in under and "properties" in over:
         out["properties"] = as_object(under["properties"]) | as_object(over["properties"])
-    if required := list(dict.fromkeys([*names_in(under), *names_in(over)])):
+    if required := list(dict.fromkeys([*required_names(under), *required_names(over)])):
         out["required"] = required
     return out
 
 
 def is_object_schema(schema: Json) -> bool:
     """Tell whether *schema* is one of objects and nothing else."""
-    return types_in(schema) == ["object"] or ("properties" in schema and not types_in(schema))
+    return types_of(schema) == ["object"] or ("properties" in schema and not types_of(schema))
 
 
-def names_in(schema: Json) -> list[str]:
+def required_names(schema: Json) -> list[str]:
     """Return what *schema* requires."""
     return [name for name in as_list(schema.get("required")) if isinstance(name, str)]
 
 
-def types_in(schema: Json) -> list[str]:
+def types_of(schema: Json) -> list[str]:
     """Return the types that *schema* names, each once."""
     value: object = schema.get("type")
     names = as_list(value) or [value]
     return list(dict.fromkeys(name for name in names if isinstance(name, str) and name in _TYPES))
 
 
-def inferred(schema: Json) -> list[str]:
+def infer_types(schema: Json) -> list[str]:
     """Return the types that a schema without any is about."""
     values = as_list(schema.get("enum"))
     if values:
         return list(dict.fromkeys(_type_of(value) for value in values))
-    return [next((name for name in ("object", "array", "string", "number") if has_any(schema, _TYPES[name])), "string")]
+    return [
+        next(
+            (name for name in ("object", "array", "string", "number") if has_any_keyword(schema, _TYPES[name])),
+            "string",
+        )
+    ]
 
 
-def has_any(schema: Json, words: Iterable[str]) -> bool:
+def has_any_keyword(schema: Json, words: Iterable[str]) -> bool:
     """Tell whether *schema* says any of *words*."""
     return any(word in schema for word in words)
 
@@ -105,7 +110,7 @@ def _type_of(value: object) -> str:
             return "object"
 
 
-def belongs(word: str, types: list[str]) -> bool:
+def applies_to(word: str, types: list[str]) -> bool:
     """Tell whether *word* says something about one of *types*."""
     return (
         not types or any(word in _TYPES[name] for name in types) or not any(word in words for words in _TYPES.values())

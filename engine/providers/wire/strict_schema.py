@@ -9,21 +9,29 @@ from __future__ import annotations
 
 from engine.providers.wire.untrusted_json import Json, as_list, as_object
 
-_SAYS_WHAT = frozenset({"type", "enum", "const", "anyOf", "$ref"})
-_KNOWN = _SAYS_WHAT | {"properties", "required", "additionalProperties", "items", "$defs", "title", "description"}
-_DEEPEST = 10
+_TYPE_KEYWORDS = frozenset({"type", "enum", "const", "anyOf", "$ref"})
+_SUPPORTED = _TYPE_KEYWORDS | {
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "$defs",
+    "title",
+    "description",
+}
+_MAX_DEPTH = 10
 
 
-def strict(schema: Json) -> Json | None:
+def close_schema(schema: Json) -> Json | None:
     """Return *schema* as one that a host can hold an answer to; None if that would change its meaning."""
     try:
-        return _closed(schema, 0) if schema.get("type") == "object" else None
+        return _close(schema, 0) if schema.get("type") == "object" else None
     except ValueError:
         return None
 
 
-def _closed(schema: Json, depth: int) -> Json:
-    if depth > _DEEPEST or not _KNOWN.issuperset(schema) or _SAYS_WHAT.isdisjoint(schema):
+def _close(schema: Json, depth: int) -> Json:
+    if depth > _MAX_DEPTH or not _SUPPORTED.issuperset(schema) or _TYPE_KEYWORDS.isdisjoint(schema):
         raise ValueError("not for strict hosts")
     out = dict(schema)
     if "properties" in schema or "object" in (schema.get("type"), *as_list(schema.get("type"))):
@@ -34,9 +42,9 @@ def _closed(schema: Json, depth: int) -> Json:
         out |= {"properties": {}, "required": names, "additionalProperties": False}
     for word in ("properties", "$defs"):
         if word in schema:
-            out[word] = {name: _closed(as_object(each), depth + 1) for name, each in as_object(schema[word]).items()}
+            out[word] = {name: _close(as_object(each), depth + 1) for name, each in as_object(schema[word]).items()}
     if "anyOf" in schema:
-        out["anyOf"] = [_closed(as_object(each), depth + 1) for each in as_list(schema["anyOf"])]
+        out["anyOf"] = [_close(as_object(each), depth + 1) for each in as_list(schema["anyOf"])]
     if "items" in schema:
-        out["items"] = _closed(as_object(schema["items"]), depth + 1)
+        out["items"] = _close(as_object(schema["items"]), depth + 1)
     return out

@@ -93,6 +93,6 @@ class WireFormat:
     failure: Callable[[HttpReply, float], ProviderError]
 
 
-def own_name(request: ModelRequest) -> str:
+def bare_model_name(request: ModelRequest) -> str:
     """Return the model's name as its host has it: without the host's own name before it."""
     return request.model.partition("/")[2] or request.model

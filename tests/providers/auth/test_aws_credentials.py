@@ -23,12 +23,12 @@ from engine.core.errors import AuthFailed, ConfigError, ConnectionBroken
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import Finished, ModelRequest, StreamEvent
 from engine.core.messages import TextPart, Transcript, UserMessage
-from engine.providers.auth.auth import Unsigned
-from engine.providers.auth.aws_credentials import AwsAuth, KeyChain, aws_auth, region_of
+from engine.providers.auth.auth import UnsignedRequest
+from engine.providers.auth.aws_credentials import AwsAuth, AwsKeyChain, aws_auth, region_of
 from engine.providers.auth.aws_sigv4 import AwsKeys, signature_headers
 from engine.providers.auth.environment import auth_of
 from engine.providers.hosts.table import BY_NAME
-from engine.providers.registry import resolve, why_not
+from engine.providers.registry import resolve, unusable_reason
 from engine.providers.wire.wire_format import Body
 from engine.testing.cassette import Exchange
 from engine.testing.loopback import Connection, LoopbackServer, ReceivedRequest
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.os
 
 CANARY = "canary-secret-3141592653589793"
 ENV = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": CANARY}
-REQUEST = Unsigned(method="POST", url="https://a.example/x", headers={}, body=Body(pieces=(b"a", b"b")))
+REQUEST = UnsignedRequest(method="POST", url="https://a.example/x", headers={}, body=Body(pieces=(b"a", b"b")))
 KEYS = AwsKeys(access_key="AKID", secret_key=CANARY, token="token")
 MODEL = "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 
@@ -121,7 +121,7 @@ def test_a_profile_s_region_is_where_the_host_is(tmp_path: Path) -> None:
     (tmp_path / "config").write_text(CONFIG)
     env = {"AWS_CONFIG_FILE": str(tmp_path / "config"), "AWS_PROFILE": "work", "AWS_BEARER_TOKEN_BEDROCK": "key"}
     assert repr(resolve(MODEL, env)).endswith("at bedrock-runtime.eu-north-1.amazonaws.com>")
-    assert why_not(BY_NAME["bedrock"], env) == ""
+    assert unusable_reason(BY_NAME["bedrock"], env) == ""
 
 
 def test_without_botocore_it_is_told_how_to_get_it() -> None:
@@ -185,14 +185,14 @@ async def cancel_when_parked(scope: trio.CancelScope) -> None:
 # -- what botocore finds ----------------------------------------------------------------
 
 
-def chain(folder: Path, config: str = "", credentials: str = "", **env: str) -> KeyChain:
+def chain(folder: Path, config: str = "", credentials: str = "", **env: str) -> AwsKeyChain:
     (folder / "config").write_text(textwrap.dedent(config))
     (folder / "credentials").write_text(textwrap.dedent(credentials))
     files = {
         "AWS_CONFIG_FILE": str(folder / "config"),
         "AWS_SHARED_CREDENTIALS_FILE": str(folder / "credentials"),
     }
-    return KeyChain({**files, "AWS_PROFILE": "work", **env})
+    return AwsKeyChain({**files, "AWS_PROFILE": "work", **env})
 
 
 STATIC = """
@@ -371,7 +371,9 @@ async def test_what_is_sent_is_what_was_signed() -> None:
     assert sent.target == "/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse-stream"
     moment = datetime.strptime(sent.headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     plain = {name: value for name, value in sent.headers.items() if name not in {"authorization", "x-amz-date"}}
-    again = Unsigned(method="POST", url=f"{server.url}{sent.target}", headers=plain, body=Body(pieces=(sent.body,)))
+    again = UnsignedRequest(
+        method="POST", url=f"{server.url}{sent.target}", headers=plain, body=Body(pieces=(sent.body,))
+    )
     keys = AwsKeys(access_key="AKID", secret_key=CANARY)
     expected = signature_headers(again, keys, region="eu-west-1", service="bedrock", now=moment.timestamp())
     assert sent.headers["authorization"] == expected["authorization"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.providers.auth.auth import Unsigned
+from engine.providers.auth.auth import UnsignedRequest
 from engine.providers.auth.aws_sigv4 import AwsKeys, signature_headers
 from engine.providers.wire.wire_format import Body
 
@@ -19,9 +19,9 @@ KEYS = AwsKeys(access_key="AKIDEXAMPLE", secret_key="wJalrXUtnFEMI/K7MDENG+bPxRf
 NOW = datetime(2015, 8, 30, 12, 36, tzinfo=UTC).timestamp()
 
 
-def unsigned(method: str, url: str, *pieces: bytes, **headers: str) -> Unsigned:
+def unsigned(method: str, url: str, *pieces: bytes, **headers: str) -> UnsignedRequest:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Unsigned(method=method, url=url, headers=named, body=Body(pieces=pieces))
+    return UnsignedRequest(method=method, url=url, headers=named, body=Body(pieces=pieces))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def unsigned(method: str, url: str, *pieces: bytes, **headers: str) -> Unsigned:
     ],
     ids=["list-users", "get-vanilla", "post-vanilla", "post-form"],
 )
-def test_the_documented_signatures(request_: Unsigned, service: str, signature: str) -> None:
+def test_the_documented_signatures(request_: UnsignedRequest, service: str, signature: str) -> None:
     headers = signature_headers(request_, KEYS, region="us-east-1", service=service, now=NOW)
     assert headers["x-amz-date"] == "20150830T123600Z"
     assert headers["authorization"].startswith(
@@ -121,7 +121,7 @@ def test_it_agrees_with_aws_s_own_client(
     auth.SigV4Auth(credentials.Credentials("id", "secret", token), "bedrock", region).add_auth(theirs)
     moment = datetime.strptime(theirs.headers["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     ours = signature_headers(
-        Unsigned(method="POST", url=url, headers=headers, body=Body(pieces=tuple(pieces))),
+        UnsignedRequest(method="POST", url=url, headers=headers, body=Body(pieces=tuple(pieces))),
         AwsKeys(access_key="id", secret_key="secret", token=token or ""),
         region=region,
         service="bedrock",

@@ -21,8 +21,8 @@ from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import Finished, ModelRequest, StreamEvent
 from engine.core.messages import TextPart, Transcript, UserMessage
 from engine.core.threads import current_limiter
-from engine.providers.auth.auth import Unsigned
-from engine.providers.auth.google import KEY_FILE, SCOPE, GoogleAuth, _ask, _renamed, google_auth
+from engine.providers.auth.auth import UnsignedRequest
+from engine.providers.auth.google import KEY_FILE, SCOPE, GoogleAuth, _send, _translate_error, google_auth
 from engine.providers.registry import ProviderModel, resolve
 from engine.providers.wire.wire_format import Body
 from engine.testing.loopback import Connection, LoopbackServer, ReceivedRequest
@@ -35,7 +35,7 @@ from google.auth import exceptions, jwt
 
 pytestmark = pytest.mark.os
 
-REQUEST = Unsigned(method="POST", url="https://x.example", headers={}, body=Body(pieces=()))
+REQUEST = UnsignedRequest(method="POST", url="https://x.example", headers={}, body=Body(pieces=()))
 MAIL = "robot@project.example"
 HOUR, SHORT = 3_600, 100
 
@@ -202,7 +202,7 @@ async def test_a_token_server_that_is_not_there(tmp_path: Path, key: rsa.RSAPriv
 def test_a_token_server_that_fails_may_recover() -> None:
     """google-auth itself has tried again by then, with seconds in between."""
     failures: Any = exceptions
-    error = _renamed(failures.RefreshError("try later", retryable=True))
+    error = _translate_error(failures.RefreshError("try later", retryable=True))
     assert (type(error), error.retryable) == (Overloaded, True)
 
 
@@ -228,7 +228,7 @@ async def test_what_this_machine_is_logged_in_with(
 
 def test_credentials_that_need_more_than_http() -> None:
     with pytest.raises(exceptions.TransportError, match="cert"):
-        _ask("http://127.0.0.1:1/", cert=("a", "b"))
+        _send("http://127.0.0.1:1/", cert=("a", "b"))
 
 
 def test_without_google_auth_the_extra_is_named() -> None:

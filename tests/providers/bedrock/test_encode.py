@@ -34,7 +34,7 @@ from engine.providers.bedrock.encode import BedrockDialect, encoder
 from engine.providers.bedrock.wire import wire
 from engine.providers.hosts.table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
-from engine.providers.wire.extra_body import extra_of, merged
+from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import AssistantItem
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.wire_format import Body
@@ -508,5 +508,7 @@ def test_what_breaks_the_beginning_is_told(changes: dict[str, Any], broken_at: s
 @pytest.mark.parametrize("member", ["messages", "system", "toolConfig", "outputConfig"])
 def test_what_a_user_adds_can_t_take_the_place_of_what_the_request_is(member: str) -> None:
     with pytest.raises(ConfigError, match="extra_body"):
-        extra_of(Quirks(extra_body=json.dumps({member: 1})), "messages", "system", "toolConfig", "outputConfig")
-    assert merged({"a": {"b": 1}}, extra_of(Quirks(extra_body='{"a": {"c": 2}}'), member)) == {"a": {"b": 1, "c": 2}}
+        parse_extra_body(Quirks(extra_body=json.dumps({member: 1})), "messages", "system", "toolConfig", "outputConfig")
+    assert merge_json({"a": {"b": 1}}, parse_extra_body(Quirks(extra_body='{"a": {"c": 2}}'), member)) == {
+        "a": {"b": 1, "c": 2}
+    }

@@ -17,14 +17,14 @@ from engine.core.errors import (
     RateLimited,
     SignatureRejected,
 )
-from engine.providers.failures.classify import Complaint, classify, shortened
-from engine.providers.failures.error_codes import fold, kind_of, telling
+from engine.providers.failures.classify import ErrorReport, classify, one_line
+from engine.providers.failures.error_codes import kind_of, most_specific, normalize
 
 INVALID = "invalid_request_error"
 
 
 def read(status: int | None, word: str = "", message: str = "", host: str = "Anthropic") -> ProviderError:
-    return classify(Complaint(host=host, status=status, words=(word,) if word else (), message=message))
+    return classify(ErrorReport(host=host, status=status, codes=(word,) if word else (), message=message))
 
 
 @pytest.mark.parametrize(
@@ -170,13 +170,15 @@ def test_names_are_compared_without_case_and_punctuation(name: str) -> None:
 
 
 def test_an_aws_name_is_compared_without_its_namespace() -> None:
-    assert fold("com.amazon.coral.service#ThrottlingException:http://internal.amazon.com/") == "throttlingexception"
+    assert (
+        normalize("com.amazon.coral.service#ThrottlingException:http://internal.amazon.com/") == "throttlingexception"
+    )
 
 
 def test_the_first_telling_word_is_shown() -> None:
-    assert telling(["odd", "rate_limited", "invalid_api_key"]) == "rate_limited"
-    assert telling(["odd", "even"]) == "odd"
-    assert telling([]) == ""
+    assert most_specific(["odd", "rate_limited", "invalid_api_key"]) == "rate_limited"
+    assert most_specific(["odd", "even"]) == "odd"
+    assert most_specific([]) == ""
 
 
 # -- may it be sent again? -----------------------------------------------------------------
@@ -198,7 +200,7 @@ def test_the_first_telling_word_is_shown() -> None:
 def test_a_limit_that_no_waiting_lifts(
     status: int, word: str, message: str, wait: float | None, retryable: bool
 ) -> None:
-    complaint = Complaint(host="a host", status=status, words=(word,), message=message, retry_after=wait)
+    complaint = ErrorReport(host="a host", status=status, codes=(word,), message=message, retry_after=wait)
     error = classify(complaint)
     assert (type(error), error.retryable, error.retry_after) == (RateLimited, retryable, wait)
 
@@ -218,24 +220,24 @@ def test_a_limit_that_no_waiting_lifts(
     ],
 )
 def test_what_the_host_says_of_trying_again(status: int, said: bool | None, retryable: bool) -> None:
-    assert classify(Complaint(host="a host", status=status, should_retry=said)).retryable == retryable
+    assert classify(ErrorReport(host="a host", status=status, should_retry=said)).retryable == retryable
 
 
 def test_a_slip_of_the_model_may_not_happen_again() -> None:
     """Groq refuses the model's own malformed call with a 400: asked again, it may do better."""
-    complaint = Complaint(host="Groq", status=400, words=("tool_use_failed", INVALID), message="no tool called")
+    complaint = ErrorReport(host="Groq", status=400, codes=("tool_use_failed", INVALID), message="no tool called")
     assert type(classify(complaint)) is InvalidRequest
     assert classify(complaint).retryable
 
 
 def test_money_that_is_on_its_way() -> None:
     """OpenRouter's budget of requests under way is a 402 which says when to come back."""
-    assert type(classify(Complaint(host="OpenRouter", status=402, retry_after=3.0))) is RateLimited
-    assert type(classify(Complaint(host="OpenRouter", status=402))) is QuotaExhausted
+    assert type(classify(ErrorReport(host="OpenRouter", status=402, retry_after=3.0))) is RateLimited
+    assert type(classify(ErrorReport(host="OpenRouter", status=402))) is QuotaExhausted
 
 
 def test_an_error_keeps_its_facts() -> None:
-    complaint = Complaint(host="a host", status=429, message="slow down", retry_after=2.0, reset_at=99.0)
+    complaint = ErrorReport(host="a host", status=429, message="slow down", retry_after=2.0, reset_at=99.0)
     error = classify(complaint)
     assert (error.status, error.retry_after, error.reset_at) == (429, 2.0, 99.0)
     assert str(error) == "a host: slow down (HTTP 429)"
@@ -245,9 +247,9 @@ def test_an_error_keeps_its_facts() -> None:
 
 
 def test_a_long_text_is_put_in_one_line_and_cut_between_words() -> None:
-    assert shortened("a\n\nb\tc") == "a b c"
-    assert shortened("word " * 120) == ("word " * 120).strip()
-    long = shortened("word " * 1_000)
+    assert one_line("a\n\nb\tc") == "a b c"
+    assert one_line("word " * 120) == ("word " * 120).strip()
+    long = one_line("word " * 1_000)
     assert len(long) < 610
     assert long.endswith("word …")
 
@@ -256,9 +258,9 @@ def test_a_word_is_never_cut() -> None:
     """A key that was cut in two would be found no more by what hides keys."""
     key = "sk-" + "x" * 60
     for before in range(500, 620):
-        shown = shortened("y" * before + " " + key + " " + "z" * 500)
+        shown = one_line("y" * before + " " + key + " " + "z" * 500)
         assert key in shown or "sk-" not in shown
-    assert shortened("x" * 10_000) == "…"
+    assert one_line("x" * 10_000) == "…"
 
 
 def test_a_complaint_without_words() -> None:

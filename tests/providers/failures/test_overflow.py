@@ -17,7 +17,7 @@ from engine.core.errors import (
     RateLimited,
 )
 from engine.providers.failures.error_body import http_failure, stream_failure
-from engine.providers.failures.overflow import OVERFLOW, exclusion, is_overflow
+from engine.providers.failures.overflow import OVERFLOW, is_overflow, other_cause
 from engine.providers.wire.wire_format import HttpReply
 
 
@@ -413,5 +413,5 @@ def test_a_key_s_own_limit_of_tokens_is_money() -> None:
     ],
 )
 def test_what_is_about_something_else_is_no_overflow_whatever_it_says(message: str, about: str | None) -> None:
-    assert exclusion(message) == about
+    assert other_cause(message) == about
     assert is_overflow(message) == (about is None)

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.providers.failures.retry_after import (
-    asked_wait,
-    dated_reset,
-    duration,
-    lifted_at,
-    moment_of,
-    timestamp,
-    wait_in,
+    delay_in_text,
+    limit_reset_time,
+    parse_duration,
+    parse_local_reset,
+    parse_moment,
+    parse_timestamp,
+    retry_delay,
 )
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
@@ -44,7 +44,7 @@ YEAR = 366 * 86_400.0
     ],
 )
 def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> None:
-    assert asked_wait(headers, NOW) == seconds
+    assert retry_delay(headers, NOW) == seconds
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> Non
     ],
 )
 def test_when_a_limit_is_lifted(headers: dict[str, str], seconds: float | None) -> None:
-    assert lifted_at(headers, NOW) == (None if seconds is None else NOW + seconds)
+    assert limit_reset_time(headers, NOW) == (None if seconds is None else NOW + seconds)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_when_a_limit_is_lifted(headers: dict[str, str], seconds: float | None) 
     ],
 )
 def test_in_the_middle_of_an_answer_only_a_moment_tells_when(value: str, moment: float | None) -> None:
-    assert moment_of(value, None) == moment
-    assert lifted_at({"x-ratelimit-remaining": "0", "x-ratelimit-reset": value}, None) == moment
+    assert parse_moment(value, None) == moment
+    assert limit_reset_time({"x-ratelimit-remaining": "0", "x-ratelimit-reset": value}, None) == moment
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_in_the_middle_of_an_answer_only_a_moment_tells_when(value: str, moment:
     ],
 )
 def test_a_duration(text: str, seconds: float | None) -> None:
-    found = duration(text)
+    found = parse_duration(text)
     assert found is None if seconds is None else found == pytest.approx(seconds)
 
 
@@ -156,7 +156,7 @@ def test_a_duration(text: str, seconds: float | None) -> None:
     ],
 )
 def test_a_wait_in_words(message: str, seconds: float | None) -> None:
-    found = wait_in(message)
+    found = delay_in_text(message)
     assert found is None if seconds is None else found == pytest.approx(seconds)
 
 
@@ -173,7 +173,7 @@ def test_a_wait_in_words(message: str, seconds: float | None) -> None:
     ],
 )
 def test_a_time(value: str, moment: float | None) -> None:
-    assert timestamp(value) == moment
+    assert parse_timestamp(value) == moment
 
 
 @pytest.mark.parametrize(
@@ -187,13 +187,13 @@ def test_a_time(value: str, moment: float | None) -> None:
     ],
 )
 def test_a_date_without_a_zone(message: str, moment: float | None) -> None:
-    assert dated_reset(message) == moment
+    assert parse_local_reset(message) == moment
 
 
 @given(st.text(max_size=60) | st.from_regex(r"(try again in |retry after )?[0-9.]{0,400}(ms|s|m|h)?", fullmatch=True))
 def test_nothing_foreign_raises(value: str) -> None:
-    asked_wait({"retry-after": value, "retry-after-ms": value}, NOW)
-    lifted_at({"x-ratelimit-remaining": value, "x-ratelimit-reset": value}, NOW)
-    moment_of(value, NOW)
-    wait_in(value)
-    dated_reset(value)
+    retry_delay({"retry-after": value, "retry-after-ms": value}, NOW)
+    limit_reset_time({"x-ratelimit-remaining": value, "x-ratelimit-reset": value}, NOW)
+    parse_moment(value, NOW)
+    delay_in_text(value)
+    parse_local_reset(value)

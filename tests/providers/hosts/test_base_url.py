@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.core.errors import ConfigError
-from engine.providers.hosts.base_url import base_url_of, missing_place
+from engine.providers.hosts.base_url import base_url_of, missing_variables
 from engine.providers.hosts.table import BY_NAME
 
 CANARY = "hunter2-canary"
@@ -113,19 +113,19 @@ def test_a_part_can_t_change_which_machine_is_meant(host: str, variable: str, va
 def test_who_does_not_say_where_is_told_how() -> None:
     with pytest.raises(ConfigError, match="set the environment variable GPUSTACK_BASE_URL or GPUSTACK_API_BASE"):
         base_url_of(BY_NAME["gpustack"], {})
-    assert missing_place(BY_NAME["bedrock"], {}) == (
+    assert missing_variables(BY_NAME["bedrock"], {}) == (
         "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
         "AWS_REGION",
         "AWS_DEFAULT_REGION",
     )
-    assert missing_place(BY_NAME["bedrock"], {"AWS_REGION": "x"}) == ()
+    assert missing_variables(BY_NAME["bedrock"], {"AWS_REGION": "x"}) == ()
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))
 def test_every_row_has_an_address_or_says_what_to_set(name: str) -> None:
     host = BY_NAME[name]
     env: dict[str, str] = {}
-    while missing := missing_place(host, env):
+    while missing := missing_variables(host, env):
         env[missing[-1]] = "http://box.example" if host.base_url == "" else "part"
     assert base_url_of(host, env).startswith(("https://", "http://"))
     assert not base_url_of(host, env).endswith("/")

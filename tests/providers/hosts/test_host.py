@@ -13,7 +13,7 @@ import pytest
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import ModelRequest, ToolSchema
 from engine.core.messages import TextPart, Transcript, UserMessage
-from engine.providers.hosts.base_url import missing_place
+from engine.providers.hosts.base_url import missing_variables
 from engine.providers.hosts.host import Host
 from engine.providers.hosts.table import BY_NAME, HOSTS
 from engine.providers.http.model import HttpModel
@@ -29,7 +29,7 @@ def environment(host: Host) -> dict[str, str]:
         env |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
     if host.auth == "aws":
         env["AWS_REGION"] = "us-east-1"
-    while missing := missing_place(host, env):
+    while missing := missing_variables(host, env):
         env[missing[-1]] = "http://box.example" if not host.base_url else "place"
     return env
 
@@ -141,11 +141,11 @@ def test_azure_and_snowflake_are_where_the_user_says() -> None:
     ],
 )
 async def test_the_key_is_shown_as_the_host_wants_it(name: str, env: dict[str, str], headers: dict[str, str]) -> None:
-    from engine.providers.auth.auth import Unsigned
+    from engine.providers.auth.auth import UnsignedRequest
     from engine.providers.wire.wire_format import Body
 
     auth = model_of(name, env)._endpoint.auth
-    shown = await auth.headers(Unsigned(method="POST", url="https://x", headers={}, body=Body(pieces=())))
+    shown = await auth.headers(UnsignedRequest(method="POST", url="https://x", headers={}, body=Body(pieces=())))
     assert shown == headers
 
 

@@ -14,8 +14,8 @@ from engine.providers.auth.auth import KeyAuth, NoAuth
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.http.model import HttpModel
 from engine.providers.local import probe as asking
-from engine.providers.local.probe import served
-from engine.providers.local.probe_parsing import Question, Told, learned, questions, told
+from engine.providers.local.probe import list_models
+from engine.providers.local.probe_parsing import ProbeRequest, ServerLimits, apply_limits, parse_limits, probe_requests
 from engine.providers.registry import resolve
 from tests.support.json_server import Hang, JsonServer
 
@@ -221,41 +221,41 @@ async def test_cancelled_it_leaves_nothing(nursery: trio.Nursery) -> None:
 async def test_a_server_names_its_models(nursery: trio.Nursery) -> None:
     routes = {"GET /v1/models": {"data": [{"id": "b"}, {"id": "a"}, {"id": "b"}, {}]}}
     url = await nursery.start(JsonServer(routes).serve)
-    assert await served(Endpoint(base_url=f"{url}/v1", auth=NoAuth()), 5) == ("a", "b")
+    assert await list_models(Endpoint(base_url=f"{url}/v1", auth=NoAuth()), 5) == ("a", "b")
 
 
 async def test_a_server_that_wants_a_key_is_there_all_the_same(nursery: trio.Nursery) -> None:
     url = await nursery.start(JsonServer({}, key="k").serve)
-    assert await served(Endpoint(base_url=f"{url}/v1", auth=KeyAuth("authorization", "other", "Bearer")), 5) == ()
+    assert await list_models(Endpoint(base_url=f"{url}/v1", auth=KeyAuth("authorization", "other", "Bearer")), 5) == ()
 
 
 async def test_one_that_is_not_there_or_hangs_is_none(nursery: trio.Nursery) -> None:
-    assert await served(Endpoint(base_url="http://127.0.0.1:9/v1", auth=NoAuth()), 5) is None
+    assert await list_models(Endpoint(base_url="http://127.0.0.1:9/v1", auth=NoAuth()), 5) is None
     url = await nursery.start(JsonServer({"GET /v1/models": Hang()}).serve)
-    assert await served(Endpoint(base_url=f"{url}/v1", auth=NoAuth()), 0.05) is None
+    assert await list_models(Endpoint(base_url=f"{url}/v1", auth=NoAuth()), 0.05) is None
 
 
 # -- pure --------------------------------------------------------------------------------------
 
 
 def test_nothing_is_asked_of_others() -> None:
-    assert questions("", "m") == ()
-    assert told("", "m", ()) == Told()
+    assert probe_requests("", "m") == ()
+    assert parse_limits("", "m", ()) == ServerLimits()
 
 
 def test_a_name_is_quoted() -> None:
-    assert questions("llamacpp", "a/b c&d") == (Question("GET", "/props?model=a%2Fb%20c%26d"),)
+    assert probe_requests("llamacpp", "a/b c&d") == (ProbeRequest("GET", "/props?model=a%2Fb%20c%26d"),)
 
 
 def test_what_is_not_told_stays() -> None:
     info = ModelInfo(name="a/b", context=5, output=3, is_known=False, parallel=None, price_input=1.0)
-    assert learned(info, Told()) == info
-    assert learned(info, Told(parallel=4, prices={"price_input": 9.0})) == info
-    assert learned(info, Told(context=1)) == attrs.evolve(info, context=1, output=1, is_known=True)
+    assert apply_limits(info, ServerLimits()) == info
+    assert apply_limits(info, ServerLimits(parallel=4, prices={"price_input": 9.0})) == info
+    assert apply_limits(info, ServerLimits(context=1)) == attrs.evolve(info, context=1, output=1, is_known=True)
 
 
 async def test_a_large_answer_is_left(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "_LARGEST", 1_000_000)
+    monkeypatch.setattr(asking, "_MAX_RESPONSE_BYTES", 1_000_000)
     listed = {"data": [{"id": "m", "max_model_len": 4_096, "x": "y" * 100}]}
     assert (await learn(nursery, JsonServer({"GET /v1/models": listed}), "vllm/m")).context == 4_096
     large = JsonServer({"GET /v1/models": {**listed, "more": "z" * 20_000_000}})
@@ -272,4 +272,4 @@ async def test_a_proxy_that_can_t_be_used_is_nobody(monkeypatch: pytest.MonkeyPa
     """What asks for an answer says what is wrong with it."""
     monkeypatch.setenv("ALL_PROXY", "socks5://localhost:1")
     endpoint = Endpoint(base_url="http://gpu.example/v1", auth=NoAuth())
-    assert await served(endpoint, 0.5) is None
+    assert await list_models(endpoint, 0.5) is None

@@ -12,7 +12,7 @@ from engine.core.llm_types import LongPrices, ModelInfo, ModelOptions
 from engine.core.messages import Usage
 from engine.providers.hosts.table import BY_NAME, HOSTS
 from engine.providers.models import prices
-from engine.providers.models.catalog import info_of, known_models
+from engine.providers.models.catalog import info_of, list_models
 from engine.providers.models.limits import UNKNOWN, limits_of
 
 MILLION = 1_000_000
@@ -116,11 +116,11 @@ def test_new_prices_are_not_mixed_with_old_ones_of_the_cache() -> None:
 
 def test_the_known_models_of_a_host() -> None:
     config = Config(models={"anthropic/mine": ModelConfig(context=5_000), "openai/other": ModelConfig()})
-    names = [info.name for info in known_models(BY_NAME["anthropic"], config)]
+    names = [info.name for info in list_models(BY_NAME["anthropic"], config)]
     assert {"anthropic/claude-opus-5", "anthropic/mine"} <= set(names)
     assert all(name.startswith("anthropic/") for name in names)
     assert len(names) == len(set(names))
-    assert known_models(BY_NAME["ollama"]) == []
+    assert list_models(BY_NAME["ollama"]) == []
 
 
 # -- the tables --------------------------------------------------------------------------------
@@ -131,18 +131,18 @@ TABLE = json.loads(files("engine.providers.models").joinpath("prices.json").read
 
 def test_the_table_of_prices_says_where_it_is_from() -> None:
     assert TABLE["source"].startswith("genai-prices ")
-    assert prices.source() == f"{TABLE['source']}, {TABLE['date']}"
+    assert prices.price_source() == f"{TABLE['source']}, {TABLE['date']}"
 
 
 @pytest.mark.parametrize("host", sorted(TABLE["hosts"]))
 def test_every_entry_can_be_read_and_is_found_by_its_name(host: str) -> None:
-    entries = prices.entries(host)
+    entries = prices.list_prices(host)
     assert entries
     for entry in entries:
         assert entry.base.price_output >= 0
         assert list(entry.long) == sorted(entry.long, key=lambda long: long.above)
     # A name that is a pattern's example, not a model's, is not found: a few.
-    found = [entry for entry in entries if prices.find(host, entry.name)]
+    found = [entry for entry in entries if prices.find_price(host, entry.name)]
     assert len(found) >= len(entries) * 0.8
 
 

@@ -146,7 +146,7 @@ def test_every_family_changes_fields_that_there_are() -> None:
         changed = {*family.changes, *family.defaults}
         assert changed
         assert changed <= fields
-        assert family.hosts | family.not_at <= set(BY_NAME), family.pattern
+        assert family.hosts | family.excluded_hosts <= set(BY_NAME), family.pattern
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from engine.providers.auth.environment import auth_of
 from engine.providers.auth.google import KEY_FILE, GoogleAuth
 from engine.providers.hosts.base_url import base_url_of, path_of
 from engine.providers.hosts.table import BY_NAME
-from engine.providers.registry import why_not
+from engine.providers.registry import unusable_reason
 
 pytest.importorskip("google.auth", reason="the extra vertex is not installed")
 
@@ -36,7 +36,7 @@ def test_the_location_is_in_the_address_and_in_the_path(variable: str, location:
         f"/v1beta1/{place}/publishers/google/models/{{model}}:streamGenerateContent?alt=sse"
     )
     assert path_of(CLAUDE, env) == f"/v1/{place}/publishers/anthropic/models/{{model}}:streamRawPredict"
-    assert why_not(VERTEX, env) == ""
+    assert unusable_reason(VERTEX, env) == ""
 
 
 def test_another_address_keeps_project_and_location() -> None:
@@ -50,7 +50,7 @@ def test_another_address_keeps_project_and_location() -> None:
     [({}, "GOOGLE_CLOUD_LOCATION"), ({"GOOGLE_CLOUD_LOCATION": "global"}, "GOOGLE_CLOUD_PROJECT")],
 )
 def test_what_is_not_set_is_named(env: dict[str, str], missing: str) -> None:
-    assert missing in why_not(VERTEX, env)
+    assert missing in unusable_reason(VERTEX, env)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from engine.core.llm_types import (
 )
 from engine.core.messages import AssistantMessage, Transcript
 from engine.permission.allow_all import AllowAll
-from engine.providers.wire.answer_tool import ANSWER, offer_answer, with_answer_tool
+from engine.providers.wire.answer_tool import ANSWER_TOOL, offer_answer, with_answer_tool
 from engine.session.session import Session
 from engine.testing.http_server import ScriptedServer
 from engine.testing.script import Answer, call, done, text
@@ -62,7 +62,7 @@ async def session_with(*script: Answer, bench: Bench | None = None) -> AsyncGene
 
 
 async def test_the_answer_is_asked_for_as_a_tool_and_comes_out_as_text() -> None:
-    async with session_with([*text("Here it is."), *call(ANSWER, GOOD, id="1", pieces=4), *done("calls")]) as (
+    async with session_with([*text("Here it is."), *call(ANSWER_TOOL, GOOD, id="1", pieces=4), *done("calls")]) as (
         s,
         server,
     ):
@@ -70,7 +70,7 @@ async def test_the_answer_is_asked_for_as_a_tool_and_comes_out_as_text() -> None
     assert (result.stop_reason, result.value) == ("completed", Report("All well", 3))
     body = server.requests[0].json
     assert body["tool_choice"] == {"type": "any"}
-    assert [tool["name"] for tool in body["tools"]] == [ANSWER]  # type: ignore[attr-defined]
+    assert [tool["name"] for tool in body["tools"]] == [ANSWER_TOOL]  # type: ignore[attr-defined]
     assert "output_config" not in body
     (_, said) = s.state.transcript
     assert isinstance(said, AssistantMessage)
@@ -80,7 +80,7 @@ async def test_the_answer_is_asked_for_as_a_tool_and_comes_out_as_text() -> None
 async def test_other_tools_run_first() -> None:
     bench = Bench()
     work = [*call("read", {"name": "a"}, id="1"), *done("calls")]
-    async with session_with(work, [*call(ANSWER, GOOD, id="2"), *done("calls")], bench=bench) as (s, server):
+    async with session_with(work, [*call(ANSWER_TOOL, GOOD, id="2"), *done("calls")], bench=bench) as (s, server):
         result = await s.run("report", output=Report)
     assert result.value == Report("All well", 3)
     assert bench.log == ["+a", "-a"]
@@ -88,8 +88,8 @@ async def test_other_tools_run_first() -> None:
 
 
 async def test_an_answer_that_does_not_fit_is_repaired_once() -> None:
-    bad = [*call(ANSWER, {"title": "x"}, id="1"), *done("calls")]
-    async with session_with(bad, [*call(ANSWER, GOOD, id="1"), *done("calls")]) as (s, server):
+    bad = [*call(ANSWER_TOOL, {"title": "x"}, id="1"), *done("calls")]
+    async with session_with(bad, [*call(ANSWER_TOOL, GOOD, id="1"), *done("calls")]) as (s, server):
         result = await s.run("report", output=Report)
     assert result.value == Report("All well", 3)
     assert "count: is required" in server.requests[1].text
@@ -115,10 +115,10 @@ def test_a_tool_of_that_name_is_refused() -> None:
         model="odd/model",
         system="",
         transcript=Transcript(),
-        tools=(ToolSchema(name=ANSWER, description="mine", schema="{}"),),
+        tools=(ToolSchema(name=ANSWER_TOOL, description="mine", schema="{}"),),
         output_schema="{}",
     )
-    with pytest.raises(ConfigError, match=ANSWER):
+    with pytest.raises(ConfigError, match=ANSWER_TOOL):
         offer_answer(request)
     assert offer_answer(attrs.evolve(request, output_schema=None)).tools == request.tools
 
@@ -143,7 +143,7 @@ def test_arguments_that_are_told_twice_are_one_answer(pieces: list[str]) -> None
     from engine.providers.anthropic.wire import wire
     from engine.providers.wire.quirks import Quirks
 
-    events: list[StreamEvent] = [ToolCallStarted("1", ANSWER)]
+    events: list[StreamEvent] = [ToolCallStarted("1", ANSWER_TOOL)]
     events += [*(ToolCallChunk("1", piece) for piece in pieces), ToolCallDone("1", "{}")]
     plain = attrs.evolve(wire(Quirks()), decoder=lambda _: Told(events))
     decoder = with_answer_tool(plain).decoder("")
@@ -158,7 +158,7 @@ def test_the_events_of_a_stream_in_any_cut() -> None:
     from engine.testing.anthropic_writer import AnthropicWriter
 
     writer = AnthropicWriter("m")
-    body = b"".join(writer.write(e) for e in (*call(ANSWER, GOOD, id="1", pieces=3), *done("calls")))
+    body = b"".join(writer.write(e) for e in (*call(ANSWER_TOOL, GOOD, id="1", pieces=3), *done("calls")))
     for size in (1, 7, len(body)):
         decoder = with_answer_tool(wire(Quirks())).decoder("text/event-stream")
         assert decoder is not None

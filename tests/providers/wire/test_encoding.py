@@ -32,8 +32,8 @@ from engine.core.messages import (
     UserMessage,
 )
 from engine.providers.wire import encoding
-from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, array, members
-from engine.providers.wire.normalize_transcript import AssistantItem, Item, ResultsItem, UserItem
+from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, members, tool_pieces
+from engine.providers.wire.normalize_transcript import AssistantItem, ResultsItem, TranscriptItem, UserItem
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.wire_format import Body
 from engine.testing.transcript_strategies import asks, transcripts
@@ -53,13 +53,13 @@ class LineDialect:
 
     def opening(self, request: ModelRequest) -> Sequence[Piece]:
         self.openings += 1
-        tools = array(request.tools, [{"name": tool.name} for tool in request.tools])
+        tools = tool_pieces(request.tools, [{"name": tool.name} for tool in request.tools])
         return [Piece("system", request.system.encode() + b"\n"), *tools, Piece("messages", b"\n")]
 
     def start(self) -> int:
         return 0
 
-    def add(self, state: int, item: Item) -> tuple[int, list[Chunk]]:
+    def add(self, state: int, item: TranscriptItem) -> tuple[int, list[Chunk]]:
         self.written += 1
         lines = list(lines_of(item))
         if any("refused" in line for line in lines):
@@ -76,7 +76,7 @@ class LineDialect:
         return data[:-1] + f" *{lifetime}\n".encode()
 
 
-def lines_of(item: Item) -> Sequence[str]:
+def lines_of(item: TranscriptItem) -> Sequence[str]:
     match item:
         case UserItem():
             return [f"user {getattr(part, 'text', 'media')!r}" for part in item.parts]
@@ -315,7 +315,7 @@ def test_bytes_go_with_their_transcript() -> None:
 
 
 def test_the_sessions_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "_KEPT_BYTES", 600_000)
+    monkeypatch.setattr(encoding, "_MAX_CACHED_BYTES", 600_000)
     one, dialect = encoder(UNMARKED)
     sessions = [long_session(40)[-1] for _ in range(5)]
     for transcript in sessions:
@@ -329,7 +329,7 @@ def test_the_sessions_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_one_session_may_be_larger_than_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "_KEPT_BYTES", 100_000)
+    monkeypatch.setattr(encoding, "_MAX_CACHED_BYTES", 100_000)
     one, dialect = encoder(UNMARKED)
     steps = long_session(100)
     for transcript in steps:
@@ -339,10 +339,10 @@ def test_one_session_may_be_larger_than_what_is_kept(monkeypatch: pytest.MonkeyP
 
 def test_few_openings_are_kept() -> None:
     one, dialect = encoder()
-    for number in range(encoding._OPENINGS + 10):
+    for number in range(encoding._MAX_OPENINGS + 10):
         one.encode(request(Transcript(STEPS), session_id=f"s{number}"))
-    assert len(one._openings) == encoding._OPENINGS
-    assert dialect.openings == encoding._OPENINGS + 10
+    assert len(one._openings) == encoding._MAX_OPENINGS
+    assert dialect.openings == encoding._MAX_OPENINGS + 10
 
 
 # -- what broke the prefix ------------------------------------------------------------------
@@ -399,7 +399,7 @@ def test_a_request_of_no_session_breaks_nothing() -> None:
 
 
 def test_the_sessions_seen_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "_SESSIONS", 2)
+    monkeypatch.setattr(encoding, "_MAX_SESSIONS", 2)
     one, _ = encoder()
     for name in ("x", "y", "x", "z"):
         one.encode(request(BASE, session_id=name))
@@ -453,7 +453,7 @@ def test_every_request_of_a_session_begins_with_the_one_before(
     messages: tuple[Message, ...], quirks: Quirks, block: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(encoding, "_BLOCK", block)
+        patched.setattr(encoding, "_BLOCK_BYTES", block)
         one, _ = encoder(quirks)
         before = b""
         transcript = Transcript()

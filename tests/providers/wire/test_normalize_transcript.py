@@ -34,11 +34,11 @@ from engine.core.messages import (
 from engine.providers.wire.normalize_transcript import (
     NO_OUTPUT,
     NO_RESULT,
-    Answered,
-    Arranger,
     AssistantItem,
-    Item,
+    CallWithResult,
     ResultsItem,
+    TranscriptItem,
+    TranscriptNormalizer,
     UserItem,
     arguments_of,
     media_kind,
@@ -96,8 +96,10 @@ def results(*each: CallResult) -> ResultsMessage:
     return ResultsMessage(id=MessageId("r"), results=each)
 
 
-def arrange(*messages: Message, quirks: Quirks = READS_ALL, model: str = MODEL, reasoning_from: int = 0) -> list[Item]:
-    arranger = Arranger(model, quirks, reasoning_from)
+def arrange(
+    *messages: Message, quirks: Quirks = READS_ALL, model: str = MODEL, reasoning_from: int = 0
+) -> list[TranscriptItem]:
+    arranger = TranscriptNormalizer(model, quirks, reasoning_from)
     return [item for message in messages for item in arranger.feed(message)] + arranger.pending()
 
 
@@ -120,8 +122,8 @@ def test_results_follow_their_calls_in_call_order() -> None:
         spoken("on it", one, two),
         ResultsItem(
             (
-                Answered(one, Settlement(status="completed", text="first")),
-                Answered(two, Settlement(status="completed", text="second")),
+                CallWithResult(one, Settlement(status="completed", text="first")),
+                CallWithResult(two, Settlement(status="completed", text="second")),
             )
         ),
         users("and?"),
@@ -132,8 +134,8 @@ def test_a_call_without_its_result_says_so_and_one_too_many_is_left_out() -> Non
     one = asked("1")
     twice = results(result("stray"), result("1", "first"), result("1", "again"))
     with_results = results(result("1", "first"))
-    with_it = ResultsItem((Answered(one, Settlement(status="completed", text="first")),))
-    without = ResultsItem((Answered(one, NO_RESULT),))
+    with_it = ResultsItem((CallWithResult(one, Settlement(status="completed", text="first")),))
+    without = ResultsItem((CallWithResult(one, NO_RESULT),))
     go = users("go")
     assert arrange(said("go"), answered(one), twice, said("x")) == [go, spoken(one), with_it, users("x")]
     assert arrange(said("go"), answered(one), said("x")) == [go, spoken(one), without, users("x")]
@@ -152,10 +154,10 @@ def test_a_call_without_its_result_says_so_and_one_too_many_is_left_out() -> Non
 
 @pytest.mark.parametrize("status", ["completed", "error", "denied", "aborted"])
 def test_what_a_result_says(status: Any) -> None:
-    told = Answered(asked("1"), Settlement(status=status, text="why"))
+    told = CallWithResult(asked("1"), Settlement(status=status, text="why"))
     assert (told.text, told.is_error) == ("why", status != "completed")
-    assert Answered(asked("1"), Settlement(status=status, text=" \n")).text == NO_OUTPUT
-    assert Answered(asked("1"), Settlement(status=status, text="", images=(PNG,))).text == ""
+    assert CallWithResult(asked("1"), Settlement(status=status, text=" \n")).text == NO_OUTPUT
+    assert CallWithResult(asked("1"), Settlement(status=status, text="", images=(PNG,))).text == ""
 
 
 # -- what is empty, what is joined --------------------------------------------------------
@@ -180,16 +182,16 @@ def test_a_pause_is_one_only_at_the_end() -> None:
     assert arrange(said("a"), answered("b", finish="pause")) == [users("a"), spoken("b", is_paused=True)]
     assert arrange(said("a"), answered("b", finish="pause"), said("c"))[1] == spoken("b")
     calling = arrange(said("a"), answered(asked("1"), finish="pause"))
-    assert calling[1:] == [spoken(asked("1")), ResultsItem((Answered(asked("1"), NO_RESULT),))]
+    assert calling[1:] == [spoken(asked("1")), ResultsItem((CallWithResult(asked("1"), NO_RESULT),))]
 
 
 def test_what_is_pending_may_be_asked_for_again_and_again() -> None:
-    arranger = Arranger(MODEL, READS_ALL)
+    arranger = TranscriptNormalizer(MODEL, READS_ALL)
     before = [*arranger.feed(said("a")), *arranger.feed(answered(asked("1")))]
     assert (
         arranger.pending()
         == arranger.pending()
-        == [spoken(asked("1")), ResultsItem((Answered(asked("1"), NO_RESULT),))]
+        == [spoken(asked("1")), ResultsItem((CallWithResult(asked("1"), NO_RESULT),))]
     )
     after = arranger.feed(results(result("1")))
     assert [*before, *after] == arrange(said("a"), answered(asked("1")), results(result("1")))
@@ -218,7 +220,7 @@ def test_another_model_s_thoughts_are_its_words(model: str) -> None:
     assert between(thought("", model=model), thought(" ", redacted="x", model=model)) == ()
 
 
-def words_of(items: Sequence[Item]) -> list[str]:
+def words_of(items: Sequence[TranscriptItem]) -> list[str]:
     parts = [part for item in items if not isinstance(item, ResultsItem) for part in item.parts]
     return [part.text for part in parts if isinstance(part, TextPart | ReasoningPart)]
 
@@ -290,15 +292,19 @@ def test_what_a_result_can_t_show_follows_in_a_user_s_message() -> None:
     call = asked("1", tool="look")
     shown = results(result("1", "two things", images=(PNG,), files=(PDF,)))
     told = Settlement(status="completed", text="two things\n(what look shows follows in the next message)")
-    assert arrange(said("a"), answered(call), shown, quirks=READS_IMAGES)[2:3] == [ResultsItem((Answered(call, told),))]
+    assert arrange(said("a"), answered(call), shown, quirks=READS_IMAGES)[2:3] == [
+        ResultsItem((CallWithResult(call, told),))
+    ]
     images, moved = arrange(said("a"), answered(call), shown, quirks=ALL_QUIRKS[3])[2:]
-    assert images == ResultsItem((Answered(call, attrs.evolve(told, images=(PNG,))),))
+    assert images == ResultsItem((CallWithResult(call, attrs.evolve(told, images=(PNG,))),))
     assert isinstance(moved, UserItem)
     intro, sentence = moved.parts
     assert intro == TextPart(id=PartId("media"), text="What look shows:")
     assert "plan.pdf" in str(sentence)
     assert arrange(said("a"), answered(call), shown, quirks=READS_ALL)[2:] == [
-        ResultsItem((Answered(call, Settlement(status="completed", text="two things", images=(PNG,), files=(PDF,))),))
+        ResultsItem(
+            (CallWithResult(call, Settlement(status="completed", text="two things", images=(PNG,), files=(PDF,))),)
+        )
     ]
 
 
@@ -428,7 +434,7 @@ def test_a_bad_schema_is_named(schema: str, words: str) -> None:
 MODELS = (MODEL, SAME_HOST, OTHER)
 
 
-def back(items: Sequence[Item]) -> list[Message]:
+def back(items: Sequence[TranscriptItem]) -> list[Message]:
     """Return items as the transcript that they are."""
     messages: list[Message] = []
     for item in items:
@@ -445,7 +451,7 @@ def back(items: Sequence[Item]) -> list[Message]:
     return messages
 
 
-def check(items: Sequence[Item], quirks: Quirks, model: str) -> None:
+def check(items: Sequence[TranscriptItem], quirks: Quirks, model: str) -> None:
     """Assert what the module promises."""
     assert isinstance(items[0], UserItem)
     for place, item in enumerate(items):
@@ -511,8 +517,8 @@ def test_arranging_what_was_arranged_changes_nothing(messages: tuple[Message, ..
 @given(transcripts(models=MODELS), st.sampled_from(ALL_QUIRKS))
 def test_an_item_that_came_out_never_changes(messages: tuple[Message, ...], quirks: Quirks) -> None:
     whole = arrange(*messages, quirks=quirks)
-    arranger = Arranger(MODEL, quirks)
-    told: list[Item] = []
+    arranger = TranscriptNormalizer(MODEL, quirks)
+    told: list[TranscriptItem] = []
     for message in messages:
         told += arranger.feed(message)
         assert whole[: len(told)] == told
