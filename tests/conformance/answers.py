@@ -80,7 +80,7 @@ async def _ask(server: ReplayServer, model_at: Callable[[str], HttpModel]) -> An
             with trio.fail_after(60):
                 events, error = await _events(model)
         nursery.cancel_scope.cancel(reason="the answer was read")
-    return sorted_out(events, error)
+    return sort_events(events, error)
 
 
 async def _events(model: HttpModel) -> tuple[list[StreamEvent], ProviderError | None]:
@@ -98,7 +98,7 @@ async def _events(model: HttpModel) -> tuple[list[StreamEvent], ProviderError | 
     return events, None
 
 
-def sorted_out(events: Sequence[StreamEvent], error: ProviderError | None = None) -> Answer:
+def sort_events(events: Sequence[StreamEvent], error: ProviderError | None = None) -> Answer:
     """Return *events* as the parts that a turn would make of them."""
     demux = Demux(CountingIds().new)
     parts: dict[str, Part] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -16,7 +17,7 @@ from engine.testing import cassette
 from engine.testing.cassette import Exchange
 
 WIRE = Path(os.environ.get("ENGINE_SHARED") or Path(__file__).resolve().parents[3] / "shared") / "wire"
-_ABSENT = pytest.mark.skip(reason="no recorded traffic: set ENGINE_SHARED to the folder that has it")
+ABSENT = pytest.mark.skip(reason="no recorded traffic: set ENGINE_SHARED to the folder that has it")
 _EXPECTED: dict[str, Any] = {
     "text": "",
     "reasoning": "",
@@ -55,11 +56,16 @@ class Case:
         return unquote(in_path[1]) if in_path else str(self.extra.get("model") or "unknown")
 
 
-def parameters() -> list[Any]:
-    """A parameter for each case, by its path without what follows the name; a skipped one if there are none."""
-    found = sorted(WIRE.glob("*/*.request.json"))
-    cases = [pytest.param(path, id=f"{path.parent.name}/{path.name.removesuffix('.request.json')}") for path in found]
-    return cases or [pytest.param(None, marks=_ABSENT)]
+def parameters(accepts: Callable[[Path], bool] = lambda _: True) -> list[Any]:
+    """Return a parameter for each recording that *accepts* allows; a skipped one if there are none."""
+    paths = sorted(WIRE.glob("*/*.request.json"))
+    cases = [pytest.param(path, id=name_of(path)) for path in paths if accepts(path)]
+    return cases or [pytest.param(None, marks=ABSENT)]
+
+
+def name_of(path: Path) -> str:
+    """Return a recording's name: its folder and its file, without the ending."""
+    return f"{path.parent.name}/{path.name.removesuffix('.request.json')}"
 
 
 def error_rows() -> list[Any]:
@@ -67,5 +73,5 @@ def error_rows() -> list[Any]:
     try:
         rows = json.loads((WIRE / "errors.json").read_text())["errors"]
     except FileNotFoundError:
-        return [pytest.param(None, marks=_ABSENT)]
+        return [pytest.param(None, marks=ABSENT)]
     return [pytest.param(row, id=f"{row['host']}-{row['id']}") for row in rows]

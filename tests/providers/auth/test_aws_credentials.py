@@ -272,9 +272,9 @@ def test_no_keys_at_all(tmp_path: Path) -> None:
     botocore()
     code = """
         from engine.core.errors import AuthFailed
-        from engine.providers.auth.aws_credentials import KeyChain
+        from engine.providers.auth.aws_credentials import AwsKeyChain
         try:
-            KeyChain({}).find()
+            AwsKeyChain({}).find()
         except AuthFailed as error:
             print(error)
     """

@@ -1,0 +1,1 @@
+"""Readers of recorded requests, one for each wire format."""
