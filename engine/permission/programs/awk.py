@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.analysis import ProgramAnalysis, exact_text
 from engine.permission.programs.tables.program_spec import Program
 
@@ -48,15 +49,8 @@ def analyze_awk(analysis: ProgramAnalysis, program: Program) -> None:
     if not texts and not names & {"-f", "--file", "-E", "--exec"}:
         texts, operands = operands[:1], operands[1:]
     for word in texts:
-        text = exact_text(word)
-        if text is None:
-            analysis.mark_opaque("its program is not known")
+        if not _add_program(analysis, word):
             return
-        try:
-            for path in written_files(text):
-                analysis.touch(path, "write")
-        except UnsupportedProgram as error:
-            analysis.mark_opaque(str(error))
     if any((exact_text(operand) or "").startswith("/inet") for operand in operands):
         analysis.mark_opaque("connects to a network")
     for operand in operands:
@@ -64,6 +58,20 @@ def analyze_awk(analysis: ProgramAnalysis, program: Program) -> None:
         if text is None or (text != "-" and not _ASSIGNMENT.fullmatch(text)):
             analysis.touch(operand, "read")
     analysis.reads_only = not arguments.unknown
+
+
+def _add_program(analysis: ProgramAnalysis, word: Argument) -> bool:
+    """Add the files that a program text writes; return whether the text is known."""
+    text = exact_text(word)
+    if text is None:
+        analysis.mark_opaque("its program is not known")
+        return False
+    try:
+        for path in written_files(text):
+            analysis.touch(path, "write")
+    except UnsupportedProgram as error:
+        analysis.mark_opaque(str(error))
+    return True
 
 
 def written_files(program: str) -> list[str]:
@@ -85,18 +93,9 @@ def _tokens(program: str) -> Iterator[str]:
     before, kind = "", ""
     while at < len(program):
         if program[at] == "/":
-            is_pattern = before in _BEFORE_PATTERN or before in _WORDS
-            if not is_pattern and (kind == "step" or before == ")"):
-                raise UnsupportedProgram("its program has a slash that may be two things")
-            match = _PATTERN.match(program, at) if is_pattern else None
-            if is_pattern and match is None:
-                raise UnsupportedProgram("its program has an open pattern")
-            end = match.end() if match is not None else at + 1
-            before, kind = "/", "pattern" if is_pattern else "sign"
-            yield "/…/" if is_pattern else "/"
-            if is_pattern:
-                before = "/…/"
-            at = end
+            at, before = _read_slash(program, at, before, kind)
+            kind = "sign" if before == "/" else "pattern"
+            yield before
             continue
         token = _TOKEN.match(program, at)
         if token is None:
@@ -106,6 +105,18 @@ def _tokens(program: str) -> Iterator[str]:
             continue
         before, kind = token.group(), token.lastgroup or ""
         yield before
+
+
+def _read_slash(program: str, at: int, before: str, kind: str) -> tuple[int, str]:
+    """Return where the token ends that begins with a slash, and the token: a division, or `/…/` for a pattern."""
+    if before not in _BEFORE_PATTERN and before not in _WORDS:
+        if kind == "step" or before == ")":
+            raise UnsupportedProgram("its program has a slash that may be two things")
+        return at + 1, "/"
+    match = _PATTERN.match(program, at)
+    if match is None:
+        raise UnsupportedProgram("its program has an open pattern")
+    return match.end(), "/…/"
 
 
 _WORDS: Final = frozenset({"print", "printf", "return", "case", "in", "else", "do", "and", "or"})

@@ -59,12 +59,9 @@ def analyze_shell(analysis: ProgramAnalysis, program: Program) -> None:
         operands = operands[1:]
     names = {used.name for used in arguments.used}
     shell = analysis.name
-    if names & {"-l", "-i", "--login"}:
-        analysis.mark_opaque("reads what a login or an interactive shell begins with")
-    if any(used.name in {"-o", "+o"} and exact_text(used.value) not in _SET for used in arguments.used):
-        analysis.mark_opaque("sets an option that is not known, or goes on with other options")
+    _check_shell_options(analysis, arguments.used)
     if operands and (exact_text(operands[0]) or "+").startswith("+"):
-        analysis.mark_opaque("may be given an option that begins with a plus")
+        analysis.mark_opaque("may have an option that begins with a plus")
     if "-c" in names:
         if operands:
             analysis.run_text(operands[0], shell, operands[1:])
@@ -72,6 +69,13 @@ def analyze_shell(analysis: ProgramAnalysis, program: Program) -> None:
         analysis.run_file(operands[0])
     else:
         analysis.run_input(shell, [shell, *operands])
+
+
+def _check_shell_options(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
+    if any(option.name in {"-l", "-i", "--login"} for option in used):
+        analysis.mark_opaque("reads the start-up files of a login or an interactive shell")
+    if any(option.name in {"-o", "+o"} and exact_text(option.value) not in _SET for option in used):
+        analysis.mark_opaque("sets an unknown option, or has more options behind it")
 
 
 # The names that `-o` may be given.
@@ -103,22 +107,28 @@ def analyze_interpreter(analysis: ProgramAnalysis, program: Program) -> None:
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     roles = {used.option.role for used in arguments.used}
-    module = next((used.value for used in arguments.used if used.option.role == "stops"), "")
-    if roles & {"stops"} and (exact_text(module) is None or exact_text(module) in _CODE_MODULES):
-        analysis.mark_opaque("its module may run inline code")
-    if roles & {"stops"} and (own := (exact_text(module) or "").partition(".")[0]):
-        # Python looks for it in the folder where it starts, too.
-        analysis.runs.append(analysis.resolve(f"{own}.py"))
-    analysis.reads_only = analysis.reads_only and not arguments.operands
-    if roles & {"code", "stops", "reading"} or (roles & {"runs"} and not arguments.operands):
-        return
+    if "stops" in roles:
+        _add_module(analysis, arguments.used)
     operands = arguments.operands
+    analysis.reads_only = analysis.reads_only and not operands
+    if roles & {"code", "stops", "reading"} or ("runs" in roles and not operands):
+        return
     if analysis.name == "php":
         _check_php(analysis, arguments.used)
     if operands and exact_text(operands[0]) != "-":
         analysis.run_file(operands[0])
     elif analysis.invocation.stdin is not None:
         analysis.mark_opaque("reads program text from standard input")
+
+
+def _add_module(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
+    """Add the file of the module that `python -m` runs."""
+    module = next((exact_text(option.value) for option in used if option.option.role == "stops"), "")
+    if module is None or module in _CODE_MODULES:
+        analysis.mark_opaque("its module may run inline code")
+    if own := (module or "").partition(".")[0]:
+        # Python looks for it in the folder where it starts, too.
+        analysis.runs.append(analysis.resolve(f"{own}.py"))
 
 
 # Modules of Python that run what their words, or standard input, say.

@@ -127,35 +127,42 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
     _refuse_helpers(analysis, words)
     if below.opaque:
         analysis.mark_opaque(below.opaque)
-    while below.commands:
-        outer = analysis.parse_arguments(below, permutes=False)
-        inner = exact_text(outer.operands[0]) if outer.operands else ""
-        if inner is None:
-            analysis.mark_opaque("its command is not known")
-            return
-        if inner not in below.commands:
-            break
-        analysis.apply_options(below, outer)
-        analysis.words = outer.operands[1:]
-        analysis.name = f"{analysis.name} {inner}"
-        below = below.commands[inner]
-    arguments = analysis.parse_arguments(below)
-    analysis.apply_options(below, arguments)
+    if (inner := _select_inner(analysis, below)) is None:
+        return
+    arguments = analysis.parse_arguments(inner)
+    analysis.apply_options(inner, arguments)
     if name == "clone":
         _set(analysis, arguments.used)
     _check_strategy(analysis, arguments.used)
     if name == "config":
         _configure(analysis, arguments.used, arguments.operands)
         return
-    analysis.apply_operands(below, arguments.operands)
+    analysis.apply_operands(inner, arguments.operands)
     if any(used.name == "--no-index" for used in arguments.used):
         for operand in arguments.operands:
             analysis.touch(operand, "read")
-    if any(exact_text(word) is not None and _signs(exact_text(word) or "") for word in words):
+    if any(_signs(exact_text(word) or "") for word in words):
         analysis.changes = True
     if analysis.changes or not analysis.reads_only:
         # Its hooks and settings.
         analysis.runs.append(analysis.resolve(".git"))
+
+
+def _select_inner(analysis: ProgramAnalysis, program: Program) -> Program | None:
+    """Return the row of the innermost command, as of `git stash show`; None: it is not known which."""
+    while program.commands:
+        outer = analysis.parse_arguments(program, permutes=False)
+        inner = exact_text(outer.operands[0]) if outer.operands else ""
+        if inner is None:
+            analysis.mark_opaque("its command is not known")
+            return None
+        if inner not in program.commands:
+            break
+        analysis.apply_options(program, outer)
+        analysis.words = outer.operands[1:]
+        analysis.name = f"{analysis.name} {inner}"
+        program = program.commands[inner]
+    return program
 
 
 def _signs(text: str) -> bool:
@@ -194,34 +201,24 @@ def _check_strategy(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> No
 def _configure(analysis: ProgramAnalysis, used: Sequence[UsedOption], operands: Sequence[Argument]) -> None:
     """Look at what `git config` does."""
     names = {option.name for option in used}
-    words = list(operands)
-    verb = exact_text(words[0]) if words else None
-    if verb in {"list", "get", "set", "unset", "edit", "remove-section", "rename-section"}:
-        words = words[1:]
-    else:
-        verb = None
-    if (
-        names & _FLAGS_READING
-        or verb in {"list", "get"}
-        or (verb is None and len(words) == 1 and not names & _CHANGING)
-    ):
-        analysis.reads_only = not names & _CHANGING
+    verb = exact_text(operands[0]) if operands else None
+    verb = verb if verb in _VERBS else None
+    words = operands if verb is None else operands[1:]
+    is_changing = bool(names & _CHANGING)
+    is_lookup = verb is None and len(words) == 1 and not is_changing
+    if names & _FLAGS_READING or verb in {"list", "get"} or is_lookup:
+        analysis.reads_only = not is_changing
         analysis.prints_names = False
         return
     analysis.changes = True
-    if (
-        names & _FLAGS_REMOVING
-        or verb in {"unset", "edit", "remove-section", "rename-section"}
-        or "--edit" in names
-        or "-e" in names
-    ):
-        return
-    if not words:
+    if names & {"--edit", "-e", *_FLAGS_REMOVING} or verb in _VERBS_WITHOUT_VALUE or not words:
         return
     key = exact_text(words[0])
     value = exact_text(words[1]) if len(words) > 1 else ""
     if key is None or is_dangerous_key(key, value):
-        analysis.mark_opaque(f"sets {key or 'what is not known'}, which may execute something")
+        analysis.mark_opaque(f"sets {key or 'a setting that is not known'}, which may execute something")
 
 
+_VERBS_WITHOUT_VALUE: Final = frozenset({"unset", "edit", "remove-section", "rename-section"})
+_VERBS: Final = _VERBS_WITHOUT_VALUE | {"list", "get", "set"}
 _CHANGING: Final = frozenset({"--add", "--replace-all", "--edit", "-e", *_FLAGS_REMOVING})

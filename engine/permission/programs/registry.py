@@ -193,7 +193,7 @@ def find_contradictions(registry: ProgramRegistry) -> list[str]:
     for path, count in registry.arity.items():
         whole = " ".join(path)
         if registry.find(path[0]) is None and path[0] not in _BUILTINS:
-            problems.append(f"{whole}: it has an arity, but is no program that is known")
+            problems.append(f"{whole}: it has an arity, but is in no table")
         if count < len(path):
             problems.append(f"{whole}: its arity is less than its own words")
         if len(path) > 1 and registry.arity_of(path[:-1]) >= count:
@@ -211,30 +211,32 @@ def find_program_contradictions(registry: ProgramRegistry, name: str) -> Iterato
 
 def _check_program(where: str, program: Program, registry: ProgramRegistry) -> Iterator[str]:
     if program.reading in {"free", "known"} and program.opaque:
-        yield f"{where}: it reads only, and nobody can tell what it does"
-    if program.started and not program.tail:
-        yield f"{where}: it starts {program.started} with its tail, but has none"
+        yield f"{where}: it only reads, and it is opaque"
     if program.started and registry.find(program.started) is None:
-        yield f"{where}: it starts {program.started}, which is not known"
-    if program.tail and "*" in program.operands:
-        yield f"{where}: what stands behind any number of operands is never reached"
-    if (
-        program.tail
-        and program.permutes
-        and not program.commands
-        and any(option.takes != "nothing" for option in program.table.values())
-    ):
-        yield f"{where}: options of the command that it starts would be taken for its own"
-    if program.commands and program.tail:
-        yield f"{where}: it has commands of its own and starts others"
+        yield f"{where}: it starts {program.started}, which is in no table"
+    yield from _check_tail(where, program)
     for spelling, option in program.table.items():
         if option.takes == "nothing" and option.role not in _FLAG_ROLES:
-            yield f"{where}: {spelling} has no value, and so can't be {option.role}"
+            yield f"{where}: {spelling} takes no value, so it can't be {option.role}"
     yield from _find_shadowed(where, program.table)
     for name, below in program.commands.items():
         if name.startswith("-"):
-            yield f"{where}.commands.{name}: a command is no option"
+            yield f"{where}.commands.{name}: a command can't begin with a dash"
         yield from _check_program(f"{where}.commands.{name}", below, registry)
+
+
+def _check_tail(where: str, program: Program) -> Iterator[str]:
+    """Yield what contradicts the tail, the command that a program starts with its last words."""
+    if not program.tail:
+        if program.started:
+            yield f"{where}: it starts {program.started} with its tail, but has none"
+        return
+    if "*" in program.operands:
+        yield f"{where}: any number of operands leaves no words for the tail"
+    if program.commands:
+        yield f"{where}: it has commands of its own and starts others"
+    elif program.permutes and any(option.takes != "nothing" for option in program.table.values()):
+        yield f"{where}: options of the command that it starts would be taken for its own"
 
 
 _FLAG_ROLES: Final = frozenset({"plain", "changes", "reading", "code"})

@@ -6,10 +6,12 @@ GNU's sed is followed, and wherever others would read a script otherwise, it cou
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
 
+from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.analysis import ProgramAnalysis, exact_text
 from engine.permission.programs.tables.program_spec import Program
 
@@ -39,17 +41,29 @@ def analyze_sed(analysis: ProgramAnalysis, program: Program) -> None:
     operands = list(arguments.operands)
     if not texts and not names & {"-f", "--file", "--help", "--version"}:
         # Where `-i` takes a word (BSD), an empty one stands before the script.
-        while operands and exact_text(operands[0]) == "" and len(operands) > 1:
+        while len(operands) > 1 and exact_text(operands[0]) == "":
             del operands[0]
         texts = operands[:1]
         operands = operands[1:]
-    whole = [text for text in map(exact_text, texts) if text is not None]
-    if len(whole) != len(texts):
-        analysis.mark_opaque("its script is not known")
+    if not _add_script(analysis, texts):
         return
     in_place = bool(names & {"-i", "--in-place", "-I"})
+    for operand in operands:
+        if exact_text(operand) != "-":
+            analysis.touch(operand, "read")
+            if in_place:
+                analysis.touch(operand, "write")
+    analysis.reads_only = not in_place
+
+
+def _add_script(analysis: ProgramAnalysis, texts: Sequence[Argument]) -> bool:
+    """Add the files that a script in these texts reads and writes; return whether the script is known."""
+    exact = [text for text in map(exact_text, texts) if text is not None]
+    if len(exact) != len(texts):
+        analysis.mark_opaque("its script is not known")
+        return False
     try:
-        script = _Script("\n".join(whole)).read()
+        script = _Script("\n".join(exact)).read()
     except UnsupportedScript as error:
         analysis.mark_opaque(str(error))
     else:
@@ -57,12 +71,7 @@ def analyze_sed(analysis: ProgramAnalysis, program: Program) -> None:
             analysis.touch(path, "read")
         for path in script.written_files:
             analysis.touch(path, "write")
-    for operand in operands:
-        if exact_text(operand) != "-":
-            analysis.touch(operand, "read")
-            if in_place:
-                analysis.touch(operand, "write")
-    analysis.reads_only = not in_place
+    return True
 
 
 _EXPRESSIONS: Final = frozenset({"-e", "--expression", *("--expression"[:length] for length in range(4, 12))})
@@ -212,24 +221,31 @@ class _Script:
         while self.at < len(self.text):
             sign = self.text[self.at]
             self.at += 1
+            if sign == delimiter and not is_bracket:
+                # (A sed for which brackets don't quote the delimiter finds the pattern wrong, and refuses.)
+                return
             if sign == "\\":
                 # In brackets it is a backslash for some, and takes what follows with it for others.
                 if is_bracket and self._peek() == "]":
                     raise UnsupportedScript("its script has a bracket that is not plain")
                 self.at += 1
-            elif sign == delimiter and not is_bracket:
-                # (For a sed that ends patterns in brackets as well, the pattern is wrong, and it refuses.)
-                return
-            elif sign == "\n" and is_pattern:
-                break
-            elif is_pattern and sign == "[" and not is_bracket:
-                is_bracket = True
-                self._skip(_BRACKET_START)
-            elif sign == "]" and is_bracket:
-                is_bracket = False
-            elif is_bracket and sign == "[" and self._peek() in {":", ".", "="}:
-                self._skip(_CLASS)
+            elif is_pattern:
+                if sign == "\n":
+                    break
+                is_bracket = self._continue_bracket(sign) if is_bracket else self._open_bracket(sign)
         raise UnsupportedScript("its script has an open pattern")
+
+    def _open_bracket(self, sign: str) -> bool:
+        """Skip the first signs of a bracket, if one begins here; return whether it does."""
+        if sign == "[":
+            self._skip(_BRACKET_START)
+        return sign == "["
+
+    def _continue_bracket(self, sign: str) -> bool:
+        """Skip a class in a bracket, as `[:alpha:]`; return whether the bracket goes on."""
+        if sign == "[" and self._peek() in {":", ".", "="}:
+            self._skip(_CLASS)
+        return sign != "]"
 
     def _end(self) -> None:
         self._skip(_BLANK)

@@ -24,6 +24,7 @@ _TOKEN: Final = re.compile(
 _CONDITIONAL: Final = frozenset({"&&", "||", "?"})
 _OPERANDS: Final = frozenset({"number", "name", "close"})
 Token = tuple[str, str]
+_NONE: Final[Token] = ("", "")
 
 
 def assigned_numbers(text: str, state: ShellState) -> list[str] | None:
@@ -34,16 +35,14 @@ def assigned_numbers(text: str, state: ShellState) -> list[str] | None:
     is_conditional = any(value in _CONDITIONAL for _, value in tokens)
     assigned: list[str] = []
     made: set[str] = set()
-    for index, (kind, name) in enumerate(tokens):
+    for before, (kind, name), after in zip([_NONE, *tokens], tokens, [*tokens[1:], _NONE], strict=False):
         if kind != "name":
             continue
-        before = tokens[index - 1][0] if index else ""
-        after = tokens[index + 1] if index + 1 < len(tokens) else ("", "")
         if name not in made and not _is_numeric(name, state):
             if after != ("change", "=") or is_conditional:
                 return None
             made.add(name)
-        if "step" in (before, after[0]) or after[0] == "change" or after[1] in ("/=", "%="):
+        if "step" in (before[0], after[0]) or after[0] == "change" or after[1] in ("/=", "%="):
             assigned.append(name)
     return assigned
 
@@ -71,8 +70,7 @@ def _is_well_formed(tokens: Sequence[Token]) -> bool:
     """Tell whether an expression is certainly well formed, and divides by nothing that may be 0."""
     after_operand = False
     opened = choices = 0
-    none = ("", "")
-    for (before, _), (kind, value), following in zip([none, *tokens], tokens, [*tokens[1:], none], strict=False):
+    for (before, _), (kind, value), following in zip([_NONE, *tokens], tokens, [*tokens[1:], _NONE], strict=False):
         if kind == "step":
             if not (before == "name" if after_operand else following[0] == "name"):
                 return False

@@ -10,6 +10,7 @@ from engine.permission.shell.parser.nodes import Part, Text
 
 _MAX_WORDS: Final = 64
 _RANGE: Final = re.compile(r"(-?\d{1,4})\.\.(-?\d{1,4})|([A-Za-z])\.\.([A-Za-z])", re.ASCII)
+_ZERO_PADDED: Final = re.compile(r"-?0\d", re.ASCII)
 
 
 def expand_braces(parts: Sequence[Part]) -> list[list[Part]] | None:
@@ -78,27 +79,30 @@ def _expand_group(pieces: list[Part], commas: list[int], end: int) -> list[list[
 
 
 def _expand_range(inner: list[Part]) -> list[list[Part]] | None:
-    """Expand `1..3` and `a..c`; an empty list: it is no range; None: not understood."""
+    """Expand `1..3` and `a..c`; an empty list: it is no range; None: not supported."""
+    texts = [piece for piece in inner if isinstance(piece, Text)]
     if any(_is_sign(piece, "{") for piece in inner):
         return None
-    if not all(isinstance(piece, Text) for piece in inner):
-        # What an expansion gives is not looked at for braces, but the dots may stand beside it.
-        return None if any(isinstance(piece, Text) and ".." in piece.text for piece in inner) else []
-    text = "".join(piece.text for piece in inner if isinstance(piece, Text))
+    if len(texts) < len(inner):
+        # The result of an expansion is not searched for braces, but the dots may stand next to it.
+        return None if any(".." in piece.text for piece in texts) else []
+    text = "".join(piece.text for piece in texts)
     if ".." not in text:
         return []
     match = _RANGE.fullmatch(text)
-    if match is None or any(isinstance(piece, Text) and piece.quoted for piece in inner):
+    if match is None or any(piece.quoted for piece in texts):
         return None
-    if match.group(1) is None:
-        codes = range(ord(match.group(3)), ord(match.group(4)) + 1)
-        values = [chr(code) for code in codes] if match.group(3).islower() == match.group(4).islower() else []
-    else:
-        first, last = int(match.group(1)), int(match.group(2))
-        if any(len(group.lstrip("-")) > 1 and group.lstrip("-")[0] == "0" for group in match.group(1, 2)):
-            return None
-        step = 1 if last >= first else -1
-        values = [str(number) for number in range(first, last + step, step)]
-    if not 0 < len(values) <= _MAX_WORDS:
-        return None
-    return [[Text(value, quoted=False)] for value in values]
+    values = _range_values(*match.groups())
+    return [[Text(value, quoted=False)] for value in values] if 0 < len(values) <= _MAX_WORDS else None
+
+
+def _range_values(first: str, last: str, first_letter: str | None, last_letter: str) -> list[str]:
+    """Return the values of a range; an empty list: not supported."""
+    if first_letter is not None:
+        if first_letter.islower() != last_letter.islower():
+            return []
+        return [chr(code) for code in range(ord(first_letter), ord(last_letter) + 1)]
+    if _ZERO_PADDED.match(first) or _ZERO_PADDED.match(last):
+        return []
+    step = 1 if int(last) >= int(first) else -1
+    return [str(number) for number in range(int(first), int(last) + step, step)]

@@ -26,13 +26,13 @@ def check_condition(expander: Expander, condition: Conditional, state: ShellStat
     state.merge(before)
     for index, item in enumerate(condition.items):
         plain = item.plain if isinstance(item, Word) else None
-        following = values[index + 1] if index + 1 < len(values) else None
+        following = next(iter(values[index + 1 :]), None)
         if plain in _NAMED and not (isinstance(following, str) and following.isidentifier()):
             expander.findings.mark_opaque(f"a condition with {plain}")
         if plain in _ARITHMETIC and index:
-            for value in (values[index - 1], following):
-                if value is None or not is_number(value):
-                    expander.findings.mark_opaque("a condition that calculates with what is not known to be a number")
+            operands = (values[index - 1], following)
+            if any(value is None or not is_number(value) for value in operands):
+                expander.findings.mark_opaque("a condition that may calculate with something that is no number")
 
 
 def is_safe_test(fields: Sequence[Field]) -> bool:

@@ -88,12 +88,10 @@ class Findings:
         if not self._executed_files:
             return
         written = [use for use in self._paths if use.access == "write" and use.by not in _KEEPING]
-        names = {posixpath.basename(use.path) for use in written}
         is_vague = any(use.is_pattern for use in written)
-        made = {posixpath.basename(use.path) for use in written if use.by in _MAKING}
-        if all(use.by in _MAKING for use in written):
-            # What is made of the project's own files is no more unknown than they are.
-            names -= made
+        # What a compiler makes of the project's own files is as certain as these are.
+        is_built = all(use.by in _MAKING for use in written)
+        names = set[str]() if is_built else {posixpath.basename(use.path) for use in written}
         for file in self._executed_files:
             if is_vague or posixpath.basename(file) in names or (written and _MAGIC & set(file)):
                 self.mark_opaque(f"it runs {file[:200]}, which it may have written")

@@ -174,9 +174,8 @@ class ProgramScanner:
         if path is None or isinstance(path, WordPrefix):
             self.findings.mark_opaque(f"{name}: a file whose name is not certain")
             return
-        patterns = {field.text: field.pattern for field in reversed(run.fields) if field.pattern}
-        pattern = patterns.get(path) or (path if patterns and _GLOB_CHARACTERS & set(path) else None)
         folders = None if run.folder is None else (run.folder,)
+        pattern = _pattern_for(path, run.fields)
         self.add_file(pattern or path, access, name, folders, is_pattern=pattern is not None)
 
     def search(self, fields: Iterable[Field], folders: Folders) -> None:
@@ -207,6 +206,16 @@ class ProgramScanner:
         if access == "write" and "/.git/" in path + "/" and by == "redirection":
             self.findings.mark_opaque("it writes into git's own folder")
         self.findings.add_path(PathUse(path=path, access=access, by=by, is_pattern=is_pattern))
+
+
+def _pattern_for(path: str, fields: Sequence[Field]) -> str | None:
+    """Return the pattern that a path stands for, if one of the program's words, or a part of one, was a pattern."""
+    for field in fields:
+        if field.pattern and field.text == path:
+            return field.pattern
+    if _GLOB_CHARACTERS & set(path) and any(field.pattern for field in fields):
+        return path
+    return None
 
 
 def shown_argument(field: Field) -> Argument:

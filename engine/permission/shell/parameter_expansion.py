@@ -94,10 +94,15 @@ class Parameters(ABC):
         if _is_list(part):
             return _ANY_FIELDS
         own = self._variable(Parameter(part.name, part.quoted, subscript=part.subscript), state)
-        if operator not in _DEFAULTS:
-            # In quotes, or where the pattern comes from elsewhere, it may mean something else than it says.
-            is_plain = all(isinstance(piece, Text) and piece.quoted == part.quoted for piece in part.operand)
-            return trim_value(own, operator, other) if is_plain and isinstance(other, str) else ValueKind.UNKNOWN
+        if operator in _DEFAULTS:
+            return self._with_default(part, own, other, state)
+        # In quotes, or where the pattern comes from elsewhere, it may mean something else than it says.
+        is_plain = all(isinstance(piece, Text) and piece.quoted == part.quoted for piece in part.operand)
+        return trim_value(own, operator, other) if is_plain and isinstance(other, str) else ValueKind.UNKNOWN
+
+    def _with_default(self, part: Parameter, own: Value, other: Value, state: ShellState) -> Value:
+        """Return what `${x:-word}` and its like become, from the variable's own value and the other word."""
+        operator = part.operator
         if operator in ("=", ":="):
             if is_dangerous(part.name, None):
                 self.findings.mark_opaque(f"it sets {part.name}")
@@ -123,30 +128,21 @@ class Parameters(ABC):
     def _variable(self, part: Parameter, state: ShellState) -> Value:
         name = part.name
         if name in ("@", "*"):
-            if state.positional is None:
-                return _ANY_FIELDS if name == "@" else ValueKind.UNKNOWN
-            return state.positional if name == "@" or not part.quoted else ValueKind.UNKNOWN
-        if name in _NUMERIC_SIGNS:
-            return ValueKind.NUMBER
+            return _all_positional(part, state)
         if name.isdecimal():
             return self._positional(int(name), state)
         if name == "PWD":
             return state.folders[0] if state.folders is not None and len(state.folders) == 1 else ValueKind.UNKNOWN
         if name == "HOME":
             return self.home if self.home is not None else ValueKind.UNKNOWN
+        if name in _NUMERIC_SIGNS:
+            return ValueKind.NUMBER
         if name in SPECIAL_VARIABLES:
             return SPECIAL_VARIABLES[name]
         value = state.variables.get(name, ValueKind.UNKNOWN)
-        if not isinstance(value, tuple):
-            return value if part.subscript is None else ValueKind.UNKNOWN
-        if part.subscript == "@":
-            return value
-        if any(field.is_many for field in value):
-            return ValueKind.UNKNOWN
-        if part.subscript is None or part.subscript.isdecimal():
-            index = int(part.subscript or "0")
-            return (value[index].exact_text or ValueKind.UNKNOWN) if index < len(value) else ValueKind.UNKNOWN
-        return ValueKind.UNKNOWN
+        if isinstance(value, tuple):
+            return _element(value, part.subscript)
+        return value if part.subscript is None else ValueKind.UNKNOWN
 
     def _positional(self, index: int, state: ShellState) -> Value:
         if index == 0 or state.positional is None or any(field.is_many for field in state.positional):
@@ -175,6 +171,23 @@ class Parameters(ABC):
             if is_dangerous(name, None) or name in state.readonly:
                 self.findings.mark_opaque(f"it sets {name}")
             state.assign(name, ValueKind.NUMBER)
+
+
+def _all_positional(part: Parameter, state: ShellState) -> Value:
+    """Return what `$@` and `$*` become."""
+    if state.positional is None:
+        return _ANY_FIELDS if part.name == "@" else ValueKind.UNKNOWN
+    return state.positional if part.name == "@" or not part.quoted else ValueKind.UNKNOWN
+
+
+def _element(fields: tuple[Field, ...], subscript: str | None) -> Value:
+    """Return what an array with a subscript becomes; without one it is the first element."""
+    if subscript == "@":
+        return fields
+    subscript = subscript or "0"
+    if any(field.is_many for field in fields) or not subscript.isdecimal() or int(subscript) >= len(fields):
+        return ValueKind.UNKNOWN
+    return fields[int(subscript)].exact_text or ValueKind.UNKNOWN
 
 
 def _is_list(part: Parameter) -> bool:

@@ -23,16 +23,22 @@ def trim_value(value: Value, operator: str, pattern: str) -> Value:
 
 
 def _trim_text(text: str, operator: str, pattern: str, *, is_pattern: bool) -> str | None:
-    if operator[0] == "%" and _LITERAL.fullmatch(pattern):
-        return text.removesuffix(pattern) if text.endswith(pattern) or not is_pattern else None
-    if operator[0] == "#" and _LITERAL.fullmatch(pattern) and not is_pattern:
-        return text.removeprefix(pattern)
+    """Return the trimmed text, which may be a pattern itself; None: the result is uncertain."""
+    if _LITERAL.fullmatch(pattern):
+        if operator[0] == "%":
+            return text.removesuffix(pattern) if text.endswith(pattern) or not is_pattern else None
+        if operator[0] == "#" and not is_pattern:
+            return text.removeprefix(pattern)
     if (operator, pattern) == ("##", "*/"):
-        # A bracket may have the slash that is the last one.
+        # A bracket may contain the last slash.
         return None if is_pattern and "[" in text else text.rpartition("/")[2]
     if (operator, pattern) == ("%", ".*"):
-        before, dot, after = text.rpartition(".")
-        if not dot:
-            return None if is_pattern else text
-        return None if is_pattern and (_MAGIC.search(after) or "/" in after) else before
+        return _without_extension(text, is_pattern=is_pattern)
     return None
+
+
+def _without_extension(text: str, *, is_pattern: bool) -> str | None:
+    before, dot, after = text.rpartition(".")
+    if is_pattern and (not dot or _MAGIC.search(after) or "/" in after):
+        return None
+    return before if dot else text

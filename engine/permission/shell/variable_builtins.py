@@ -20,10 +20,11 @@ _SETTING: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL | re.ASCII)
 def read(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Follow `read`."""
     record_command(shell, call)
+    options = [field.exact_text or "" for field in call.arguments]
     operands = without_options(call, "ers", "dinNptu")
-    if any(re.fullmatch(r"-[ers]*a.+", field.exact_text or "") for field in call.arguments):
+    if any(re.fullmatch(r"-[ers]*a.+", option) for option in options):
         operands = None
-    elif operands is None and any(re.fullmatch(r"-[ers]*a", field.exact_text or "") for field in call.arguments):
+    elif operands is None and any(re.fullmatch(r"-[ers]*a", option) for option in options):
         operands = without_options(call, "ersa", "dinNptu")
         for field in operands or ():
             call.state.add_array(field.exact_text or "")
@@ -128,38 +129,48 @@ def _assignment_field(shell: SimulatedShell, assignment: Assignment, state: Shel
 
 
 def _declare_field(shell: SimulatedShell, call: CommandCall, field: Field, flags: str) -> str:
-    """Look at a word of `declare` that is no plain assignment; return the flags in it."""
+    """Check a word of `declare` that is no plain assignment; return the flags in it."""
     text = field.exact_text if field.exact_text is not None else field.prefix
     if field.is_many or not text:
-        shell.findings.mark_opaque(f"{call.name} with words that are not known")
+        shell.findings.mark_opaque(f"{call.name} with unknown words")
     elif text[0] in "-+" and field.exact_text is not None:
         if set(text[1:]) - set("aAxgrpfFlu-"):
-            shell.findings.mark_opaque(f"an option of {call.name} that is not known")
+            shell.findings.mark_opaque(f"an unknown option of {call.name}")
         return text[1:]
     elif match := _SETTING.fullmatch(text):
-        name = match.group(1)
-        value = match.group(3) if field.exact_text is not None and not match.group(2) else None
-        if is_dangerous(name, value):
-            shell.findings.mark_opaque(f"it sets {name}")
-        _check_array_text(shell, call, name, flags, value if value is not None else ValueKind.UNKNOWN)
-        _mark_declared(shell, call, name, flags)
-        call.state.assign(name, value if value is not None else ValueKind.UNKNOWN)
+        is_exact = field.exact_text is not None and not match[2]
+        _declare_value(shell, call, match[1], match[3] if is_exact else None, flags)
     elif field.exact_text is not None and _NAME.fullmatch(text):
-        if "f" not in flags and "F" not in flags:
-            _mark_declared(shell, call, text, flags)
-            if call.name not in ("export", "readonly"):
-                set_unknown(shell, call, [field])
+        _declare_name(shell, call, field, flags)
     else:
-        shell.findings.mark_opaque(f"{call.name} with words that are not known")
+        shell.findings.mark_opaque(f"{call.name} with unknown words")
     return ""
+
+
+def _declare_value(shell: SimulatedShell, call: CommandCall, name: str, text: str | None, flags: str) -> None:
+    """Declare NAME=VALUE; a text of None is unknown."""
+    value = text if text is not None else ValueKind.UNKNOWN
+    if is_dangerous(name, text):
+        shell.findings.mark_opaque(f"it sets {name}")
+    _check_array_text(shell, call, name, flags, value)
+    _mark_declared(shell, call, name, flags)
+    call.state.assign(name, value)
+
+
+def _declare_name(shell: SimulatedShell, call: CommandCall, field: Field, flags: str) -> None:
+    """Declare a variable without a value; with `-f` and `-F` it is a function."""
+    if "f" in flags or "F" in flags:
+        return
+    _mark_declared(shell, call, field.exact_text or "", flags)
+    if call.name not in ("export", "readonly"):
+        set_unknown(shell, call, [field])
 
 
 def _check_array_text(shell: SimulatedShell, call: CommandCall, name: str, flags: str, value: Value) -> None:
     """Doubt a text that `declare` reads as the elements of an array, with the substitutions in it."""
     if value is ValueKind.NUMBER or (isinstance(value, str) and not value.startswith("(")):
         return
-    is_new = call.name in ("local", "declare", "typeset") and "g" not in flags and shell.frames[-1].function is not None
-    is_new = is_new and name not in shell.frames[-1].saved
+    is_new = _declares_local(shell, call, flags) and name not in shell.frames[-1].saved
     if set(flags) & set("aA") or (not is_new and call.state.may_be_array(name)):
         shell.findings.mark_opaque(f"{call.name} with what may be the elements of an array")
 
@@ -167,7 +178,7 @@ def _check_array_text(shell: SimulatedShell, call: CommandCall, name: str, flags
 def _mark_declared(shell: SimulatedShell, call: CommandCall, name: str, flags: str) -> None:
     state = call.state
     frame = shell.frames[-1]
-    if call.name in ("local", "declare", "typeset") and "g" not in flags and frame.function is not None:
+    if _declares_local(shell, call, flags):
         frame.saved.setdefault(name, state.variables.get(name))
     elif call.name == "local" or "g" in flags:
         state.untracked |= {name}
@@ -181,3 +192,9 @@ def _mark_declared(shell: SimulatedShell, call: CommandCall, name: str, flags: s
         state.untracked |= {name}
     if "r" in flags or call.name == "readonly":
         state.readonly |= {name}
+
+
+def _declares_local(shell: SimulatedShell, call: CommandCall, flags: str) -> bool:
+    """Tell whether a declaration makes a variable of the function that is running."""
+    is_local = call.name in ("local", "declare", "typeset") and "g" not in flags
+    return is_local and shell.frames[-1].function is not None

@@ -112,7 +112,7 @@ class Expander(Parameters):
             return ValueKind.UNKNOWN if isinstance(value, tuple) else value
         text = ""
         is_exact = True
-        for part in self._expand_tildes(word.parts, state, is_assigned=True):
+        for part in self._expand_tildes(word.parts, is_assigned=True):
             value = part.text if isinstance(part, Text) else self.part(part, state)
             if isinstance(value, str) and len(text) < _MAX_TEXT:
                 text += value
@@ -125,29 +125,39 @@ class Expander(Parameters):
         builder = _FieldBuilder()
         # A bracket that is not closed means itself.
         closes = any(not isinstance(part, Text) or (part.text == "]" and not part.quoted) for part in parts)
-        for part in self._expand_tildes(parts, state, is_assigned=False):
+        for part in self._expand_tildes(parts, is_assigned=False):
             if isinstance(part, Text):
                 if not part.quoted and (part.text in ("*", "?") or (part.text == "[" and closes)):
                     builder.magic(part.text, part.text, is_many=True)
                 else:
                     builder.literal(part.text)
-                continue
-            if isinstance(part, Process):
-                self.process(part.body, state)
-                builder.literal(PIPE)
-                continue
-            value = self.part(part, state)
-            if isinstance(value, tuple):
-                builder = self._spread(value, part, fields, builder)
-            elif part.quoted:
-                self._quoted(value, builder)
             else:
-                builder = self._split(value, fields, builder)
+                builder = self._add_expansion(part, state, fields, builder)
         if builder.exists or not builder.is_exact:
             fields.append(builder.field())
         return fields
 
-    def _quoted(self, value: Value, builder: _FieldBuilder) -> None:
+    def _add_expansion(
+        self,
+        part: Parameter | Substitution | Arithmetic | Process,
+        state: ShellState,
+        fields: list[Field],
+        builder: _FieldBuilder,
+    ) -> _FieldBuilder:
+        """Add what an expansion becomes; return the builder of the field that goes on behind it."""
+        if isinstance(part, Process):
+            self.process(part.body, state)
+            builder.literal(PIPE)
+            return builder
+        value = self.part(part, state)
+        if isinstance(value, tuple):
+            return self._spread(value, part, fields, builder)
+        if part.quoted:
+            self._add_quoted(value, builder)
+            return builder
+        return self._split(value, fields, builder)
+
+    def _add_quoted(self, value: Value, builder: _FieldBuilder) -> None:
         if isinstance(value, str):
             builder.literal(value)
         elif isinstance(value, PatternMatch):
@@ -192,40 +202,30 @@ class Expander(Parameters):
             builder.literal(value.exact_text or "")
         return builder
 
-    def _expand_tildes(self, parts: Sequence[Part], state: ShellState, *, is_assigned: bool) -> Sequence[Part]:
+    def _expand_tildes(self, parts: Sequence[Part], *, is_assigned: bool) -> Sequence[Part]:
         """Expand the tildes of a word."""
-        if not any(isinstance(part, Text) and part.text == "~" and not part.quoted for part in parts):
+        if not any(map(_is_tilde, parts)):
             return parts
-        result: list[Part] = []
-        # What stands before a piece, as far as a tilde may follow it.
+        expanded: list[Part] = []
+        # The unquoted text before a part; what is quoted, or expanded, is a NUL in it.
         before = ""
-        pieces = iter(enumerate(parts))
-        for index, part in pieces:
-            if not (isinstance(part, Text) and part.text == "~" and not part.quoted):
-                before = before + part.text if isinstance(part, Text) and not part.quoted else before + "\0"
-                result.append(part)
+        for index, part in enumerate(parts):
+            if not _is_tilde(part):
+                before += part.text if isinstance(part, Text) and not part.quoted else "\0"
+                expanded.append(part)
                 continue
             assigns = is_assigned or _ASSIGNMENT_LIKE.fullmatch(before) is not None
             if before and not (assigns and before[-1] in "=:"):
-                result.append(part)
-                before += "~"
-                continue
-            following = parts[index + 1] if index + 1 < len(parts) else None
-            name = self._tilde_name(following)
-            if name == "" and self.home is not None:
-                result.append(Text(self.home, quoted=True))
+                expanded.append(part)
             else:
-                # Another user's home, or `~+`.
-                result.append(Parameter("0", quoted=True))
+                expanded.append(self._home_at(parts[index + 1 : index + 2]))
             before += "~"
-        return result
+        return expanded
 
-    def _tilde_name(self, following: Part | None) -> str | None:
-        if following is None:
-            return ""
-        if isinstance(following, Text) and not following.quoted and following.text[0] in "/:":
-            return ""
-        return None
+    def _home_at(self, following: Sequence[Part]) -> Part:
+        """Return what a tilde becomes before another part: the home folder, or something unknown (`~user`, `~+`)."""
+        is_own = not following or (isinstance(text := following[0], Text) and not text.quoted and text.text[0] in "/:")
+        return Text(self.home, quoted=True) if is_own and self.home is not None else Parameter("0", quoted=True)
 
     def _look(self, parts: Sequence[Part], state: ShellState) -> None:
         """Look at the substitutions of parts whose value does not matter."""
@@ -250,3 +250,7 @@ class Expander(Parameters):
                 return ValueKind.UNKNOWN
             case Text():
                 return part.text
+
+
+def _is_tilde(part: Part) -> bool:
+    return isinstance(part, Text) and part.text == "~" and not part.quoted

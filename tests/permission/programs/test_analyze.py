@@ -495,11 +495,11 @@ BROKEN = (
     ('[programs.x.commands]\ny = 1', "programs.x.commands.y: this has to be a table"),
     ('[programs.x.commands.y]\nwhat = 1', "programs.x.commands.y.what: there is no such entry"),
     ('[programs."/bin/x"]\nreading = "free"', "programs./bin/x: a program is named without its folder"),
-    ('[programs.x]\nreading = "free"\nopaque = "?"', "programs.x: it reads only, and nobody can tell what it does"),
+    ('[programs.x]\nreading = "free"\nopaque = "?"', "programs.x: it only reads, and it is opaque"),
     ('[programs.x]\nstarted = "sh"', "programs.x: it starts sh with its tail, but has none"),
     ('[programs.x]\ntail = "command"\noptions = "-a="', "programs.x: options of the command that it starts would be taken"),
-    ('[programs.x]\noptions = "-a!shell"', "programs.x: -a has no value, and so can't be shell"),
-    ('[programs.x]\ntail = "command"\npermutes = false\noperands = "reads*"', "is never reached"),
+    ('[programs.x]\noptions = "-a!shell"', "programs.x: -a takes no value, so it can't be shell"),
+    ('[programs.x]\ntail = "command"\npermutes = false\noperands = "reads*"', "leaves no words for the tail"),
 )  # fmt: skip
 
 
@@ -524,10 +524,10 @@ def test_contradictions_are_seen() -> None:
     )
     assert list(find_program_contradictions(odd, "odd")) == [
         "programs.odd: -exec and --exec differ in whether they execute something",
-        "programs.odd.commands.-x: a command is no option",
+        "programs.odd.commands.-x: a command can't begin with a dash",
     ]
     assert find_contradictions(odd)[2:] == [
-        "nobody: it has an arity, but is no program that is known",
+        "nobody: it has an arity, but is in no table",
         "git x y: its arity is less than its own words",
         "git x y: its arity says nothing that git x doesn't say",
         "git push: its arity says nothing that git doesn't say",

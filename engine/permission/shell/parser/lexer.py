@@ -103,25 +103,31 @@ class LineReader(WordReader):
         match = _REDIRECT.match(self.source, self.at)
         if match is None:
             return None
-        fd, operator, _, both = match.groups()
-        if self.is_posix and (both or operator == "<<<" or (fd or "").startswith("{")):
-            raise self.unsupported("a redirection in a shell that may not know it")
-        if self.is_posix and len(fd or "") > 1:
-            raise self.unsupported("a number of a redirection that other shells take for a word")
+        self._refuse_bash_redirect(match)
         self.move_to(match.end())
+        fd, operator, _, both = match.groups()
         if operator in (">&", "<&") and _CLOSED_AND_MORE.match(self.source, self.at):
-            raise self.unsupported("a word right behind a file that is closed")
+            raise self.unsupported("a word right after a closed file descriptor")
         self._no_continuation()
         blank = _BLANK.match(self.source, self.at)
         self.move_to(blank.end() if blank is not None else self.at)
         redirect = Redirect(operator or both, fd or "", self._required_word())
         if operator == "<>":
             self.masked.append((match.start(2), match.start(2) + 1))
-        if operator in ("<<", "<<-"):
+        elif operator in ("<<", "<<-"):
             self.masked.append((match.start(), self.at))
-        if operator in ("<<", "<<-"):
             self._start_here_document(redirect, strips_tabs=operator == "<<-")
         return redirect
+
+    def _refuse_bash_redirect(self, match: re.Match[str]) -> None:
+        """Refuse what only bash knows, in a script for another shell."""
+        if not self.is_posix:
+            return
+        fd, operator, _, both = match.groups(default="")
+        if both or operator == "<<<" or fd.startswith("{"):
+            raise self.unsupported("a redirection that only bash supports")
+        if len(fd) > 1:
+            raise self.unsupported("a file descriptor of two digits, which other shells take for a word")
 
     def _start_here_document(self, redirect: Redirect, *, strips_tabs: bool) -> None:
         word = redirect.target
