@@ -341,7 +341,7 @@ async def reopen(opener: FullOpener) -> tuple[float, float, float]:
     # Whoever opens a session has none of its events yet: they would only keep the collector busy.
     gc.collect()
     store = await opener()
-    opened = await timed(lambda: store.open(LONG))
+    opened = await timed(lambda: store.open_session(LONG))
 
     async def anew() -> None:
         fold(await store.load(LONG))
@@ -363,7 +363,7 @@ async def _fill_long(opener: FullOpener) -> float:
     store = await opener()
     for event in events:
         store.put(event)
-    store.remember(before)
+    store.save_state(before)
     await store.flushed(LONG, len(events))
     await store.aclose()
     return folded

@@ -72,7 +72,7 @@ async def wake(server: Server) -> float:
     async def once() -> None:
         nonlocal seen
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(theirs.later, storing.LONG, seen)
+            nursery.start_soon(theirs.wait_for_events, storing.LONG, seen)
             await trio.testing.wait_all_tasks_blocked(0.02)
             samples.append(-trio.current_time())
             ours.put(next(events))

@@ -54,7 +54,7 @@ async def move(store: SqliteStore, session_id: SessionId) -> None:
     # Somewhere else, or here again under another id.
     names = iter(["ses_copy", "ses_copy_of_its_sub_agent"])
     copy = with_fresh_ids(journals_in(whole), lambda: next(names))
-    await store.adopt(copy)
+    await store.import_sessions(copy)
     print("taken in:", copy[0][0].session_id, "with", len(copy[0]), "events")
 
     story = told(journals[0])

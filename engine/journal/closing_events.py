@@ -30,11 +30,11 @@ from engine.core.messages import CallPart, ReasoningPart, Settlement, TextPart, 
 from engine.core.state import OpenCall, OpenPart, OpenStep, SessionState
 
 CRASHED = "the engine's process ended while this turn was running"
-LEFT = "a new turn began while this one was parked"
+SUPERSEDED = "a new turn began while this one was parked"
 
 
 @attrs.frozen(kw_only=True)
-class AtWork:
+class RunningAgent:
     """A sub-agent that worked for a call.
 
     Attributes:
@@ -55,7 +55,7 @@ def running_calls(state: SessionState) -> frozenset[CallId]:
 
 
 def recovery(
-    state: SessionState, results_id: MessageId, *, parked: bool = False, agents: Iterable[AtWork] = ()
+    state: SessionState, results_id: MessageId, *, parked: bool = False, agents: Iterable[RunningAgent] = ()
 ) -> list[Durable]:
     """Return the events that close the open turn of *state*; none if there is none.
 
@@ -78,7 +78,7 @@ def recovery(
     result = TurnResult(
         stop_reason="aborted",
         during="waiting" if turn.step is None or parked else "tools",
-        detail=LEFT if parked else CRASHED,
+        detail=SUPERSEDED if parked else CRASHED,
         steps=turn.steps,
     )
     return [*events, TurnEnded(result=result)]
@@ -117,7 +117,7 @@ def _close_part(step: OpenStep, part: OpenPart, call: OpenCall | None) -> Durabl
     return PartDiscarded(message_id=step.message_id, part_id=part.part_id, reason="failed")
 
 
-def _interrupted(call: OpenCall, agents: Mapping[CallId, AtWork]) -> Settlement:
+def _interrupted(call: OpenCall, agents: Mapping[CallId, RunningAgent]) -> Settlement:
     if call.state == "running":
         agent = agents.get(call.call_id)
         how_to_resume = ""

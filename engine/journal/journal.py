@@ -43,7 +43,7 @@ from engine.journal.cursors import REFILL as REFILL  # noqa: PLC0414  # what a j
 from engine.journal.cursors import Cursor as Cursor  # noqa: PLC0414
 from engine.journal.cursors import Entry
 from engine.journal.cursors import Position as Position  # noqa: PLC0414
-from engine.journal.partial_output import DELTAS, Drafts
+from engine.journal.partial_output import DELTAS, DraftSaver
 
 if TYPE_CHECKING:
     from engine.core.protocols import Store, Trace, WallClock
@@ -98,7 +98,7 @@ class Journal:
     trace: Trace
     parent: Journal | None = None
     ring: int = RING
-    drafts: Drafts | None = None
+    drafts: DraftSaver | None = None
     state: SessionState = attrs.field(factory=SessionState, init=False)
     is_closed: bool = attrs.field(default=False, init=False)
     refused: Exception | None = attrs.field(default=None, init=False)

@@ -47,14 +47,14 @@ DELTAS: dict[PartKind, type[Delta]] = {
 
 
 @runtime_checkable
-class Drafting(Protocol):
+class DraftStore(Protocol):
     """A store that keeps drafts."""
 
-    def draft(self, delta: Delta) -> None:
+    def save_draft(self, delta: Delta) -> None:
         """Keep *delta* until its part is over, in order with what is put. Never blocks, not a checkpoint."""
         ...
 
-    def undraft(self, session_id: SessionId, part_id: PartId) -> None:
+    def delete_drafts(self, session_id: SessionId, part_id: PartId) -> None:
         """Forget the drafts of a part. Never blocks, not a checkpoint."""
         ...
 
@@ -64,10 +64,10 @@ class Drafting(Protocol):
 
 
 @attrs.define(eq=False)
-class Drafts:
+class DraftSaver:
     """What the store has of the open parts of one journal."""
 
-    _store: Drafting
+    _store: DraftStore
     _saved: dict[PartId, int] = attrs.field(factory=dict[PartId, int], init=False)
     _has_failed: bool = attrs.field(default=False, init=False)
 
@@ -88,7 +88,7 @@ class Drafts:
                     offset=saved,
                     text=part.text()[saved:],
                 )
-                self._give(partial(self._store.draft, grown))
+                self._give(partial(self._store.save_draft, grown))
 
     def note(self, event: Durable) -> None:
         """Forget the drafts of a part that is over, or begins anew. Not a checkpoint."""
@@ -102,7 +102,7 @@ class Drafts:
 
     def _forget(self, session_id: SessionId, part_id: PartId) -> None:
         if self._saved.pop(part_id, None) is not None:
-            self._give(partial(self._store.undraft, session_id, part_id))
+            self._give(partial(self._store.delete_drafts, session_id, part_id))
 
     def _give(self, order: Callable[[], None]) -> None:
         if self._has_failed:

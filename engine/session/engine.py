@@ -38,7 +38,7 @@ from engine.core.protocols import ContextKeeper, Deps, IdSource, Model, Snapshot
 from engine.core.settings import Settings
 from engine.core.system_clock import RandomIds, SystemClock
 from engine.core.threads import to_thread
-from engine.journal.closing_events import AtWork, recovery
+from engine.journal.closing_events import RunningAgent, recovery
 from engine.journal.journal import Journal
 from engine.nursery.concluder import all_over, close_bounded
 from engine.nursery.parkable import only_waits
@@ -73,7 +73,7 @@ from engine.session.validation import (
     store_of,
     titles_of,
 )
-from engine.store.adapter import Shelf
+from engine.store.adapter import StoreAdapter
 from engine.store.sqlite.location import MEMORY
 from engine.tools.output.spill import SpillStore
 from engine.tools.registry import Registry
@@ -81,7 +81,7 @@ from engine.tools.tool import Tool
 
 if typing.TYPE_CHECKING:
     from engine.prompt.layers import PromptLayers
-    from engine.store.lazy_events import Stored
+    from engine.store.lazy_events import StoredSession
     from engine.tools.background_jobs import TaskFunction
     from engine.tools.context import EditReviewer
     from engine.tools.edit.formatters import Diagnose
@@ -203,7 +203,7 @@ class Engine:
     _titles: ModelChoice | None = attrs.field(alias="titles")
     prompt: PromptLayers | None
     titler: Model | None = attrs.field(default=None, init=False)
-    _shelf: Shelf = attrs.field(init=False)
+    _shelf: StoreAdapter = attrs.field(init=False)
     _locks: Locks = attrs.field(factory=Locks, init=False)
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
     models: ResolvedModels = attrs.field(init=False)
@@ -239,7 +239,7 @@ class Engine:
             self.titler = self.models.models_of((self._titles,))[0]
         _ = self.models.summariser
         self._manager = trio.open_nursery()
-        self._shelf = Shelf.of(await opened(self._place) if isinstance(self._place, str) else self._place)
+        self._shelf = StoreAdapter.of(await opened(self._place) if isinstance(self._place, str) else self._place)
         self._nursery = await self._manager.__aenter__()
         self._beside = Beside(self._nursery)
         self.models.serve_with(self._beside)
@@ -400,9 +400,9 @@ class Engine:
             if known is not None:
                 # Another task was quicker. One session has one journal.
                 return known
-            stored = await self._shelf.take(SessionId(session_id))
+            stored = await self._shelf.open_for_writing(SessionId(session_id))
             try:
-                agents = await self._shelf.at_work(stored.state)
+                agents = await self._shelf.running_agents(stored.state)
                 await self._prepare(stored.state.context.cwd)
                 is_chosen = agent is not None
                 if agent is None and stored.state.agent in self._config.all_agents:
@@ -423,11 +423,11 @@ class Engine:
 
     @enable_ki_protection
     def _restore(
-        self, stored: Stored, way: Way, parent: Session | None = None, *, agents: Sequence[AtWork] = ()
+        self, stored: StoredSession, way: Way, parent: Session | None = None, *, agents: Sequence[RunningAgent] = ()
     ) -> Session:
         """Return the session that was stored, in order and idle. Not a checkpoint."""
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
-        journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of, InputAdmitted))
+        journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of_type, InputAdmitted))
         session = self._adopt(journal, way, questions=None if parent is None else parent.questions)
         open_turn = journal.state.turn
         # What only waits is left as it is, for `resume`; a sub-agent's turn has nobody left to tell.
@@ -579,7 +579,7 @@ class Engine:
 
     def remember(self, journal: Journal) -> None:
         """A turn has ended: the store may keep where the session stands. Not a checkpoint."""
-        self._shelf.remember(journal.state)
+        self._shelf.save_state(journal.state)
 
     def create_child(self, parent: Session, call_id: CallId, way: Way) -> Session:
         """Return a new child session of *parent*. Raises `ConfigError`. Not a checkpoint."""
@@ -598,9 +598,9 @@ class Engine:
         # A host may be opening it, too. One session has one journal.
         async with self._locks.hold(f"session:{session_id}"):
             self._check_not_open(path)
-            stored = await self._shelf.take(wanted)
+            stored = await self._shelf.open_for_writing(wanted)
             try:
-                agents = await self._shelf.at_work(stored.state)
+                agents = await self._shelf.running_agents(stored.state)
                 self._check_open()
                 if stored.events[0].path != path:
                     raise SessionNotFound(f"{session_id} is no child of {parent.id}")

@@ -49,7 +49,7 @@ class Watch:
         if self._waiting:
             await trio.lowlevel.checkpoint()
         else:
-            self._waiting.extend(await self._store.later(self._session_id, self._seq))
+            self._waiting.extend(await self._store.wait_for_events(self._session_id, self._seq))
         event = self._waiting.popleft()
         assert event.seq is not None
         self._seq = event.seq

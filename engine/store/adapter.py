@@ -1,4 +1,4 @@
-"""`Shelf`: an engine's way to its store, whatever that can do beyond the port of the turn.
+"""`StoreAdapter`: an engine's way to its store, whatever that can do beyond the port of the turn.
 
 A store of a host's own may keep events and no more. Then nobody is kept from a session,
 nothing is remembered, and a session is opened by folding all of it.
@@ -18,20 +18,20 @@ from engine.core.fold import fold
 from engine.core.ids import SessionId
 from engine.core.protocols import Store
 from engine.core.state import SessionState
-from engine.journal.closing_events import AtWork, running_calls
-from engine.journal.partial_output import Drafting, Drafts, with_drafts
-from engine.store.protocols import Catalogue, Leasing, Remembering, SessionQuery
+from engine.journal.closing_events import RunningAgent, running_calls
+from engine.journal.partial_output import DraftSaver, DraftStore, with_drafts
+from engine.store.protocols import Catalogue, Leasing, SessionQuery, StateCaching
 
 if TYPE_CHECKING:
-    from engine.store.lazy_events import Stored
+    from engine.store.lazy_events import StoredSession
 
 
 # Of a session that was left while its sub-agents worked, so many of those that were heard of last are looked at.
-_MAX_AT_WORK: Final = 32
+_MAX_AGENTS: Final = 32
 
 
 @attrs.frozen(eq=False, kw_only=True)
-class Shelf:
+class StoreAdapter:
     """Where sessions are taken from, and put back. Made by `of`.
 
     Attributes:
@@ -40,9 +40,9 @@ class Shelf:
     """
 
     store: Store
-    drafting: Drafting | None
+    drafting: DraftStore | None
     _leasing: Leasing | None = attrs.field(alias="leasing")
-    _remembering: Remembering | None = attrs.field(alias="remembering")
+    _remembering: StateCaching | None = attrs.field(alias="remembering")
 
     @classmethod
     def of(cls, store: Store) -> Self:
@@ -50,12 +50,12 @@ class Shelf:
         # Once: to ask an object whether it is like a protocol takes microseconds.
         return cls(
             store=store,
-            drafting=store if isinstance(store, Drafting) else None,
+            drafting=store if isinstance(store, DraftStore) else None,
             leasing=store if isinstance(store, Leasing) else None,
-            remembering=store if isinstance(store, Remembering) else None,
+            remembering=store if isinstance(store, StateCaching) else None,
         )
 
-    async def take(self, session_id: SessionId) -> Stored:
+    async def open_for_writing(self, session_id: SessionId) -> StoredSession:
         """Hold a session, so that no other engine writes it, and return it. A checkpoint; if cancelled, it is not held.
 
         Where an engine was killed, its state holds what is there of parts that were being received.
@@ -73,42 +73,42 @@ class Shelf:
             self.release(session_id)
             raise
 
-    async def at_work(self, state: SessionState) -> Sequence[AtWork]:
+    async def running_agents(self, state: SessionState) -> Sequence[RunningAgent]:
         """Return the sub-agents that work, or worked, for calls that were running when the session was left.
 
         A checkpoint if any was. What of them can't be read is left out; if cancelled, nothing has happened.
         """
-        calls, found = running_calls(state), list[AtWork]()
+        calls, found = running_calls(state), list[RunningAgent]()
         if not calls or not isinstance(self.store, Catalogue):
             return found
         with suppress(EngineError):
-            query = SessionQuery(parent_id=state.session_id, limit=_MAX_AT_WORK)
+            query = SessionQuery(parent_id=state.session_id, limit=_MAX_AGENTS)
             for row in await self.store.list_sessions(query):
                 with suppress(EngineError):
                     child = await self.read(row.id)
-                    begun = [event.call_id for event in child.events.of(TurnStarted)]
+                    begun = [event.call_id for event in child.events.of_type(TurnStarted)]
                     if begun and begun[-1] is not None and begun[-1] in calls:
-                        found.append(AtWork(call_id=begun[-1], session_id=row.id, agent=row.agent))
+                        found.append(RunningAgent(call_id=begun[-1], session_id=row.id, agent=row.agent))
         return found
 
-    def drafts(self) -> Drafts | None:
+    def drafts(self) -> DraftSaver | None:
         """Return where one journal keeps its drafts; None if the store keeps none. Not a checkpoint."""
-        return None if self.drafting is None else Drafts(self.drafting)
+        return None if self.drafting is None else DraftSaver(self.drafting)
 
-    async def read(self, session_id: SessionId) -> Stored:
+    async def read(self, session_id: SessionId) -> StoredSession:
         """Return a session as it stands, whoever holds it. A checkpoint.
 
         Raises `SessionNotFound`, `JournalCorrupt`, `StoreError`.
         """
-        found: Stored | None
+        found: StoredSession | None
         if self._remembering is not None:
-            found = await self._remembering.open(session_id)
+            found = await self._remembering.open_session(session_id)
         else:
             # Imported here: the codec comes with it, and a new session needs none.
-            from engine.store.lazy_events import Events, Stored
+            from engine.store.lazy_events import LazyEvents, StoredSession
 
             events = await self.store.load(session_id)
-            found = Stored(fold(events), Events(session_id, events)) if events else None
+            found = StoredSession(fold(events), LazyEvents(session_id, events)) if events else None
         if found is None:
             raise SessionNotFound(f"the store has no session {session_id!r}")
         return found
@@ -118,7 +118,7 @@ class Shelf:
         if self._leasing is not None:
             self._leasing.release(session_id)
 
-    def remember(self, state: SessionState) -> None:
+    def save_state(self, state: SessionState) -> None:
         """Keep the state of a session whose turn has ended, if that is worth it. Not a checkpoint."""
         if self._remembering is not None:
-            self._remembering.remember(state)
+            self._remembering.save_state(state)

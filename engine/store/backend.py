@@ -12,13 +12,13 @@ from engine.core.codec import Schema
 from engine.core.errors import StoreError
 from engine.core.events import Delta, Durable
 from engine.core.ids import PartId, SessionId
-from engine.store.lazy_events import Stored
+from engine.store.lazy_events import StoredSession
 from engine.store.leases import Lease, Owner
-from engine.store.projection import Change
+from engine.store.projection import SessionChange
 from engine.store.protocols import Hit, SessionQuery, SessionRow, Spending, SpendingQuery
 
 
-class Passing(StoreError):
+class TransientStoreError(StoreError):
     """A transaction failed for a reason that may pass: another's lock, a full disk, a cable. Nothing of it is there.
 
     Unless the connection broke while it was being committed: then `WriterConnection.has_committed` knows.
@@ -26,7 +26,7 @@ class Passing(StoreError):
 
 
 @attrs.frozen
-class Row:
+class EventRow:
     """An event as it is stored; or why it can't be."""
 
     event: Durable
@@ -44,7 +44,7 @@ class TableReader(Protocol):
         """Return the events of a session that come after number *after*. Raises `JournalCorrupt`."""
         ...
 
-    def open_session(self, session_id: SessionId, schema: Schema) -> tuple[Stored, int] | None:
+    def open_session(self, session_id: SessionId, schema: Schema) -> tuple[StoredSession, int] | None:
         """Return a session and the number of the event at which its state was remembered; None if it is not known.
 
         Raises `JournalCorrupt`.
@@ -55,7 +55,7 @@ class TableReader(Protocol):
         """Return the drafts of a session, those of a part in their order."""
         ...
 
-    def old_trees(self, older_than: float, keep: int) -> Sequence[SessionId]:
+    def inactive_trees(self, older_than: float, keep: int) -> Sequence[SessionId]:
         """Return the roots of the trees in which nothing has happened since then, without the *keep* newest of all."""
         ...
 
@@ -79,23 +79,23 @@ class TableReader(Protocol):
 class TableWriter(Protocol):
     """A transaction of the writer. Each method blocks."""
 
-    def write(self, rows: Sequence[Row], changes: Sequence[Change]) -> None:
+    def write(self, rows: Sequence[EventRow], changes: Sequence[SessionChange]) -> None:
         """Write events, and what they change in the lists."""
         ...
 
-    def last_of(self, session_id: SessionId) -> int:
+    def last_seq(self, session_id: SessionId) -> int:
         """Return the number of the last event of a session; 0: it has none."""
         ...
 
-    def remember(self, session_id: SessionId, seq: int, made_by: str, body: str) -> None:
+    def save_state(self, session_id: SessionId, seq: int, made_by: str, body: str) -> None:
         """Keep a folded state, unless the session has no such event yet."""
         ...
 
-    def draft(self, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
+    def save_draft(self, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
         """Keep by how much an open part has grown."""
         ...
 
-    def undraft(self, session_id: SessionId, part_id: PartId | None) -> None:
+    def delete_drafts(self, session_id: SessionId, part_id: PartId | None) -> None:
         """Forget the drafts of a part; None: of all parts of the session."""
         ...
 
@@ -107,31 +107,31 @@ class TableWriter(Protocol):
         """Return all leases."""
         ...
 
-    def take(self, owner: Owner, session_id: SessionId, over: Lease | None) -> bool:
+    def take_lease(self, owner: Owner, session_id: SessionId, over: Lease | None) -> bool:
         """Write the lease of *owner* over that of a dead one, or of nobody; False: somebody else was faster."""
         ...
 
-    def renew(self, owner: Owner) -> None:
+    def renew_leases(self, owner: Owner) -> None:
         """Renew all leases of *owner*."""
         ...
 
-    def release(self, owner: Owner, session_id: SessionId) -> None:
+    def release_lease(self, owner: Owner, session_id: SessionId) -> None:
         """Give a lease back, if it is its own."""
         ...
 
-    def release_all(self, owner: Owner) -> None:
+    def release_leases(self, owner: Owner) -> None:
         """Give all leases of *owner* back."""
         ...
 
-    def tree(self, session_id: SessionId) -> Sequence[tuple[SessionId, float]]:
+    def session_tree(self, session_id: SessionId) -> Sequence[tuple[SessionId, float]]:
         """Return a session and its descendants, in the order of their ids, each with the time of its last event."""
         ...
 
-    def remove(self, session_id: SessionId) -> bool:
+    def delete_session(self, session_id: SessionId) -> bool:
         """Remove a session and its lease; False: there is none."""
         ...
 
-    def shrink(self) -> None:
+    def reclaim_space(self) -> None:
         """Give some of the space that holds nothing any more back to the disk."""
         ...
 
@@ -147,7 +147,7 @@ class WriterConnection(Protocol):
     def transaction(self, number: int) -> AbstractContextManager[TableWriter]:
         """Begin a transaction, and commit it at the end of the block; *number* is one that no other has had.
 
-        Raises `Passing`; another `StoreError` for what ends the writer.
+        Raises `TransientStoreError`; another `StoreError` for what ends the writer.
         """
         ...
 
@@ -155,7 +155,7 @@ class WriterConnection(Protocol):
         """Tell whether that transaction, which failed, was committed for all that. Raises as `transaction`."""
         ...
 
-    def will_retry(self, error: Passing, since: float) -> bool:
+    def will_retry(self, error: TransientStoreError, since: float) -> bool:
         """Wait a moment and return True, if *error* is worth another attempt *since* the first one began."""
         ...
 

@@ -22,10 +22,10 @@ from engine.core.codec import PRESENT, TAGS, Schema, encode_event
 from engine.core.errors import SessionElsewhere, StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
-from engine.store.backend import Passing, Row, TableWriter, WriterConnection
-from engine.store.commands import WriteCommand, take
-from engine.store.leases import Lease, Owner, elsewhere
-from engine.store.projection import Change
+from engine.store.backend import EventRow, TableWriter, TransientStoreError, WriterConnection
+from engine.store.commands import WriteCommand, take_lease
+from engine.store.leases import Lease, Owner, session_elsewhere
+from engine.store.projection import SessionChange
 
 T = TypeVar("T")
 
@@ -46,101 +46,101 @@ class EventSink:
     schema: Schema = PRESENT
     durable: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     refused: dict[SessionId, Exception] = attrs.field(factory=dict[SessionId, Exception], init=False)
-    trouble: StoreError | None = attrs.field(default=None, init=False)
-    behind: int = attrs.field(default=0, init=False)
-    _backlog: list[Row | WriteCommand] = attrs.field(factory=list["Row | WriteCommand"], init=False)
+    last_error: StoreError | None = attrs.field(default=None, init=False)
+    unwritten: int = attrs.field(default=0, init=False)
+    _backlog: list[EventRow | WriteCommand] = attrs.field(factory=list["EventRow | WriteCommand"], init=False)
     _last: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     _number: int = attrs.field(default=0, init=False)
-    _unsure: _Attempt | None = attrs.field(default=None, init=False)
+    _unconfirmed: _Attempt | None = attrs.field(default=None, init=False)
 
     def write(self, batch: Sequence[Durable | WriteCommand]) -> None:
         """Write *batch*, and what is left from before. Raises `StoreError` for what ends the writer."""
         # Encoded once, whatever happens to the transaction.
-        self._backlog += [item if isinstance(item, WriteCommand) else self._prepared(item) for item in batch]
-        self._try(self._commit)
+        self._backlog += [item if isinstance(item, WriteCommand) else self._encode(item) for item in batch]
+        self._run_with_retry(self._commit)
 
     def close(self) -> None:
         """Try what is left once more, give all leases back, and close the connection."""
         try:
             if self._backlog:
-                self._try(self._commit)
-            if self.trouble is None:
-                self._try(self._release_all)
+                self._run_with_retry(self._commit)
+            if self.last_error is None:
+                self._run_with_retry(self._release_all)
         except StoreError as error:
             # A lease that stays expires. What was put and is not written is told by `behind`.
-            self.trouble = error
+            self.last_error = error
         finally:
             self.desk.close()
 
-    def _try(self, work: Callable[[], None]) -> None:
+    def _run_with_retry(self, work: Callable[[], None]) -> None:
         """Do *work*, again if the desk thinks so. Raises `StoreError` for what ends the writer."""
         began = time.monotonic()
         try:
             while True:
                 try:
                     work()
-                except Passing as error:
-                    self.trouble = error
+                except TransientStoreError as error:
+                    self.last_error = error
                     if not self.desk.will_retry(error, began):
                         return
                 else:
-                    self.trouble = None
+                    self.last_error = None
                     return
         except StoreError as error:
-            self.trouble = error
+            self.last_error = error
             raise
         finally:
-            self.behind = len(self._backlog)
+            self.unwritten = len(self._backlog)
 
     def _release_all(self) -> None:
         with self._transaction() as tables:
-            tables.release_all(self.owner)
+            tables.release_leases(self.owner)
 
     def _commit(self) -> None:
-        self._settle()
+        self._resolve_unconfirmed()
         if not self._backlog:
             return
-        attempt = _Attempt(self._number + 1, Transaction(self.owner, self._last, self.refused), len(self._backlog))
+        attempt = _Attempt(self._number + 1, BatchTransaction(self.owner, self._last, self.refused), len(self._backlog))
         with self._transaction() as tables:
-            attempt.at.run(tables, self._backlog)
+            attempt.transaction.run(tables, self._backlog)
             # From here on a connection that breaks leaves it open whether this was committed.
-            self._unsure = attempt
-        self._unsure = None
-        self._accept(attempt)
+            self._unconfirmed = attempt
+        self._unconfirmed = None
+        self._confirm(attempt)
 
-    def _settle(self) -> None:
+    def _resolve_unconfirmed(self) -> None:
         """Find out what became of an attempt of which the end was not heard."""
-        attempt = self._unsure
+        attempt = self._unconfirmed
         if attempt is not None:
             has_committed = self.desk.has_committed(attempt.number)
-            self._unsure = None
+            self._unconfirmed = None
             if has_committed:
-                self._accept(attempt)
+                self._confirm(attempt)
 
-    def _accept(self, attempt: _Attempt) -> None:
+    def _confirm(self, attempt: _Attempt) -> None:
         """It is committed: what it found counts."""
         done, self._backlog = self._backlog[: attempt.count], self._backlog[attempt.count :]
         for item in done:
             if isinstance(item, WriteCommand):
                 item.is_done = not item.is_withdrawn
-        _merge(self._last, attempt.at.last)
-        _merge(self.durable, attempt.at.written)
-        _merge(self.refused, attempt.at.refused)
-        self.desk.announce([session_id for session_id, seq in attempt.at.written.items() if seq is not None])
+        _merge(self._last, attempt.transaction.last)
+        _merge(self.durable, attempt.transaction.written)
+        _merge(self.refused, attempt.transaction.refused)
+        self.desk.announce([session_id for session_id, seq in attempt.transaction.written.items() if seq is not None])
 
     def _transaction(self) -> AbstractContextManager[TableWriter]:
         self._number += 1
         return self.desk.transaction(self._number)
 
-    def _prepared(self, event: Durable) -> Row:
+    def _encode(self, event: Durable) -> EventRow:
         tag = TAGS[type(event)]
         assert event.seq is not None  # `SqliteStore.put` has looked
         try:
-            if (why := unfit(event.session_id)) is not None:
+            if (why := invalid_id_reason(event.session_id)) is not None:
                 raise ValueError(why)
-            return Row(event, event.seq, tag, self.schema.version(tag), encode_event(event, schema=self.schema))
+            return EventRow(event, event.seq, tag, self.schema.version(tag), encode_event(event, schema=self.schema))
         except (TypeError, ValueError, RecursionError) as error:
-            return Row(event, event.seq, tag, 0, "", error)
+            return EventRow(event, event.seq, tag, 0, "", error)
 
 
 @attrs.frozen
@@ -148,12 +148,12 @@ class _Attempt:
     """A transaction, and how much of the backlog is in it."""
 
     number: int
-    at: Transaction
+    transaction: BatchTransaction
     count: int
 
 
 @attrs.define(eq=False)
-class Transaction:
+class BatchTransaction:
     """One transaction: what it finds counts once it is committed, and not before.
 
     Attributes:
@@ -163,8 +163,8 @@ class Transaction:
     """
 
     owner: Owner
-    _known: Mapping[SessionId, int]
-    _known_refused: Mapping[SessionId, Exception]
+    _committed_last: Mapping[SessionId, int]
+    _committed_refused: Mapping[SessionId, Exception]
     last: dict[SessionId, int | None] = attrs.field(factory=dict[SessionId, "int | None"], init=False)
     written: dict[SessionId, int | None] = attrs.field(factory=dict[SessionId, "int | None"], init=False)
     refused: dict[SessionId, Exception | None] = attrs.field(factory=dict[SessionId, "Exception | None"], init=False)
@@ -176,12 +176,12 @@ class Transaction:
         assert self._tables is not None  # set by `run`, inside which all else happens
         return self._tables
 
-    def run(self, tables: TableWriter, backlog: Iterable[Row | WriteCommand]) -> None:
+    def run(self, tables: TableWriter, backlog: Iterable[EventRow | WriteCommand]) -> None:
         """Do all of *backlog*, in order."""
         self._tables = tables
-        rows: list[Row] = []
+        rows: list[EventRow] = []
         for item in backlog:
-            if isinstance(item, Row):
+            if isinstance(item, EventRow):
                 rows.append(item)
             else:
                 self._write(rows)
@@ -200,12 +200,12 @@ class Transaction:
         """See `WriteTransaction`."""
         if session_id in self.refused:
             return self.refused[session_id] is not None
-        return session_id in self._known_refused
+        return session_id in self._committed_refused
 
-    def _write(self, rows: Sequence[Row]) -> None:
+    def _write(self, rows: Sequence[EventRow]) -> None:
         """Write those events that may be written and that follow."""
-        changes: dict[SessionId, Change] = {}
-        accepted: list[Row] = []
+        changes: dict[SessionId, SessionChange] = {}
+        accepted: list[EventRow] = []
         leases = self._leases_of(rows)
         for row in rows:
             session_id = row.event.session_id
@@ -213,35 +213,35 @@ class Transaction:
             if change is None:
                 if self.is_refused(session_id):
                     continue
-                change = Change.of(row.event, row.seq)
-            if (error := self._objection(row, leases, is_first=session_id not in changes)) is not None:
+                change = SessionChange.of(row.event, row.seq)
+            if (error := self._rejection(row, leases, is_first=session_id not in changes)) is not None:
                 self.refused[session_id] = error
                 # Those of it that came before stay; of those after it, each is the first again.
                 self._apply(accepted, changes)
                 accepted, changes = [], {}
                 continue
             changes[session_id] = change
-            change.take(row.event, row.seq)
+            change.add(row.event, row.seq)
             self.last[session_id] = self.written[session_id] = row.seq
             accepted.append(row)
         self._apply(accepted, changes)
 
-    def _apply(self, rows: Sequence[Row], changes: Mapping[SessionId, Change]) -> None:
+    def _apply(self, rows: Sequence[EventRow], changes: Mapping[SessionId, SessionChange]) -> None:
         if rows:
             self.tables.write(rows, tuple(changes.values()))
 
-    def _leases_of(self, rows: Sequence[Row]) -> dict[SessionId, Lease]:
+    def _leases_of(self, rows: Sequence[EventRow]) -> dict[SessionId, Lease]:
         """Return the leases of the sessions that are to be written."""
         session_ids = {row.event.session_id for row in rows if row.error is None}
         wanted = [session_id for session_id in session_ids if not self.is_refused(session_id)]
         return dict(self.tables.leases_of(wanted, self.owner)) if wanted else {}
 
-    def _objection(self, row: Row, leases: dict[SessionId, Lease], *, is_first: bool) -> Exception | None:
+    def _rejection(self, row: EventRow, leases: dict[SessionId, Lease], *, is_first: bool) -> Exception | None:
         """Return why *row* may not be written; its session's lease is looked at for the first one."""
         session_id = row.event.session_id
         if row.error is not None:
             return row.error
-        if is_first and (taken := self._hold(session_id, leases)) is not None:
+        if is_first and (taken := self._claim(session_id, leases)) is not None:
             return taken
         last = self._last_of(session_id)
         if row.seq != last + 1:
@@ -251,34 +251,34 @@ class Transaction:
             )
         return None
 
-    def _hold(self, session_id: SessionId, leases: dict[SessionId, Lease]) -> SessionElsewhere | None:
+    def _claim(self, session_id: SessionId, leases: dict[SessionId, Lease]) -> SessionElsewhere | None:
         """Make sure that the session is ours to write, and return None; or return who has it."""
         lease = leases.get(session_id)
         if self.owner.holds(lease):
             return None
-        found = take(self.tables, self.owner, session_id, lease)
+        found = take_lease(self.tables, self.owner, session_id, lease)
         if found is not None:
-            return elsewhere(session_id, found)
+            return session_elsewhere(session_id, found)
         self.forget(session_id, refused=False)
         return None
 
     def _last_of(self, session_id: SessionId) -> int:
-        known = self.last[session_id] if session_id in self.last else self._known.get(session_id)
+        known = self.last[session_id] if session_id in self.last else self._committed_last.get(session_id)
         if known is None:
-            known = self.tables.last_of(session_id)
+            known = self.tables.last_seq(session_id)
             self.last[session_id] = known
         return known
 
 
-def _merge(known: dict[SessionId, T], found: Mapping[SessionId, T | None]) -> None:
-    for session_id, value in found.items():
+def _merge(target: dict[SessionId, T], updates: Mapping[SessionId, T | None]) -> None:
+    for session_id, value in updates.items():
         if value is None:
-            known.pop(session_id, None)
+            target.pop(session_id, None)
         else:
-            known[session_id] = value
+            target[session_id] = value
 
 
-def unfit(session_id: SessionId) -> str | None:
+def invalid_id_reason(session_id: SessionId) -> str | None:
     """Return why no database takes that name; None: all do."""
     if "\x00" in session_id:
         return "it holds a NUL"

@@ -13,7 +13,7 @@ from engine.core.events import Delta
 from engine.core.ids import PartId, SessionId
 from engine.core.state import SessionState
 from engine.store.backend import TableWriter
-from engine.store.leases import Lease, Owner, elsewhere
+from engine.store.leases import Lease, Owner, session_elsewhere
 from engine.store.projection import storable
 
 
@@ -57,7 +57,7 @@ class WriteCommand:
 
 
 @attrs.define(eq=False)
-class Nudge(WriteCommand):
+class RetryPending(WriteCommand):
     """Nothing, but for what is left from before, which is tried again."""
 
     def do(self, at: WriteTransaction) -> None:
@@ -65,16 +65,16 @@ class Nudge(WriteCommand):
 
 
 @attrs.define(eq=False)
-class Beat(WriteCommand):
+class RenewLeases(WriteCommand):
     """Renew all leases."""
 
     def do(self, at: WriteTransaction) -> None:
         """Renew them."""
-        at.tables.renew(at.owner)
+        at.tables.renew_leases(at.owner)
 
 
 @attrs.define(eq=False)
-class Claim(WriteCommand):
+class ClaimSession(WriteCommand):
     """Take a session; `error`, if another engine has it."""
 
     session_id: SessionId
@@ -83,25 +83,25 @@ class Claim(WriteCommand):
     def do(self, at: WriteTransaction) -> None:
         """Take it if it is free."""
         lease = at.tables.leases_of([self.session_id], at.owner).get(self.session_id)
-        found = take(at.tables, at.owner, self.session_id, lease)
+        found = take_lease(at.tables, at.owner, self.session_id, lease)
         if found is None:
             at.forget(self.session_id, refused=True)
-        self.error = None if found is None else elsewhere(self.session_id, found)
+        self.error = None if found is None else session_elsewhere(self.session_id, found)
 
 
 @attrs.define(eq=False)
-class Release(WriteCommand):
+class ReleaseSession(WriteCommand):
     """Let go of a session."""
 
     session_id: SessionId
 
     def do(self, at: WriteTransaction) -> None:
         """Give the lease back."""
-        at.tables.release(at.owner, self.session_id)
+        at.tables.release_lease(at.owner, self.session_id)
 
 
 @attrs.define(eq=False)
-class Remember(WriteCommand):
+class SaveState(WriteCommand):
     """Keep the folded state of a session; the engine's version is kept with it, as another may fold otherwise."""
 
     state: SessionState
@@ -114,11 +114,11 @@ class Remember(WriteCommand):
             return
         if self._body is None:
             self._body = encode_state(self.state)
-        at.tables.remember(self.state.session_id, self.state.seq, self.made_by, self._body)
+        at.tables.save_state(self.state.session_id, self.state.seq, self.made_by, self._body)
 
 
 @attrs.define(eq=False)
-class Delete(WriteCommand):
+class DeleteSession(WriteCommand):
     """Remove a session and its descendants for good.
 
     Attributes:
@@ -135,7 +135,7 @@ class Delete(WriteCommand):
     def do(self, at: WriteTransaction) -> None:
         """Remove them, unless one of them is open or was used."""
         self.deleted, self.error = (), None
-        rows = at.tables.tree(self.session_id)
+        rows = at.tables.session_tree(self.session_id)
         if self.quiet_since is not None and any(updated >= self.quiet_since for _, updated in rows):
             return
         # Held while they are removed, so that nobody goes on with one meanwhile.
@@ -144,7 +144,7 @@ class Delete(WriteCommand):
             return
         for session_id, _ in rows:
             at.forget(session_id, refused=False)
-        self.deleted = tuple(session_id for session_id, _ in rows if at.tables.remove(session_id))
+        self.deleted = tuple(session_id for session_id, _ in rows if at.tables.delete_session(session_id))
 
     def _hold(self, at: WriteTransaction, session_ids: Sequence[SessionId]) -> SessionElsewhere | None:
         """Take all of them, and return None; or none, and return who has one."""
@@ -152,27 +152,27 @@ class Delete(WriteCommand):
         for session_id in session_ids:
             lease = known.get(session_id)
             if lease is not None and at.owner.is_live(lease):
-                return elsewhere(session_id, lease)
+                return session_elsewhere(session_id, lease)
         for number, session_id in enumerate(session_ids):
-            found = take(at.tables, at.owner, session_id, known.get(session_id))
+            found = take_lease(at.tables, at.owner, session_id, known.get(session_id))
             if found is not None:
                 for taken in session_ids[:number]:
-                    at.tables.release(at.owner, taken)
-                return elsewhere(session_id, found)
+                    at.tables.release_lease(at.owner, taken)
+                return session_elsewhere(session_id, found)
         return None
 
 
 @attrs.define(eq=False)
-class Shrink(WriteCommand):
+class ReclaimSpace(WriteCommand):
     """Give pages that hold nothing any more back to the disk, some of them."""
 
     def do(self, at: WriteTransaction) -> None:
         """Give them back."""
-        at.tables.shrink()
+        at.tables.reclaim_space()
 
 
 @attrs.define(eq=False)
-class Draft(WriteCommand):
+class SaveDraft(WriteCommand):
     """Keep by how much an open part has grown."""
 
     delta: Delta
@@ -181,11 +181,11 @@ class Draft(WriteCommand):
         """Keep it, if the session is ours to write."""
         delta = self.delta
         if at.owner.holds(at.tables.leases_of([delta.session_id], at.owner).get(delta.session_id)):
-            at.tables.draft(delta.session_id, PartId(storable(delta.part_id)), delta.offset, encode_event(delta))
+            at.tables.save_draft(delta.session_id, PartId(storable(delta.part_id)), delta.offset, encode_event(delta))
 
 
 @attrs.define(eq=False)
-class Undraft(WriteCommand):
+class DeleteDrafts(WriteCommand):
     """Forget the drafts of a part that is over; of all parts of a session, if none is named."""
 
     session_id: SessionId
@@ -193,13 +193,13 @@ class Undraft(WriteCommand):
 
     def do(self, at: WriteTransaction) -> None:
         """Forget them."""
-        at.tables.undraft(self.session_id, None if self.part_id is None else PartId(storable(self.part_id)))
+        at.tables.delete_drafts(self.session_id, None if self.part_id is None else PartId(storable(self.part_id)))
 
 
-def take(tables: TableWriter, owner: Owner, session_id: SessionId, lease: Lease | None) -> Lease | None:
+def take_lease(tables: TableWriter, owner: Owner, session_id: SessionId, lease: Lease | None) -> Lease | None:
     """Take a session whose lease was *lease*, and return None; or return the lease of who has it."""
     while lease is None or owner.holds(lease) or owner.may_take(lease):
-        if tables.take(owner, session_id, lease):
+        if tables.take_lease(owner, session_id, lease):
             return None
         lease = tables.leases_of([session_id], owner).get(session_id)
     return lease

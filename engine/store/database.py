@@ -22,28 +22,39 @@ from engine.core.events import Delta, Durable
 from engine.core.ids import PartId, SessionId
 from engine.core.state import SessionState
 from engine.store.backend import TableReader
-from engine.store.batch_writer import EventSink, unfit
-from engine.store.commands import Beat, Claim, Delete, Draft, Nudge, Release, Remember, Shrink, Undraft, WriteCommand
-from engine.store.heartbeat import Heart
-from engine.store.import_command import Adopt
-from engine.store.lazy_events import Stored
-from engine.store.leases import BEATS
+from engine.store.batch_writer import EventSink, invalid_id_reason
+from engine.store.commands import (
+    ClaimSession,
+    DeleteDrafts,
+    DeleteSession,
+    ReclaimSpace,
+    ReleaseSession,
+    RenewLeases,
+    RetryPending,
+    SaveDraft,
+    SaveState,
+    WriteCommand,
+)
+from engine.store.heartbeat import Heartbeat
+from engine.store.import_command import ImportSessions
+from engine.store.lazy_events import StoredSession
+from engine.store.leases import RENEWALS_PER_LEASE
 from engine.store.protocols import Hit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.session_rows import fold_version
 from engine.store.writer_thread import WriteFailed, Writer, WriterUnusable
 
 T = TypeVar("T")
 
-CLOSE_WITHIN: Final = 10.0
+CLOSE_TIMEOUT: Final = 10.0
 
 # A state is worth being remembered after so many events, and when the session has grown by a quarter.
-_REMEMBERED_AFTER: Final = 2_000
-_GROWN: Final = 4
-_PRUNED_AT_ONCE: Final = 20
+_SAVE_STATE_AFTER: Final = 2_000
+_SAVE_STATE_GROWTH: Final = 4
+_PRUNE_BATCH: Final = 20
 
 
 @attrs.define(eq=False)
-class _Puts:
+class _SessionWrites:
     """What was put of one session: its first and last number, and the tickets of what may not be durable yet."""
 
     first: int
@@ -79,17 +90,17 @@ class DatabaseStore(ABC):
     _sink: EventSink = attrs.field(alias="sink")
     epoch: str = attrs.field(factory=lambda: secrets.token_hex(8), init=False)
     _writer: Writer[Durable | WriteCommand] = attrs.field(init=False)
-    _heart: Heart = attrs.field(init=False)
-    _puts: dict[SessionId, _Puts] = attrs.field(factory=dict[SessionId, _Puts], init=False)
-    _held: set[SessionId] = attrs.field(factory=set[SessionId], init=False)
-    _remembered: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
+    _heartbeat: Heartbeat = attrs.field(init=False)
+    _session_writes: dict[SessionId, _SessionWrites] = attrs.field(factory=dict[SessionId, _SessionWrites], init=False)
+    _claimed: set[SessionId] = attrs.field(factory=set[SessionId], init=False)
+    _saved_states: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     _last_ticket: int = attrs.field(default=0, init=False)
-    _last_beat: int = attrs.field(default=0, init=False)
+    _last_renewal: int = attrs.field(default=0, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._writer = Writer(self._sink, name="engine store")
-        self._heart = Heart(weakref.ref(self), self._sink.owner.seconds / BEATS)
+        self._heartbeat = Heartbeat(weakref.ref(self), self._sink.owner.seconds / RENEWALS_PER_LEASE)
 
     # -- what each database does in its own way ---------------------------------------------
 
@@ -102,7 +113,7 @@ class DatabaseStore(ABC):
         """Begin to close what is not the writer's. Not a checkpoint."""
 
     @abstractmethod
-    def _news(self, session_id: SessionId) -> trio.Event:
+    def _next_change(self, session_id: SessionId) -> trio.Event:
         """Return what is set when another engine has appended to the session, if the database tells. Not a checkpoint."""
 
     # -- the port -------------------------------------------------------------------------
@@ -118,12 +129,12 @@ class DatabaseStore(ABC):
         refused = self._sink.refused.get(event.session_id)
         if refused is not None:
             raise StoreError(f"nothing more of session {event.session_id} is written: {refused}") from refused
-        self._heart.start()
+        self._heartbeat.start()
         ticket = self._last_ticket = self._writer.put(event)
-        puts = self._puts.get(event.session_id)
+        puts = self._session_writes.get(event.session_id)
         if puts is None:
-            puts = self._puts[event.session_id] = _Puts(event.seq, event.seq)
-            self._held.add(event.session_id)
+            puts = self._session_writes[event.session_id] = _SessionWrites(event.seq, event.seq)
+            self._claimed.add(event.session_id)
         puts.add(event.seq, ticket, self._writer.durable)
 
     async def flushed(self, session_id: SessionId, seq: int) -> None:
@@ -133,19 +144,19 @@ class DatabaseStore(ABC):
         could not be written for a reason that may pass is tried again with whatever comes
         next, so a later flush may succeed.
         """
-        puts = self._puts.get(session_id)
+        puts = self._session_writes.get(session_id)
         if puts is None or seq < puts.first:
-            await self._handled(0)
+            await self._wait_for(0)
             return
         if seq > puts.last:
             raise StoreError(f"event {seq} of session {session_id} was never put; the last one was {puts.last}")
         ticket = puts.ticket(seq)
         was_handled = ticket <= self._writer.durable
-        await self._handled(ticket)
+        await self._wait_for(ticket)
         if not self._is_durable(session_id, seq) and was_handled and session_id not in self._sink.refused:
-            await self._handled(self._give(Nudge()))
+            await self._wait_for(self._enqueue(RetryPending()))
         if not self._is_durable(session_id, seq):
-            raise self._why_not(session_id)
+            raise self._write_error(session_id)
         puts.forget(self._writer.durable)
 
     async def load(self, session_id: SessionId) -> Sequence[Durable]:
@@ -154,55 +165,53 @@ class DatabaseStore(ABC):
         If cancelled, the thread that reads is abandoned. Raises `JournalCorrupt`, `StoreError`.
         """
         _check_id(session_id)
-        await self._written(session_id)
+        await self._wait_written(session_id)
         return await self._read(lambda tables: tables.load(session_id, self._sink.schema))
 
     async def aclose(self) -> None:
         """Write what is left, let all sessions go, and close. Always a checkpoint, idempotent.
 
         If cancelled, the writer's thread does it a little later. Raises `StoreError` if
-        something could not be written, or takes longer than `CLOSE_WITHIN`.
+        something could not be written, or takes longer than `CLOSE_TIMEOUT`.
         """
         if self._is_closed:
             await trio.lowlevel.checkpoint()
             return
         self._is_closed = True
-        self._heart.stop()
+        self._heartbeat.stop()
         # Before the writer's: whoever closes the last one has the WAL to put back into the file.
         self._close_readers()
-        in_time = await self._writer.aclose(CLOSE_WITHIN)
-        if not in_time or self._sink.behind:
-            raise StoreError(
-                f"the store {self._sink.desk.name} could not be written to its end: {self._what_happened()}"
-            )
+        in_time = await self._writer.aclose(CLOSE_TIMEOUT)
+        if not in_time or self._sink.unwritten:
+            raise StoreError(f"the store {self._sink.desk.name} could not be written to its end: {self._close_error()}")
 
     # -- lists and search -----------------------------------------------------------------
 
     async def list_sessions(self, query: SessionQuery | None = None) -> Sequence[SessionRow]:
         """See `Catalogue`; without a query, the newest hundred that have no parent. Always a checkpoint."""
         asked = SessionQuery() if query is None else query
-        await self._handled(self._last_ticket)
+        await self._wait_for(self._last_ticket)
         return await self._read(lambda tables: tables.list_sessions(self._sink.owner, asked))
 
     async def search(self, words: str, *, limit: int = 20, cwd: str | None = None) -> Sequence[Hit]:
         """See `Catalogue`. Always a checkpoint."""
-        await self._handled(self._last_ticket)
+        await self._wait_for(self._last_ticket)
         return await self._read(lambda tables: tables.search(self._sink.owner, words, limit, cwd))
 
     async def ids(self, prefix: str = "") -> Sequence[SessionId]:
         """See `Catalogue`. Always a checkpoint."""
-        await self._handled(self._last_ticket)
+        await self._wait_for(self._last_ticket)
         return await self._read(lambda tables: tables.ids(prefix))
 
     async def spending(self, query: SpendingQuery) -> Sequence[Spending]:
         """See `Accounting`. Always a checkpoint."""
-        await self._handled(self._last_ticket)
+        await self._wait_for(self._last_ticket)
         return await self._read(lambda tables: tables.spending(query))
 
-    async def adopt(self, journals: Sequence[Sequence[Durable]]) -> None:
-        """See `Adopting`. A checkpoint; if cancelled, all or none are taken in."""
-        order = Adopt([journal for journal in journals if journal], self._sink.schema)
-        await self._done([order])
+    async def import_sessions(self, journals: Sequence[Sequence[Durable]]) -> None:
+        """See `Importing`. A checkpoint; if cancelled, all or none are taken in."""
+        order = ImportSessions([journal for journal in journals if journal], self._sink.schema)
+        await self._run_commands([order])
         if order.error is not None:
             raise order.error
 
@@ -211,28 +220,28 @@ class DatabaseStore(ABC):
     async def delete(self, session_id: SessionId) -> Sequence[SessionId]:
         """See `Retention`. A checkpoint; if cancelled, all of it or nothing is removed."""
         _check_id(session_id)
-        order = Delete(session_id)
-        await self._done([order])
+        order = DeleteSession(session_id)
+        await self._run_commands([order])
         if order.error is not None:
             raise order.error
-        await self._done([Shrink()])
+        await self._run_commands([ReclaimSpace()])
         return order.deleted
 
-    async def old(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
+    async def list_inactive(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
         """See `Retention`. Always a checkpoint."""
-        await self._handled(self._last_ticket)
-        return await self._read(lambda tables: tables.old_trees(older_than, keep))
+        await self._wait_for(self._last_ticket)
+        return await self._read(lambda tables: tables.inactive_trees(older_than, keep))
 
     async def prune(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
         """See `Retention`. A checkpoint."""
-        roots = await self._read(lambda tables: tables.old_trees(older_than, keep))
+        roots = await self._read(lambda tables: tables.inactive_trees(older_than, keep))
         deleted: list[SessionId] = []
-        for start in range(0, len(roots), _PRUNED_AT_ONCE):
-            orders = [Delete(root, quiet_since=older_than) for root in roots[start : start + _PRUNED_AT_ONCE]]
-            await self._done(orders)
+        for start in range(0, len(roots), _PRUNE_BATCH):
+            orders = [DeleteSession(root, quiet_since=older_than) for root in roots[start : start + _PRUNE_BATCH]]
+            await self._run_commands(orders)
             deleted += [session_id for order in orders for session_id in order.deleted]
         if deleted:
-            await self._done([Shrink()])
+            await self._run_commands([ReclaimSpace()])
         return deleted
 
     # -- leases ---------------------------------------------------------------------------
@@ -240,129 +249,131 @@ class DatabaseStore(ABC):
     async def claim(self, session_id: SessionId) -> None:
         """See `Leasing`. A checkpoint."""
         _check_id(session_id)
-        order = Claim(session_id)
-        was_held = session_id in self._held
-        self._heart.start()
+        order = ClaimSession(session_id)
+        was_held = session_id in self._claimed
+        self._heartbeat.start()
         try:
-            await self._done([order])
+            await self._run_commands([order])
             if order.error is not None:
                 raise order.error
         except BaseException:  # whatever it is goes on: the writer may have taken the lease all the same
             if not was_held:
                 self.release(session_id)
             raise
-        self._held.add(session_id)
-        self._puts.pop(session_id, None)
+        self._claimed.add(session_id)
+        self._session_writes.pop(session_id, None)
 
     @enable_ki_protection
     def release(self, session_id: SessionId) -> None:
         """See `Leasing`. Never blocks, not a checkpoint."""
-        self._held.discard(session_id)
-        puts = self._puts.get(session_id)
+        self._claimed.discard(session_id)
+        puts = self._session_writes.get(session_id)
         if puts is not None:
             puts.forget(self._writer.durable)
             if not puts.tickets:  # else somebody may still want to wait for them
-                del self._puts[session_id]
-        self._remembered.pop(session_id, None)
+                del self._session_writes[session_id]
+        self._saved_states.pop(session_id, None)
         try:
             _check_id(session_id)
-            self._give(Release(session_id))
+            self._enqueue(ReleaseSession(session_id))
         except StoreError:
             # Nothing is written any more: the lease expires. Or it never was anybody's.
             return
 
-    def beat(self) -> None:
-        """Renew the leases; try what could not be written again. Not a checkpoint. See `Heart`."""
-        if (self._held or self._sink.behind) and self._last_beat <= self._writer.durable:
+    def renew_leases(self) -> None:
+        """Renew the leases; try what could not be written again. Not a checkpoint. See `Heartbeat`."""
+        if (self._claimed or self._sink.unwritten) and self._last_renewal <= self._writer.durable:
             try:
-                self._last_beat = self._give(Beat())
+                self._last_renewal = self._enqueue(RenewLeases())
             except StoreError:
-                self._heart.stop()
+                self._heartbeat.stop()
 
     # -- watching, remembering --------------------------------------------------------------
 
-    async def later(self, session_id: SessionId, after: int) -> Sequence[Durable]:
+    async def wait_for_events(self, session_id: SessionId, after: int) -> Sequence[Durable]:
         """See `Watching`. Always a checkpoint."""
         _check_id(session_id)
         while True:
             # Asked for before the look, so that nothing falls between the two.
-            news = self._news(session_id)
+            news = self._next_change(session_id)
             events = await self._read(lambda tables: tables.load(session_id, self._sink.schema, after=after))
             if events:
                 return events
             with trio.move_on_after(self.watch_seconds):
                 await news.wait()
 
-    async def open(self, session_id: SessionId) -> Stored | None:
-        """See `Remembering`. A checkpoint; if cancelled, the thread that reads is abandoned."""
+    async def open_session(self, session_id: SessionId) -> StoredSession | None:
+        """See `StateCaching`. A checkpoint; if cancelled, the thread that reads is abandoned."""
         _check_id(session_id)
-        await self._written(session_id)
+        await self._wait_written(session_id)
         found = await self._read(lambda tables: tables.open_session(session_id, self._sink.schema))
         if found is None:
             return None
-        stored, self._remembered[session_id] = found
-        self.remember(stored.state)
+        stored, self._saved_states[session_id] = found
+        self.save_state(stored.state)
         return stored
 
     @enable_ki_protection
-    def remember(self, state: SessionState) -> None:
-        """See `Remembering`. Never blocks, not a checkpoint."""
-        known = self._remembered.get(state.session_id, 0)
-        if state.seq - known < max(_REMEMBERED_AFTER, state.seq // _GROWN):
+    def save_state(self, state: SessionState) -> None:
+        """See `StateCaching`. Never blocks, not a checkpoint."""
+        known = self._saved_states.get(state.session_id, 0)
+        if state.seq - known < max(_SAVE_STATE_AFTER, state.seq // _SAVE_STATE_GROWTH):
             return
-        self._remembered[state.session_id] = state.seq
+        self._saved_states[state.session_id] = state.seq
         try:
-            self._give(Remember(state, fold_version()))
+            self._enqueue(SaveState(state, fold_version()))
         except StoreError:
             # It is a cache; who puts an event is told.
             return
 
     # -- drafts -----------------------------------------------------------------------------
 
-    def draft(self, delta: Delta) -> None:
-        """See `Drafting`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
+    def save_draft(self, delta: Delta) -> None:
+        """See `DraftStore`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
         _check_id(delta.session_id)
-        self._give(Draft(delta))
+        self._enqueue(SaveDraft(delta))
 
-    def undraft(self, session_id: SessionId, part_id: PartId) -> None:
-        """See `Drafting`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
+    def delete_drafts(self, session_id: SessionId, part_id: PartId) -> None:
+        """See `DraftStore`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
         _check_id(session_id)
-        self._give(Undraft(session_id, part_id))
+        self._enqueue(DeleteDrafts(session_id, part_id))
 
     async def drafts(self, session_id: SessionId) -> Sequence[Delta]:
-        """See `Drafting`. Always a checkpoint; if cancelled, the thread that reads is abandoned."""
+        """See `DraftStore`. Always a checkpoint; if cancelled, the thread that reads is abandoned."""
         _check_id(session_id)
-        await self._handled(self._last_ticket)
+        await self._wait_for(self._last_ticket)
         return await self._read(lambda tables: tables.drafts(session_id, self._sink.schema))
 
     # -- waiting for the writer -------------------------------------------------------------
 
-    def _give(self, order: WriteCommand) -> int:
+    def _enqueue(self, order: WriteCommand) -> int:
         """Queue an order and return its ticket. Raises `StoreError`."""
         self._last_ticket = self._writer.put(order)
         return self._last_ticket
 
-    async def _handled(self, ticket: int) -> None:
+    async def _wait_for(self, ticket: int) -> None:
         """Wait until the writer has done what it could with *ticket*. Always a checkpoint. Raises `StoreError`."""
         await self._writer.flushed(ticket)
 
-    async def _done(self, orders: Sequence[WriteCommand]) -> None:
+    async def _run_commands(self, orders: Sequence[WriteCommand]) -> None:
         """Have *orders* carried out. A checkpoint. Raises `StoreError` if they were not; then, or if cancelled, they won't be."""
         ticket = 0
         try:
             for order in orders:
-                ticket = self._give(order)
-            await self._handled(ticket)
+                ticket = self._enqueue(order)
+            await self._wait_for(ticket)
             if not all(order.is_done for order in orders):
-                raise self._sink.trouble or StoreError(f"the store {self._sink.desk.name} did not do what it was told")
+                raise self._sink.last_error or StoreError(
+                    f"the store {self._sink.desk.name} did not do what it was told"
+                )
         except BaseException:  # whatever it is goes on: what nobody waits for any more is not to be done
             for order in orders:
                 order.is_withdrawn = True
             raise
 
-    async def _written(self, session_id: SessionId) -> None:
+    async def _wait_written(self, session_id: SessionId) -> None:
         """Wait until what was put of a session can be read. Always a checkpoint. Raises `StoreError`."""
-        puts = self._puts.get(session_id)
+        puts = self._session_writes.get(session_id)
         if puts is None or session_id in self._sink.refused:
             await trio.lowlevel.checkpoint()
         else:
@@ -371,28 +382,28 @@ class DatabaseStore(ABC):
     def _is_durable(self, session_id: SessionId, seq: int) -> bool:
         return self._sink.durable.get(session_id, 0) >= seq
 
-    def _what_happened(self) -> str:
-        if self._sink.trouble is not None:
-            return str(self._sink.trouble)
+    def _close_error(self) -> str:
+        if self._sink.last_error is not None:
+            return str(self._sink.last_error)
         try:
-            self._writer.put(Nudge())
+            self._writer.put(RetryPending())
         except WriteFailed as error:
             return str(error)
         except WriterUnusable:
-            return f"it takes longer than {CLOSE_WITHIN:g} s"
+            return f"it takes longer than {CLOSE_TIMEOUT:g} s"
         return "its writer is gone"
 
-    def _why_not(self, session_id: SessionId) -> StoreError:
+    def _write_error(self, session_id: SessionId) -> StoreError:
         refused = self._sink.refused.get(session_id)
         if refused is not None:
             error = StoreError(f"nothing more of session {session_id} is written: {refused}")
             error.__cause__ = refused
             return error
         # A new one for each who asks: one exception raised in many tasks would gather all their tracebacks.
-        return StoreError(str(self._sink.trouble or f"the store {self._sink.desk.name} has not written it"))
+        return StoreError(str(self._sink.last_error or f"the store {self._sink.desk.name} has not written it"))
 
 
 def _check_id(session_id: SessionId) -> None:
     """Raise `StoreError` for what no database takes as a name, before the writer meets it."""
-    if (why := unfit(session_id)) is not None:
+    if (why := invalid_id_reason(session_id)) is not None:
         raise StoreError(f"there is no session {session_id!r}: {why}")

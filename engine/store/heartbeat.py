@@ -14,30 +14,30 @@ import attrs
 import trio
 
 
-class Beating(Protocol):
+class HeartbeatTarget(Protocol):
     """Whoever is told."""
 
-    def beat(self) -> None:
+    def renew_leases(self) -> None:
         """It is time. Runs in the trio thread, and must raise nothing."""
         ...
 
 
 @attrs.define(eq=False)
-class Heart:
+class Heartbeat:
     """Tells *whom* every *seconds*, once started."""
 
-    _whom: weakref.ref[Beating]
+    _target: weakref.ref[HeartbeatTarget]
     _seconds: float
     _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
-    _has_begun: bool = attrs.field(default=False, init=False)
+    _is_started: bool = attrs.field(default=False, init=False)
 
     def start(self) -> None:
         """Begin, if it hasn't. In the trio thread; not a checkpoint."""
-        if self._has_begun:
+        if self._is_started:
             return
-        self._has_begun = True
+        self._is_started = True
         token = trio.lowlevel.current_trio_token()
-        thread = threading.Thread(target=self._work, args=(token,), name="engine store leases", daemon=True)
+        thread = threading.Thread(target=self._run, args=(token,), name="engine store leases", daemon=True)
         try:
             thread.start()
         except RuntimeError:
@@ -48,14 +48,14 @@ class Heart:
         """Tell nobody any more. Not a checkpoint."""
         self._stopped.set()
 
-    def _work(self, token: trio.lowlevel.TrioToken) -> None:
-        while not self._stopped.wait(self._seconds) and self._whom() is not None:
+    def _run(self, token: trio.lowlevel.TrioToken) -> None:
+        while not self._stopped.wait(self._seconds) and self._target() is not None:
             try:
-                token.run_sync_soon(self._tell, idempotent=True)
+                token.run_sync_soon(self._notify, idempotent=True)
             except trio.RunFinishedError:
                 return
 
-    def _tell(self) -> None:
-        whom = self._whom()
+    def _notify(self) -> None:
+        whom = self._target()
         if whom is not None and not self._stopped.is_set():
-            whom.beat()
+            whom.renew_leases()

@@ -10,14 +10,14 @@ from engine.core.codec import TAGS, Schema, encode_event
 from engine.core.errors import StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
-from engine.store.backend import Row
-from engine.store.commands import WriteCommand, WriteTransaction, take
-from engine.store.leases import elsewhere
-from engine.store.projection import Change
+from engine.store.backend import EventRow
+from engine.store.commands import WriteCommand, WriteTransaction, take_lease
+from engine.store.leases import session_elsewhere
+from engine.store.projection import SessionChange
 
 
 @attrs.define(eq=False)
-class Adopt(WriteCommand):
+class ImportSessions(WriteCommand):
     """Write whole journals of sessions that are not there yet.
 
     Attributes:
@@ -27,7 +27,7 @@ class Adopt(WriteCommand):
     journals: Sequence[Sequence[Durable]]
     schema: Schema
     error: StoreError | None = attrs.field(default=None, init=False)
-    _rows: Sequence[Row] | None = attrs.field(default=None, init=False)
+    _rows: Sequence[EventRow] | None = attrs.field(default=None, init=False)
 
     def do(self, at: WriteTransaction) -> None:
         """Write them, unless one is there."""
@@ -40,32 +40,32 @@ class Adopt(WriteCommand):
             self._rows = [_row(event, self.schema) for journal in self.journals for event in journal]
         at.tables.write(self._rows, [_change(journal) for journal in self.journals])
         for session_id in ids:
-            at.tables.release(at.owner, session_id)
+            at.tables.release_lease(at.owner, session_id)
             at.forget(session_id, refused=True)
 
     def _hold(self, at: WriteTransaction, ids: Sequence[SessionId]) -> StoreError | None:
         """Take all of them, so that nobody else makes one meanwhile, and return None; or return why that can't be."""
         known = at.tables.leases_of(ids, at.owner)
         for number, session_id in enumerate(ids):
-            taken = take(at.tables, at.owner, session_id, known.get(session_id))
-            is_there = taken is None and at.tables.last_of(session_id) > 0
+            taken = take_lease(at.tables, at.owner, session_id, known.get(session_id))
+            is_there = taken is None and at.tables.last_seq(session_id) > 0
             if taken is None and not is_there:
                 continue
             for held in ids[: number + is_there]:
                 if not at.owner.holds(known.get(held)):
-                    at.tables.release(at.owner, held)
-            why = "it is there already" if taken is None else str(elsewhere(session_id, taken))
+                    at.tables.release_lease(at.owner, held)
+            why = "it is there already" if taken is None else str(session_elsewhere(session_id, taken))
             return StoreError(f"session {session_id} can't be taken in: {why}")
         return None
 
 
-def _row(event: Durable, schema: Schema) -> Row:
+def _row(event: Durable, schema: Schema) -> EventRow:
     tag = TAGS[type(event)]
-    return Row(event, event.seq or 0, tag, schema.version(tag), encode_event(event, schema=schema))
+    return EventRow(event, event.seq or 0, tag, schema.version(tag), encode_event(event, schema=schema))
 
 
-def _change(journal: Sequence[Durable]) -> Change:
-    change = Change.of(journal[0], 1)
+def _change(journal: Sequence[Durable]) -> SessionChange:
+    change = SessionChange.of(journal[0], 1)
     for event in journal:
-        change.take(event, event.seq or 0)
+        change.add(event, event.seq or 0)
     return change

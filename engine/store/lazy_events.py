@@ -1,4 +1,4 @@
-"""`Stored`: a session as it comes from the disk, its state folded and its events still JSON.
+"""`StoredSession`: a session as it comes from the disk, its state folded and its events still JSON.
 
 A session of ten thousand messages has sixty thousand events; to decode and fold
 them takes a second, and nearly nobody asks for more than the last few. So the state
@@ -22,7 +22,7 @@ E = TypeVar("E", bound=Durable)
 _Slice: TypeAlias = "slice[int | None, int | None, int | None]"
 
 
-def decoded(body: str, session_id: str, seq: int, schema: Schema = PRESENT) -> Durable:
+def decode_stored_event(body: str, session_id: str, seq: int, schema: Schema = PRESENT) -> Durable:
     """Return the event that a stored *body* holds. Raises `JournalCorrupt` unless it is that one."""
     try:
         event = decode_event(body, schema=schema)
@@ -35,7 +35,7 @@ def decoded(body: str, session_id: str, seq: int, schema: Schema = PRESENT) -> D
     return cast("Durable", event)
 
 
-class Events(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it changes
+class LazyEvents(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it changes
     """The events of one session, number 1 first; those from the disk are decoded when they are looked at.
 
     It can be appended to, as a journal does. Reading one raises `JournalCorrupt`
@@ -49,13 +49,13 @@ class Events(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it change
         self._items = list(items)
         self._schema = schema
 
-    def copy(self) -> Events:
+    def copy(self) -> LazyEvents:
         """Return another sequence of the same events, which costs next to nothing."""
-        return Events(self._session_id, self._items, self._schema)
+        return LazyEvents(self._session_id, self._items, self._schema)
 
     __copy__ = copy
 
-    def of(self, kind: type[E]) -> Iterator[E]:
+    def of_type(self, kind: type[E]) -> Iterator[E]:
         """Yield the events of one class, decoding no other."""
         # An upcaster may give a document another type; then all must be looked at.
         head = "{" if self._schema.upcasters else f'{{"type":"{TAGS[kind]}",'
@@ -78,7 +78,7 @@ class Events(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it change
         item = self._items[index]
         if isinstance(item, str):
             seq = index + 1 if index >= 0 else len(self._items) + index + 1
-            item = self._items[index] = decoded(item, self._session_id, seq, self._schema)
+            item = self._items[index] = decode_stored_event(item, self._session_id, seq, self._schema)
         return item
 
     @overload
@@ -113,7 +113,7 @@ class Events(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it change
 
 
 @attrs.frozen(eq=False)
-class Stored:
+class StoredSession:
     """A session as it is stored.
 
     Attributes:
@@ -122,4 +122,4 @@ class Stored:
     """
 
     state: SessionState
-    events: Events
+    events: LazyEvents

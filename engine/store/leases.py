@@ -25,9 +25,9 @@ from engine.core.errors import SessionElsewhere
 from engine.core.ids import SessionId
 from engine.process.procfs import Stray, boot_id, identify, is_alive
 
-SECONDS: Final = 60.0
+LEASE_SECONDS: Final = 60.0
 # Beats of one lease: some may be late.
-BEATS: Final = 4
+RENEWALS_PER_LEASE: Final = 4
 
 
 def _this_machine() -> str:
@@ -39,7 +39,7 @@ def _this_machine() -> str:
         return ""
 
 
-def _myself() -> Stray:
+def _this_process() -> Stray:
     return identify(os.getpid())
 
 
@@ -62,8 +62,8 @@ class Owner:
     id: str = attrs.field(factory=lambda: secrets.token_hex(8))
     machine: str = attrs.field(factory=_this_machine)
     host: str = attrs.field(factory=socket.gethostname)
-    process: Stray = attrs.field(factory=_myself)
-    seconds: float = SECONDS
+    process: Stray = attrs.field(factory=_this_process)
+    seconds: float = LEASE_SECONDS
 
     def holds(self, lease: Lease | None) -> bool:
         """Tell whether the lease is its own: true until another has taken it, be it expired."""
@@ -82,6 +82,6 @@ class Owner:
         return not lease.machine or lease.machine != self.machine or is_alive(Stray(lease.pid, lease.started))
 
 
-def elsewhere(session_id: SessionId, lease: Lease) -> SessionElsewhere:
+def session_elsewhere(session_id: SessionId, lease: Lease) -> SessionElsewhere:
     """Return the error that says who has it."""
     return SessionElsewhere(session_id, host=lease.host, pid=lease.pid, until=lease.expires)

@@ -44,7 +44,7 @@ TITLE_CHARS: Final = 100
 # What is spent is added up by quarters of an hour: everywhere on earth, a day begins with one.
 SLOT_SECONDS: Final = 900
 # No other event changes more of a row than its number and its time.
-TAKEN: Final[tuple[type[Durable], ...]] = (
+PROJECTED_TYPES: Final[tuple[type[Durable], ...]] = (
     SessionCreated,
     SessionTitled,
     InputAdmitted,
@@ -74,7 +74,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
 
 
 @attrs.frozen
-class AddedText:
+class IndexedText:
     """A text to be found later."""
 
     seq: int
@@ -113,7 +113,7 @@ class SpentAmount:
 
 
 @attrs.define(eq=False)
-class Change:
+class SessionChange:
     """What a run of events of one session changes in its row.
 
     Attributes:
@@ -141,8 +141,8 @@ class Change:
     messages: int = 0
     turns: int = 0
     is_busy: bool | None = None
-    asked: int = 0
-    asked_anew: bool = False
+    open_questions: int = 0
+    is_questions_reset: bool = False
     stop_reason: str | None = None
     usage: Usage = attrs.field(factory=Usage)
     cost: float = 0.0
@@ -152,35 +152,37 @@ class Change:
     agent: str = ""
     step_model: str | None = None
     spent: dict[tuple[int, str | None], SpentAmount] = attrs.field(factory=dict["tuple[int, str | None]", SpentAmount])
-    texts: list[AddedText | RemovedText | NewTitle] = attrs.field(factory=list["AddedText | RemovedText | NewTitle"])
+    texts: list[IndexedText | RemovedText | NewTitle] = attrs.field(
+        factory=list["IndexedText | RemovedText | NewTitle"]
+    )
 
     @classmethod
-    def of(cls, event: Durable, seq: int) -> Change:
+    def of(cls, event: Durable, seq: int) -> SessionChange:
         """Return what begins with *event*, which is not looked at yet."""
         root = event.path[0] if event.path else event.session_id
         return cls(event.session_id, root, seq, seq, event.time, event.time)
 
-    def take(self, event: Durable, seq: int) -> None:
+    def add(self, event: Durable, seq: int) -> None:
         """Look at the next event."""
         self.last = seq
         self.updated = max(self.updated, event.time)
         match event:
             case SessionCreated() | SessionTitled() | ModelSwitched() | HistoryReplaced():
-                self._take_heading(event, seq)
+                self._add_heading(event, seq)
             case InputAdmitted() | InputPromoted() | PromptBlocked() | PartEnded() | PartDiscarded():
-                self._take_words(event, seq)
+                self._add_text(event, seq)
             case TurnStarted() | TurnResumed() | StepStarted() | StepEnded() | TurnEnded():
-                self._take_turn(event)
+                self._add_turn(event)
             case PermissionAsked() | QuestionAsked() | RecoveryAsked():
-                self.asked += 1
+                self.open_questions += 1
             case PermissionAnswered() | QuestionAnswered() | RecoveryAnswered():
-                self.asked -= 1
+                self.open_questions -= 1
             case CompactionEnded():
                 self._spend(event.time, event.model, event.usage, event.cost)
             case _:
                 pass
 
-    def _take_heading(self, event: SessionCreated | SessionTitled | ModelSwitched | HistoryReplaced, seq: int) -> None:
+    def _add_heading(self, event: SessionCreated | SessionTitled | ModelSwitched | HistoryReplaced, seq: int) -> None:
         match event:
             case SessionCreated():
                 self.parent, self.cwd, self.model = event.parent_id, event.context.cwd, event.model
@@ -189,33 +191,33 @@ class Change:
                 self._spend(event.time, event.model, event.usage, event.cost)
                 is_free = self.titled is None or self.titled.by == "model"
                 if event.by == "user" or (event.title and is_free):
-                    self._take_title(NewTitle(seq, event.time, title_of(event.title), event.by))
+                    self._add_title(NewTitle(seq, event.time, title_of(event.title), event.by))
             case ModelSwitched():
                 self.model = event.model
             case HistoryReplaced():
                 if event.kind in {"fork", "import"}:
                     for message in event.messages:
-                        self._take_message(message, event.time, seq)
+                        self._add_message(message, event.time, seq)
 
-    def _take_title(self, titled: NewTitle) -> None:
+    def _add_title(self, titled: NewTitle) -> None:
         if self.titled is not None:
             self.texts.remove(self.titled)
         self.titled = titled
         self.texts.append(titled)
 
-    def _take_message(self, message: Message, time: float, seq: int) -> None:
+    def _add_message(self, message: Message, time: float, seq: int) -> None:
         """Look at a message that a session begins with."""
         match message:
             case UserMessage():
                 self.messages += 1
                 if message.origin in {"user", "steer", "queue"} and message.text:
-                    self.texts.append(AddedText(seq, "user", message.id, "", time, message.text))
+                    self.texts.append(IndexedText(seq, "user", message.id, "", time, message.text))
                     self.title = self.title or title_of(message.text)
             case AssistantMessage():
                 self.messages += 1
                 for part in message.parts:
                     if isinstance(part, TextPart) and part.text:
-                        self.texts.append(AddedText(seq, "assistant", message.id, part.id, time, part.text))
+                        self.texts.append(IndexedText(seq, "assistant", message.id, part.id, time, part.text))
             case _:
                 pass
 
@@ -228,7 +230,7 @@ class Change:
             taken.usage += usage
             taken.cost += cost
 
-    def _take_turn(self, event: TurnStarted | TurnResumed | StepStarted | StepEnded | TurnEnded) -> None:
+    def _add_turn(self, event: TurnStarted | TurnResumed | StepStarted | StepEnded | TurnEnded) -> None:
         match event:
             case StepStarted():
                 self.step_model = event.model
@@ -239,13 +241,13 @@ class Change:
                 else:
                     self.texts.append(RemovedText(event.message_id))
             case TurnStarted() | TurnResumed():
-                self.is_busy, self.asked, self.asked_anew = True, 0, True
+                self.is_busy, self.open_questions, self.is_questions_reset = True, 0, True
             case TurnEnded():
-                self.is_busy, self.asked, self.asked_anew = False, 0, True
+                self.is_busy, self.open_questions, self.is_questions_reset = False, 0, True
                 self.turns += 1
                 self.stop_reason = event.result.stop_reason
 
-    def _take_words(
+    def _add_text(
         self, event: InputAdmitted | InputPromoted | PromptBlocked | PartEnded | PartDiscarded, seq: int
     ) -> None:
         match event:
@@ -253,7 +255,7 @@ class Change:
                 # A report of the engine's is nobody's words.
                 words = "" if event.message.origin == "engine" else event.message.text
                 if words:
-                    self.texts.append(AddedText(seq, "user", event.message.id, "", event.time, words))
+                    self.texts.append(IndexedText(seq, "user", event.message.id, "", event.time, words))
                 self.title = self.title or title_of(words)
             case InputPromoted():
                 self.messages += 1
@@ -263,7 +265,7 @@ class Change:
                 self.is_title_lost = True
             case PartEnded():
                 if isinstance(event.part, TextPart) and event.part.text:
-                    said = AddedText(seq, "assistant", event.message_id, event.part.id, event.time, event.part.text)
+                    said = IndexedText(seq, "assistant", event.message_id, event.part.id, event.time, event.part.text)
                     self.texts.append(said)
             case PartDiscarded():
                 self.texts.append(RemovedText(event.message_id, event.part_id))

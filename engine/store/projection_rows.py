@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from engine.core.ids import SessionId
-from engine.store.projection import AddedText, Change, RemovedText, storable
+from engine.store.projection import IndexedText, RemovedText, SessionChange, storable
 
 # Only the beginning of each text is indexed.
 INDEXED_CHARS: Final = 65_536
@@ -15,7 +15,7 @@ INDEXED_CHARS: Final = 65_536
 _MAX_COUNT: Final = 1 << 48
 
 
-def session_values(change: Change) -> dict[str, str | float | None]:
+def session_values(change: SessionChange) -> dict[str, str | float | None]:
     """Return what *change* adds to a session's row, by the parameter names of the upsert."""
     usage = change.usage
     # Clamped: one event with absurd counts must not keep all others from being written.
@@ -32,8 +32,8 @@ def session_values(change: Change) -> dict[str, str | float | None]:
         "messages": change.messages,
         "turns": change.turns,
         "is_busy": change.is_busy,
-        "asked": change.asked,
-        "asked_anew": change.asked_anew,
+        "asked": change.open_questions,
+        "asked_anew": change.is_questions_reset,
         "stop_reason": change.stop_reason,
         "input": _clamped(usage.input),
         "output": _clamped(usage.output),
@@ -49,7 +49,7 @@ def session_values(change: Change) -> dict[str, str | float | None]:
     }
 
 
-def spending_values(change: Change) -> Iterator[tuple[str | float | None, ...]]:
+def spending_values(change: SessionChange) -> Iterator[tuple[str | float | None, ...]]:
     """Yield what *change* adds to the table `spent`, in the order of its columns, and the session's id last."""
     for (slot, model), spent in change.spent.items():
         usage = spent.usage
@@ -77,7 +77,7 @@ def _clamped(value: int) -> int:
 class TextTable(Protocol):
     """The table of searchable texts in one database."""
 
-    def add(self, texts: Sequence[tuple[SessionId, AddedText]]) -> None:
+    def add(self, texts: Sequence[tuple[SessionId, IndexedText]]) -> None:
         """Add texts, in order."""
         ...
 
@@ -94,19 +94,19 @@ class TextTable(Protocol):
         ...
 
 
-def write_texts(table: TextTable, changes: Iterable[Change]) -> None:
+def write_texts(table: TextTable, changes: Iterable[SessionChange]) -> None:
     """Add and remove texts in order; consecutive additions become one call."""
-    added: list[tuple[SessionId, AddedText]] = []
+    added: list[tuple[SessionId, IndexedText]] = []
     for change in changes:
         for text in change.texts:
             if isinstance(text, RemovedText):
                 table.add(added)
                 added = []
                 table.remove(change.session_id, text)
-            elif isinstance(text, AddedText):
+            elif isinstance(text, IndexedText):
                 added.append((change.session_id, text))
             elif table.titled_by(change.session_id) == text.by:
                 table.remove_title(change.session_id)
                 if text.title:
-                    added.append((change.session_id, AddedText(text.seq, "title", "", "", text.time, text.title)))
+                    added.append((change.session_id, IndexedText(text.seq, "title", "", "", text.time, text.title)))
     table.add(added)

@@ -18,7 +18,7 @@ from engine.core.state import SessionState
 
 if TYPE_CHECKING:
     # The codec comes with it, which costs more than all else that a first turn needs.
-    from engine.store.lazy_events import Stored
+    from engine.store.lazy_events import StoredSession
 
 # Whether an engine has a session open: this one, or another that is alive.
 Holder = Literal["nobody", "here", "elsewhere"]
@@ -178,10 +178,10 @@ class Accounting(Protocol):
 
 
 @runtime_checkable
-class Adopting(Protocol):
+class Importing(Protocol):
     """Takes whole sessions in that were made elsewhere."""
 
-    async def adopt(self, journals: Sequence[Sequence[Durable]]) -> None:
+    async def import_sessions(self, journals: Sequence[Sequence[Durable]]) -> None:
         """Take in *journals*, each the events of one session from the first, all of them or none. A checkpoint.
 
         If cancelled, all or none. Nobody holds them then. Raises `StoreError`, also if one of them is there already.
@@ -200,7 +200,7 @@ class Retention(Protocol):
         """
         ...
 
-    async def old(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
+    async def list_inactive(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
         """Return the first sessions of the trees that `prune` would look at; it leaves those that are open. A checkpoint.
 
         Raises `StoreError`.
@@ -241,7 +241,7 @@ class Leasing(Protocol):
 class Watching(Protocol):
     """Shows what another engine appends."""
 
-    async def later(self, session_id: SessionId, after: int) -> Sequence[Durable]:
+    async def wait_for_events(self, session_id: SessionId, after: int) -> Sequence[Durable]:
         """Wait until the session has events after that number, and return them. A checkpoint.
 
         If cancelled, nothing is lost: ask again with the same number. Raises `JournalCorrupt`, `StoreError`.
@@ -250,17 +250,17 @@ class Watching(Protocol):
 
 
 @runtime_checkable
-class Remembering(Protocol):
+class StateCaching(Protocol):
     """Keeps the folded state of long sessions, so that they open without being folded anew."""
 
-    async def open(self, session_id: SessionId) -> Stored | None:
+    async def open_session(self, session_id: SessionId) -> StoredSession | None:
         """Return a session's events and their fold; None if it is not known. A checkpoint.
 
         Raises `JournalCorrupt`, `StoreError`.
         """
         ...
 
-    def remember(self, state: SessionState) -> None:
+    def save_state(self, state: SessionState) -> None:
         """Keep *state*, the fold of what was put, if that is worth it now. Never blocks, not a checkpoint.
 
         To be called at the end of a turn.
@@ -268,5 +268,5 @@ class Remembering(Protocol):
         ...
 
 
-class FullStore(Store, Catalogue, Accounting, Retention, Adopting, Leasing, Watching, Remembering, Protocol):
+class FullStore(Store, Catalogue, Accounting, Retention, Importing, Leasing, Watching, StateCaching, Protocol):
     """A store that can do all of it."""

@@ -1,4 +1,4 @@
-"""`Readers`: a pool of connections for reading, each used by one thread at a time.
+"""`ReaderPool`: a pool of connections for reading, each used by one thread at a time.
 
 A read runs in a thread and may be abandoned by a cancel. Its connection is then told
 to stop, and is closed in that thread, when it really has: nobody ever shares a
@@ -28,7 +28,7 @@ READERS = 8
 
 
 @attrs.define(eq=False, kw_only=True)
-class Readers(ABC, Generic[C]):
+class ReaderPool(ABC, Generic[C]):
     """Connections of one kind to one place."""
 
     _idle: list[C] = attrs.field(factory=list[C], init=False)
@@ -57,10 +57,10 @@ class Readers(ABC, Generic[C]):
         """Stop what the connection is doing. Never blocks: in the trio thread."""
 
     @abstractmethod
-    def renamed(self) -> AbstractContextManager[None]:
+    def map_errors(self) -> AbstractContextManager[None]:
         """Raise `StoreError` for what the database raises inside."""
 
-    def attempt(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
+    def run_with_retry(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
         """Do *work*, which may be done again as long as it *is_stopped* not. It blocks."""
         return work()
 
@@ -74,7 +74,7 @@ class Readers(ABC, Generic[C]):
         """
         if os.getpid() != self._pid:
             raise StoreError(f"this process was forked; the store {self.name} works only in the one that opened it")
-        job = _Read(self, work)
+        job = _ReadJob(self, work)
         try:
             # Its own limiter: tools that hang must not keep a session from being opened.
             return await to_thread(job.run, limiter=self._limiter)
@@ -96,12 +96,12 @@ class Readers(ABC, Generic[C]):
         for connection in idle:
             self.close_reader(connection)
 
-    def lent(self, is_stopped: Callable[[], bool]) -> AbstractContextManager[C]:
+    def borrow(self, is_stopped: Callable[[], bool]) -> AbstractContextManager[C]:
         """Lend a connection to a reader's thread; one whose work *is_stopped* is closed after it."""
-        return self.pooled(is_stopped)
+        return self.borrow_pooled(is_stopped)
 
     @contextmanager
-    def pooled(self, is_stopped: Callable[[], bool]) -> Generator[C]:
+    def borrow_pooled(self, is_stopped: Callable[[], bool]) -> Generator[C]:
         """Lend one of the pool."""
         connection = self._take()
         try:
@@ -125,10 +125,10 @@ class Readers(ABC, Generic[C]):
 
 
 @attrs.define(eq=False)
-class _Read(Generic[C, T]):
+class _ReadJob(Generic[C, T]):
     """One piece of work of a reader."""
 
-    _readers: Readers[C]
+    _readers: ReaderPool[C]
     _work: Callable[[C], T]
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _at: list[C] = attrs.field(factory=list[C], init=False)
@@ -136,10 +136,10 @@ class _Read(Generic[C, T]):
 
     def run(self) -> T:
         """Do it, in a thread."""
-        return self._readers.attempt(self._once, lambda: self._is_stopped)
+        return self._readers.run_with_retry(self._once, lambda: self._is_stopped)
 
     def _once(self) -> T:
-        with self._readers.renamed(), self._readers.lent(lambda: self._is_stopped) as connection:
+        with self._readers.map_errors(), self._readers.borrow(lambda: self._is_stopped) as connection:
             with self._lock:
                 if self._is_stopped:
                     raise StoreError(f"the store {self._readers.name}: it was interrupted")

@@ -15,7 +15,7 @@ from engine.core.events import DELTA_TYPES, Delta, Durable
 from engine.core.ids import SessionId
 from engine.core.state import SessionState
 from engine.core.version import __version__
-from engine.store.lazy_events import Events, Stored, decoded
+from engine.store.lazy_events import LazyEvents, StoredSession, decode_stored_event
 
 # What a user can do about a gap in a file; a server's remedy differs.
 REPAIR_FILE: Final = "`engine sessions repair` keeps what comes before"
@@ -31,7 +31,7 @@ def events_from_rows(
 ) -> Sequence[Durable]:
     """Decode *rows*, the events after number *after*. Raises `JournalCorrupt`; for a gap, its message names *remedy*."""
     _check_gapless(session_id, [seq for seq, _ in rows], after, remedy)
-    return [decoded(body, session_id, seq, schema) for seq, body in rows]
+    return [decode_stored_event(body, session_id, seq, schema) for seq, body in rows]
 
 
 def session_from_rows(
@@ -41,7 +41,7 @@ def session_from_rows(
     schema: codec.Schema,
     *,
     remedy: str = REPAIR_FILE,
-) -> tuple[Stored, int] | None:
+) -> tuple[StoredSession, int] | None:
     """Fold a session from the *rows* of its events, starting at the *saved* state if that can be read.
 
     Returns the session and the number of the last event in the saved state; None if there are
@@ -50,11 +50,11 @@ def session_from_rows(
     if not rows:
         return None
     _check_gapless(session_id, [seq for seq, _ in rows], 0, remedy)
-    events = Events(session_id, [body for _, body in rows], schema)
+    events = LazyEvents(session_id, [body for _, body in rows], schema)
     start = None if saved is None else _decode_state(session_id, *saved)
     since = 0 if start is None else start.seq
     folded = fold.fold((events[index] for index in range(since, len(events))), start)
-    return Stored(folded, events), since
+    return StoredSession(folded, events), since
 
 
 def drafts_from_rows(bodies: Iterable[str], schema: codec.Schema) -> Sequence[Delta]:

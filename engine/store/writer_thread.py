@@ -85,7 +85,7 @@ class Writer(Generic[T]):
     _error: BaseException | None = attrs.field(default=None, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
     _has_ended: bool = attrs.field(default=False, init=False)
-    _news: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _progress: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     @property
     def durable(self) -> int:
@@ -127,7 +127,7 @@ class Writer(Generic[T]):
         await trio.lowlevel.checkpoint()
         while self._durable < ticket:
             self._check_sink()
-            await self._news.wait()
+            await self._progress.wait()
 
     @trio.lowlevel.enable_ki_protection
     def close(self) -> None:
@@ -154,7 +154,7 @@ class Writer(Generic[T]):
         with trio.move_on_after(timeout):
             await trio.lowlevel.checkpoint()
             while not self._has_ended:
-                await self._news.wait()
+                await self._progress.wait()
         return self._has_ended and self._error is None
 
     def _check_place(self) -> None:
@@ -170,7 +170,7 @@ class Writer(Generic[T]):
 
     def _start(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        thread = threading.Thread(target=self._work, args=(self._token,), name=self.name, daemon=True)
+        thread = threading.Thread(target=self._run, args=(self._token,), name=self.name, daemon=True)
         try:
             thread.start()
         except RuntimeError as error:  # no more threads to be had, or the interpreter is shutting down
@@ -187,18 +187,18 @@ class Writer(Generic[T]):
 
     def _wake(self) -> None:
         """Wake all who wait. One event for all, so that nobody who is cancelled has anything to take back."""
-        news, self._news = self._news, trio.Event()
+        news, self._progress = self._progress, trio.Event()
         news.set()
 
     # ---- in the thread: only the queue, the sink and the token are touched
 
-    def _work(self, token: trio.lowlevel.TrioToken) -> None:
+    def _run(self, token: trio.lowlevel.TrioToken) -> None:
         error = self._write_all(token)
         try:
             self._sink.close()
         except BaseException as raised:  # noqa: ASYNC103, BLE001 - a thread's border, as below
             error = error or raised
-        _tell(token, self._on_end, error)
+        _call_in_trio(token, self._on_end, error)
 
     def _write_all(self, token: trio.lowlevel.TrioToken) -> BaseException | None:
         """Write until the close comes; return what the sink raised, be it what it may: no thread ends in silence."""
@@ -209,7 +209,7 @@ class Writer(Generic[T]):
                 if batch:
                     self._sink.write(batch)
                     written += len(batch)
-                    _tell(token, self._on_durable, written)
+                    _call_in_trio(token, self._on_durable, written)
                 if is_last:
                     return None
         except BaseException as error:  # noqa: ASYNC103, BLE001 - the waiters get it; there is no Cancelled in a thread
@@ -228,7 +228,7 @@ class Writer(Generic[T]):
         return batch, True
 
 
-def _tell(token: trio.lowlevel.TrioToken, function: Callable[[A], None], argument: A) -> None:
+def _call_in_trio(token: trio.lowlevel.TrioToken, function: Callable[[A], None], argument: A) -> None:
     """Call back in the trio thread. If that run is over nobody waits; what was put is written all the same."""
     with contextlib.suppress(trio.RunFinishedError):
         token.run_sync_soon(function, argument)

@@ -20,7 +20,7 @@ from engine.core.ids import MessageId, PartId, SessionId, TurnId
 from engine.core.messages import TextPart
 from engine.core.state import OpenPart
 from engine.journal.journal import Journal, TurnJournal
-from engine.journal.partial_output import Drafts, with_drafts
+from engine.journal.partial_output import DraftSaver, with_drafts
 from engine.store.memory import MemoryStore
 from tests.support.scribe import new_journal
 
@@ -35,12 +35,12 @@ class DraftingStore(MemoryStore):
     forgotten: list[PartId] = attrs.field(factory=list[PartId])
     has_failed: bool = False
 
-    def draft(self, delta: Delta) -> None:
+    def save_draft(self, delta: Delta) -> None:
         if self.has_failed:
             raise OSError("no disk")
         self.kept.append(delta)
 
-    def undraft(self, session_id: SessionId, part_id: PartId) -> None:
+    def delete_drafts(self, session_id: SessionId, part_id: PartId) -> None:
         self.forgotten.append(part_id)
 
     async def drafts(self, session_id: SessionId) -> list[Delta]:
@@ -49,7 +49,7 @@ class DraftingStore(MemoryStore):
 
 def begun(*parts: PartId) -> tuple[Journal, TurnJournal, DraftingStore]:
     store = DraftingStore(epoch="e")
-    journal = attrs.evolve(new_journal(), store=store, drafts=Drafts(store))
+    journal = attrs.evolve(new_journal(), store=store, drafts=DraftSaver(store))
     journal.append(SessionCreated(context=SharedContext(cwd="/"), model="m"))
     turn = TurnJournal(journal, TurnId("t"))
     turn.append(TurnStarted())

@@ -42,7 +42,7 @@ from engine.core.ids import SessionId
 from engine.core.messages import ResultsMessage, Settlement, Usage
 from engine.core.settings import Limits, Settings
 from engine.core.state import Idle, Waiting
-from engine.journal.closing_events import LEFT
+from engine.journal.closing_events import SUPERSEDED
 from engine.testing.invariants import Evidence, Seen, check
 from engine.testing.script import done, text
 from tests.support.parked import FINE, Approve, Home, asks, do, look, office, question, seen
@@ -355,7 +355,7 @@ async def test_a_new_prompt_ends_a_parked_turn() -> None:
         assert (await session.run("something else")).stop_reason == "completed"
         ended = [event.result for event in session.journal.events() if isinstance(event, TurnEnded)]
         assert [(r.stop_reason, r.detail, r.during) for r in ended] == [
-            ("aborted", LEFT, "waiting"),
+            ("aborted", SUPERSEDED, "waiting"),
             ("completed", "", None),
         ]
         assert [(s.status, s.reason, s.outcome_unknown) for s in results(session).values()] == [

@@ -32,8 +32,8 @@ from engine.core.events import (
 from engine.core.fold import fold
 from engine.core.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
 from engine.core.messages import TextPart, Usage, UserMessage
-from engine.journal.partial_output import Drafting
-from engine.store.commands import Delete
+from engine.journal.partial_output import DraftStore
+from engine.store.commands import DeleteSession
 from engine.store.database import DatabaseStore
 from engine.store.protocols import FullStore, SessionQuery, SessionRow, Spending, SpendingKind, SpendingQuery
 from tests.store.journals import BEGIN, MODEL, STEP_USAGE, A, B, created, noted, notes, numbered, session, turn
@@ -258,7 +258,7 @@ class FullSuite(StoreSuite):
 
             async def come_and_go() -> None:
                 for _ in range(15):
-                    await ours.adopt([session(name, ("parser", "parser")) for name in names])
+                    await ours.import_sessions([session(name, ("parser", "parser")) for name in names])
                     for name in names:
                         await ours.delete(name)
                 nursery.cancel_scope.cancel(reason="done")
@@ -386,9 +386,9 @@ class FullSuite(StoreSuite):
             store = await place.open()
             await put_all(store, session(B, ("three", "-")))
             with pytest.raises(StoreError, match="session ses_b can't be taken in: it is there already"):
-                await store.adopt([root, child, session(B, ("four", "-"))])
+                await store.import_sessions([root, child, session(B, ("four", "-"))])
             assert list(await store.ids()) == [B]
-            await store.adopt([root, child])
+            await store.import_sessions([root, child])
             assert [list(await store.load(name)) for name in (A, CHILD)] == [root, child]
             (row,) = await store.list_sessions(SessionQuery(parent_id=A))
             assert (row.id, row.title, row.holder) == (CHILD, "two", "nobody")
@@ -397,12 +397,12 @@ class FullSuite(StoreSuite):
             # It is gone on with as any other; and who holds one keeps it.
             await put_all(store, numbered(list(turn(9, "more", "-")), A, after=len(root)))
             with pytest.raises(StoreError, match="already"):
-                await store.adopt([root])
+                await store.import_sessions([root])
             await put_all(store, numbered(list(turn(10, "more", "-")), A, after=len(root) + 8))
             other = await place.open()
             await store.claim(C)
             with pytest.raises(StoreError, match="open in another engine"):
-                await other.adopt([session(C, ("five", "-"))])
+                await other.import_sessions([session(C, ("five", "-"))])
             await other.aclose()
             await store.aclose()
 
@@ -413,7 +413,7 @@ class FullSuite(StoreSuite):
             for number in range(40):
                 names = [SessionId(f"ses_{number}.{n}") for n in range(3)]
                 with trio.move_on_after(number * 0.0002):
-                    await store.adopt([session(name, ("one", "-"), steps=9) for name in names])
+                    await store.import_sessions([session(name, ("one", "-"), steps=9) for name in names])
                 # What comes later in the writer's queue is done later.
                 await put_all(store, [noted(B, number + 1)])
                 found = list(await store.ids(f"ses_{number}."))
@@ -622,11 +622,11 @@ class FullSuite(StoreSuite):
         with self.places() as place:
             store = await place.open()
             for odd in (SessionId("\ud800"), SessionId("a\x00b")):
-                for ask in (store.claim, store.load, store.open, store.delete):
+                for ask in (store.claim, store.load, store.open_session, store.delete):
                     with pytest.raises(StoreError, match="there is no session"):
                         await ask(odd)
                 with pytest.raises(StoreError, match="there is no session"):
-                    await store.later(odd, 0)
+                    await store.wait_for_events(odd, 0)
                 store.release(odd)
                 store.put(noted(odd, 1))
                 with pytest.raises(StoreError, match="nothing more of session"):
@@ -643,7 +643,7 @@ class FullSuite(StoreSuite):
 
             async def watch() -> None:
                 while len(seen) < 30:
-                    seen.extend(await theirs.later(A, len(seen)))
+                    seen.extend(await theirs.wait_for_events(A, len(seen)))
 
             with trio.fail_after(20):
                 async with trio.open_nursery() as nursery:
@@ -660,16 +660,16 @@ class FullSuite(StoreSuite):
     async def test_a_session_is_opened_with_its_fold(self) -> None:
         with self.places() as place:
             store = await place.open()
-            assert await store.open(A) is None
+            assert await store.open_session(A) is None
             turns = [(f"question {n}", f"answer {n}") for n in range(150)]
             events = session(A, *turns, steps=2)
             await put_all(store, events)
             for _ in range(3):  # folded; remembered; gone on with
-                opened = await store.open(A)
+                opened = await store.open_session(A)
                 assert opened is not None
                 assert opened.state == fold(events)
                 assert opened.events == events
-                assert list(opened.events.of(TurnEnded)) == [e for e in events if isinstance(e, TurnEnded)]
+                assert list(opened.events.of_type(TurnEnded)) == [e for e in events if isinstance(e, TurnEnded)]
                 more = numbered(list(turn(1000 + len(events), "more", "done")), A, after=len(events))
                 await put_all(store, more)
                 events += more
@@ -682,12 +682,12 @@ class FullSuite(StoreSuite):
             await put_all(store, events)
             # Not the fold: only so can be seen where it came from.
             state = attrs.evolve(fold(events), model="remembered")
-            store.remember(state)
+            store.save_state(state)
             more = numbered(list(turn(1000, "more", "done")), A, after=len(events))
             await put_all(store, more)
             await store.aclose()
             again = await place.open()
-            opened = await again.open(A)
+            opened = await again.open_session(A)
             assert opened is not None
             assert opened.state == fold(more, state)
             await again.aclose()
@@ -705,11 +705,11 @@ class FullSuite(StoreSuite):
             refused = numbered(list(turn(1000, "doubled", "done")), A, after=len(events))
             with pytest.raises(StoreError, match="open in another engine"):
                 await put_all(ours, refused)
-            ours.remember(fold([*events, *refused]))
+            ours.save_state(fold([*events, *refused]))
             await ours.aclose()
             await theirs.aclose()
             again = await place.open()
-            opened = await again.open(A)
+            opened = await again.open_session(A)
             assert opened is not None
             assert opened.state == fold([*events, *more])
             await again.aclose()
@@ -719,7 +719,7 @@ class FullSuite(StoreSuite):
     async def test_drafts_are_kept_until_their_part_is_over(self) -> None:
         with self.places() as place:
             store = await place.open()
-            assert isinstance(store, Drafting)
+            assert isinstance(store, DraftStore)
             await put_all(store, notes(A, 2), notes(B, 2))
             first, second, third = (
                 drafted(A, "p1", 0, "one "),
@@ -727,13 +727,13 @@ class FullSuite(StoreSuite):
                 drafted(A, "p2", 0, "é\ud83d"),
             )
             for delta in (first, second, third, drafted(B, "p1", 0, "theirs")):
-                store.draft(delta)
+                store.save_draft(delta)
             assert list(await store.drafts(A)) == [first, second, third]
-            store.undraft(A, PartId("p1"))
+            store.delete_drafts(A, PartId("p1"))
             assert list(await store.drafts(A)) == [third]
             await store.aclose()
             again = await place.open()
-            assert isinstance(again, Drafting)
+            assert isinstance(again, DraftStore)
             assert list(await again.drafts(A)) == [third]
             assert await again.delete(A) == (A,)
             assert list(await again.drafts(A)) == []
@@ -746,10 +746,10 @@ class FullSuite(StoreSuite):
             assert isinstance(store, DatabaseStore)
             await put_all(store, notes(A, 1), notes(B, 1))
             for session_id in (A, B):
-                store.draft(drafted(session_id, "p1", 0, "what nobody is to read again"))
+                store.save_draft(drafted(session_id, "p1", 0, "what nobody is to read again"))
             store.release(A)
             # As far as one gets that is killed right after it.
-            await store._done([Delete(A)])
+            await store._run_commands([DeleteSession(A)])
             assert list(await store.drafts(A)) == []
             assert len(await store.drafts(B)) == 1
             await store.aclose()
@@ -757,9 +757,9 @@ class FullSuite(StoreSuite):
     async def test_an_engine_that_lost_its_session_drafts_nothing(self) -> None:
         with self.places() as place:
             theirs, ours = await place.open(), await place.open()
-            assert isinstance(ours, Drafting)
+            assert isinstance(ours, DraftStore)
             await put_all(theirs, notes(A, 2))
-            ours.draft(drafted(A, "p1", 0, "late"))
+            ours.save_draft(drafted(A, "p1", 0, "late"))
             assert list(await ours.drafts(A)) == []
             await ours.aclose()
             await theirs.aclose()
@@ -792,7 +792,7 @@ class FullSuite(StoreSuite):
             await store.aclose()
             ours, theirs = await place.open(), await place.open()
             await theirs.claim(names[1])
-            assert sorted(await ours.old(older_than=BEGIN + 505)) == sorted(names[1:51])
+            assert sorted(await ours.list_inactive(older_than=BEGIN + 505)) == sorted(names[1:51])
             gone = await ours.prune(older_than=BEGIN + 505)
             assert sorted(gone) == sorted(names[2:51])
             assert sorted(await ids(ours)) == sorted([names[0], names[1], *names[51:]])

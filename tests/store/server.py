@@ -182,9 +182,9 @@ class Database:
     server: Server
     namespace: str
 
-    async def open(self, *, patience: float = 5.0, lease_seconds: float = 60.0) -> PostgresStore:
+    async def open(self, *, timeout: float = 5.0, lease_seconds: float = 60.0) -> PostgresStore:
         return await open_store(
-            self.server.dsn(), namespace=self.namespace, patience=patience, lease_seconds=lease_seconds
+            self.server.dsn(), namespace=self.namespace, timeout=timeout, lease_seconds=lease_seconds
         )
 
     def do(self, statement: str, *values: object) -> list[tuple[object, ...]]:

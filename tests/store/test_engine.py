@@ -80,7 +80,7 @@ async def test_a_secret_that_a_host_quotes_is_in_no_byte_of_the_file(tmp_path: P
             session = await eng.create_session()
             for words in ("the first words", "the second words"):
                 assert (await say(session, words)).stop_reason != "completed"
-            store.remember(session.state)
+            store.save_state(session.state)
             await store.flushed(session.id, session.journal.seq)
             assert sorted(found.name for found in tmp_path.iterdir()) == [
                 "sessions.db",
@@ -98,7 +98,7 @@ async def test_a_secret_that_a_host_quotes_is_in_no_byte_of_the_file(tmp_path: P
 
 async def test_a_store_that_is_locked_costs_no_turn(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    store = await open_store(path, patience=0.1)
+    store = await open_store(path, lock_timeout=0.1)
     async with engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=store) as eng:
         session = await eng.create_session(cwd=tmp_path)
         await store.flushed(session.id, 1)

@@ -67,7 +67,7 @@ async def test_a_silent_engine_loses_its_sessions_and_can_write_nothing_more(tmp
     for event in notes(A, 3):
         ours.put(event)
     await ours.flushed(A, 3)
-    ours._heart.stop()
+    ours._heartbeat.stop()
     with trio.fail_after(10):
         while True:
             try:
@@ -88,7 +88,7 @@ async def test_a_silent_engine_loses_its_sessions_and_can_write_nothing_more(tmp
 async def test_a_store_that_nobody_has_any_more_does_not_live_on(tmp_path: Path) -> None:
     store = await open_store(tmp_path / "sessions.db", lease_seconds=0.1)
     await store.claim(A)
-    heart, gone = store._heart, weakref.ref(store)
+    heart, gone = store._heartbeat, weakref.ref(store)
     await store.aclose()
     del store
     gc.collect()

@@ -97,7 +97,7 @@ def _context(given: argparse.Namespace) -> int:
 
     async def reported(store: FullStore) -> str:
         row = await find_session(store, given.session, here())
-        stored = await store.open(row.id)
+        stored = await store.open_session(row.id)
         if stored is None:
             raise SessionNotFound(f"session {row.id} is gone")
         report = filling(stored.state, config, model=given.model)

@@ -34,7 +34,7 @@ from engine.export.seed_events import opening
 from engine.session.fork import forked
 from engine.snapshots.location import default_folder
 from engine.snapshots.retention import forget
-from engine.store.lazy_events import Stored
+from engine.store.lazy_events import StoredSession
 from engine.store.projection import title_of
 from engine.store.protocols import FullStore
 from engine.tools.output.spill import SpillStore
@@ -92,8 +92,8 @@ def _age(text: str) -> float:
     return float(int(found[1]) * _SECONDS[found[2]])
 
 
-async def _stored(store: FullStore, session_id: SessionId) -> Stored:
-    stored = await store.open(session_id)
+async def _stored(store: FullStore, session_id: SessionId) -> StoredSession:
+    stored = await store.open_session(session_id)
     if stored is None:
         raise SessionNotFound(f"session {session_id} is gone")
     return stored
@@ -153,14 +153,14 @@ def _fork(given: argparse.Namespace) -> int:
             forked_from=session_id,
             title=state.title,
         )
-        await store.adopt([journal])
+        await store.import_sessions([journal])
         return fresh
 
     fresh = with_store(given, work)
     return tell(f"{fresh}\n`engine run --resume {fresh} TASK` goes on with it\n")
 
 
-def _message_id(stored: Stored, name: str) -> str:
+def _message_id(stored: StoredSession, name: str) -> str:
     """Return the id of the message that *name* means: its id, or the end of that. It blocks. Raises `MessageNotFound`."""
     # Imported here: to show what there is.
     from engine.export.history import told
@@ -228,11 +228,11 @@ def _prune(given: argparse.Namespace) -> int:
     since = time.time() - given.older_than
 
     async def look(store: FullStore) -> list[str]:
-        roots = await store.old(older_than=since, keep=given.keep)
+        roots = await store.list_inactive(older_than=since, keep=given.keep)
         return [f"{root}  {one_line(_called((await _stored(store, root)).state), 100)}" for root in roots]
 
     async def work(store: FullStore) -> tuple[int, int]:
-        roots = set(await store.old(older_than=since, keep=given.keep))
+        roots = set(await store.list_inactive(older_than=since, keep=given.keep))
         deleted = await store.prune(older_than=since, keep=given.keep)
         await _forget(deleted)
         return len(roots & set(deleted)), len(roots - set(deleted))

@@ -13,7 +13,7 @@ from engine.cli.terminal_text import visible
 from engine.core.errors import ConfigError
 from engine.session.open_store import DATABASES
 from engine.store.sqlite.location import MEMORY
-from engine.store.sqlite.salvage import Rescued, rescue
+from engine.store.sqlite.salvage import RescueReport, rescue
 from engine.tools.tool_text import counted
 
 
@@ -40,7 +40,7 @@ def _repair(given: argparse.Namespace) -> int:
     return code or (FAILED if rescued.losses or not rescued.sessions else 0)
 
 
-def _told(rescued: Rescued, damaged: Path, target: Path) -> str:
+def _told(rescued: RescueReport, damaged: Path, target: Path) -> str:
     """Say what was rescued, and plainly what was not."""
     new = visible(str(target))
     lines = [f"{new} has {counted(rescued.sessions, 'session')} with {counted(rescued.events, 'event')} now"]

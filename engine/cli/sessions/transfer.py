@@ -179,7 +179,7 @@ def _import(given: argparse.Namespace) -> int:
         known = set(await store.ids())
         is_there = any(journal[0].session_id in known for journal in journals)
         taken = with_fresh_ids(journals, _fresh) if is_there else journals
-        await store.adopt(taken)
+        await store.import_sessions(taken)
         return taken
 
     taken = with_store(given, work, may_make=True)

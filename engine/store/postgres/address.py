@@ -32,34 +32,34 @@ class Address:
     Attributes:
         name: what it is called in errors.
         namespace: the schema.
-        patience: seconds to wait for a connection, or for another's lock.
+        timeout: seconds to wait for a connection, or for another's lock.
     """
 
     name: str
     namespace: str
-    patience: float
+    timeout: float
     conninfo: str = attrs.field(repr=False)
     _secrets: tuple[str, ...] = attrs.field(repr=False, alias="secrets")
 
     @classmethod
-    def of(cls, dsn: str, *, namespace: str, patience: float) -> Self:
+    def of(cls, dsn: str, *, namespace: str, timeout: float) -> Self:
         """Return the address that *dsn* says: a URL, or `name=value` pairs. Raises `ConfigError`."""
         if not _NAMESPACE.fullmatch(namespace):
             raise ConfigError(
                 f"{namespace!r} can't be the name of a store's schema: lower-case letters, figures and _, 48 at most,"
                 " not beginning with pg_"
             )
-        said = _read(dsn)
-        defaults = {"connect_timeout": str(max(2, math.ceil(patience))), "application_name": "engine", **_KEPT_ALIVE}
-        secrets = tuple(said[name] for name in _SECRETS if said.get(name))
-        host = said.get("host", said.get("hostaddr", ""))
+        values = _read(dsn)
+        defaults = {"connect_timeout": str(max(2, math.ceil(timeout))), "application_name": "engine", **_KEPT_ALIVE}
+        secrets = tuple(values[name] for name in _SECRETS if values.get(name))
+        host = values.get("host", values.get("hostaddr", ""))
         where = "" if host.startswith(("/", "@")) else host
         forms = tuple(form for secret in secrets for form in (secret, quote(secret, safe=""), quote_plus(secret)))
         return cls(
-            name=_scrubbed(f"postgresql://{where}/{said.get('dbname', '')}", forms),
+            name=_scrubbed(f"postgresql://{where}/{values.get('dbname', '')}", forms),
             namespace=namespace,
-            patience=patience,
-            conninfo=make_conninfo(**{**defaults, **said, "client_encoding": "UTF8"}),
+            timeout=timeout,
+            conninfo=make_conninfo(**{**defaults, **values, "client_encoding": "UTF8"}),
             secrets=forms,
         )
 
@@ -76,15 +76,15 @@ class Address:
 def _read(dsn: str) -> dict[str, str]:
     """Return what *dsn* says. Raises `ConfigError`, which quotes nothing: it may be a piece of the password."""
     try:
-        given = conninfo_to_dict(dsn)
+        values = conninfo_to_dict(dsn)
     except (psycopg.Error, ValueError):
-        given = None
-    if given is None or not _PORTS.fullmatch(str(given.get("port") or "")) or _is_misread(dsn):
+        values = None
+    if values is None or not _PORTS.fullmatch(str(values.get("port") or "")) or _is_misread(dsn):
         raise ConfigError(
             "the address of the PostgreSQL database can't be read: write it as postgresql://user@host:port/name,"
             " special characters of the password as %XX"
         )
-    return {name: str(value) for name, value in given.items() if value is not None}
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def _is_misread(dsn: str) -> bool:

@@ -15,8 +15,8 @@ from psycopg.rows import TupleRow
 from engine.core.errors import StoreMismatch
 from engine.core.threads import in_background
 from engine.store.postgres.address import Address
-from engine.store.postgres.error_mapping import Broken, renamed
-from engine.store.reader_pool import Readers
+from engine.store.postgres.error_mapping import ConnectionBroken, map_errors
+from engine.store.reader_pool import ReaderPool
 
 T = TypeVar("T")
 Connection: TypeAlias = psycopg.Connection[TupleRow]
@@ -42,13 +42,13 @@ SELECT set_config('search_path', %(path)s, false),
 
 
 def connect(address: Address) -> Connection:
-    """Return a new connection. It blocks, for as long as the patience at most. Raises `StoreMismatch`, `psycopg.Error`."""
+    """Return a new connection. It blocks, up to the timeout. Raises `StoreMismatch`, `psycopg.Error`."""
     connection = psycopg.connect(address.conninfo, autocommit=True)
     try:
         values = {
             # Nothing after it, where a table could be made or found instead.
             "path": f'"{address.namespace}"',
-            "lock": f"{max(1, round(address.patience * 1000))}ms",
+            "lock": f"{max(1, round(address.timeout * 1000))}ms",
             "abandoned": _ABANDONED_AFTER,
         }
         row = connection.execute(_SET_UP, values).fetchone()
@@ -64,28 +64,28 @@ def connect(address: Address) -> Connection:
     return connection
 
 
-def pause(since: float, address: Address) -> bool:
-    """Wait a moment for what broke, longer each time, and return True; False: the patience is at its end."""
+def wait_before_retry(since: float, address: Address) -> bool:
+    """Wait a moment for what broke, longer each time, and return True; False once the timeout has passed."""
     waited = time.monotonic() - since
-    if waited >= address.patience:
+    if waited >= address.timeout:
         return False
     time.sleep(min(max(_FIRST_WAIT, waited), _LONGEST_WAIT))  # in a thread: nobody tells when a server is there again
     return True
 
 
 @attrs.define(eq=False, kw_only=True)
-class PostgresReaders(Readers[Connection]):
-    """See `Readers`."""
+class PostgresReaders(ReaderPool[Connection]):
+    """See `ReaderPool`."""
 
     address: Address
 
     @property
     def name(self) -> str:
-        """See `Readers`."""
+        """See `ReaderPool`."""
         return self.address.name
 
     def connect_reader(self) -> Connection:
-        """See `Readers`."""
+        """See `ReaderPool`."""
         connection = connect(self.address)
         try:
             connection.execute("SET default_transaction_read_only = on")
@@ -95,27 +95,27 @@ class PostgresReaders(Readers[Connection]):
         return connection
 
     def close_reader(self, connection: Connection) -> None:
-        """See `Readers`."""
+        """See `ReaderPool`."""
         connection.close()
 
     def interrupt(self, connection: Connection) -> None:
-        """See `Readers`: the server is asked, through a connection of its own, by a thread that nobody waits for."""
+        """See `ReaderPool`: the server is asked, through a connection of its own, by a thread that nobody waits for."""
         in_background(lambda: _cancel(connection))
 
-    def renamed(self) -> AbstractContextManager[None]:
-        """See `Readers`."""
-        return renamed(self.address)
+    def map_errors(self) -> AbstractContextManager[None]:
+        """See `ReaderPool`."""
+        return map_errors(self.address)
 
-    def attempt(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
-        """See `Readers`: a connection that broke is made anew, within the patience."""
+    def run_with_retry(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
+        """See `ReaderPool`: a broken connection is replaced, until the timeout."""
         began = time.monotonic()
         while True:
             try:
                 return work()
-            except Broken:
+            except ConnectionBroken:
                 # What broke one has most likely broken all.
                 self.drop_idle()
-                if is_stopped() or self._is_closed or not pause(began, self.address):
+                if is_stopped() or self._is_closed or not wait_before_retry(began, self.address):
                     raise
 
 

@@ -9,16 +9,16 @@ from typing import Final
 import psycopg
 
 from engine.core.errors import StoreCorrupt, StoreError, StoreMismatch
-from engine.store.backend import Passing
+from engine.store.backend import TransientStoreError
 from engine.store.postgres.address import Address
 
 
-class Broken(Passing):
+class ConnectionBroken(TransientStoreError):
     """The connection is gone, or two transactions were in each other's way: at once is not too early to try again."""
 
 
 # By code, or the two figures that name its class. What may pass; anything else will be the same next time.
-_AT_ONCE: Final = {
+_RETRY_NOW: Final = {
     "08": "the connection broke",
     "57P01": "the server is being shut down",
     "57P02": "the server crashed",
@@ -27,7 +27,7 @@ _AT_ONCE: Final = {
     "25P04": "a transaction took too long",
     "40": "another transaction was in the way",
 }
-_LATER: Final = {
+_RETRY_LATER: Final = {
     "53100": "the database's disk is full: free some space",
     "53200": "the database has no memory left",
     "53300": "the database has no connection left",
@@ -44,28 +44,28 @@ _DAMAGED: Final = "XX00"
 _GONE: Final = ("3F000", "42P01", "42703")
 
 
-def error_of(error: psycopg.Error, address: Address) -> StoreError:
+def to_store_error(error: psycopg.Error, address: Address) -> StoreError:
     """Return what to raise for *error*. Nothing of what was to be stored, and no password, is in it."""
     code = error.sqlstate or ""
     name = f"the store {address.name}"
-    said = said_by(error, address)
+    said = error_summary(error, address)
     if code.startswith(_DAMAGED) and code != "XX000":
         return StoreCorrupt(f"{name} is damaged ({said}): restore the database from a backup")
     if code in _GONE:
         return StoreMismatch(f"{name} is not what it was: its tables were removed or changed ({said})")
-    why = _AT_ONCE.get(code) or _AT_ONCE.get(code[:2])
+    why = _RETRY_NOW.get(code) or _RETRY_NOW.get(code[:2])
     if why is not None:
-        return Broken(f"{name}: {why} ({said})")
-    why = _LATER.get(code) or _LATER.get(code[:2])
+        return ConnectionBroken(f"{name}: {why} ({said})")
+    why = _RETRY_LATER.get(code) or _RETRY_LATER.get(code[:2])
     if why is not None:
-        return Passing(f"{name}: {why} ({said})")
+        return TransientStoreError(f"{name}: {why} ({said})")
     if isinstance(error, psycopg.OperationalError) and not code:
         # Also where the server does not let us in: of that, libpq has nothing but the text.
-        return Broken(f"{name} can't be reached ({said})")
+        return ConnectionBroken(f"{name} can't be reached ({said})")
     return StoreError(f"{name} failed: {said}")
 
 
-def said_by(error: psycopg.Error, address: Address) -> str:
+def error_summary(error: psycopg.Error, address: Address) -> str:
     """Return the first line of what was said: the others quote rows and statements."""
     text = error.diag.message_primary or str(error)
     line = text.strip().split("\n", 1)[0].strip()
@@ -73,10 +73,10 @@ def said_by(error: psycopg.Error, address: Address) -> str:
 
 
 @contextlib.contextmanager
-def renamed(address: Address) -> Generator[None]:
+def map_errors(address: Address) -> Generator[None]:
     """Raise `StoreError` for what psycopg raises inside."""
     try:
         yield
     except psycopg.Error as error:
         # Not as its cause: what psycopg says may quote what was to be stored.
-        raise error_of(error, address) from None
+        raise to_store_error(error, address) from None

@@ -35,7 +35,7 @@ class Token:
     word: str
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokenize(text: str) -> Iterator[Token]:
     """Yield the words of *text*, folded."""
     for found in _TOKEN.finditer(text):
         word = _folded(found[0])
@@ -43,15 +43,15 @@ def tokens(text: str) -> Iterator[Token]:
             yield Token(found.start(), found.end(), word)
 
 
-def vector(text: str) -> str:
+def tsvector_text(text: str) -> str:
     """Return the words of *text* as PostgreSQL reads a `tsvector`: letters and figures only, so nothing is quoted."""
     if text.isascii():
         return " ".join({word[:_LONGEST] for word in _ASCII_TOKEN.findall(text.lower())})
-    return " ".join({token.word for token in tokens(text)})
+    return " ".join({token.word for token in tokenize(text)})
 
 
 @attrs.frozen
-class Wanted:
+class SearchQuery:
     """What a person looks for: every one of the phrases, in one text. Made by `of`.
 
     Attributes:
@@ -60,26 +60,26 @@ class Wanted:
     """
 
     phrases: tuple[tuple[str, ...], ...]
-    is_open: bool
+    is_prefix: bool
 
     @classmethod
-    def of(cls, words: str) -> Wanted:
+    def of(cls, words: str) -> SearchQuery:
         """Read what was typed. Nothing in it is an operator: a query has no syntax, so it has no syntax errors."""
-        found = (tuple(token.word for token in tokens(word)) for word in words.split())
+        found = (tuple(token.word for token in tokenize(word)) for word in words.split())
         return cls(tuple(phrase for phrase in found if phrase), bool(words) and not words[-1].isspace())
 
     @property
     def query(self) -> str:
         """What the index is asked, as PostgreSQL reads a `tsquery`: texts that have all words, in whatever order."""
         every = [f"'{word}'" for phrase in self.phrases for word in phrase]
-        if every and self.is_open:
+        if every and self.is_prefix:
             every[-1] += ":*"
         return " & ".join(every)
 
     def snippet(self, text: str) -> str | None:
         """Return what surrounds the phrases in *text*, each between two marks; None if one of them is not there."""
-        found = list(tokens(text))
-        places = [list(self._places(found, number)) for number in range(len(self.phrases))]
+        found = list(tokenize(text))
+        places = [list(self._occurrences(found, number)) for number in range(len(self.phrases))]
         if not places or not all(places):
             return None
         spans = _merged(sorted({span for places_of_one in places for span in places_of_one}))
@@ -92,10 +92,10 @@ class Wanted:
         )
         return ("…" if begin else "") + marked + ("…" if end < len(text) else "")
 
-    def _places(self, found: Sequence[Token], number: int) -> Iterator[tuple[int, int]]:
+    def _occurrences(self, found: Sequence[Token], number: int) -> Iterator[tuple[int, int]]:
         """Yield the first and the last word of each place at which that phrase stands."""
         phrase = self.phrases[number]
-        is_open = self.is_open and number == len(self.phrases) - 1
+        is_open = self.is_prefix and number == len(self.phrases) - 1
         *whole, end = phrase
         for at in range(len(found) - len(whole)):
             word = found[at + len(whole)].word

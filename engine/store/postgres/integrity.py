@@ -8,25 +8,25 @@ from typing import Final
 from engine.core.ids import SessionId
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection
-from engine.store.postgres.schema import lock_of
+from engine.store.postgres.schema import advisory_lock_key
 
-EVERY_SECONDS: Final = 86_400
+CHECK_INTERVAL: Final = 86_400
 # Looked at when a store is opened: that takes about a second.
-LARGEST: Final = 256 << 20
+MAX_CHECKED_BYTES: Final = 256 << 20
 _FORGOTTEN_AFTER: Final = "30 days"
 
 
-def gaps_if_due(connection: Connection, address: Address) -> Sequence[SessionId]:
+def find_gaps_if_due(connection: Connection, address: Address) -> Sequence[SessionId]:
     """Return the sessions that have gaps, if nobody has looked for a day. It blocks. Raises `psycopg.Error`."""
-    row = connection.execute(_DUE, (LARGEST, EVERY_SECONDS)).fetchone()
+    row = connection.execute(_DUE, (MAX_CHECKED_BYTES, CHECK_INTERVAL)).fetchone()
     if row is None or not row[0]:
         return ()
     with connection.transaction():
         # One engine of a fleet is enough. (Not the lock of the tables: that one keeps writers out.)
-        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (lock_of(address) ^ 1,)).fetchone()
+        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (advisory_lock_key(address) ^ 1,)).fetchone()
         if row is None or not row[0]:
             return ()
-        found = damaged(connection)
+        found = damaged_sessions(connection)
         if not found:
             connection.execute(
                 "INSERT INTO engine_store (name, value) VALUES ('checked', extract(epoch FROM clock_timestamp()))"
@@ -36,7 +36,7 @@ def gaps_if_due(connection: Connection, address: Address) -> Sequence[SessionId]
     return found
 
 
-def damaged(connection: Connection) -> Sequence[SessionId]:
+def damaged_sessions(connection: Connection) -> Sequence[SessionId]:
     """Return the sessions whose events are not 1, 2, 3… to the last one that was ever written."""
     return [SessionId(name) for (name,) in connection.execute(_DAMAGED).fetchall()]
 

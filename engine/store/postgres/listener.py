@@ -29,10 +29,10 @@ _SILENCE_SECONDS: Final = 20.0
 _WAITS: Final = (0.1, 0.5, 2.0, 5.0)
 
 
-class Hearing(Protocol):
+class NotificationTarget(Protocol):
     """Who is told."""
 
-    def hear(self, session_ids: Sequence[str]) -> None:
+    def wake_watchers(self, session_ids: Sequence[str]) -> None:
         """Those sessions were written; none named: perhaps any. Runs in the trio thread, and must raise nothing."""
         ...
 
@@ -41,7 +41,7 @@ class Hearing(Protocol):
 class Listener:
     """Tells *whom* what is announced, once started. The thread is a daemon, and ends with its store or its run."""
 
-    _whom: weakref.ref[Hearing]
+    _target: weakref.ref[NotificationTarget]
     _address: Address
     _wake: tuple[socket.socket, socket.socket] | None = attrs.field(default=None, init=False)
     _is_stopped: bool = attrs.field(default=False, init=False)
@@ -72,13 +72,13 @@ class Listener:
     def _work(self, token: trio.lowlevel.TrioToken, wake: socket.socket) -> None:
         failures = 0
         with wake:
-            while self._is_wanted():
+            while self._is_needed():
                 with contextlib.suppress(psycopg.Error, StoreError, OSError):
                     with connect(self._address) as connection:
                         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._address.channel)))
                         failures = 0
                         self._listen(connection, token, wake)
-                if not self._is_wanted() or not self._tell(token, ()):
+                if not self._is_needed() or not self._notify(token, ()):
                     return
                 _wait(wake, _WAITS[min(failures, len(_WAITS) - 1)])
                 failures += 1
@@ -87,29 +87,29 @@ class Listener:
         """Listen until the connection breaks, which raises, or nobody wants to know any more."""
         # Whatever was told before it listened.
         news: list[str] = [""]
-        while self._is_wanted():
-            if news and not self._tell(token, () if "" in news else news):
+        while self._is_needed():
+            if news and not self._notify(token, () if "" in news else news):
                 return
             # A notification that came with an answer is in a queue already.
             news = [told.payload for told in connection.notifies(timeout=0)]
             if not news and not _wait(wake, _SILENCE_SECONDS, connection):
                 connection.execute("SELECT 1")
 
-    def _is_wanted(self) -> bool:
-        return not self._is_stopped and self._whom() is not None
+    def _is_needed(self) -> bool:
+        return not self._is_stopped and self._target() is not None
 
-    def _tell(self, token: trio.lowlevel.TrioToken, session_ids: Sequence[str]) -> bool:
+    def _notify(self, token: trio.lowlevel.TrioToken, session_ids: Sequence[str]) -> bool:
         """Say it in the trio thread; False: that run is over."""
         try:
-            token.run_sync_soon(self._hear, tuple(session_ids))
+            token.run_sync_soon(self._on_notification, tuple(session_ids))
         except trio.RunFinishedError:
             return False
         return True
 
-    def _hear(self, session_ids: Sequence[str]) -> None:
-        whom = self._whom()
+    def _on_notification(self, session_ids: Sequence[str]) -> None:
+        whom = self._target()
         if whom is not None and not self._is_stopped:
-            whom.hear(session_ids)
+            whom.wake_watchers(session_ids)
 
 
 def _wait(wake: socket.socket, seconds: float, connection: Connection | None = None) -> bool:

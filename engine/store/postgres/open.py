@@ -11,13 +11,13 @@ import trio
 
 from engine.core.codec import PRESENT, Schema
 from engine.core.errors import ConfigError
-from engine.store.leases import SECONDS
+from engine.store.leases import LEASE_SECONDS
 
 if TYPE_CHECKING:
     from engine.store.postgres.store import PostgresStore
 
 # For a connection that breaks, and for another's lock. A flush that takes longer fails.
-PATIENCE: Final = 5.0
+TIMEOUT: Final = 5.0
 NAMESPACE: Final = "engine"
 _MISSING: Final = "a store in PostgreSQL needs psycopg: pip install 'nursery-engine[postgres]'"
 
@@ -26,8 +26,8 @@ async def open_store(
     dsn: str,
     *,
     namespace: str = NAMESPACE,
-    patience: float = PATIENCE,
-    lease_seconds: float = SECONDS,
+    timeout: float = TIMEOUT,
+    lease_seconds: float = LEASE_SECONDS,
     schema: Schema = PRESENT,
 ) -> PostgresStore:
     """Open the store in a database, or make its tables there. Always a checkpoint; if cancelled, it is closed again.
@@ -36,7 +36,7 @@ async def open_store(
         dsn: where the database is, as libpq reads it: a URL, or `name=value` pairs. What it does not say comes from
             the environment (`PGPASSWORD`, `PGSERVICE`, …) and from `~/.pgpass`.
         namespace: the database's schema in which the tables are, made if need be: it holds nothing else.
-        patience: seconds in which a connection that broke may come back, and a lock be given free.
+        timeout: seconds to wait for a lock, or for a broken connection to come back.
         lease_seconds: how long an engine may be silent before its sessions are free, by the database's clock.
         schema: the versions of events, and what lifts older ones.
 
@@ -54,5 +54,5 @@ async def open_store(
         if (error.name or "").partition(".")[0] == "engine":
             raise
         raise ConfigError(f"{_MISSING} ({error})") from error
-    address = Address.of(dsn, namespace=namespace, patience=patience)
+    address = Address.of(dsn, namespace=namespace, timeout=timeout)
     return await open_address(address, lease_seconds=lease_seconds, schema=schema)

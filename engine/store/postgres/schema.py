@@ -120,7 +120,7 @@ Step = Callable[[Connection], None]
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
+class PostgresMigration:
     """How a database gets to a version.
 
     Attributes:
@@ -134,23 +134,23 @@ class Plan:
     steps: Mapping[int, Step] = attrs.field(factory=dict[int, Step])
 
 
-PRESENT: Final = Plan(version=VERSION, tables=TABLES)
+PRESENT: Final = PostgresMigration(version=VERSION, tables=TABLES)
 
 
-def migrate(connection: Connection, address: Address, plan: Plan = PRESENT) -> None:
+def migrate(connection: Connection, address: Address, plan: PostgresMigration = PRESENT) -> None:
     """Bring the database to the version of *plan*. It blocks. Raises `StoreMismatch`, and then it is as it was."""
     if _version(connection, address, plan) == plan.version:
         return
     with connection.transaction():
         # Waits for all who write there, and for another engine that begins at the same time.
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_of(address),))
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (advisory_lock_key(address),))
         version = _version(connection, address, plan)
         if version == plan.version:
             return
         if version is None:
             _make(connection, address, plan)
         else:
-            _lift(connection, version, plan)
+            _upgrade(connection, version, plan)
         connection.execute(
             "INSERT INTO engine_store (name, value) VALUES ('version', %s)"
             " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -158,13 +158,13 @@ def migrate(connection: Connection, address: Address, plan: Plan = PRESENT) -> N
         )
 
 
-def lock_of(address: Address) -> int:
+def advisory_lock_key(address: Address) -> int:
     """Return the number of the lock that writers share, and that whoever changes the tables has alone."""
     digest = hashlib.blake2b(f"engine store {address.namespace}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
-def mismatch(found: int, known: int) -> StoreMismatch:
+def version_mismatch(found: int, known: int) -> StoreMismatch:
     """Return what to raise where a newer engine has been."""
     return StoreMismatch(
         f"the store's tables have version {found}, made by a newer engine; this one knows {known}: "
@@ -173,7 +173,7 @@ def mismatch(found: int, known: int) -> StoreMismatch:
     )
 
 
-def _version(connection: Connection, address: Address, plan: Plan) -> int | None:
+def _version(connection: Connection, address: Address, plan: PostgresMigration) -> int | None:
     """Return the version of the tables; None: there are none. Raises `StoreMismatch` if they are not for us."""
     row = connection.execute(
         "SELECT count(*), count(*) FILTER (WHERE relname = 'engine_store') FROM pg_catalog.pg_class"
@@ -191,11 +191,11 @@ def _version(connection: Connection, address: Address, plan: Plan) -> int | None
         )
     version = int(found[0])
     if version > plan.version:
-        raise mismatch(version, plan.version)
+        raise version_mismatch(version, plan.version)
     return version
 
 
-def _make(connection: Connection, address: Address, plan: Plan) -> None:
+def _make(connection: Connection, address: Address, plan: PostgresMigration) -> None:
     known = connection.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", (address.namespace,))
     if known.fetchone() is None:
         # The name has no character that would have to be quoted: `Address` has looked.
@@ -208,7 +208,7 @@ def _make(connection: Connection, address: Address, plan: Plan) -> None:
     connection.execute(plan.tables)
 
 
-def _lift(connection: Connection, version: int, plan: Plan) -> None:
+def _upgrade(connection: Connection, version: int, plan: PostgresMigration) -> None:
     while version < plan.version:
         step = plan.steps.get(version)
         if step is None:

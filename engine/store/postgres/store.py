@@ -26,12 +26,12 @@ from engine.store.database import DatabaseStore
 from engine.store.leases import Owner
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, PostgresReaders, connect
-from engine.store.postgres.error_mapping import renamed
-from engine.store.postgres.integrity import gaps_if_due
+from engine.store.postgres.error_mapping import map_errors
+from engine.store.postgres.integrity import find_gaps_if_due
 from engine.store.postgres.listener import Listener
 from engine.store.postgres.schema import migrate
 from engine.store.postgres.table_reader import PostgresTableReader
-from engine.store.postgres.writer_connection import PostgresWriterConnection, enlist
+from engine.store.postgres.writer_connection import PostgresWriterConnection, register_writer
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ WATCH_SECONDS: Final = 2.0
 
 async def open_address(address: Address, *, lease_seconds: float, schema: Schema) -> PostgresStore:
     """See `engine.store.postgres.open.open_store`. Always a checkpoint."""
-    opening = _Opening(address, Owner(seconds=lease_seconds))
+    opening = _DatabaseOpening(address, Owner(seconds=lease_seconds))
     try:
         connection, damaged = await to_thread(opening.run)
     except trio.Cancelled:
@@ -76,14 +76,14 @@ class PostgresStore(DatabaseStore):
         super().__attrs_post_init__()
         self._listener = Listener(weakref.ref(self), self.address)
 
-    def hear(self, session_ids: Sequence[str]) -> None:
+    def wake_watchers(self, session_ids: Sequence[str]) -> None:
         """Wake who watches those sessions, or everybody. See `Listener`. Not a checkpoint."""
         for session_id in session_ids or tuple(self._watched):
             news = self._watched.pop(session_id, None)
             if news is not None:
                 news.set()
 
-    def _news(self, session_id: SessionId) -> trio.Event:
+    def _next_change(self, session_id: SessionId) -> trio.Event:
         self._listener.start()
         return self._watched.setdefault(session_id, trio.Event())
 
@@ -96,7 +96,7 @@ class PostgresStore(DatabaseStore):
 
 
 @attrs.define(eq=False)
-class _Opening:
+class _DatabaseOpening:
     """Opens the database in a thread, and closes it again if nobody waits for that any more."""
 
     _address: Address
@@ -107,13 +107,13 @@ class _Opening:
 
     def run(self) -> tuple[Connection, Sequence[SessionId]]:
         """Open it: in the thread."""
-        with renamed(self._address):
+        with map_errors(self._address):
             connection = connect(self._address)
             try:
                 migrate(connection, self._address)
                 # This is where a database that can be read only is found out.
-                enlist(connection, self.owner.id)
-                damaged = gaps_if_due(connection, self._address)
+                register_writer(connection, self.owner.id)
+                damaged = find_gaps_if_due(connection, self._address)
             except BaseException:  # whatever it is goes on: nobody has the connection yet, who could close it
                 connection.close()
                 raise

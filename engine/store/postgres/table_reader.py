@@ -11,11 +11,11 @@ import attrs
 from engine.core.codec import Schema
 from engine.core.events import Delta, Durable
 from engine.core.ids import SessionId
-from engine.store.lazy_events import Stored
+from engine.store.lazy_events import StoredSession
 from engine.store.leases import Owner
 from engine.store.postgres.connections import Connection
-from engine.store.postgres.full_text import Wanted
-from engine.store.postgres.table_writer import all_leases, clean
+from engine.store.postgres.full_text import SearchQuery
+from engine.store.postgres.table_writer import all_leases, postgres_text
 from engine.store.protocols import Hit, Role, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.session_list import COLUMNS, MAX_SEARCHED_TEXTS, holders, session_row
 from engine.store.session_rows import drafts_from_rows, events_from_rows, fold_version, session_from_rows
@@ -39,7 +39,7 @@ class PostgresTableReader:
         ).fetchall()
         return events_from_rows(session_id, rows, schema, after=after, remedy=_REMEDY)
 
-    def open_session(self, session_id: SessionId, schema: Schema) -> tuple[Stored, int] | None:
+    def open_session(self, session_id: SessionId, schema: Schema) -> tuple[StoredSession, int] | None:
         """See `TableReader`."""
         with self._one_moment():
             rows = self._connection.execute(
@@ -57,7 +57,7 @@ class PostgresTableReader:
         ).fetchall()
         return drafts_from_rows((body for (body,) in rows), schema)
 
-    def old_trees(self, older_than: float, keep: int) -> Sequence[SessionId]:
+    def inactive_trees(self, older_than: float, keep: int) -> Sequence[SessionId]:
         """See `TableReader`."""
         rows = self._connection.execute(
             "SELECT root_id, max(updated) AS newest FROM sessions GROUP BY root_id ORDER BY newest DESC OFFSET %s",
@@ -76,8 +76,8 @@ class PostgresTableReader:
         if before is not None:
             where.append("(updated, id) < (%(updated)s, %(id)s)")
         values = {
-            "parent": None if query.parent_id is None else clean(query.parent_id),
-            "cwd": None if query.cwd is None else clean(query.cwd),
+            "parent": None if query.parent_id is None else postgres_text(query.parent_id),
+            "cwd": None if query.cwd is None else postgres_text(query.cwd),
             "updated": None if before is None else before.updated,
             "id": None if before is None else before.id,
             "limit": query.limit,
@@ -94,7 +94,7 @@ class PostgresTableReader:
 
     def ids(self, prefix: str) -> Sequence[SessionId]:
         """See `TableReader`."""
-        begin = clean(prefix)
+        begin = postgres_text(prefix)
         rows = self._connection.execute(
             "SELECT id FROM sessions WHERE id >= %s AND id < %s ORDER BY id", (begin, f"{begin}\U0010ffff")
         ).fetchall()
@@ -108,11 +108,11 @@ class PostgresTableReader:
 
     def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[Hit]:
         """See `TableReader`."""
-        wanted = Wanted.of(clean(words))
+        wanted = SearchQuery.of(postgres_text(words))
         if not wanted.phrases:
             return []
         with self._one_moment():
-            found = self._found(wanted, limit, None if cwd is None else clean(cwd))
+            found = self._found(wanted, limit, None if cwd is None else postgres_text(cwd))
             rows = self._connection.execute(
                 f"SELECT {COLUMNS} FROM sessions WHERE id = ANY(%s)",  # noqa: S608  # a list of ours
                 ([text.session_id for text in found],),
@@ -133,7 +133,7 @@ class PostgresTableReader:
             self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             yield
 
-    def _found(self, wanted: Wanted, limit: int, cwd: str | None) -> Mapping[_Text, str]:
+    def _found(self, wanted: SearchQuery, limit: int, cwd: str | None) -> Mapping[_Text, str]:
         """Return the newest text of each of the *limit* sessions that were spoken in last, and its snippet."""
         texts = self._connection.execute(
             "SELECT id, session_id FROM texts WHERE words @@ %(query)s::tsquery"

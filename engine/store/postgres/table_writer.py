@@ -17,11 +17,11 @@ import attrs
 from psycopg.rows import TupleRow
 
 from engine.core.ids import PartId, SessionId
-from engine.store.backend import Row
+from engine.store.backend import EventRow
 from engine.store.leases import Lease, Owner
 from engine.store.postgres.connections import Connection
-from engine.store.postgres.full_text import vector
-from engine.store.projection import AddedText, Change, RemovedText, storable, title_of
+from engine.store.postgres.full_text import tsvector_text
+from engine.store.projection import IndexedText, RemovedText, SessionChange, storable, title_of
 from engine.store.projection_rows import INDEXED_CHARS, finite, session_values, spending_values, write_texts
 
 _Value: TypeAlias = "str | float | bool | None"
@@ -138,10 +138,10 @@ class PostgresTableWriter:
 
     _connection: Connection
 
-    def write(self, rows: Sequence[Row], changes: Sequence[Change]) -> None:
+    def write(self, rows: Sequence[EventRow], changes: Sequence[SessionChange]) -> None:
         """See `TableWriter`."""
         lines = (
-            f"{escaped(row.event.session_id)}\t{row.seq}\t{row.type}\t{row.version}\t{escaped(row.body)}\n"
+            f"{copy_escaped(row.event.session_id)}\t{row.seq}\t{row.type}\t{row.version}\t{copy_escaped(row.body)}\n"
             for row in rows
         )
         self._copy("COPY events (session_id, seq, type, version, body) FROM STDIN", lines)
@@ -154,16 +154,16 @@ class PostgresTableWriter:
         write_texts(_Texts(self._connection, self._copy), changes)
         for change in changes:
             if change.is_title_lost:
-                self._title_anew(change.session_id)
+                self._rebuild_title(change.session_id)
 
-    def last_of(self, session_id: SessionId) -> int:
+    def last_seq(self, session_id: SessionId) -> int:
         """See `TableWriter`."""
         row = self._connection.execute(
             "SELECT coalesce(max(seq), 0) FROM events WHERE session_id = %s", (session_id,)
         ).fetchone()
         return 0 if row is None else int(row[0])
 
-    def remember(self, session_id: SessionId, seq: int, made_by: str, body: str) -> None:
+    def save_state(self, session_id: SessionId, seq: int, made_by: str, body: str) -> None:
         """See `TableWriter`."""
         self._connection.execute(
             "INSERT INTO states (session_id, seq, made_by, body)"
@@ -174,17 +174,17 @@ class PostgresTableWriter:
             {"id": session_id, "seq": seq, "made_by": made_by, "body": body},
         )
 
-    def draft(self, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
+    def save_draft(self, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
         """See `TableWriter`."""
         self._connection.execute(
             "INSERT INTO drafts (session_id, part_id, at, body) VALUES (%s, %s, %s, %s)"
             " ON CONFLICT (session_id, part_id, at) DO UPDATE SET body = excluded.body",
-            (session_id, clean(part_id), offset, body),
+            (session_id, postgres_text(part_id), offset, body),
         )
 
-    def undraft(self, session_id: SessionId, part_id: PartId | None) -> None:
+    def delete_drafts(self, session_id: SessionId, part_id: PartId | None) -> None:
         """See `TableWriter`."""
-        part = None if part_id is None else clean(part_id)
+        part = None if part_id is None else postgres_text(part_id)
         self._connection.execute(
             "DELETE FROM drafts WHERE session_id = %s AND (%s::text IS NULL OR part_id = %s)",
             (session_id, part, part),
@@ -212,7 +212,7 @@ class PostgresTableWriter:
         """See `TableWriter`."""
         return all_leases(self._connection)
 
-    def take(self, owner: Owner, session_id: SessionId, over: Lease | None) -> bool:
+    def take_lease(self, owner: Owner, session_id: SessionId, over: Lease | None) -> bool:
         """See `TableWriter`."""
         values = {
             "session": session_id,
@@ -226,18 +226,18 @@ class PostgresTableWriter:
         }
         return self._connection.execute(_TAKE, values).rowcount == 1
 
-    def renew(self, owner: Owner) -> None:
+    def renew_leases(self, owner: Owner) -> None:
         """See `TableWriter`."""
         self._connection.execute(
             "UPDATE leases SET expires = clock_timestamp() + make_interval(secs => %s) WHERE owner = %s",
             (owner.seconds, owner.id),
         )
 
-    def release(self, owner: Owner, session_id: SessionId) -> None:
+    def release_lease(self, owner: Owner, session_id: SessionId) -> None:
         """See `TableWriter`."""
         self._connection.execute("DELETE FROM leases WHERE session_id = %s AND owner = %s", (session_id, owner.id))
 
-    def release_all(self, owner: Owner) -> None:
+    def release_leases(self, owner: Owner) -> None:
         """See `TableWriter`."""
         self._connection.execute("DELETE FROM leases WHERE owner = %s", (owner.id,))
         # Nothing more is written by it, so nobody will ask for the number of its last transaction.
@@ -245,12 +245,12 @@ class PostgresTableWriter:
 
     # -- retention ------------------------------------------------------------------------
 
-    def tree(self, session_id: SessionId) -> Sequence[tuple[SessionId, float]]:
+    def session_tree(self, session_id: SessionId) -> Sequence[tuple[SessionId, float]]:
         """See `TableWriter`."""
         rows = self._connection.execute(_TREE, {"id": session_id}).fetchall()
         return [(SessionId(name), updated) for name, updated in rows]
 
-    def remove(self, session_id: SessionId) -> bool:
+    def delete_session(self, session_id: SessionId) -> bool:
         """See `TableWriter`."""
         for table in _OF_A_SESSION:
             self._connection.execute(f"DELETE FROM {table} WHERE session_id = %s", (session_id,))  # noqa: S608  # names of ours
@@ -258,7 +258,7 @@ class PostgresTableWriter:
         self._connection.execute("DELETE FROM spent WHERE root_id = %s AND root_id <> ''", (session_id,))
         return self._connection.execute("DELETE FROM sessions WHERE id = %s", (session_id,)).rowcount == 1
 
-    def shrink(self) -> None:
+    def reclaim_space(self) -> None:
         """See `TableWriter`: the server does it by itself."""
 
     # -- texts ----------------------------------------------------------------------------
@@ -267,7 +267,7 @@ class PostgresTableWriter:
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             copy.write("".join(lines).encode())
 
-    def _title_anew(self, session_id: SessionId) -> None:
+    def _rebuild_title(self, session_id: SessionId) -> None:
         """Make the title again, of what the user said that still stands."""
         texts = self._connection.execute(
             "SELECT text FROM texts WHERE session_id = %s AND role = 'user' ORDER BY seq, id", (session_id,)
@@ -284,7 +284,7 @@ class _Texts:
     _connection: Connection
     _copy: Callable[[LiteralString, Iterable[str]], None]
 
-    def add(self, texts: Sequence[tuple[SessionId, AddedText]]) -> None:
+    def add(self, texts: Sequence[tuple[SessionId, IndexedText]]) -> None:
         if not texts:
             return
         self._copy(
@@ -296,7 +296,12 @@ class _Texts:
         self._connection.execute(
             "DELETE FROM texts WHERE session_id = %s AND message_id = %s AND role <> 'title'"
             " AND (%s = '' OR part_id = %s)",
-            (session_id, clean(removed.message_id), clean(removed.part_id), clean(removed.part_id)),
+            (
+                session_id,
+                postgres_text(removed.message_id),
+                postgres_text(removed.part_id),
+                postgres_text(removed.part_id),
+            ),
         )
 
     def remove_title(self, session_id: SessionId) -> None:
@@ -323,12 +328,12 @@ def leases_in(rows: Iterable[TupleRow]) -> dict[SessionId, Lease]:
     }
 
 
-def clean(text: str) -> str:
+def postgres_text(text: str) -> str:
     """Return *text* as PostgreSQL takes it, which is without NUL."""
     return storable(text).replace("\x00", "\ufffd")
 
 
-def escaped(text: str) -> str:
+def copy_escaped(text: str) -> str:
     """Return *text* as a value of a COPY."""
     doubled = text.replace("\\", "\\\\")
     if _CONTROL.search(doubled):
@@ -336,15 +341,22 @@ def escaped(text: str) -> str:
     return doubled
 
 
-def _line_of(session_id: SessionId, text: AddedText) -> str:
-    kept = clean(text.text[:INDEXED_CHARS])
-    values = (session_id, clean(text.message_id), clean(text.part_id), text.role, kept, vector(kept))
-    session, message_id, part_id, role, shown, words = map(escaped, values)
+def _line_of(session_id: SessionId, text: IndexedText) -> str:
+    kept = postgres_text(text.text[:INDEXED_CHARS])
+    values = (
+        session_id,
+        postgres_text(text.message_id),
+        postgres_text(text.part_id),
+        text.role,
+        kept,
+        tsvector_text(kept),
+    )
+    session, message_id, part_id, role, shown, words = map(copy_escaped, values)
     return f"{session}\t{text.seq}\t{message_id}\t{part_id}\t{role}\t{finite(text.time)!r}\t{shown}\t{words}\n"
 
 
 def _cleaned(row: Mapping[str, _Value]) -> dict[str, _Value]:
-    return {name: clean(value) if isinstance(value, str) else value for name, value in row.items()}
+    return {name: postgres_text(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
 def _spent_values(row: Sequence[_Value]) -> dict[str, _Value]:

@@ -18,11 +18,11 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from engine.core.ids import SessionId
-from engine.store.backend import Passing
+from engine.store.backend import TransientStoreError
 from engine.store.postgres.address import Address
-from engine.store.postgres.connections import Connection, connect, pause
-from engine.store.postgres.error_mapping import Broken, renamed
-from engine.store.postgres.schema import VERSION, lock_of, mismatch
+from engine.store.postgres.connections import Connection, connect, wait_before_retry
+from engine.store.postgres.error_mapping import ConnectionBroken, map_errors
+from engine.store.postgres.schema import VERSION, advisory_lock_key, version_mismatch
 from engine.store.postgres.table_writer import PostgresTableWriter
 
 # PostgreSQL takes 8,000 bytes.
@@ -54,7 +54,7 @@ class PostgresWriterConnection:
             connection = self._connected()
             cursor = connection.execute(
                 _BEGIN.format(
-                    lock=sql.Literal(lock_of(self.address)),
+                    lock=sql.Literal(advisory_lock_key(self.address)),
                     number=sql.Literal(number),
                     owner=sql.Literal(self.owner_id),
                 )
@@ -63,9 +63,9 @@ class PostgresWriterConnection:
                 pass
             row = cursor.fetchone()
             if row is None:
-                raise Broken(f"the store {self.name}: it was tidied away, as it was silent for too long")
+                raise ConnectionBroken(f"the store {self.name}: it was tidied away, as it was silent for too long")
             if row[0] != VERSION:
-                raise mismatch(int(row[0]), VERSION)
+                raise version_mismatch(int(row[0]), VERSION)
             yield PostgresTableWriter(connection)
             connection.execute("COMMIT")
 
@@ -79,9 +79,9 @@ class PostgresWriterConnection:
             )
             return row is not None and row[0] == number
 
-    def will_retry(self, error: Passing, since: float) -> bool:
+    def will_retry(self, error: TransientStoreError, since: float) -> bool:
         """See `WriterConnection`."""
-        return isinstance(error, Broken) and pause(since, self.address)
+        return isinstance(error, ConnectionBroken) and wait_before_retry(since, self.address)
 
     def announce(self, session_ids: Collection[SessionId]) -> None:
         """See `WriterConnection`."""
@@ -107,7 +107,7 @@ class PostgresWriterConnection:
         if self._connection is None:
             connection = connect(self.address)
             try:
-                enlist(connection, self.owner_id)
+                register_writer(connection, self.owner_id)
             except BaseException:  # whatever it is goes on: nobody has the connection yet, who could close it
                 connection.close()
                 raise
@@ -117,11 +117,11 @@ class PostgresWriterConnection:
     @contextlib.contextmanager
     def _renamed(self) -> Generator[None]:
         """Raise `StoreError`; the connection is in no transaction afterwards, or closed."""
-        with renamed(self.address):
+        with map_errors(self.address):
             try:
                 yield
             except BaseException as error:
-                if isinstance(error, Broken):
+                if isinstance(error, ConnectionBroken):
                     self.close()
                 elif self._connection is not None:
                     self._clean_up(self._connection)
@@ -136,7 +136,7 @@ class PostgresWriterConnection:
             self.close()
 
 
-def enlist(connection: Connection, owner_id: str) -> None:
+def register_writer(connection: Connection, owner_id: str) -> None:
     """Make the store's row. It blocks. Raises `psycopg.Error`, also if the database can be read only."""
     connection.execute(
         "INSERT INTO writers (owner, number, at) VALUES (%s, 0, now()) ON CONFLICT (owner) DO NOTHING", (owner_id,)

@@ -17,9 +17,9 @@ from urllib.parse import quote
 import attrs
 
 from engine.core.errors import StoreError
-from engine.store.reader_pool import Readers
-from engine.store.sqlite.error_mapping import primary, renamed
-from engine.store.sqlite.location import MEMORY, Identity, JournalMode, check_same
+from engine.store.reader_pool import ReaderPool
+from engine.store.sqlite.error_mapping import map_errors, primary_code
+from engine.store.sqlite.location import MEMORY, Identity, JournalMode, check_identity
 
 T = TypeVar("T")
 
@@ -31,21 +31,21 @@ _LOCK_SECONDS = 0.02
 
 
 @attrs.define(eq=False, kw_only=True)
-class Connections(Readers[sqlite3.Connection]):
+class Connections(ReaderPool[sqlite3.Connection]):
     """All connections of one store to its file.
 
     Attributes:
         path: of the file, or `:memory:`.
         mode: how SQLite journals there.
-        patience: seconds to wait for another process's lock.
+        lock_timeout: seconds to wait for another process's lock.
     """
 
     path: str
     mode: JournalMode
-    patience: float
-    _only: sqlite3.Connection | None = attrs.field(default=None, init=False)
-    _turn: threading.Lock = attrs.field(factory=threading.Lock, init=False)
-    _known: Identity | None = attrs.field(default=None, init=False)
+    lock_timeout: float
+    _memory_connection: sqlite3.Connection | None = attrs.field(default=None, init=False)
+    _memory_lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _identity: Identity | None = attrs.field(default=None, init=False)
 
     def open(self, check: Callable[[sqlite3.Connection], object] | None = None) -> sqlite3.Connection:
         """Return a new connection to the file, which must be there. It blocks. Raises `sqlite3.Error`.
@@ -54,10 +54,10 @@ class Connections(Readers[sqlite3.Connection]):
         """
         if self.path == MEMORY:
             with self._lock:
-                if self._only is None:
-                    self._only = _connect(MEMORY, self.patience)
-                return self._only
-        connection = _connect(uri_of(self.path, "rw"), self.patience)
+                if self._memory_connection is None:
+                    self._memory_connection = _connect(MEMORY, self.lock_timeout)
+                return self._memory_connection
+        connection = _connect(file_uri(self.path, "rw"), self.lock_timeout)
         try:
             if self.mode == "truncate":
                 # If it has a WAL still, that must not be read through shared memory: like this, it is not.
@@ -90,12 +90,12 @@ class Connections(Readers[sqlite3.Connection]):
 
     def _change_mode(self, connection: sqlite3.Connection) -> None:
         """Change the journal mode. SQLite does not wait for a lock here, so this does."""
-        until = time.monotonic() + self.patience
+        until = time.monotonic() + self.lock_timeout
         while True:
             try:
                 connection.execute(f"PRAGMA journal_mode = {self.mode}").fetchone()
             except sqlite3.OperationalError as error:
-                if primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                     raise
                 time.sleep(_LOCK_SECONDS)  # in a thread: nobody tells when the lock is free
             else:
@@ -104,80 +104,80 @@ class Connections(Readers[sqlite3.Connection]):
     @contextmanager
     def writing(self, connection: sqlite3.Connection) -> Generator[None]:
         """Be the one who uses *connection*, which is the writer's, as long as the block lasts. It may wait for a reader."""
-        if connection is not self._only:
+        if connection is not self._memory_connection:
             yield
             return
-        with self._turn:
+        with self._memory_lock:
             yield
 
-    def recognise(self) -> None:
+    def record_identity(self) -> None:
         """Take the files that are at the path now for the ones that are open. It blocks."""
         if self.path != MEMORY:
-            self._known = Identity.of(self.path)
+            self._identity = Identity.of(self.path)
 
     def check(self) -> None:
         """Raise `StoreError` if those files are not at the path any more. It blocks, for some microseconds."""
-        if self._known is not None:
-            check_same(self.path, self._known)
+        if self._identity is not None:
+            check_identity(self.path, self._identity)
 
     def close_writer(self, connection: sqlite3.Connection) -> None:
         """Close the writer's connection; in memory, when the last reader is done."""
         with self.writing(connection):
             connection.close()
 
-    # -- see `Readers` ------------------------------------------------------------------
+    # -- see `ReaderPool` ------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """See `Readers`."""
+        """See `ReaderPool`."""
         return self.path
 
     def connect_reader(self) -> sqlite3.Connection:
-        """See `Readers`."""
+        """See `ReaderPool`."""
         connection = self.open()
         connection.execute("PRAGMA query_only = ON")
         return connection
 
     def close_reader(self, connection: sqlite3.Connection) -> None:
-        """See `Readers`."""
+        """See `ReaderPool`."""
         connection.close()
 
     def interrupt(self, connection: sqlite3.Connection) -> None:
-        """See `Readers`."""
+        """See `ReaderPool`."""
         connection.interrupt()
 
-    def renamed(self) -> AbstractContextManager[None]:
-        """See `Readers`."""
-        return renamed(self.path)
+    def map_errors(self) -> AbstractContextManager[None]:
+        """See `ReaderPool`."""
+        return map_errors(self.path)
 
-    def attempt(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
-        """See `Readers`."""
+    def run_with_retry(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
+        """See `ReaderPool`."""
         if self._is_closed:
             # Whoever closed it has removed its WAL: nobody else has.
             raise StoreError(f"the store {self.path} is closed")
         self.check()
         return work()
 
-    def lent(self, is_stopped: Callable[[], bool]) -> AbstractContextManager[sqlite3.Connection]:
-        """See `Readers`."""
-        return self._in_turn() if self.path == MEMORY else self.pooled(is_stopped)
+    def borrow(self, is_stopped: Callable[[], bool]) -> AbstractContextManager[sqlite3.Connection]:
+        """See `ReaderPool`."""
+        return self._borrow_memory() if self.path == MEMORY else self.borrow_pooled(is_stopped)
 
     @contextmanager
-    def _in_turn(self) -> Generator[sqlite3.Connection]:
-        with self._turn:
+    def _borrow_memory(self) -> Generator[sqlite3.Connection]:
+        with self._memory_lock:
             if self._is_closed:
                 raise StoreError(f"the store {self.path} is closed")
             yield self.open()
 
 
-def uri_of(path: str, mode: Literal["ro", "rw"]) -> str:
+def file_uri(path: str, mode: Literal["ro", "rw"]) -> str:
     """Return the address of a file for SQLite, which makes none with it."""
     return f"file:{quote(str(Path(path).absolute()))}?mode={mode}"
 
 
-def _connect(database: str, patience: float) -> sqlite3.Connection:
+def _connect(database: str, lock_timeout: float) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        database, timeout=patience, isolation_level=None, check_same_thread=False, uri=database.startswith("file:")
+        database, timeout=lock_timeout, isolation_level=None, check_same_thread=False, uri=database.startswith("file:")
     )
     connection.execute("PRAGMA trusted_schema = OFF")
     return connection

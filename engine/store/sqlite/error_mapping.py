@@ -15,7 +15,7 @@ _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 # The `-shm` file, at least.
 _SHARED_BYTES: Final = 32_768
 # What may pass: another's lock, a full disk, a cable. Anything else will be the same next time.
-_PASSING: Final = {
+_TRANSIENT: Final = {
     sqlite3.SQLITE_BUSY: "another process has locked it",
     sqlite3.SQLITE_LOCKED: "another connection has locked it",
     sqlite3.SQLITE_FULL: "the disk is full: free some space",
@@ -28,14 +28,14 @@ _PASSING: Final = {
 }
 
 
-def error_of(error: sqlite3.Error, path: str) -> StoreError:
+def to_store_error(error: sqlite3.Error, path: str) -> StoreError:
     """Return what to raise for *error* of the store at *path*; it has no cause yet."""
-    code = primary(error)
+    code = primary_code(error)
     if code in _DAMAGED:
         return StoreCorrupt(
             f"the store {path} is damaged ({error}): `engine sessions repair` puts what can be read into a new file"
         )
-    why = _PASSING.get(sqlite3.SQLITE_FULL if code == sqlite3.SQLITE_IOERR and _is_full(path) else code)
+    why = _TRANSIENT.get(sqlite3.SQLITE_FULL if code == sqlite3.SQLITE_IOERR and _is_full(path) else code)
     return StoreError(f"the store {path} failed: {error}" if why is None else f"the store {path}: {why} ({error})")
 
 
@@ -48,21 +48,21 @@ def _is_full(path: str) -> bool:
     return found.f_bavail * found.f_frsize < _SHARED_BYTES
 
 
-def may_pass(error: sqlite3.Error) -> bool:
+def is_transient(error: sqlite3.Error) -> bool:
     """Tell whether the same may succeed a little later."""
-    return primary(error) in _PASSING
+    return primary_code(error) in _TRANSIENT
 
 
-def primary(error: sqlite3.Error) -> int:
+def primary_code(error: sqlite3.Error) -> int:
     """Return SQLite's result code without its details; 0 if it has none."""
     code: object = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF if isinstance(code, int) else 0
 
 
 @contextlib.contextmanager
-def renamed(path: str) -> Generator[None]:
+def map_errors(path: str) -> Generator[None]:
     """Raise `StoreError` for what SQLite raises inside."""
     try:
         yield
     except sqlite3.Error as error:
-        raise error_of(error, path) from error
+        raise to_store_error(error, path) from error

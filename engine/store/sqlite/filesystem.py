@@ -19,7 +19,7 @@ _LOCAL_FUSE: Final = frozenset(
 )
 
 
-def kind_of(path: Path, mounts: Path = MOUNTS) -> str:
+def filesystem_type(path: Path, mounts: Path = MOUNTS) -> str:
     """Return the name of the file system that *path* is on; empty if that can't be told. It blocks."""
     try:
         told = mounts.read_text(encoding="utf-8", errors="surrogateescape")

@@ -16,9 +16,9 @@ from engine.core.ids import SessionId
 from engine.store.leases import Owner
 from engine.store.sqlite.lease_table import LeaseTable
 
-EVERY: Final = 86_400.0
+CHECK_INTERVAL: Final = 86_400.0
 # Looked at when it is opened: that takes about a second.
-LARGEST: Final = 256 << 20
+MAX_CHECKED_BYTES: Final = 256 << 20
 
 _NOTE: Final = "checked"
 
@@ -27,15 +27,15 @@ def is_due(connection: sqlite3.Connection, owner: Owner) -> bool:
     """Tell whether the file should be looked at now. It blocks, for less than a millisecond."""
     pages: int = connection.execute("PRAGMA page_count").fetchone()[0]
     size: int = connection.execute("PRAGMA page_size").fetchone()[0]
-    if pages * size > LARGEST:
+    if pages * size > MAX_CHECKED_BYTES:
         return False
     last: tuple[float] | None = connection.execute("SELECT value FROM notes WHERE name = ?", (_NOTE,)).fetchone()
-    if last is None or abs(time.time() - last[0]) > EVERY:
+    if last is None or abs(time.time() - last[0]) > CHECK_INTERVAL:
         return True
     return any(not owner.is_live(lease) for lease in LeaseTable(connection).all().values())
 
 
-def check(connection: sqlite3.Connection, path: str) -> Sequence[SessionId]:
+def check_file(connection: sqlite3.Connection, path: str) -> Sequence[SessionId]:
     """Look at the whole file, and return the sessions whose journals have gaps.
 
     It blocks, about a second for 256 MiB. Raises `StoreCorrupt`, `sqlite3.Error`.
@@ -46,7 +46,7 @@ def check(connection: sqlite3.Connection, path: str) -> Sequence[SessionId]:
         raise StoreCorrupt(
             f"the store {path} is damaged ({what}): `engine sessions repair` puts what can be read into a new file"
         )
-    return damaged(connection)
+    return damaged_sessions(connection)
 
 
 def note_checked(connection: sqlite3.Connection, owner: Owner) -> None:
@@ -62,7 +62,7 @@ def note_checked(connection: sqlite3.Connection, owner: Owner) -> None:
         raise
 
 
-def damaged(connection: sqlite3.Connection) -> Sequence[SessionId]:
+def damaged_sessions(connection: sqlite3.Connection) -> Sequence[SessionId]:
     """Return the sessions whose events are not 1, 2, 3… to the last one that was ever written."""
     rows: list[tuple[SessionId]] = connection.execute(
         "SELECT session_id FROM (SELECT session_id, count(*) AS n, min(seq) AS first, max(seq) AS last FROM events"

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import attrs
 
 from engine.core.errors import StoreError
-from engine.store.sqlite.filesystem import MOUNTS, is_shared, kind_of
+from engine.store.sqlite.filesystem import MOUNTS, filesystem_type, is_shared
 
 MEMORY: Final = ":memory:"
 
@@ -23,7 +23,7 @@ def default_path() -> Path:
     return user_data_path("engine", appauthor=False) / "sessions.db"
 
 
-def make(path: Path) -> None:
+def create_file(path: Path) -> None:
     """Make the file and its folder, if they are not there, so that nobody else may read them. It blocks.
 
     What is there keeps the rights that it has. It is not even opened: closing it again would
@@ -52,7 +52,7 @@ def journal_mode(path: Path, mounts: Path = MOUNTS) -> JournalMode:
     folder of a virtual machine's host) files were damaged; the older way needs
     locks only.
     """
-    return "truncate" if is_shared(kind_of(path.parent, mounts)) else "wal"
+    return "truncate" if is_shared(filesystem_type(path.parent, mounts)) else "wal"
 
 
 @attrs.frozen
@@ -68,11 +68,11 @@ class Identity:
         return cls(_node(path), _node(f"{path}-wal"))
 
 
-def check_same(path: str, known: Identity) -> None:
+def check_identity(path: str, expected: Identity) -> None:
     """Raise `StoreError` if the files that were opened are at the path no more: writing would go to nowhere."""
     now = Identity.of(path)
-    if now != known:
-        is_gone = now.database is None or (known.wal is not None and now.wal is None)
+    if now != expected:
+        is_gone = now.database is None or (expected.wal is not None and now.wal is None)
         what = "deleted" if is_gone else "replaced"
         raise StoreError(f"the store {path} was {what} while it was open: nothing more is written; open it again")
 

@@ -9,15 +9,15 @@ from typing import Final
 import attrs
 
 from engine.core.errors import StoreMismatch
-from engine.store.sqlite.error_mapping import primary
-from engine.store.sqlite.rebuild import project_anew, statements
+from engine.store.sqlite.error_mapping import primary_code
+from engine.store.sqlite.rebuild import rebuild_projections, split_script
 from engine.store.sqlite.schema import APPLICATION_ID, TABLES, VERSION
 
 Step = Callable[[sqlite3.Connection], None]
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
+class SqliteMigration:
     """How files get to a version.
 
     Attributes:
@@ -37,10 +37,12 @@ def _nothing_but_projections(connection: sqlite3.Connection) -> None:
     """Version 2 has other projections, which are made anew after the last step."""
 
 
-PRESENT: Final = Plan(version=VERSION, tables=TABLES, steps={1: _nothing_but_projections}, last=project_anew)
+PRESENT: Final = SqliteMigration(
+    version=VERSION, tables=TABLES, steps={1: _nothing_but_projections}, last=rebuild_projections
+)
 
 
-def migrate(connection: sqlite3.Connection, plan: Plan = PRESENT) -> None:
+def migrate(connection: sqlite3.Connection, plan: SqliteMigration = PRESENT) -> None:
     """Bring the file to the version of *plan*. Raises `StoreMismatch`, and then it is as it was."""
     if _version(connection, plan) == plan.version:
         return
@@ -49,10 +51,10 @@ def migrate(connection: sqlite3.Connection, plan: Plan = PRESENT) -> None:
         # Looked at again, now that nobody else can migrate it.
         version = _version(connection, plan)
         if version is None:
-            run(connection, plan.tables)
+            run_script(connection, plan.tables)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         else:
-            _lift(connection, version, plan)
+            _upgrade(connection, version, plan)
         connection.execute(f"PRAGMA user_version = {plan.version}")
         connection.execute("COMMIT")
     except BaseException:  # whatever it is goes on: a file is migrated whole or not at all
@@ -61,34 +63,34 @@ def migrate(connection: sqlite3.Connection, plan: Plan = PRESENT) -> None:
         raise
 
 
-def look(connection: sqlite3.Connection) -> None:
+def check_compatible(connection: sqlite3.Connection) -> None:
     """Raise `StoreMismatch` if the file is not for us; nothing is written."""
     try:
         _version(connection, PRESENT)
     except sqlite3.DatabaseError as error:
-        if primary(error) != sqlite3.SQLITE_NOTADB:
+        if primary_code(error) != sqlite3.SQLITE_NOTADB:
             raise
         raise StoreMismatch(
             "the file is no SQLite database, or its beginning is damaged; it was left as it is: give another path"
         ) from error
 
 
-def run(connection: sqlite3.Connection, script: str) -> None:
+def run_script(connection: sqlite3.Connection, script: str) -> None:
     """Run the statements of *script* inside the open transaction, which `executescript` would commit."""
-    for statement in statements(script):
+    for statement in split_script(script):
         connection.execute(statement)
 
 
-def version_of(connection: sqlite3.Connection) -> int:
+def read_version(connection: sqlite3.Connection) -> int:
     """Return the version that the file says."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
 
-def _version(connection: sqlite3.Connection, plan: Plan) -> int | None:
+def _version(connection: sqlite3.Connection, plan: SqliteMigration) -> int | None:
     """Return the version of the file; None: it is empty. Raises `StoreMismatch` if it is not for us."""
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = version_of(connection)
+    version = read_version(connection)
     if application == APPLICATION_ID:
         if version > plan.version:
             raise StoreMismatch(
@@ -103,7 +105,7 @@ def _version(connection: sqlite3.Connection, plan: Plan) -> int | None:
     return None
 
 
-def _lift(connection: sqlite3.Connection, version: int, plan: Plan) -> None:
+def _upgrade(connection: sqlite3.Connection, version: int, plan: SqliteMigration) -> None:
     while version < plan.version:
         step = plan.steps.get(version)
         if step is None:

@@ -16,18 +16,18 @@ from engine.core.ids import SessionId
 from engine.core.threads import in_background
 from engine.store.leases import Owner
 from engine.store.sqlite.connections import Connections
-from engine.store.sqlite.error_mapping import may_pass, primary, renamed
-from engine.store.sqlite.integrity import check, is_due, note_checked
-from engine.store.sqlite.location import MEMORY, JournalMode, journal_mode, make
-from engine.store.sqlite.migrate import look, migrate
+from engine.store.sqlite.error_mapping import is_transient, map_errors, primary_code
+from engine.store.sqlite.integrity import check_file, is_due, note_checked
+from engine.store.sqlite.location import MEMORY, JournalMode, create_file, journal_mode
+from engine.store.sqlite.migrate import check_compatible, migrate
 
 
 @attrs.define(eq=False)
-class Opening:
+class FileOpening:
     """Opens the file in a thread, and closes it again if nobody waits for that any more."""
 
     _path: Path
-    _patience: float
+    _lock_timeout: float
     _mounts: Path
     owner: Owner
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
@@ -40,13 +40,13 @@ class Opening:
             return self._opened_at(MEMORY, "memory")
         # Where a link leads to: SQLite's other files are there, and what they need of a file system.
         path = Path(os.path.realpath(self._path))
-        make(path)
+        create_file(path)
         return self._opened_at(str(path), journal_mode(path, self._mounts))
 
     def _opened_at(self, path: str, mode: JournalMode) -> tuple[Connections, sqlite3.Connection, Sequence[SessionId]]:
-        connections = Connections(path=path, mode=mode, patience=self._patience)
+        connections = Connections(path=path, mode=mode, lock_timeout=self._lock_timeout)
         try:
-            with renamed(connections.path):
+            with map_errors(connections.path):
                 connection, damaged = self._connect(connections)
         except StoreMismatch as error:
             raise StoreMismatch(f"the store {connections.path}: {error}", is_newer=error.is_newer) from error
@@ -57,7 +57,7 @@ class Opening:
         return connections, connection, damaged
 
     def _connect(self, connections: Connections) -> tuple[sqlite3.Connection, Sequence[SessionId]]:
-        connection = connections.open(look)
+        connection = connections.open(check_compatible)
         try:
             return connection, self._prepare(connections, connection)
         except BaseException:  # whatever it is goes on: nobody else knows of the connection
@@ -66,15 +66,15 @@ class Opening:
 
     def _prepare(self, connections: Connections, connection: sqlite3.Connection) -> Sequence[SessionId]:
         migrate(connection)
-        with _without_patience(connection, self._patience):
+        with _no_lock_wait(connection, self._lock_timeout):
             _try_to_write(connection)
         damaged: Sequence[SessionId] = ()
         if is_due(connection, self.owner):
-            damaged = check(connection, connections.path)
+            damaged = check_file(connection, connections.path)
             if not damaged:
-                with _without_patience(connection, self._patience):
+                with _no_lock_wait(connection, self._lock_timeout):
                     _note(connection, self.owner)
-        connections.recognise()
+        connections.record_identity()
         return damaged
 
     def abandon(self) -> None:
@@ -91,7 +91,7 @@ def _note(connection: sqlite3.Connection, owner: Owner) -> None:
     try:
         note_checked(connection, owner)
     except sqlite3.OperationalError as error:
-        if not may_pass(error):
+        if not is_transient(error):
             raise
 
 
@@ -101,15 +101,15 @@ def _try_to_write(connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
-        if primary(error) != sqlite3.SQLITE_BUSY:
+        if primary_code(error) != sqlite3.SQLITE_BUSY:
             raise
 
 
 @contextlib.contextmanager
-def _without_patience(connection: sqlite3.Connection, patience: float) -> Generator[None]:
+def _no_lock_wait(connection: sqlite3.Connection, lock_timeout: float) -> Generator[None]:
     """Wait for no lock: what is tried inside can as well be left."""
     connection.execute("PRAGMA busy_timeout = 0")
     try:
         yield
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {round(patience * 1000)}")
+        connection.execute(f"PRAGMA busy_timeout = {round(lock_timeout * 1000)}")

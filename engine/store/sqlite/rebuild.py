@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 from engine.core.codec import TAGS
 from engine.core.errors import JournalCorrupt
 from engine.core.ids import SessionId
-from engine.store.lazy_events import decoded
-from engine.store.projection import TAKEN, Change
+from engine.store.lazy_events import decode_stored_event
+from engine.store.projection import PROJECTED_TYPES, SessionChange
 from engine.store.sqlite.schema import PROJECTED, PROJECTIONS
 from engine.store.sqlite.table_writer import SqliteTableWriter
 
@@ -23,16 +23,16 @@ _AT_ONCE: Final = 2_000
 _Row: TypeAlias = tuple[SessionId, int, str]
 
 
-def project_anew(connection: sqlite3.Connection) -> None:
+def rebuild_projections(connection: sqlite3.Connection) -> None:
     """Drop the projections and make them of the events, inside the open transaction. It blocks, perhaps for seconds."""
-    known = connection.execute(
+    old_rows = connection.execute(
         "SELECT id, parent_id, root_id, title, cwd, model, created, updated, seq FROM sessions"
     ).fetchall()
     for table in PROJECTED:
         connection.execute(f"DROP TABLE IF EXISTS {table}")
-    for statement in statements(PROJECTIONS):
+    for statement in split_script(PROJECTIONS):
         connection.execute(statement)
-    tags = [TAGS[kind] for kind in TAKEN]
+    tags = [TAGS[kind] for kind in PROJECTED_TYPES]
     rows: Iterator[_Row] = connection.execute(
         f"SELECT session_id, seq, body FROM events WHERE type IN ({', '.join('?' * len(tags))}) ORDER BY rowid",  # noqa: S608  # marks
         tags,
@@ -44,11 +44,11 @@ def project_anew(connection: sqlite3.Connection) -> None:
         "INSERT INTO sessions (id, parent_id, root_id, title, cwd, model, created, updated, seq)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, seq = excluded.seq",
-        known,
+        old_rows,
     )
 
 
-def statements(script: str) -> Iterator[str]:
+def split_script(script: str) -> Iterator[str]:
     """Yield the statements of *script*, since `executescript` would commit the open transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
@@ -58,15 +58,15 @@ def statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-def _changes(rows: Iterable[_Row]) -> Sequence[Change]:
-    changes: dict[SessionId, Change] = {}
+def _changes(rows: Iterable[_Row]) -> Sequence[SessionChange]:
+    changes: dict[SessionId, SessionChange] = {}
     for session_id, seq, body in rows:
         try:
-            event = decoded(body, session_id, seq)
+            event = decode_stored_event(body, session_id, seq)
         except JournalCorrupt:
             continue  # who opens the session is told
         change = changes.get(session_id)
         if change is None:
-            change = changes[session_id] = Change.of(event, seq)
-        change.take(event, seq)
+            change = changes[session_id] = SessionChange.of(event, seq)
+        change.add(event, seq)
     return tuple(changes.values())

@@ -24,11 +24,11 @@ from engine.core.ids import SessionId
 from engine.core.state import SessionState
 from engine.core.threads import to_thread
 from engine.store.batch_writer import EventSink
-from engine.store.lazy_events import decoded
+from engine.store.lazy_events import decode_stored_event
 from engine.store.leases import Owner
-from engine.store.sqlite.connections import Connections, uri_of
-from engine.store.sqlite.error_mapping import error_of, primary, renamed
-from engine.store.sqlite.location import make
+from engine.store.sqlite.connections import Connections, file_uri
+from engine.store.sqlite.error_mapping import map_errors, primary_code, to_store_error
+from engine.store.sqlite.location import create_file
 from engine.store.sqlite.migrate import migrate
 from engine.store.sqlite.writer_connection import SqliteWriterConnection
 
@@ -38,7 +38,7 @@ _LARGEST_ROW: Final = 1 << 32
 
 
 @attrs.frozen(kw_only=True)
-class Loss:
+class LostEvents:
     """What of a session is not in the new file.
 
     Attributes:
@@ -54,7 +54,7 @@ class Loss:
 
 
 @attrs.frozen(kw_only=True)
-class Rescued:
+class RescueReport:
     """What was rescued.
 
     Attributes:
@@ -66,11 +66,11 @@ class Rescued:
 
     sessions: int
     events: int
-    losses: Sequence[Loss]
+    losses: Sequence[LostEvents]
     beside: Path | None
 
 
-async def rescue(damaged: Path, target: Path, *, schema: Schema = PRESENT) -> Rescued:
+async def rescue(damaged: Path, target: Path, *, schema: Schema = PRESENT) -> RescueReport:
     """Put what can be read of *damaged* into a new file. Always a checkpoint.
 
     It may take minutes. If cancelled, the thread is abandoned, and the new file holds
@@ -79,25 +79,25 @@ async def rescue(damaged: Path, target: Path, *, schema: Schema = PRESENT) -> Re
     return await to_thread(_rescue, damaged, target, schema)
 
 
-def _rescue(damaged: Path, target: Path, schema: Schema) -> Rescued:
+def _rescue(damaged: Path, target: Path, schema: Schema) -> RescueReport:
     if target.exists():
         raise StoreError(f"{target} is there already: give the path of a new file")
     if not damaged.is_file():
         raise StoreError(f"there is no file {damaged}")
-    source = sqlite3.connect(uri_of(str(damaged), "ro"), uri=True, isolation_level=None)
+    source = sqlite3.connect(file_uri(str(damaged), "ro"), uri=True, isolation_level=None)
     try:
         try:
-            found = _found(source)
+            found = _event_rows(source)
         except sqlite3.DatabaseError as error:
-            told = error_of(error, str(damaged))
-            if isinstance(told, StoreCorrupt) or primary(error) == sqlite3.SQLITE_ERROR:
+            told = to_store_error(error, str(damaged))
+            if isinstance(told, StoreCorrupt) or primary_code(error) == sqlite3.SQLITE_ERROR:
                 raise StoreCorrupt(
                     f"nothing of {damaged} can be read: it is no store's file, or its beginning is damaged ({error})"
                 ) from error
             raise told from error
-        make(target)
-        connections = Connections(path=str(target.absolute()), mode="truncate", patience=1.0)
-        with renamed(str(target)):
+        create_file(target)
+        connections = Connections(path=str(target.absolute()), mode="truncate", lock_timeout=1.0)
+        with map_errors(str(target)):
             connection = connections.open()
             migrate(connection)
             desk = SqliteWriterConnection(connections=connections, connection=connection)
@@ -110,11 +110,13 @@ def _rescue(damaged: Path, target: Path, schema: Schema) -> Rescued:
         source.close()
 
 
-def _copy(source: sqlite3.Connection, found: dict[SessionId, dict[int, int]], sink: EventSink, target: Path) -> Rescued:
-    losses: list[Loss] = []
+def _copy(
+    source: sqlite3.Connection, found: dict[SessionId, dict[int, int]], sink: EventSink, target: Path
+) -> RescueReport:
+    losses: list[LostEvents] = []
     sessions = events = 0
     beside = target.with_name(f"{target.name}.beside.jsonl")
-    listed = _listed(source)
+    listed = _last_seqs(source)
     for session_id in sorted({*found, *listed}):
         rows = found.get(session_id, {})
         whole, why = _prefix(source, session_id, rows, sink.schema)
@@ -122,16 +124,18 @@ def _copy(source: sqlite3.Connection, found: dict[SessionId, dict[int, int]], si
             why = f"its events to number {listed[session_id]}, the last that the list knows, are lost"
         if whole:
             sink.write(whole)
-            if sink.trouble is not None:
-                raise sink.trouble
+            if sink.last_error is not None:
+                raise sink.last_error
             sessions, events = sessions + 1, events + len(whole)
         if why:
             left = [body for seq in sorted(rows) if seq > len(whole) and (body := _body(source, rows[seq])) is not None]
-            losses.append(Loss(session_id=session_id, seq=len(whole) + 1, reason=why, beside=len(left)))
+            losses.append(LostEvents(session_id=session_id, seq=len(whole) + 1, reason=why, beside=len(left)))
             if left:
                 with open(beside, "a", encoding="utf-8", opener=_private) as file:
                     file.writelines(f"{body}\n" for body in left)
-    return Rescued(sessions=sessions, events=events, losses=tuple(losses), beside=beside if beside.exists() else None)
+    return RescueReport(
+        sessions=sessions, events=events, losses=tuple(losses), beside=beside if beside.exists() else None
+    )
 
 
 def _private(path: str, flags: int) -> int:
@@ -149,7 +153,7 @@ def _prefix(
         if body is None:
             return events, f"event {seq} is lost"
         try:
-            event = decoded(body, session_id, seq, schema)
+            event = decode_stored_event(body, session_id, seq, schema)
             state = apply(state, event)
         except JournalCorrupt as error:
             return events, str(error)
@@ -157,7 +161,7 @@ def _prefix(
     return events, ""
 
 
-def _listed(source: sqlite3.Connection) -> dict[SessionId, int]:
+def _last_seqs(source: sqlite3.Connection) -> dict[SessionId, int]:
     """Return the last event of each session, as the list has it, as far as that can be read."""
     listed: dict[SessionId, int] = {}
     with contextlib.suppress(sqlite3.DatabaseError):
@@ -167,7 +171,7 @@ def _listed(source: sqlite3.Connection) -> dict[SessionId, int]:
     return listed
 
 
-def _found(source: sqlite3.Connection) -> dict[SessionId, dict[int, int]]:
+def _event_rows(source: sqlite3.Connection) -> dict[SessionId, dict[int, int]]:
     """Return the row of each event that can be found, by session and number."""
     found: dict[SessionId, dict[int, int]] = {}
     for rowid, session_id, seq in _rows(source):

@@ -22,26 +22,26 @@ from engine.core.threads import to_thread
 from engine.store.backend import TableReader
 from engine.store.batch_writer import EventSink
 from engine.store.database import DatabaseStore
-from engine.store.leases import SECONDS, Owner
+from engine.store.leases import LEASE_SECONDS, Owner
 from engine.store.sqlite.connections import Connections
 from engine.store.sqlite.filesystem import MOUNTS
 from engine.store.sqlite.location import JournalMode, default_path
-from engine.store.sqlite.open_file import Opening
+from engine.store.sqlite.open_file import FileOpening
 from engine.store.sqlite.table_reader import SqliteTableReader
 from engine.store.sqlite.writer_connection import SqliteWriterConnection
 
 T = TypeVar("T")
 
 # For another process's lock. A flush that takes longer fails.
-PATIENCE: Final = 5.0
+LOCK_TIMEOUT: Final = 5.0
 WATCH_SECONDS: Final = 0.25
 
 
 async def open_store(
     path: str | os.PathLike[str] | None = None,
     *,
-    patience: float = PATIENCE,
-    lease_seconds: float = SECONDS,
+    lock_timeout: float = LOCK_TIMEOUT,
+    lease_seconds: float = LEASE_SECONDS,
     schema: Schema = PRESENT,
     mounts: Path = MOUNTS,
 ) -> SqliteStore:
@@ -49,7 +49,7 @@ async def open_store(
 
     Args:
         path: of the file; by default the user's own. `:memory:`: in memory, for tests.
-        patience: seconds to wait for another process's lock.
+        lock_timeout: seconds to wait for another process's lock.
         lease_seconds: how long an engine may be silent before its sessions are free.
         schema: the versions of events, and what lifts older ones.
         mounts: where the system tells its file systems.
@@ -59,7 +59,9 @@ async def open_store(
         StoreCorrupt: the file is damaged.
         StoreError: it can't be read and written.
     """
-    opening = Opening(default_path() if path is None else Path(path), patience, mounts, Owner(seconds=lease_seconds))
+    opening = FileOpening(
+        default_path() if path is None else Path(path), lock_timeout, mounts, Owner(seconds=lease_seconds)
+    )
     try:
         connections, connection, damaged = await to_thread(opening.run)
     except trio.Cancelled:
@@ -95,6 +97,6 @@ class SqliteStore(DatabaseStore):
     def _close_readers(self) -> None:
         self._connections.close()
 
-    def _news(self, session_id: SessionId) -> trio.Event:
+    def _next_change(self, session_id: SessionId) -> trio.Event:
         # A file tells nobody that it was written.
         return trio.Event()

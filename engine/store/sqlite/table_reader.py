@@ -11,7 +11,7 @@ import attrs
 from engine.core.codec import Schema
 from engine.core.events import Delta, Durable
 from engine.core.ids import SessionId
-from engine.store.lazy_events import Stored
+from engine.store.lazy_events import StoredSession
 from engine.store.leases import Owner
 from engine.store.projection import storable
 from engine.store.protocols import Hit, Holder, Role, SessionQuery, SessionRow, Spending, SpendingQuery
@@ -37,7 +37,7 @@ class SqliteTableReader:
         ).fetchall()
         return events_from_rows(session_id, rows, schema, after=after)
 
-    def open_session(self, session_id: SessionId, schema: Schema) -> tuple[Stored, int] | None:
+    def open_session(self, session_id: SessionId, schema: Schema) -> tuple[StoredSession, int] | None:
         """See `TableReader`."""
         with self._consistent_view():
             rows: list[tuple[int, str]] = self._connection.execute(
@@ -57,7 +57,7 @@ class SqliteTableReader:
         ).fetchall()
         return drafts_from_rows((body for (body,) in rows), schema)
 
-    def old_trees(self, older_than: float, keep: int) -> Sequence[SessionId]:
+    def inactive_trees(self, older_than: float, keep: int) -> Sequence[SessionId]:
         """See `TableReader`."""
         rows: list[tuple[SessionId, float]] = self._connection.execute(
             "SELECT root_id, max(updated) AS newest FROM sessions GROUP BY root_id ORDER BY newest DESC LIMIT -1 OFFSET ?",

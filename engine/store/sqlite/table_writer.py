@@ -9,9 +9,9 @@ from typing import Final
 import attrs
 
 from engine.core.ids import PartId, SessionId
-from engine.store.backend import Row
+from engine.store.backend import EventRow
 from engine.store.leases import Lease, Owner
-from engine.store.projection import Change
+from engine.store.projection import SessionChange
 from engine.store.projection_rows import session_values, spending_values, write_texts
 from engine.store.sqlite.bulk_insert import insert_rows
 from engine.store.sqlite.lease_table import LeaseTable
@@ -88,7 +88,7 @@ class SqliteTableWriter:
 
     _connection: sqlite3.Connection
 
-    def write(self, rows: Sequence[Row], changes: Sequence[Change]) -> None:
+    def write(self, rows: Sequence[EventRow], changes: Sequence[SessionChange]) -> None:
         """See `TableWriter`."""
         insert_rows(
             self._connection,
@@ -98,7 +98,7 @@ class SqliteTableWriter:
         )
         self.apply(changes)
 
-    def apply(self, changes: Sequence[Change]) -> None:
+    def apply(self, changes: Sequence[SessionChange]) -> None:
         """Write *changes* to the projections."""
         # Before the session rows, which still hold the model of a step that began in an earlier batch.
         self._connection.executemany(_SPEND, [row for change in changes for row in spending_values(change)])
@@ -110,14 +110,14 @@ class SqliteTableWriter:
                 title = texts.first_title(change.session_id)
                 self._connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (title, change.session_id))
 
-    def last_of(self, session_id: SessionId) -> int:
+    def last_seq(self, session_id: SessionId) -> int:
         """See `TableWriter`."""
         last: int = self._connection.execute(
             "SELECT coalesce(max(seq), 0) FROM events WHERE session_id = ?", (session_id,)
         ).fetchone()[0]
         return last
 
-    def remember(self, session_id: SessionId, seq: int, made_by: str, body: str) -> None:
+    def save_state(self, session_id: SessionId, seq: int, made_by: str, body: str) -> None:
         """See `TableWriter`."""
         self._connection.execute(
             "INSERT OR REPLACE INTO states (session_id, seq, made_by, body) SELECT ?1, ?2, ?3, ?4"
@@ -125,7 +125,7 @@ class SqliteTableWriter:
             (session_id, seq, made_by, body),
         )
 
-    def draft(self, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
+    def save_draft(self, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
         """See `TableWriter`."""
         self._connection.execute(DRAFTS)
         self._connection.execute(
@@ -133,7 +133,7 @@ class SqliteTableWriter:
             (session_id, part_id, offset, body),
         )
 
-    def undraft(self, session_id: SessionId, part_id: PartId | None) -> None:
+    def delete_drafts(self, session_id: SessionId, part_id: PartId | None) -> None:
         """See `TableWriter`."""
         if has_drafts(self._connection):
             self._connection.execute(
@@ -151,20 +151,20 @@ class SqliteTableWriter:
         """See `TableWriter`."""
         return self._leases.all()
 
-    def take(self, owner: Owner, session_id: SessionId, over: Lease | None) -> bool:
+    def take_lease(self, owner: Owner, session_id: SessionId, over: Lease | None) -> bool:
         """See `TableWriter`: nobody else can have been faster."""
         self._leases.take(owner, session_id)
         return True
 
-    def renew(self, owner: Owner) -> None:
+    def renew_leases(self, owner: Owner) -> None:
         """See `TableWriter`."""
         self._leases.renew(owner)
 
-    def release(self, owner: Owner, session_id: SessionId) -> None:
+    def release_lease(self, owner: Owner, session_id: SessionId) -> None:
         """See `TableWriter`."""
         self._leases.release(owner, session_id)
 
-    def release_all(self, owner: Owner) -> None:
+    def release_leases(self, owner: Owner) -> None:
         """See `TableWriter`."""
         self._leases.release_all(owner)
 
@@ -174,22 +174,22 @@ class SqliteTableWriter:
 
     # -- retention ------------------------------------------------------------------------
 
-    def tree(self, session_id: SessionId) -> Sequence[tuple[SessionId, float]]:
+    def session_tree(self, session_id: SessionId) -> Sequence[tuple[SessionId, float]]:
         """See `TableWriter`."""
         rows: list[tuple[SessionId, float]] = self._connection.execute(_TREE, (session_id,)).fetchall()
         return rows
 
-    def remove(self, session_id: SessionId) -> bool:
+    def delete_session(self, session_id: SessionId) -> bool:
         """See `TableWriter`."""
         for table in ("events", "states", "leases"):
             self._connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608  # constants
-        self.undraft(session_id, None)
+        self.delete_drafts(session_id, None)
         SqliteTextTable(self._connection).remove_all(session_id)
         self._connection.execute(_SPENT_BY_NOBODY, (session_id,))
         self._connection.execute("DELETE FROM spent WHERE root_id = ?1 AND root_id <> ''", (session_id,))
         self._connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
         return True
 
-    def shrink(self) -> None:
+    def reclaim_space(self) -> None:
         """See `TableWriter`."""
         self._connection.execute("PRAGMA incremental_vacuum (10000)").fetchall()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from engine.core.ids import SessionId
-from engine.store.projection import AddedText, RemovedText, storable, title_of
+from engine.store.projection import IndexedText, RemovedText, storable, title_of
 from engine.store.projection_rows import INDEXED_CHARS, finite
 from engine.store.search_text import MATCH_MARKS
 from engine.store.session_list import MAX_SEARCHED_TEXTS, SNIPPET_TOKENS
@@ -22,7 +22,7 @@ class SqliteTextTable:
 
     _connection: sqlite3.Connection
 
-    def add(self, texts: Sequence[tuple[SessionId, AddedText]]) -> None:
+    def add(self, texts: Sequence[tuple[SessionId, IndexedText]]) -> None:
         """See `TextTable`."""
         if not texts:
             return

@@ -10,10 +10,10 @@ import attrs
 
 from engine.core.errors import StoreMismatch
 from engine.core.ids import SessionId
-from engine.store.backend import Passing
+from engine.store.backend import TransientStoreError
 from engine.store.sqlite.connections import Connections
-from engine.store.sqlite.error_mapping import error_of, may_pass
-from engine.store.sqlite.migrate import version_of
+from engine.store.sqlite.error_mapping import is_transient, to_store_error
+from engine.store.sqlite.migrate import read_version
 from engine.store.sqlite.schema import VERSION
 from engine.store.sqlite.table_writer import SqliteTableWriter
 
@@ -37,7 +37,7 @@ class SqliteWriterConnection:
             self.connections.check()
             self.connection.execute("BEGIN IMMEDIATE")
             try:
-                version = version_of(self.connection)
+                version = read_version(self.connection)
                 if version != VERSION:
                     raise StoreMismatch(
                         f"another engine has brought the store to version {version}; this one knows {VERSION}",
@@ -56,7 +56,7 @@ class SqliteWriterConnection:
         """See `WriterConnection`: what fails is rolled back."""
         return False
 
-    def will_retry(self, error: Passing, since: float) -> bool:
+    def will_retry(self, error: TransientStoreError, since: float) -> bool:
         """See `WriterConnection`: SQLite has waited for the lock itself."""
         return False
 
@@ -72,5 +72,5 @@ class SqliteWriterConnection:
         try:
             yield
         except sqlite3.Error as error:
-            store_error = error_of(error, self.connections.path)
-            raise (Passing(str(store_error)) if may_pass(error) else store_error) from error
+            store_error = to_store_error(error, self.connections.path)
+            raise (TransientStoreError(str(store_error)) if is_transient(error) else store_error) from error

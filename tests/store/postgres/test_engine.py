@@ -15,7 +15,7 @@ import engine
 from engine.core.errors import SessionElsewhere
 from engine.core.events import CallAnnounced, Durable, TurnEnded
 from engine.permission.allow_all import AllowAll
-from engine.store.adapter import Shelf
+from engine.store.adapter import StoreAdapter
 from engine.store.postgres.store import PostgresStore
 from tests.conftest import REPOSITORY
 from tests.store.server import shared_server
@@ -91,7 +91,7 @@ async def test_the_store_of_a_url_is_this_one(url: str) -> None:
 
     store = await opened(url)
     assert isinstance(store, PostgresStore)
-    assert Shelf.of(store).drafting is store
+    assert StoreAdapter.of(store).drafting is store
     await store.aclose()
 
 

@@ -50,8 +50,8 @@ def own_server() -> Iterator[Server]:
 
 
 async def test_connections_that_break_at_any_moment_lose_and_double_nothing(database: Database) -> None:
-    """Writers and readers go on within their patience: nobody is told."""
-    store, other = await database.open(patience=20), await database.open(patience=20)
+    """Writers and readers go on within their timeout: nobody is told."""
+    store, other = await database.open(timeout=20), await database.open(timeout=20)
     dice = random.Random(11)
     sessions = [SessionId(f"ses_{number}") for number in range(4)]
     last = dict.fromkeys(sessions, 0)
@@ -117,7 +117,7 @@ async def test_a_commit_whose_end_is_not_heard_is_done_once(database: Database, 
     for event in notes(A, 2, after=3):
         store.put(event)
     order = Counting()
-    store._give(order)
+    store._enqueue(order)
     with trio.fail_after(10):
         while not database.do("SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND query = 'COMMIT'"):
             await trio.sleep(0.01)
@@ -146,14 +146,14 @@ class Counting(WriteCommand):
 
 async def test_a_server_that_restarts_costs_a_moment(own_server: Server) -> None:
     with a_database(own_server) as database:
-        store, watcher = await database.open(patience=30), await database.open(patience=30)
+        store, watcher = await database.open(timeout=30), await database.open(timeout=30)
         await put_all(store, notes(A, 3))
         seen: list[object] = []
         async with trio.open_nursery() as nursery:
 
             async def watch() -> None:
                 while len(seen) < 6:
-                    seen.extend(await watcher.later(A, len(seen)))
+                    seen.extend(await watcher.wait_for_events(A, len(seen)))
 
             nursery.start_soon(watch)
             await trio.sleep(0.1)
@@ -172,7 +172,7 @@ async def test_a_server_that_restarts_costs_a_moment(own_server: Server) -> None
 
 async def test_a_server_that_stays_away_costs_the_flush_and_not_the_events(own_server: Server) -> None:
     with a_database(own_server) as database:
-        store = await database.open(patience=0.3)
+        store = await database.open(timeout=0.3)
         await put_all(store, notes(A, 3))
         await trio.to_thread.run_sync(own_server.stop)
         try:
@@ -194,12 +194,12 @@ async def test_a_server_that_stays_away_costs_the_flush_and_not_the_events(own_s
                 nursery.cancel_scope.cancel(reason="done")
             assert longest < 0.25
             with pytest.raises(StoreError, match="can't be reached"):
-                await database.open(patience=0.3)
+                await database.open(timeout=0.3)
             with pytest.raises(StoreError, match="could not be written to its end"):
                 await store.aclose()
         finally:
             own_server.start()
-        store = await database.open(patience=0.3)
+        store = await database.open(timeout=0.3)
         assert list(await store.load(A)) == notes(A, 3)
         await put_all(store, notes(B, 1))
         await trio.to_thread.run_sync(own_server.stop)
@@ -229,7 +229,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_a_full_disk_costs_what_does_not_fit_and_only_for_so_long(database: Database, small_disk: Path) -> None:
-    store = await database.open(patience=0.5)
+    store = await database.open(timeout=0.5)
     await put_all(store, notes(A, 3))
     owner = database.server.folder.stat()
     os.chown(small_disk, owner.st_uid, owner.st_gid)
@@ -249,7 +249,7 @@ async def test_a_full_disk_costs_what_does_not_fit_and_only_for_so_long(database
         store.put(noted(A, 5))
         with pytest.raises(StoreError, match="the database's disk is full: free some space"):
             await store.flushed(A, 5)
-        assert list(await store.later(A, 0)) == notes(A, 3)
+        assert list(await store.wait_for_events(A, 0)) == notes(A, 3)
         filler.unlink()
         await store.flushed(A, 5)
         assert list(await store.load(A)) == [*notes(A, 3), large, noted(A, 5)]
@@ -261,7 +261,7 @@ async def test_a_full_disk_costs_what_does_not_fit_and_only_for_so_long(database
 
 async def test_a_database_that_is_read_only(own_server: Server) -> None:
     with a_database(own_server) as database:
-        store = await database.open(patience=0.5)
+        store = await database.open(timeout=0.5)
         await put_all(store, notes(A, 3))
         own_server.do("ALTER DATABASE postgres SET default_transaction_read_only = on")
         try:
@@ -271,7 +271,7 @@ async def test_a_database_that_is_read_only(own_server: Server) -> None:
             store.put(noted(A, 4))
             with pytest.raises(StoreError, match="the database is read-only"):
                 await store.flushed(A, 4)
-            assert list(await store.later(A, 0)) == notes(A, 3)
+            assert list(await store.wait_for_events(A, 0)) == notes(A, 3)
         finally:
             own_server.do("ALTER DATABASE postgres RESET default_transaction_read_only")
         database.kill_connections()
@@ -287,7 +287,7 @@ async def test_rights_that_are_taken_away(database: Database) -> None:
     with pytest.raises(StoreError, match="its rights forbid it"):
         await open_store(dsn, namespace=database.namespace)
     database.do("GRANT ALL ON SCHEMA {} TO {}")
-    store = await open_store(dsn, namespace=database.namespace, patience=0.5)
+    store = await open_store(dsn, namespace=database.namespace, timeout=0.5)
     await put_all(store, notes(A, 1))
     database.do("REVOKE ALL ON ALL TABLES IN SCHEMA {} FROM {}; ALTER TABLE {}.events OWNER TO engine")
     store.put(noted(A, 2))
@@ -300,7 +300,7 @@ async def test_rights_that_are_taken_away(database: Database) -> None:
 
 
 async def test_tables_that_were_removed_end_the_store(database: Database) -> None:
-    store = await database.open(patience=0.5)
+    store = await database.open(timeout=0.5)
     await put_all(store, notes(A, 3))
     database.do("DROP SCHEMA {} CASCADE")
     store.put(noted(A, 4))
@@ -351,7 +351,7 @@ async def test_the_password_is_in_no_error_and_no_repr(own_server: Server) -> No
 
         async def opened(password: str, rest: str = f"@/postgres?host={folder}") -> PostgresStore:
             dsn = f"postgresql://{KEYED}:{password}{rest}"
-            return await open_store(dsn, namespace=database.namespace, patience=0.5)
+            return await open_store(dsn, namespace=database.namespace, timeout=0.5)
 
         told: list[str] = []
         for password, rest in (
@@ -389,7 +389,7 @@ async def test_the_password_is_in_no_error_and_no_repr(own_server: Server) -> No
 
 
 async def test_what_was_to_be_stored_is_in_no_error(database: Database) -> None:
-    store = await database.open(patience=0.5)
+    store = await database.open(timeout=0.5)
     await put_all(store, notes(A, 1))
     database.do("ALTER TABLE {}.events ADD CONSTRAINT short CHECK (length(body) < 2000)")
     store.put(noted(A, 2, "canary" * 1_000))

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.store.postgres.full_text import Wanted, tokens, vector
+from engine.store.postgres.full_text import SearchQuery, tokenize, tsvector_text
 from engine.store.search_text import MATCH_MARKS
 from engine.store.session_list import SNIPPET_TOKENS
 
 
 def words(text: str) -> list[str]:
-    return [token.word for token in tokens(text)]
+    return [token.word for token in tokenize(text)]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_the_words_of_a_text(text: str, expected: list[str]) -> None:
 
 
 def shown(words: str, text: str) -> str | None:
-    snippet = Wanted.of(words).snippet(text)
+    snippet = SearchQuery.of(words).snippet(text)
     return None if snippet is None else snippet.replace(MATCH_MARKS[0], "[").replace(MATCH_MARKS[1], "]")
 
 
@@ -73,19 +73,19 @@ def test_a_snippet_of_a_long_text_shows_most_of_what_was_asked_for() -> None:
 @given(text=st.text(max_size=60), at=st.integers(0, 10), length=st.integers(1, 4))
 def test_whatever_stands_in_a_text_is_found_in_it(text: str, at: int, length: int) -> None:
     """By the index as by the snippet; and the text between the marks is the text."""
-    every = list(tokens(text))
+    every = list(tokenize(text))
     part = every[at : at + length]
     if not part:
         return
-    wanted = Wanted.of(text[part[0].begin : part[-1].end])
+    wanted = SearchQuery.of(text[part[0].begin : part[-1].end])
     snippet = wanted.snippet(text)
     assert snippet is not None
-    assert {word for phrase in wanted.phrases[:-1] for word in phrase} <= set(vector(text).split(" "))
+    assert {word for phrase in wanted.phrases[:-1] for word in phrase} <= set(tsvector_text(text).split(" "))
     plain = snippet.replace(MATCH_MARKS[0], "").replace(MATCH_MARKS[1], "").strip("…")
     assert plain.replace(MATCH_MARKS[0], "") in text.replace(MATCH_MARKS[0], "").replace(MATCH_MARKS[1], "")
 
 
 @given(st.text(max_size=80))
 def test_nothing_that_is_typed_is_an_operator(text: str) -> None:
-    query = Wanted.of(text).query
+    query = SearchQuery.of(text).query
     assert not set(query.replace("':*", "").replace("' & '", "").strip("'")) & set("'\\ &|!():*<>")

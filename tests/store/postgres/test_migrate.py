@@ -12,7 +12,7 @@ from engine.core.errors import StoreError, StoreMismatch
 from engine.core.ids import SessionId
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, connect
-from engine.store.postgres.schema import PRESENT, TABLES, VERSION, Plan, migrate
+from engine.store.postgres.schema import PRESENT, TABLES, VERSION, PostgresMigration, migrate
 from tests.store.full_suite import put_all
 from tests.store.journals import A, noted, notes
 from tests.store.server import Database, a_database
@@ -27,10 +27,10 @@ def database() -> Iterator[Database]:
 
 
 def address_of(database: Database) -> Address:
-    return Address.of(database.server.dsn(), namespace=database.namespace, patience=5)
+    return Address.of(database.server.dsn(), namespace=database.namespace, timeout=5)
 
 
-def lifted(database: Database, plan: Plan) -> None:
+def lifted(database: Database, plan: PostgresMigration) -> None:
     address = address_of(database)
     with connect(address) as connection:
         migrate(connection, address, plan)
@@ -49,7 +49,7 @@ def _break(connection: Connection) -> None:
     connection.execute("SELECT 1/0")
 
 
-LATER = Plan(version=VERSION + 1, tables=TABLES, steps={VERSION: _colour})
+LATER = PostgresMigration(version=VERSION + 1, tables=TABLES, steps={VERSION: _colour})
 
 
 async def test_many_that_come_at_once_make_one(database: Database) -> None:
@@ -83,9 +83,12 @@ async def test_a_step_that_fails_leaves_all_as_it_was(database: Database) -> Non
     store = await database.open()
     await put_all(store, notes(A, 3))
     with pytest.raises(psycopg.errors.DivisionByZero):
-        lifted(database, Plan(version=VERSION + 2, tables=TABLES, steps={VERSION: _colour, VERSION + 1: _break}))
+        lifted(
+            database,
+            PostgresMigration(version=VERSION + 2, tables=TABLES, steps={VERSION: _colour, VERSION + 1: _break}),
+        )
     with pytest.raises(StoreMismatch, match="nothing leads from version"):
-        lifted(database, Plan(version=VERSION + 2, tables=TABLES, steps={VERSION: _colour}))
+        lifted(database, PostgresMigration(version=VERSION + 2, tables=TABLES, steps={VERSION: _colour}))
     assert version(database) == VERSION
     await put_all(store, notes(A, 1, after=3))
     await store.aclose()
@@ -108,7 +111,7 @@ async def test_a_newer_engine_s_tables_are_refused_and_end_who_has_them_open(dat
 
 async def test_the_tables_are_changed_while_nobody_writes(database: Database) -> None:
     """A writer and whoever lifts wait for each other; here for the one that changes the tables."""
-    store = await database.open(patience=10)
+    store = await database.open(timeout=10)
     await put_all(store, notes(A, 3))
     address = address_of(database)
     with connect(address) as connection:

@@ -90,7 +90,7 @@ async def test_a_server_that_is_killed_keeps_what_was_flushed(lasting: Server) -
     """With -9, all of it, in the middle of writing; it recovers when it is started again."""
     lasting.do("CREATE DATABASE kept")
     for _ in range(3):
-        store = await open_store(lasting.url("kept"), patience=60)
+        store = await open_store(lasting.url("kept"), timeout=60)
         await store.claim(A)
         last = promised = len(await store.load(A))
         with trio.move_on_after(0.3):
@@ -154,7 +154,7 @@ def test_a_fork_can_do_no_harm(place: str) -> None:
 
 
 async def test_a_lock_of_another_costs_a_flush_and_not_the_loop(place: str) -> None:
-    store = await open_store(place, patience=0.3)
+    store = await open_store(place, timeout=0.3)
     store.put(noted(A, 1))
     await store.flushed(A, 1)
     server = shared_server()

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 
 import pytest
 import trio
-import trio.testing
 
 from engine.core.errors import SessionElsewhere, StoreError
 from engine.core.ids import SessionId
@@ -46,7 +45,7 @@ async def test_a_watcher_is_woken_at_once(database: Database) -> None:
             woken = trio.Event()
 
             async def watch(after: int, woken: trio.Event) -> None:
-                assert list(await theirs.later(A, after)) == [noted(A, after + 1)]
+                assert list(await theirs.wait_for_events(A, after)) == [noted(A, after + 1)]
                 woken.set()
 
             nursery.start_soon(watch, seq - 1, woken)
@@ -68,7 +67,7 @@ async def test_a_watcher_whose_listener_was_cut_off_misses_nothing(database: Dat
         async def watch() -> None:
             nonlocal seen
             while seen < 12:
-                seen += len(await theirs.later(A, seen))
+                seen += len(await theirs.wait_for_events(A, seen))
 
         nursery.start_soon(watch)
         for seq in range(1, 13):
@@ -88,7 +87,7 @@ async def test_a_name_that_is_too_long_for_a_notification_wakes_all(database: Da
     async with trio.open_nursery() as nursery:
 
         async def watch() -> None:
-            assert len(await theirs.later(long, 0)) == 1
+            assert len(await theirs.wait_for_events(long, 0)) == 1
 
         nursery.start_soon(watch)
         await trio.sleep(0.05)
@@ -132,11 +131,11 @@ async def test_cancels_at_any_moment_leave_nothing_behind(database: Database) ->
     dice = random.Random(7)
     asks: list[Callable[[], Awaitable[object]]] = [
         lambda: store.load(A),
-        lambda: store.open(A),
+        lambda: store.open_session(A),
         store.list_sessions,
         lambda: store.search("needle"),
         lambda: store.claim(B),
-        lambda: store.later(C, 0),
+        lambda: store.wait_for_events(C, 0),
         lambda: store.delete(C),
         lambda: store.prune(older_than=0),
         database.open,

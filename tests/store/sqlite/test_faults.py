@@ -19,7 +19,7 @@ import trio
 from engine.core.errors import StoreError, StoreMismatch
 from engine.core.ids import SessionId
 from engine.store.commands import WriteCommand, WriteTransaction
-from engine.store.sqlite.filesystem import is_shared, kind_of
+from engine.store.sqlite.filesystem import filesystem_type, is_shared
 from engine.store.sqlite.location import default_path
 from engine.store.sqlite.store import SqliteStore, open_store
 from tests.conftest import NOBODY
@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 
 async def stored(path: Path, count: int = 3) -> SqliteStore:
     """A store that has some events already."""
-    store = await open_store(path, patience=0.3)
+    store = await open_store(path, lock_timeout=0.3)
     for event in notes(A, count):
         store.put(event)
     await store.flushed(A, count)
@@ -113,7 +113,7 @@ async def test_a_full_disk_costs_what_does_not_fit_and_only_for_so_long(small_di
     store.put(noted(A, 5))
     with pytest.raises(StoreError, match="the disk is full: free some space"):
         await store.flushed(A, 5)
-    assert list(await store.later(A, 0)) == notes(A, 3)
+    assert list(await store.wait_for_events(A, 0)) == notes(A, 3)
     filler.unlink()
     await store.flushed(A, 4)
     assert list(await store.load(A)) == [*notes(A, 3), noted(A, 4, "x" * 200_000), noted(A, 5)]
@@ -257,7 +257,7 @@ class Removal(WriteCommand):
 async def test_a_commit_into_a_file_without_a_name_is_no_commit(path: Path) -> None:
     store = await stored(path)
     store.put(noted(A, 4))
-    store._give(Removal(path))
+    store._enqueue(Removal(path))
     with pytest.raises(StoreError, match="was deleted while it was open"):
         await store.flushed(A, 4)
     with pytest.raises(StoreError, match="nothing more is written"):
@@ -294,14 +294,14 @@ broken line
 def test_the_kind_of_a_file_system(tmp_path: Path, where: str, kind: str, *, shared: bool) -> None:
     told = tmp_path / "mountinfo"
     told.write_text(MOUNTS)
-    assert kind_of(Path(where), told) == kind
+    assert filesystem_type(Path(where), told) == kind
     assert is_shared(kind) is shared
 
 
 def test_where_no_mounts_are_told_nothing_is_known(tmp_path: Path) -> None:
-    assert kind_of(tmp_path, tmp_path / "nothing") == ""
+    assert filesystem_type(tmp_path, tmp_path / "nothing") == ""
     assert not is_shared("")
-    assert kind_of(Path("/proc/self")) == "proc" or not Path("/proc/self/mountinfo").exists()
+    assert filesystem_type(Path("/proc/self")) == "proc" or not Path("/proc/self/mountinfo").exists()
 
 
 async def test_a_file_moves_to_a_network_and_back(path: Path, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.core.errors import JournalCorrupt, StoreCorrupt, StoreError
-from engine.store.sqlite.integrity import EVERY
-from engine.store.sqlite.salvage import Loss, rescue
+from engine.store.sqlite.integrity import CHECK_INTERVAL
+from engine.store.sqlite.salvage import LostEvents, rescue
 from engine.store.sqlite.store import open_store
 from tests.store.journals import A, B, noted, notes, session
 
@@ -40,7 +40,7 @@ def changed(path: Path, *statements: str) -> None:
 
 def unchecked(path: Path) -> None:
     """Let the last look at the file be long ago."""
-    changed(path, f"UPDATE notes SET value = value - {2 * EVERY}")
+    changed(path, f"UPDATE notes SET value = value - {2 * CHECK_INTERVAL}")
 
 
 async def test_a_gap_costs_one_session(path: Path) -> None:
@@ -50,7 +50,7 @@ async def test_a_gap_costs_one_session(path: Path) -> None:
     store = await open_store(path)
     assert store.damaged == (B,)
     assert list(await store.load(A)) == LONG
-    for ask in (store.load, store.open):
+    for ask in (store.load, store.open_session):
         with pytest.raises(JournalCorrupt, match=r"ses_b has a gap before event 21: `engine sessions repair`"):
             await ask(B)
     await store.aclose()
@@ -77,7 +77,7 @@ async def test_an_event_that_is_not_what_it_was(path: Path, change: str, why: st
     with pytest.raises(JournalCorrupt, match=why):
         await store.load(B)
     with pytest.raises(JournalCorrupt, match=why):
-        await store.open(B)
+        await store.open_session(B)
     assert list(await store.load(A)) == LONG
     await store.aclose()
 
@@ -182,7 +182,7 @@ async def test_what_stands_behind_a_gap_is_put_beside(path: Path, tmp_path: Path
     )
     found = await rescue(path, tmp_path / "new.db")
     assert [(loss.session_id, loss.seq, loss.beside) for loss in found.losses] == [(A, len(LONG), 1), (B, 20, 30)]
-    assert found.losses[1] == Loss(session_id=B, seq=20, reason="event 20 is lost", beside=30)
+    assert found.losses[1] == LostEvents(session_id=B, seq=20, reason="event 20 is lost", beside=30)
     assert found.beside is not None
     lines = found.beside.read_text().splitlines()
     assert (len(lines), lines[0]) == (31, "x")

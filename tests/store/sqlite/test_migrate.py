@@ -13,7 +13,7 @@ from engine.core.codec import Json, Schema, encode_event
 from engine.core.errors import StoreError, StoreMismatch
 from engine.core.events import Notice
 from engine.core.messages import UserMessage
-from engine.store.sqlite.migrate import PRESENT, Plan, migrate, run, version_of
+from engine.store.sqlite.migrate import PRESENT, SqliteMigration, migrate, read_version, run_script
 from engine.store.sqlite.schema import APPLICATION_ID, VERSION
 from engine.store.sqlite.store import open_store
 from tests.store.journals import A, noted
@@ -31,7 +31,7 @@ def connected(path: Path) -> sqlite3.Connection:
 def made(path: Path, version: int) -> None:
     """Make a file as the engine of that version did, with a session in it."""
     connection = connected(path)
-    run(connection, TABLES_OF[version].read_text(encoding="utf-8"))
+    run_script(connection, TABLES_OF[version].read_text(encoding="utf-8"))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {version}")
     bodies = EVENTS_OF[version].read_text(encoding="utf-8").splitlines()
@@ -61,7 +61,7 @@ async def test_a_file_of_every_version_is_opened(tmp_path: Path, version: int) -
     (row,) = await store.list_sessions()
     assert (row.title, row.seq) == ("look at the parser", 28)
     assert [event.seq for event in await store.load(row.id)] == list(range(1, 29))
-    opened = await store.open(row.id)
+    opened = await store.open_session(row.id)
     assert opened is not None
     assert [message.text for message in opened.state.transcript if isinstance(message, UserMessage)] == [
         "look at the parser",
@@ -73,7 +73,7 @@ async def test_a_file_of_every_version_is_opened(tmp_path: Path, version: int) -
     await store.flushed(row.id, 29)
     await store.aclose()
     connection = connected(path)
-    assert version_of(connection) == VERSION
+    assert read_version(connection) == VERSION
     tables = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name"
     fresh = connected(tmp_path / "fresh.db")
     migrate(fresh)
@@ -86,7 +86,7 @@ async def test_a_file_of_every_version_is_opened(tmp_path: Path, version: int) -
 
 
 def one_to_two(connection: sqlite3.Connection) -> None:
-    run(connection, "ALTER TABLE things ADD COLUMN size INTEGER NOT NULL DEFAULT 7;\n")
+    run_script(connection, "ALTER TABLE things ADD COLUMN size INTEGER NOT NULL DEFAULT 7;\n")
 
 
 def two_to_three(connection: sqlite3.Connection) -> None:
@@ -98,8 +98,8 @@ def breaks(connection: sqlite3.Connection) -> None:
     raise sqlite3.OperationalError("the disk is full")
 
 
-ZERO = Plan(version=0, tables="CREATE TABLE things (name TEXT);\n")
-THREE = Plan(
+ZERO = SqliteMigration(version=0, tables="CREATE TABLE things (name TEXT);\n")
+THREE = SqliteMigration(
     version=3,
     tables="CREATE TABLE things (name TEXT, size INTEGER NOT NULL DEFAULT 7);\n",
     steps={0: lambda _: None, 1: one_to_two, 2: two_to_three},
@@ -114,7 +114,7 @@ def old(path: Path) -> sqlite3.Connection:
 
 
 def things(connection: sqlite3.Connection) -> tuple[int, list[tuple[object, ...]]]:
-    return version_of(connection), connection.execute("SELECT * FROM things ORDER BY name").fetchall()
+    return read_version(connection), connection.execute("SELECT * FROM things ORDER BY name").fetchall()
 
 
 def test_an_older_file_is_lifted_step_by_step(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ async def test_events_of_an_older_version_are_lifted_when_they_are_loaded(tmp_pa
     assert isinstance(first, Notice)
     expected = [attrs.evolve(first, code="old"), noted(A, 2)]
     assert list(await store.load(A)) == expected
-    opened = await store.open(A)
+    opened = await store.open_session(A)
     assert opened is not None
-    assert list(opened.events.of(Notice)) == expected
+    assert list(opened.events.of_type(Notice)) == expected
     await store.aclose()

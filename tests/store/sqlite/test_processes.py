@@ -154,7 +154,7 @@ print("free", flush=True)
 
 async def test_a_lock_of_another_process_costs_a_flush_and_not_the_loop(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    store = await open_store(path, patience=0.3)
+    store = await open_store(path, lock_timeout=0.3)
     store.put(noted(A, 1))
     await store.flushed(A, 1)
     program = python("-c", _WRITES_IN, str(path))
@@ -163,7 +163,7 @@ async def test_a_lock_of_another_process_costs_a_flush_and_not_the_loop(tmp_path
     assert await trio.to_thread.run_sync(program.stdout.readline) == "locked\n"
     longest = await _longest_pause(store, A)
     assert longest < 0.25
-    assert list(await store.later(A, 0)) == notes(A, 1)  # reading goes on
+    assert list(await store.wait_for_events(A, 0)) == notes(A, 1)  # reading goes on
     with pytest.raises(StoreError, match="another process has locked it"):
         await store.claim(SessionId("ses_new"))
     print(file=program.stdin, flush=True)

@@ -16,8 +16,8 @@ from engine.core.events import DURABLE_TYPES, CompactionEnded, Durable, HistoryR
 from engine.core.fold import fold
 from engine.core.ids import MessageId, SessionId, TurnId
 from engine.core.messages import Usage
-from engine.store.projection import TAKEN, Change
-from engine.store.sqlite.migrate import run
+from engine.store.projection import PROJECTED_TYPES, SessionChange
+from engine.store.sqlite.migrate import run_script
 from engine.store.sqlite.schema import APPLICATION_ID
 from engine.store.sqlite.store import open_store
 from tests.store.journals import A, B, any_journals, created, numbered, session, turn
@@ -55,7 +55,7 @@ def mixed(parts: Sequence[Sequence[Durable]]) -> list[Durable]:
 def of_version_1(path: Path, events: Sequence[Durable], spoilt: Sequence[int] = ()) -> None:
     """Make a file of version 1 with those events, the lists as that version had them: one bare row each."""
     connection = sqlite3.connect(path, isolation_level=None)
-    run(connection, (Path(__file__).parent.parent / "tables.v1.sql").read_text(encoding="utf-8"))
+    run_script(connection, (Path(__file__).parent.parent / "tables.v1.sql").read_text(encoding="utf-8"))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute("PRAGMA user_version = 1")
     for number, event in enumerate(events):
@@ -119,9 +119,9 @@ async def test_of_a_damaged_session_what_can_be_read_counts(tmp_path: Path) -> N
     assert rows[C][3] == "known"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in DURABLE_TYPES if kind not in TAKEN])
+@pytest.mark.parametrize("kind", [kind for kind in DURABLE_TYPES if kind not in PROJECTED_TYPES])
 def test_no_other_event_changes_a_row(kind: type[Durable]) -> None:
     for event in samples(kind):
-        bare, taken = Change.of(event, 7), Change.of(event, 7)
-        taken.take(event, 7)
+        bare, taken = SessionChange.of(event, 7), SessionChange.of(event, 7)
+        taken.add(event, 7)
         assert attrs.asdict(taken) == attrs.asdict(bare)

@@ -30,7 +30,7 @@ class File:
     mounts: Path
 
     async def open(self) -> SqliteStore:
-        return await open_store(self.path, mounts=self.mounts, patience=5)
+        return await open_store(self.path, mounts=self.mounts, lock_timeout=5)
 
 
 class TestInAFile(FullSuite):
@@ -61,7 +61,7 @@ async def test_in_memory_it_is_the_same_until_it_is_closed() -> None:
         for _ in range(20):
             nursery.start_soon(store.search, "parser")
             nursery.start_soon(store.load, A)
-            store.put(noted(A, (store._puts[A].last) + 1))
+            store.put(noted(A, (store._session_writes[A].last) + 1))
     assert len(await store.load(A)) == len(events) + 20
     await store.aclose()
     with pytest.raises(StoreError, match="closed"):
