@@ -257,13 +257,8 @@ class ProgramAnalysis:
             self.mark_opaque("one of its words is not known, and may be an option that executes something")
         for used in arguments.used:
             self.apply_option(used, program)
-        if program.reading == "asked":
-            self.reads_only = any(used.option.role == "reading" for used in arguments.used)
-        else:
-            self.reads_only = program.reading == "free" or (program.reading == "known" and not arguments.unknown)
-        if arguments.is_uncertain and any(
-            option.role in {"writes", "edits", "changes"} for option in program.table.values()
-        ):
+        self.reads_only = _reads_only(program, arguments)
+        if arguments.is_uncertain and any(option.role in _CHANGING for option in program.table.values()):
             self.changes = True
         self.prints_names = program.prints_names or self._prints_names(program, arguments)
 
@@ -352,16 +347,14 @@ class ProgramAnalysis:
             self.mark_opaque("starts a shell, if it starts anything")
         if program.tail == "shell":
             self.run_joined(words, program.shell)
-        elif program.tail == "either" and words and exact_text(words[0]) in {"-c", "--command"}:
-            self.run_text(words[1] if len(words) > 1 else "", program.shell)
         elif program.tail == "text":
             texts = words[1:] if words and exact_text(words[0]) == "-c" else words
-            if texts:
-                self.run_text(texts[0], program.shell)
-        elif program.started:
-            self.start([program.started, *words])
+            for text in texts[:1]:
+                self.run_text(text, program.shell)
+        elif program.tail == "either" and words and exact_text(words[0]) in {"-c", "--command"}:
+            self.run_text([*words, ""][1], program.shell)
         else:
-            self.start(words)
+            self.start([program.started, *words] if program.started else words)
 
     def start_shell(self) -> None:
         """Start a shell that reads its commands from standard input."""
@@ -396,3 +389,13 @@ _START_SHELLS: Final = frozenset(
 
 def _is_dangerous(program: Program) -> bool:
     return bool(program.is_guarded or program.tail or program.reader or program.opaque)
+
+
+_CHANGING: Final[frozenset[Role]] = frozenset({"writes", "edits", "changes"})
+
+
+def _reads_only(program: Program, arguments: Arguments) -> bool:
+    """Tell whether a program only reads with these options, as its row says."""
+    if program.reading == "asked":
+        return any(used.option.role == "reading" for used in arguments.used)
+    return program.reading == "free" or (program.reading == "known" and not arguments.unknown)

@@ -133,13 +133,18 @@ def analyze_fd(analysis: ProgramAnalysis, program: Program) -> None:
     analysis.prints_names = True
     if start is None:
         return
-    opening = words[start]
-    command: list[Argument] = [opening.partition("=")[2]] if opening is not None and "=" in opening else []
-    command += words[start + 1 :]
-    has_place = any(word is not None and "{" in word for word in command)
-    placed = [None if word is not None and "{" in word else word for word in command]
     analysis.changes = True
-    analysis.start(placed if has_place else [*placed, FILE_NAME], takes_stdin=False)
+    analysis.start(_command_of(words[start:]), takes_stdin=False)
+
+
+def _command_of(words: Sequence[Argument]) -> list[Argument]:
+    """Return the command behind `-x` or `--exec=COMMAND`, with the name of a file where fd puts one."""
+    opening = words[0]
+    command: list[Argument] = [opening.partition("=")[2]] if opening is not None and "=" in opening else []
+    command += words[1:]
+    if not any(word is not None and "{" in word for word in command):
+        return [*command, FILE_NAME]
+    return [None if word is not None and "{" in word else word for word in command]
 
 
 def _starts_command(word: Argument) -> bool:

@@ -25,23 +25,26 @@ def analyze_make(analysis: ProgramAnalysis, program: Program) -> None:
     analysis.apply_options(program, arguments)
     files = [used.value for used in arguments.used if used.name in {"-f", "--file", "--makefile"}]
     for file in files:
-        if exact_text(file) == "-":
-            if analysis.invocation.stdin is not None:
-                analysis.mark_opaque("reads rules from standard input")
-        else:
+        if exact_text(file) != "-":
             analysis.run_file(file)
+        elif analysis.invocation.stdin is not None:
+            analysis.mark_opaque("reads rules from standard input")
     if not files:
         analysis.runs += [analysis.resolve(name) for name in _MAKEFILES]
     for operand in arguments.operands:
         text = exact_text(operand)
         parts = split_assignment(text) if text is not None else None
-        if parts is None:
-            continue
-        name = parts[0].rstrip(":?+!")
-        if name.startswith(".SHELL") or is_dangerous_setting(name, parts[1]):
-            analysis.mark_opaque(f"sets {name}, which may make it run something else")
-        elif parts[0].endswith("!") or not _PLAIN_VALUE.fullmatch(parts[1]):
-            analysis.mark_opaque(f"sets {name} to what may be executed")
+        if parts is not None:
+            _check_make_variable(analysis, *parts)
+
+
+def _check_make_variable(analysis: ProgramAnalysis, left: str, value: str) -> None:
+    """Check NAME=VALUE, or NAME:=VALUE and the like; a NAME!=VALUE executes its value."""
+    name = left.rstrip(":?+!")
+    if name.startswith(".SHELL") or is_dangerous_setting(name, value):
+        analysis.mark_opaque(f"sets {name}, which may make it run something else")
+    elif left.endswith("!") or not _PLAIN_VALUE.fullmatch(value):
+        analysis.mark_opaque(f"sets {name} to what may be executed")
 
 
 def analyze_compiler(analysis: ProgramAnalysis, program: Program) -> None:
@@ -136,9 +139,8 @@ def _use_tool(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
         analysis.change_folder(rest[0] if rest else "")
         analysis.start(rest[1:])
     elif name in _CMAKE_WRITING:
-        for word in rest:
-            if not (exact_text(word) or "").startswith("-"):
-                analysis.touch(word, "write")
+        for word in [word for word in rest if not (exact_text(word) or "").startswith("-")]:
+            analysis.touch(word, "write")
     elif name not in _CMAKE_TELLING:
         analysis.mark_opaque("its tool is not known")
 

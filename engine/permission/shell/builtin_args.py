@@ -40,16 +40,21 @@ def without_options(call: CommandCall, plain: str, valued: str) -> list[Field] |
         remaining = remaining[1:]
         if text == "--":
             return remaining
-        for index, letter in enumerate(text[1:], 2):
-            if letter in valued:
-                if index == len(text):
-                    if not remaining or remaining[0].is_many:
-                        return None
-                    remaining = remaining[1:]
-                break
-            if letter not in plain:
-                return None
+        takes_next = _takes_next_word(text[1:], plain, valued)
+        if takes_next is None or (takes_next and (not remaining or remaining[0].is_many)):
+            return None
+        remaining = remaining[1:] if takes_next else remaining
     return remaining
+
+
+def _takes_next_word(letters: str, plain: str, valued: str) -> bool | None:
+    """Tell whether the next word is the value of the last of these options; None: one of them is unknown."""
+    for index, letter in enumerate(letters, start=1):
+        if letter in valued:
+            return index == len(letters)
+        if letter not in plain:
+            return None
+    return False
 
 
 def set_unknown(shell: SimulatedShell, call: CommandCall, names: Sequence[Field]) -> None:

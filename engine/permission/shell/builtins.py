@@ -19,6 +19,7 @@ from engine.permission.shell.state import Field
 from engine.permission.shell.variable_builtins import declare, getopts, let, mapfile, read, shift, unset
 
 _COUNT: Final = re.compile(r"0|[1-9]\d{0,8}")
+_MAX_PRINTED: Final = 10_000
 _FORMAT: Final = re.compile(r"%s|%%|\\n|\\t|[^%\\]+")
 
 
@@ -77,7 +78,11 @@ def _format_printf(words: Sequence[str | None], count: int) -> Stdin:
     pieces: list[str] = _FORMAT.findall(texts[0])
     if "".join(pieces) != texts[0] or ("%s" not in pieces and len(texts) > 1):
         return UnknownInput()
-    values = texts[1:]
+    return _apply_format(pieces, texts[1:])
+
+
+def _apply_format(pieces: Sequence[str], values: list[str]) -> Stdin:
+    """Return what printf prints: the format is used again until no value is left."""
     text = ""
     while True:
         for piece in pieces:
@@ -85,8 +90,10 @@ def _format_printf(words: Sequence[str | None], count: int) -> Stdin:
                 text += values.pop(0) if values else ""
             else:
                 text += {"%%": "%", "\\n": "\n", "\\t": "\t"}.get(piece, piece)
-        if not values or len(text) > 10_000:
-            return text if not values else UnknownInput()
+        if not values:
+            return text
+        if len(text) > _MAX_PRINTED:
+            return UnknownInput()
 
 
 def _pwd(shell: SimulatedShell, call: CommandCall) -> Outcome:
@@ -136,9 +143,7 @@ def _alias(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 def _exit_builtin(shell: SimulatedShell, call: CommandCall) -> Outcome:
     record_command(shell, call)
-    count = call.fields[1].exact_text or "" if len(call.fields) > 1 else "1"
-    is_sure = len(call.fields) <= 2 and not call.command.redirects and _COUNT.fullmatch(count) is not None
-    is_sure = is_sure and (count != "0" or call.name in ("exit", "return"))
+    is_certain = _has_certain_count(call)
     frame = shell.frames[-1]
     if call.name == "return":
         if frame.function is None:
@@ -149,7 +154,15 @@ def _exit_builtin(shell: SimulatedShell, call: CommandCall) -> Outcome:
             return call.outcome
         for jumps in frame.jumps:
             jumps.append(call.state.copy())
-    return (None, None) if is_sure else call.outcome
+    return (None, None) if is_certain else call.outcome
+
+
+def _has_certain_count(call: CommandCall) -> bool:
+    """Tell whether `exit`, `return`, `break` or `continue` certainly succeeds: its number is one that it accepts."""
+    if len(call.fields) > 2 or call.command.redirects:
+        return False
+    count = (call.fields[1].exact_text or "") if len(call.fields) > 1 else "1"
+    return _COUNT.fullmatch(count) is not None and (count != "0" or call.name in ("exit", "return"))
 
 
 def _command(shell: SimulatedShell, call: CommandCall) -> Outcome:

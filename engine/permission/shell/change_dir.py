@@ -12,14 +12,14 @@ def change_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Follow `cd`: after success it is there, after a failure it is here."""
     operands = [field for field in call.arguments if field.exact_text not in ("-L", "-e", "--")]
     if not operands:
-        return _move_to(shell, call, (shell.home,) if call.arguments == [] and shell.home is not None else None)
-    if [field.exact_text for field in operands] == ["-"]:
+        return _move_to(shell, call, (shell.home,) if not call.arguments and shell.home is not None else None)
+    target = operands[0].exact_text
+    if len(operands) == 1 and target == "-":
         return _move_to(shell, call, call.state.previous_folders)
-    if len(operands) > 1 or operands[0].exact_text is None or operands[0].exact_text.startswith("-"):
+    if len(operands) > 1 or target is None or target.startswith("-"):
         if any(field.exact_text is None for field in operands):
             shell.findings.mark_opaque("a folder that is not known")
         return _move_to(shell, call, None)
-    target = operands[0].exact_text
     shell.programs.add_file(target, "read", "cd", call.state.folders)
     return _move_to(shell, call, _resolve_target(call.state.folders, target))
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from engine.permission.shell.parser.nodes import Conditional, Word
-from engine.permission.shell.state import Field, ShellState, is_number
+from engine.permission.shell.state import Field, ShellState, Value, is_number
 
 if TYPE_CHECKING:
     from engine.permission.shell.word_expansion import Expander
@@ -27,12 +27,16 @@ def check_condition(expander: Expander, condition: Conditional, state: ShellStat
     for index, item in enumerate(condition.items):
         plain = item.plain if isinstance(item, Word) else None
         following = next(iter(values[index + 1 :]), None)
-        if plain in _NAMED and not (isinstance(following, str) and following.isidentifier()):
+        if plain in _NAMED and not _is_identifier(following):
             expander.findings.mark_opaque(f"a condition with {plain}")
         if plain in _ARITHMETIC and index:
             operands = (values[index - 1], following)
             if any(value is None or not is_number(value) for value in operands):
                 expander.findings.mark_opaque("a condition that may calculate with something that is no number")
+
+
+def _is_identifier(value: Value | None) -> bool:
+    return isinstance(value, str) and value.isidentifier()
 
 
 def is_safe_test(fields: Sequence[Field]) -> bool:

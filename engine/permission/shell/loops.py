@@ -47,10 +47,7 @@ class Loops(SimpleCommands):
             self.findings.mark_opaque(f"it sets {command.name}")
         values = self._values(command, state)
         here: ShellState | None = state
-        is_unrolled = (
-            len(values) <= _MAX_UNROLLED and self.findings.steps < _STEPS_FOR_UNROLLING and not command.is_select
-        )
-        if not values or not is_unrolled or ValueKind.UNKNOWN in values:
+        if not self._can_unroll(command, values):
             kind = ValueKind.NUMBER if values and all(map(is_number, values)) else ValueKind.UNKNOWN
             return self._loop(None, command.body, state, (command.name, kind))
         ends: list[ShellState | None] = []
@@ -63,6 +60,11 @@ class Loops(SimpleCommands):
                 here, bad = self._loop(None, command.body, here, (command.name, value))
                 here = join_states(here, bad)
         return both([here, *ends])
+
+    def _can_unroll(self, command: For, values: Sequence[Value]) -> bool:
+        """Tell whether to go through a loop once for each of its values."""
+        is_short = 0 < len(values) <= _MAX_UNROLLED and self.findings.steps < _STEPS_FOR_UNROLLING
+        return is_short and not command.is_select and ValueKind.UNKNOWN not in values
 
     def _round(self, command: For, value: Value, state: ShellState, ends: list[ShellState | None]) -> ShellState | None:
         """Go through a loop once; add to *ends* where it may be left."""

@@ -162,29 +162,31 @@ class ArgumentParser:
         """Return what the words are."""
         self._words = words
         while self._at < len(words):
-            word = words[self._at]
-            self._at += 1
-            before = self.unknown
-            if word == "--" and not isinstance(word, WordPrefix):
-                # Behind an option that is not known, this may as well be its value.
-                rest = words[self._at :]
-                self.operands += rest
-                self.is_uncertain = self.is_uncertain or (bool(before) and any(map(self._executes, rest)))
-                break
-            if _may_be_option(word):
-                if isinstance(word, WordPrefix) and self._take_prefix(word):
-                    continue
-                self.is_uncertain = True
-            elif word is not None and len(word) > 1 and word[0] in "-+" and self._take(word):
-                if self.used and self.used[-1].option.role == "stops":
-                    self.operands += words[self._at :]
-                    break
-                continue
-            self.operands.append(word)
-            if not self.permutes:
+            if not self._parse_word():
                 self.operands += words[self._at :]
                 break
         return Arguments(used=self.used, operands=self.operands, is_uncertain=self.is_uncertain, unknown=self.unknown)
+
+    def _parse_word(self) -> bool:
+        """Read the next word; return whether there may be options behind it."""
+        word = self._next()
+        if word == "--" and not isinstance(word, WordPrefix):
+            self._end_options()
+            return False
+        if _may_be_option(word):
+            if isinstance(word, WordPrefix) and self._take_prefix(word):
+                return True
+            self.is_uncertain = True
+        elif word is not None and len(word) > 1 and word[0] in "-+" and self._take(word):
+            return not self.used or self.used[-1].option.role != "stops"
+        self.operands.append(word)
+        return self.permutes
+
+    def _end_options(self) -> None:
+        """Read `--`, which may as well be the value of the unknown option before it."""
+        rest = self._words[self._at :]
+        if self.unknown and any(map(self._executes, rest)):
+            self.is_uncertain = True
 
     def _executes(self, word: Argument) -> bool:
         """Tell whether a word may be an option that executes something."""

@@ -36,17 +36,19 @@ class WordReader(DollarReader):
             if sign in " \t\n;&|()" or (sign in "<>" and source[self.at + 1 : self.at + 2] != "("):
                 break
             self._word_piece(sign, parts)
-        written = source[start : self.at]
-        if written.endswith("\\\n") and source[self.at : self.at + 1] in ("<", ">", "(", "&"):
-            raise self.unsupported("a word that ends in the line before")
-        if self.is_posix and "{" in written and ("," in written or ".." in written):
-            raise self.unsupported("a brace expansion in a shell that may not know it")
         word = _word(parts, start, self.at)
-        if word.has_braces and self.is_posix and re.search(r",|\.\.", source[start : self.at]):
-            raise self.unsupported("braces in a shell that may not expand them")
+        self._check_word(word)
         if word.has_braces or source.startswith("$'", start):
             self.filled.append((start, self.at))
         return word
+
+    def _check_word(self, word: Word) -> None:
+        """Refuse a word that ends in an unsupported way, or that another shell may read otherwise."""
+        written = self.source[word.start : word.end]
+        if written.endswith("\\\n") and self.source[self.at : self.at + 1] in ("<", ">", "(", "&"):
+            raise self.unsupported("a word that ends in the line before")
+        if self.is_posix and "{" in written and ("," in written or ".." in written):
+            raise self.unsupported("a brace expansion, which only bash supports")
 
     def _word_piece(self, sign: str, parts: list[Part]) -> None:
         """Read one piece of a word."""
