@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.agents.discovery import FoundAgents, find_agents, places_of, with_known_models
 from engine.config.config import Config
-from engine.permission.project import project_of
+from engine.permission.project import find_project_root
 from engine.permission.user_policy import UserFiles
 from engine.settings_file.config_file import usual_path
 
@@ -23,13 +23,13 @@ def find_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[st
         trusts: it is trusted for this run.
         tools: the names of those that there are, if an agent that wants others is to be told of.
     """
-    files = UserFiles.usual()
+    files = UserFiles.default()
     user = (usual_path().parent / "agents", *(Path(folder).expanduser() for folder in _USER_FOLDERS))
 
     def is_trusted(folder: str) -> bool:
         return trusts or files.trust.is_trusted(folder)
 
-    places, not_trusted = places_of(user, project_of(str(cwd), home=str(files.home)), is_trusted)
+    places, not_trusted = places_of(user, find_project_root(str(cwd), home=str(files.home)), is_trusted)
     found = find_agents(places, tools=tools, not_trusted=not_trusted)
     if not any(agent.config.model for agent in found.found):
         return found

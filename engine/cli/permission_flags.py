@@ -51,7 +51,7 @@ class PermissionChoice:
 
     def policy(self, config: Config) -> Policy:
         """Return the rules. Raises `ConfigError`."""
-        return user_policy(config, UserFiles.usual(), profile=self.profile, rules=self.rules, trusts_all=self.trusts)
+        return user_policy(config, UserFiles.default(), profile=self.profile, rules=self.rules, trust_all=self.trusts)
 
 
 def add_permission_flags(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,7 @@ from engine.core.permission_types import PermissionQuery, PermissionScope, Requi
 from engine.files.real_path import followed
 from engine.permission.grants.grants import Grant
 from engine.permission.policy import Policy
-from engine.permission.project import project_of
+from engine.permission.project import find_project_root
 from engine.permission.requested_rights import rights_to_judge
 from engine.permission.rules.explain import explain
 from engine.permission.rules.lint import lint
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(given: argparse.Namespace) -> int:
-    files = UserFiles.usual()
+    files = UserFiles.default()
     folder = Path(given.cwd).expanduser()
     if not folder.is_dir():
         complain(f"engine permissions: {given.cwd} is no folder")
@@ -105,7 +105,7 @@ def _run(given: argparse.Namespace) -> int:
 
 def _folder(named: str | None, cwd: str, files: UserFiles) -> str:
     """Return the folder to trust: where its rules lie, if none is named."""
-    return named or project_of(cwd, home=str(files.home)) or cwd
+    return named or find_project_root(cwd, home=str(files.home)) or cwd
 
 
 def _explained(policy: Policy, cwd: str, permission: str, pattern: str, config: Config) -> str:
@@ -168,7 +168,7 @@ def _as_text(policy: Policy, cwd: str, files: UserFiles, config: Config) -> str:
     for layer in policy.ruleset(cwd).layers:
         if layer.name != "defaults" and layer.rules:
             lines += ["", f"rules of the layer {layer.name}, the last one that matches wins"]
-            lines += [f"  {visible(str(rule))}{visible(rule.place)}" for rule in layer.rules]
+            lines += [f"  {visible(str(rule))}{visible(rule.location)}" for rule in layer.rules]
     lines += ["", "allowed for this project" if _kept(policy, cwd) else "nothing was allowed for this project"]
     lines += [
         f"  {grant.id}  {visible(grant.permission)} {visible(grant.pattern)}  ({_told(grant)})"

@@ -38,7 +38,7 @@ _CALL: Final = re.compile(r"/([A-Za-z0-9][A-Za-z0-9:_-]*)(?:\s+(.*))?", re.DOTAL
 def usual_layers(config: Config, permissions: PermissionChoice) -> PromptLayers:
     """Return what the prompts of `engine run` are made of."""
     own = usual_path().parent
-    trust = UserFiles.usual().trust
+    trust = UserFiles.default().trust
     return PromptLayers(
         instructions=config.instructions,
         user_files=(str(own / "AGENTS.md"), *_USER_FILES),

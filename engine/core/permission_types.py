@@ -26,11 +26,11 @@ class Rule:
     """A rule. Raises `ConfigError` if it makes no sense.
 
     Attributes:
-        permission: the name of the right, or a wildcard for several.
-        pattern: what it is for, as a path pattern or a wildcard.
-        action: what to do.
-        override: it lifts a deny of a lower layer.
-        origin: where it stands, for people: `file:line`.
+        permission: the name of the permission, or a wildcard for several.
+        pattern: what it applies to: a path pattern or a wildcard.
+        action: allow, ask or deny.
+        override: whether it lifts a deny of a lower layer.
+        origin: where it was written, for people: `file:line`.
     """
 
     permission: str
@@ -43,20 +43,22 @@ class Rule:
         if self.action not in ACTIONS:
             raise ConfigError(f"a rule's action is allow, ask or deny, not {self.action!r}")
         if not _NAME.fullmatch(self.permission):
-            raise ConfigError(f"{self.permission!r} is no name of a permission, nor a wildcard for several")
+            raise ConfigError(f"{self.permission!r} is not the name of a permission, nor a wildcard for several")
         if not self.pattern.strip():
-            raise ConfigError(f"a rule's pattern is empty: '*' means whatever {self.permission} is wanted for")
+            raise ConfigError(f"a rule's pattern is empty: '*' matches everything that {self.permission} applies to")
         if UNKNOWN in self.pattern or "\0" in self.pattern:
-            raise ConfigError(f"the pattern {self.pattern!r} can match nothing: it holds a character that nothing has")
+            raise ConfigError(
+                f"the pattern {self.pattern!r} matches nothing: it contains a character that no right contains"
+            )
         if self.override and self.action == "deny":
-            raise ConfigError("a deny needs no override: nothing is above it that it could lift")
+            raise ConfigError("a deny needs no override: only denies of lower layers can be lifted")
 
     def __str__(self) -> str:
         return f"{self.action}{'!' if self.override else ''} {self.permission} {self.pattern}"
 
     @property
-    def place(self) -> str:
-        """Where it stands, in brackets; empty if that is not told."""
+    def location(self) -> str:
+        """Where it was written, in brackets; empty if its origin is unknown."""
         return f" ({self.origin})" if self.origin else ""
 
 
@@ -65,12 +67,12 @@ class RequiredRight:
     """A right that a call needs.
 
     Attributes:
-        permission: its name.
-        pattern: what for: a path, a command; "*" for the permission as a whole.
-        spellings: other names of the same thing: a rule that forbids one of them, or asks, holds as well.
-        reads_only: it changes nothing.
-        follows: the rights, by their patterns, that this one is a consequence of: where rules allow all of them,
-            nothing but a rule asks about this one.
+        permission: the name of the permission.
+        pattern: a path or a command; "*" for the permission as a whole.
+        spellings: other names of the same thing; a rule that denies or asks about one of them applies too.
+        reads_only: whether using it changes nothing.
+        follows: patterns of the rights that this one is a consequence of; where rules allow all of them, the
+            defaults no longer ask about this one.
     """
 
     permission: str
@@ -82,14 +84,14 @@ class RequiredRight:
 
 @attrs.frozen(kw_only=True)
 class Judgement:
-    """What the rules say of a call, and which rule said it.
+    """The verdict on a call, and the rule that decided it.
 
     Attributes:
-        verdict: go on, ask, or no.
+        verdict: allow, ask or deny.
         source: the rule, for people.
-        is_default: no rule said it, it is what holds where there is none: a hook's "allow" may answer it.
-        missing_rights: those that somebody has to allow, where the verdict is "ask".
-        offers: those of the query's offers that would have answered it; None: all of them.
+        is_default: whether only the defaults decided it; a hook's "allow" may answer such an "ask".
+        missing_rights: the rights that the user must allow, where the verdict is "ask".
+        offers: the offers of the query that would allow the call; None: all of them.
     """
 
     verdict: Verdict
@@ -101,13 +103,14 @@ class Judgement:
 
 @attrs.frozen(kw_only=True)
 class PermissionScope:
-    """A session in the chain from the root to the one that asks: what is done there must be allowed to all of them.
+    """The rules of one session in the chain from the root session to the calling one; all of them must allow a call.
 
     Attributes:
         session_id: the session.
         turn_id: its turn.
-        rules: those of its agent.
-        is_bound: the rules are no more than bounds, beside another link of the session: they end when a plan was approved.
+        rules: the rules of its agent.
+        is_bound: whether these are plan-mode bounds on top of another scope of the session; they are dropped once the
+            plan is approved.
     """
 
     session_id: SessionId
@@ -121,17 +124,17 @@ class PermissionQuery:
     """The rights that a parsed call needs.
 
     Attributes:
-        chain: the sessions from the root down to the one that asks.
+        chain: the sessions from the root down to the calling one.
         call_id: the call.
-        cwd: the working directory; patterns which are paths are relative to it.
+        cwd: the working directory; relative paths in patterns start there.
         tool: the tool's name.
-        read_only: the tool says that it changes nothing.
-        permission: the kind of right that the call is about.
-        rights: all that it needs, the others too.
+        read_only: whether the tool declares that it changes nothing.
+        permission: the permission that the call is mainly about.
+        rights: all rights that it needs.
         offers: what "always" may allow, narrowest first.
-        opaque: why nobody can tell what else it would do.
-        sandboxed: it is done in a sandbox.
-        detail: for a person.
+        opaque: why its effects cannot be determined in advance; empty if they can.
+        sandboxed: whether it runs in a sandbox.
+        detail: what a person reads: the command, the change.
         metadata: for clients, as JSON text.
     """
 
@@ -150,23 +153,23 @@ class PermissionQuery:
 
     @property
     def session_id(self) -> SessionId:
-        """The session that asks."""
+        """The calling session."""
         return self.chain[-1].session_id
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """What the permission is needed for."""
+        """The patterns that the main permission is needed for."""
         return tuple(right.pattern for right in self.rights if right.permission == self.permission)
 
 
 @attrs.frozen(kw_only=True)
 class Allowance:
-    """What somebody has allowed for longer than one call.
+    """An "always": what the user allows for longer than one call.
 
     Attributes:
         rights: exactly these.
-        scope: how far it reaches. A session's holds for its sub-agents as well.
-        seconds: how long at most; None: as long as the scope.
+        scope: how far it reaches; a session's covers its sub-agents.
+        seconds: for how long at most; None: as long as the scope.
     """
 
     rights: tuple[Right, ...]
@@ -175,45 +178,45 @@ class Allowance:
 
 
 class Approver(Protocol):
-    """The rules."""
+    """Decides what a call may do."""
 
     def judge(self, query: PermissionQuery) -> Judgement:
-        """Return what the rules say; pure and quick."""
+        """Return the verdict on a call; pure and quick."""
         ...
 
-    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
-        """Somebody answered "always" to what *query* needs: remember it. Not a checkpoint."""
+    def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
+        """Remember that the user answered *query* with "always". Not a checkpoint."""
         ...
 
 
 @runtime_checkable
 class PersistentApprover(Approver, Protocol):
-    """An approver with something to read before a session begins, and to write when somebody has allowed something."""
+    """An approver that loads rules and grants before a session begins, and saves new grants."""
 
     async def prepare(self, cwd: str) -> None:
-        """Get ready for sessions that work in *cwd*. A checkpoint. Raises `EngineError`."""
+        """Load what applies to sessions in *cwd*. A checkpoint. Raises `EngineError`."""
         ...
 
     async def save(self) -> None:
-        """Write what is to outlive the engine. Raises `EngineError`; what was allowed holds all the same."""
+        """Save the grants that outlive the engine. Raises `EngineError`; the grants still apply to this engine."""
         ...
 
 
 @runtime_checkable
 class HidingApprover(Approver, Protocol):
-    """An approver that can tell of a right whether it is denied whatever it is for."""
+    """An approver that knows which permissions are denied entirely, so that their tools need not be offered."""
 
     def hides(self, chain: Sequence[PermissionScope], cwd: str, permission: str) -> bool:
-        """Tell whether the last session of *chain* can never have that right: a tool that needs it is not offered. Quick."""
+        """Return whether the last session of *chain* is denied *permission* for every pattern. Quick."""
         ...
 
 
 class Opinion(Protocol):
-    """A second opinion on what the rules would ask a person about: a model, a program."""
+    """A second opinion, by a model or a program, on what the rules would ask the user about."""
 
     async def __call__(self, query: PermissionQuery, judgement: Judgement) -> Verdict:
-        """Return "allow" or "deny" to answer in the person's place, "ask" to let the person answer. A checkpoint.
+        """Return "allow" or "deny" to answer for the user, "ask" to leave it to the user. A checkpoint.
 
-        What it raises, and silence beyond the hooks' deadline, count as "ask".
+        An exception, or no answer before the hooks' deadline, counts as "ask".
         """
         ...

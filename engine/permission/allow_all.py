@@ -15,5 +15,5 @@ class AllowAll:
         """Return "allow"."""
         return Judgement(verdict="allow", source="everything is allowed")
 
-    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
-        """Do nothing: nobody asks."""
+    def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
+        """Do nothing: there is never a question."""

@@ -1,8 +1,8 @@
-"""The rules at work: what a call may do, in whichever session, and what was allowed to it for longer.
+"""The usual approver: it judges calls by layered rules and by grants.
 
-A call is judged once for each session from the root down to its own, each with the rules
-of its agent: the strictest word counts, so a sub-agent can do nothing that its parents
-could not. What somebody allowed for longer counts for all of them, and lifts no deny.
+A call is judged once for each session from the root down to its own, each with the rules of
+its agent. The strictest verdict counts, so a sub-agent can do nothing that its parents could
+not. A grant applies to the whole tree of sessions; it answers an "ask" and never lifts a deny.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from engine.core.permission_types import Allowance, Judgement, PermissionQuery, 
 from engine.core.threads import to_thread
 from engine.files.real_path import followed
 from engine.permission.grants.grant_file import GrantFile
-from engine.permission.grants.grants import Grant, Grants, Origin
-from engine.permission.project import project_of
+from engine.permission.grants.grants import Grant, GrantOrigin, Grants
+from engine.permission.project import find_project_root
 from engine.permission.requested_rights import granted_rights, right_to_judge, would_grant
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import DEFAULT, defaults
-from engine.permission.rules.project_file import rules_of
+from engine.permission.rules.project_file import load_project_rules
 from engine.permission.rules.rules import PATH_PERMISSIONS, READING, Layer, Ruleset, RuleVerdict, strictest
 from engine.permission.rules.wildcard import Wildcard
 from engine.permission.verdicts import OPAQUE, SANDBOXED, allow_consequence, judge_opaque_script, relax_for_sandbox
 
-# Where there is no project, nothing lies in it.
+# Stands for the project where there is none: no path lies in it.
 _NOWHERE: Final = "/\ufdd0"
 _MAX_RULESETS: Final = 100
 
 
 @attrs.frozen
 class Project:
-    """Where sessions work.
+    """A project and its rules.
 
     Attributes:
-        root: the project's folder, absolute and real; empty: there is none, and every path is outside.
-        rules: what a file of its own says, as far as that counts.
+        root: the project's folder, absolute and real; empty if there is none, and then every path is outside.
+        rules: the rules of its own file that apply.
     """
 
     root: str
@@ -53,16 +53,17 @@ class Project:
 
 @attrs.define(eq=False, kw_only=True)
 class Policy:
-    """An approver: rules in layers, and what was allowed for longer.
+    """An approver: rules in layers, and grants.
 
     Attributes:
-        profile: what holds where no rule says otherwise.
-        user: the rules of the user's own files.
-        host: those of the program that runs the engine; they come after the user's.
+        profile: the defaults.
+        user: the rules of the user's configuration.
+        host: the rules of the program that embeds the engine; they come after the user's.
         home: the user's home folder.
-        grants: what was allowed.
-        rules_of: reads the rules of a project's own file, as far as the project is trusted. It blocks.
-        file: where grants for projects are kept; None: they end with the engine.
+        grants: what was allowed for longer than one call.
+        load_project_rules: reads the rules of a project's own file; of an untrusted project only those that deny or
+            ask. It blocks.
+        file: stores the grants for projects; None: they end with the engine.
         now: the time, in seconds since the epoch.
     """
 
@@ -71,7 +72,7 @@ class Policy:
     host: tuple[Rule, ...] = ()
     home: str = attrs.field(factory=lambda: followed(str(Path("~").expanduser())))
     grants: Grants = attrs.Factory(lambda self: Grants(self.home), takes_self=True)
-    rules_of: Callable[[str], tuple[Rule, ...]] = rules_of
+    load_project_rules: Callable[[str], tuple[Rule, ...]] = load_project_rules
     file: GrantFile | None = None
     now: Callable[[], float] = time.time
     _defaults: Layer = attrs.field(init=False)
@@ -79,50 +80,50 @@ class Policy:
     _rulesets: dict[tuple[Project, tuple[Rule, ...]], Ruleset] = attrs.field(
         factory=dict[tuple[Project, tuple[Rule, ...]], Ruleset], init=False
     )
-    _names: Iterator[str] = attrs.field(init=False)
+    _grant_ids: Iterator[str] = attrs.field(init=False)
     _unsaved: list[Grant] = attrs.field(factory=list[Grant], init=False)
-    # Those that are in the file, as far as we know: what is not must not be forgotten when the file is read again.
+    # The grants known to be in the file. When the file is read again, others must be kept.
     _saved: frozenset[str] = attrs.field(default=frozenset(), init=False)
 
     def __attrs_post_init__(self) -> None:
         self._defaults = defaults(self.profile)
-        self._names = map(f"grant_{secrets.token_hex(4)}{{}}".format, itertools.count(1))
-        # A rule that can match nothing is told now, not at the first call.
+        self._grant_ids = map(f"grant_{secrets.token_hex(4)}{{}}".format, itertools.count(1))
+        # Report an invalid rule now, not at the first call.
         self.compiled(Project(""))
 
     async def prepare(self, cwd: str) -> None:
-        """Look at the project that *cwd* belongs to, and read the grants that are kept. A checkpoint. Raises `ConfigError`."""
+        """Load the project of *cwd* and the stored grants. A checkpoint. Raises `ConfigError`."""
         saved = self._saved
-        project, kept = await to_thread(self._look, cwd)
+        project, kept = await to_thread(self._load_project, cwd)
         self.compiled(project)
         if kept is not None:
             own = (one for one in self.grants.current(self.now()) if one.scope == "project" and one.id not in saved)
             ids = frozenset(grant.id for grant in kept)
-            self.grants.keep([*kept, *(one for one in own if one.id not in ids)])
+            self.grants.replace_project_grants([*kept, *(one for one in own if one.id not in ids)])
             self._saved |= ids
         self._projects[cwd] = project
 
     async def save(self) -> None:
-        """Write the grants that are to be kept. A checkpoint if there are any. Raises `EngineError`; they hold all the same.
+        """Write the new grants for projects. A checkpoint if there are any. Raises `EngineError`; the grants still apply.
 
-        If cancelled, what is being written is written.
+        If cancelled, a write that has begun is finished.
         """
         while self._unsaved and self.file is not None:
-            # All that one answer gave, at once: half of it would answer nothing, and allow something.
+            # All grants of one answer at once: half of them would not answer the question, but allow something.
             grants, self._unsaved = self._unsaved, []
             try:
                 await to_thread(self.file.add_all, grants, self.now(), abandon_on_cancel=False)
-            except trio.Cancelled:  # before the thread was started: once it runs it is waited for
+            except trio.Cancelled:  # only before the thread starts: a running one is waited for
                 self._unsaved = [*grants, *self._unsaved]
                 raise
             self._saved |= {grant.id for grant in grants}
 
     def judge(self, query: PermissionQuery) -> Judgement:
-        """Return what the rules say. Quick, unless nobody has prepared the folder."""
+        """Return the verdict on a call. Quick, except in a folder that was not prepared."""
         try:
-            project = self._project(query.cwd)
+            project = self._project_at(query.cwd)
         except ConfigError as error:
-            # A session has moved to a project whose rules make no sense: what they forbid is not known.
+            # The session has moved to a project with an invalid rule file: what it denies is unknown.
             return Judgement(verdict="deny", source=f"the rules here, which can't be read: {error}")
         verdicts = [verdict for scope in query.chain for verdict in self._judge_scope(query, project, scope)]
         if not verdicts:
@@ -143,57 +144,59 @@ class Policy:
             offers=self._offers(query, missing, project.root),
         )
 
-    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
-        """Remember what was allowed, for the whole tree of sessions. Not a checkpoint.
+    def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
+        """Add the grants of an "always" for the whole tree of sessions. Not a checkpoint.
 
-        Raises `ConfigError`, and remembers nothing, for what can't be remembered.
+        Raises `ConfigError`, and adds none, for a grant that makes no sense.
         """
-        root, now, project = query.chain[0], self.now(), self._project(query.cwd).root
-        if allowed.scope == "project" and not project:
+        root, now, project = query.chain[0], self.now(), self._project_at(query.cwd).root
+        if allowance.scope == "project" and not project:
             raise ConfigError(f"{query.cwd} belongs to no project: allow it for this session, or once")
-        origin = Origin(session_id=query.session_id, call_id=query.call_id, tool=query.tool, granted=now, by="the user")
+        origin = GrantOrigin(
+            session_id=query.session_id, call_id=query.call_id, tool=query.tool, granted=now, by="the user"
+        )
         grants = [
             Grant(
-                id=next(self._names),
+                id=next(self._grant_ids),
                 permission=permission,
                 pattern=pattern,
-                scope=allowed.scope,
+                scope=allowance.scope,
                 project=project or _NOWHERE,
-                session_id=None if allowed.scope == "project" else root.session_id,
-                turn_id=root.turn_id if allowed.scope == "turn" else None,
-                until=None if allowed.seconds is None else now + allowed.seconds,
+                session_id=None if allowance.scope == "project" else root.session_id,
+                turn_id=root.turn_id if allowance.scope == "turn" else None,
+                until=None if allowance.seconds is None else now + allowance.seconds,
                 origin=origin,
             )
-            for permission, pattern in granted_rights(allowed.rights, query.cwd, project)
+            for permission, pattern in granted_rights(allowance.rights, query.cwd, project)
         ]
-        self.grants.drop_over(now)
-        self.grants.end_other_turns(root.session_id, root.turn_id)
+        self.grants.drop_expired(now)
+        self.grants.drop_other_turns(root.session_id, root.turn_id)
         self.grants.add_all(grants)
-        if allowed.scope == "project" and self.file is not None:
+        if allowance.scope == "project" and self.file is not None:
             self._unsaved += grants
 
     def hides(self, chain: Sequence[PermissionScope], cwd: str, permission: str) -> bool:
-        """Tell whether one of the sessions of *chain* can never have that right. Quick, as `judge` is."""
+        """Return whether a session of *chain* is denied *permission* for every pattern. As quick as `judge`."""
         try:
-            project = self._project(cwd)
-        except ConfigError:  # each call says what is wrong
+            project = self._project_at(cwd)
+        except ConfigError:  # each call reports it
             return False
         names = (permission,) if permission in PATH_PERMISSIONS else (permission, permission + READING)
         rulesets = (self.compiled(project, link.rules) for link in chain)
         return any(all(ruleset.hides(name) for name in names) for ruleset in rulesets)
 
     def root(self, cwd: str) -> str:
-        """Return the project's folder; empty if there is none."""
-        return self._project(cwd).root
+        """Return the folder of the project around *cwd*; empty if there is none."""
+        return self._project_at(cwd).root
 
     def ruleset(self, cwd: str) -> Ruleset:
-        """Return all rules that hold in a folder."""
-        return self.compiled(self._project(cwd))
+        """Return the rules that apply in a folder."""
+        return self.compiled(self._project_at(cwd))
 
     def compiled(self, project: Project, rules: tuple[Rule, ...] = ()) -> Ruleset:
-        """Return all rules that hold in a project, with those of an agent. Raises `ConfigError`. Not a checkpoint."""
-        known = self._rulesets.get((project, rules))
-        if known is None:
+        """Return the compiled rules of a project and an agent. Raises `ConfigError`. Not a checkpoint."""
+        ruleset = self._rulesets.get((project, rules))
+        if ruleset is None:
             layers = (
                 self._defaults,
                 Layer("project", project.rules),
@@ -201,60 +204,60 @@ class Policy:
                 Layer("host", self.host),
                 Layer("agent", rules),
             )
-            known = Ruleset(layers, project.root or _NOWHERE, self.home)
+            ruleset = Ruleset(layers, project.root or _NOWHERE, self.home)
             if len(self._rulesets) >= _MAX_RULESETS:
                 self._rulesets.clear()
-            self._rulesets[project, rules] = known
-        return known
+            self._rulesets[project, rules] = ruleset
+        return ruleset
 
-    def _offers(self, query: PermissionQuery, asked: Sequence[Right], project: str) -> tuple[Offer, ...]:
-        # What nobody can see through is allowed once: the same text may do something else the next time.
-        if any(right.permission == OPAQUE for right in asked):
+    def _offers(self, query: PermissionQuery, missing: Sequence[Right], project: str) -> tuple[Offer, ...]:
+        # An opaque script can be allowed only once: the same text may do something else the next time.
+        if any(right.permission == OPAQUE for right in missing):
             return ()
-        return tuple(self._fitting(query, asked, project))
+        return tuple(self._matching_offers(query, missing, project))
 
-    def _fitting(self, query: PermissionQuery, asked: Sequence[Right], project: str) -> Iterator[Offer]:
-        """Yield the offers that would allow all that is *asked*, and nothing that need not be."""
-        found: dict[Offer, None] = {}
+    def _matching_offers(self, query: PermissionQuery, missing: Sequence[Right], project: str) -> Iterator[Offer]:
+        """Yield the offers that cover all of *missing*, reduced to the rights that are needed."""
+        offers: dict[Offer, None] = {}
         for offer in query.offers:
             rights: list[Right] = []
-            open_rights = list(asked)
+            open_rights = list(missing)
             for right in offer.rights:
                 written = list(granted_rights([right], query.cwd, project))
                 granted = [self._pattern(name, text, project) for name, text in written]
-                fits = [one for one in asked if any(would_grant(name, pattern, one) for name, pattern in granted)]
-                if fits:
-                    # From the project's folder it reads better, and it is the same there.
+                covered = [one for one in missing if any(would_grant(name, pattern, one) for name, pattern in granted)]
+                if covered:
+                    # In the project's own folder the relative form means the same and reads better.
                     is_shorter = query.cwd == project and written[0][1].startswith("./")
                     rights.append(attrs.evolve(right, pattern=written[0][1]) if is_shorter else right)
-                    open_rights = [one for one in open_rights if one not in fits]
+                    open_rights = [one for one in open_rights if one not in covered]
             if not open_rights:
-                found[Offer(rights=tuple(dict.fromkeys(rights)))] = None
-        yield from found
+                offers[Offer(rights=tuple(dict.fromkeys(rights)))] = None
+        yield from offers
 
     def _pattern(self, permission: str, pattern: str, project: str) -> tuple[str, Wildcard | PathPattern | None]:
         try:
             if permission in PATH_PERMISSIONS:
                 return permission, PathPattern(pattern, project or _NOWHERE, self.home)
             return permission, Wildcard(pattern)
-        except ConfigError:  # it can match nothing
+        except ConfigError:  # it matches nothing
             return permission, None
 
-    def _project(self, cwd: str) -> Project:
-        """Return what was prepared; what was not, a folder that a session has moved to, is looked at now, and that blocks."""
-        known = self._projects.get(cwd)
-        if known is None:
-            known = self._look_around(cwd)
-            self.compiled(known)
-            self._projects[cwd] = known
-        return known
+    def _project_at(self, cwd: str) -> Project:
+        """Return the prepared project; for a folder that a session has moved to, load it now, which blocks."""
+        project = self._projects.get(cwd)
+        if project is None:
+            project = self._find_project(cwd)
+            self.compiled(project)
+            self._projects[cwd] = project
+        return project
 
-    def _look(self, cwd: str) -> tuple[Project, tuple[Grant, ...] | None]:
-        return self._look_around(cwd), None if self.file is None else self.file.load()
+    def _load_project(self, cwd: str) -> tuple[Project, tuple[Grant, ...] | None]:
+        return self._find_project(cwd), None if self.file is None else self.file.load()
 
-    def _look_around(self, cwd: str) -> Project:
-        root = project_of(cwd, home=self.home)
-        return Project(root, self.rules_of(root) if root else ())
+    def _find_project(self, cwd: str) -> Project:
+        root = find_project_root(cwd, home=self.home)
+        return Project(root, self.load_project_rules(root) if root else ())
 
     # -- one session ----------------------------------------------------------------------
 

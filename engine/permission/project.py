@@ -1,4 +1,4 @@
-"""Which folder is the project: what may be read and changed without looking beyond it."""
+"""Find the project folder: files inside it may be used with fewer questions than others."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from pathlib import Path
 from engine.files.real_path import Unclear, is_within, real_path
 
 
-def project_of(cwd: str, *, home: str) -> str:
+def find_project_root(cwd: str, *, home: str) -> str:
     """Return the real path of the project that *cwd* belongs to; empty if there is none. It blocks.
 
-    That is the repository around it, or else *cwd* itself. Not a repository that is the whole
-    machine or holds the user's whole home folder (some keep their settings in one), nor one
-    that belongs to another user, who could make it of a folder like `/tmp`.
+    It is the repository around *cwd*, or else *cwd* itself. A repository does not count if it is the
+    root of the machine, if it contains the user's home folder (some people version their settings), or if
+    it belongs to another user, who could have made it in a folder like `/tmp`.
     """
     folder = real_path(cwd)
     if isinstance(folder, Unclear):
         return ""
-    own = real_path(home)
+    home_path = real_path(home)
     for parent in (folder.path, *map(str, Path(folder.path).parents)):
-        if parent == "/" or (parent != folder.path and not isinstance(own, Unclear) and is_within(own.path, parent)):
+        if parent == "/" or (
+            parent != folder.path and not isinstance(home_path, Unclear) and is_within(home_path.path, parent)
+        ):
             break
         if _is_repository(parent, folder.path):
             return parent

@@ -11,7 +11,7 @@ from engine.core.permission_types import RequiredRight
 from engine.files.globs import escaped
 from engine.files.real_path import is_within
 from engine.permission.rules.path_pattern import PathPattern, is_resolved
-from engine.permission.rules.rules import PATH_PERMISSIONS, READING, base_of
+from engine.permission.rules.rules import PATH_PERMISSIONS, READING, base_permission
 from engine.permission.rules.wildcard import Wildcard
 
 # The right to touch what lies outside of the project.
@@ -61,7 +61,7 @@ def would_grant(permission: str, pattern: Wildcard | PathPattern | None, right: 
     """Tell whether a grant of *pattern* would cover *right*."""
     return (
         pattern is not None
-        and permission in {right.permission, base_of(right.permission)}
+        and permission in {right.permission, base_permission(right.permission)}
         and pattern.matches(right.pattern)
     )
 

@@ -1,4 +1,4 @@
-"""The rules as a user has them: with the files of what was allowed and of what is trusted, in the user's own folder for such things."""
+"""Build the policy of a user from the configuration and the user's files of grants and trusted folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.permission.rules.profiles import DEFAULT
 
 @attrs.frozen
 class UserFiles:
-    """What a user has decided so far, by file.
+    """The files that hold a user's decisions.
 
     Attributes:
         folder: where the files are.
@@ -29,21 +29,21 @@ class UserFiles:
     home: Path = attrs.field(factory=lambda: Path("~").expanduser())
 
     @classmethod
-    def usual(cls) -> UserFiles:
-        """Return those of this user."""
-        # Imported here: who names a folder does not need to look for one.
+    def default(cls) -> UserFiles:
+        """Return the files in this user's state folder."""
+        # Imported here: a caller that names a folder does not need it.
         from platformdirs import user_state_path
 
         return cls(user_state_path("engine", appauthor=False))
 
     @property
     def grants(self) -> GrantFile:
-        """What was allowed for projects."""
+        """The grants for projects."""
         return GrantFile(self.folder / grant_file.NAME)
 
     @property
     def trust(self) -> Trust:
-        """Which folders are trusted."""
+        """The trusted folders."""
         return Trust(self.folder / trust.NAME, self.home)
 
 
@@ -53,28 +53,28 @@ def user_policy(
     *,
     profile: str | None = None,
     rules: tuple[Rule, ...] = (),
-    trusts_all: bool = False,
+    trust_all: bool = False,
 ) -> Policy:
-    """Return the rules of a user. Raises `ConfigError`.
+    """Return the policy of a user. Raises `ConfigError`.
 
     Args:
-        config: what the user configures.
-        files: what the user has decided.
-        profile: instead of the configuration's.
-        rules: for this run, after the user's.
-        trusts_all: whatever folder is worked in is trusted, for this run.
+        config: the user's configuration.
+        files: the user's grants and trusted folders.
+        profile: overrides the configuration's.
+        rules: rules for this run; they come after the user's.
+        trust_all: trust every project during this run.
     """
 
     def is_trusted(folder: str) -> bool:
-        return trusts_all or files.trust.is_trusted(folder)
+        return trust_all or files.trust.is_trusted(folder)
 
-    def rules_of(root: str) -> tuple[Rule, ...]:
-        return project_file.rules_of(root, is_trusted)
+    def load_project_rules(root: str) -> tuple[Rule, ...]:
+        return project_file.load_project_rules(root, is_trusted)
 
     return Policy(
         profile=profile or config.profile or DEFAULT,
         user=config.rules,
         host=rules,
-        rules_of=rules_of,
+        load_project_rules=load_project_rules,
         file=files.grants,
     )

@@ -9,7 +9,7 @@ import attrs
 
 from engine.core.permission_types import PermissionQuery, Rule
 from engine.permission.requested_rights import OUTSIDE
-from engine.permission.rules.rules import Ruleset, RuleVerdict, holds_for
+from engine.permission.rules.rules import Ruleset, RuleVerdict, applies_to
 
 # The right to run a script whose effects cannot be determined before it runs.
 OPAQUE: Final = "opaque"
@@ -44,7 +44,7 @@ def judge_opaque_script(query: PermissionQuery, ruleset: Ruleset) -> RuleVerdict
     restriction = _restriction(ruleset) if verdict.verdict == "allow" else None
     if restriction is None:
         return verdict
-    reason = f"the rule '{restriction}'{restriction.place}, because the script cannot be checked against it"
+    reason = f"the rule '{restriction}'{restriction.location}, because the script cannot be checked against it"
     return RuleVerdict(verdict="ask", right=verdict.right, reason=reason)
 
 
@@ -52,6 +52,6 @@ def _restriction(ruleset: Ruleset) -> Rule | None:
     """Return a rule above the defaults that denies, or asks about, something which a script may do."""
     for layer in ruleset.layers:
         for rule in () if layer.name == "defaults" else layer.rules:
-            if rule.action != "allow" and any(holds_for(rule.permission, name) for name in _SCRIPT_PERMISSIONS):
+            if rule.action != "allow" and any(applies_to(rule.permission, name) for name in _SCRIPT_PERMISSIONS):
                 return rule
     return None

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from engine.files.real_path import Real, is_within, real_path
-from engine.permission.project import project_of
+from engine.permission.project import find_project_root
 from engine.prompt.instruction_globs import FOREIGN
 
 SKILLS: Final = (".engine/skills", ".claude/skills", ".agents/skills", ".opencode/skills", ".opencode/skill")
@@ -34,7 +34,7 @@ class Place:
     def of(cls, cwd: str, home: str) -> Place:
         """Return the place of a working directory."""
         real = real_path(cwd)
-        return cls(cwd=real.path if isinstance(real, Real) else cwd, project=project_of(cwd, home=home))
+        return cls(cwd=real.path if isinstance(real, Real) else cwd, project=find_project_root(cwd, home=home))
 
     def folders(self) -> list[str]:
         """Return the folders from the project's down to the working directory, the outermost first."""

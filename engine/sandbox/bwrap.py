@@ -46,7 +46,7 @@ def argv(program: str, layout: Layout, command: Sequence[str]) -> list[str]:
         *("--dev", "/dev"),
         *("--proc", "/proc"),
         *(word for path in _KERNEL for word in ("--ro-bind-try", path, path)),
-        *(word for path, kind in places for word in _words(kind, path, layout.nothing)),
+        *(word for path, kind in places for word in _mount_options(kind, path, layout.nothing)),
         *(word for path, target in layout.links for word in ("--symlink", target, path)),
         # Not before: there may be folders to be put into them.
         *(word for path, kind in places if kind == "empty folder" for word in ("--remount-ro", path)),
@@ -56,6 +56,6 @@ def argv(program: str, layout: Layout, command: Sequence[str]) -> list[str]:
     ]
 
 
-def _words(kind: Kind, path: str, nothing: str) -> list[str]:
-    given = {"{path}": path, "{nothing}": nothing}
-    return [given.get(word, word) for word in _OPTIONS[kind]]
+def _mount_options(kind: Kind, path: str, nothing: str) -> list[str]:
+    values = {"{path}": path, "{nothing}": nothing}
+    return [values.get(word, word) for word in _OPTIONS[kind]]

@@ -22,7 +22,7 @@ from typing import Final
 from engine.config.sandbox_config import Kind, Layout, Sandbox
 from engine.core.errors import ToolError
 from engine.files.real_path import followed, is_within
-from engine.permission.project import project_of
+from engine.permission.project import find_project_root
 
 # Read-only in the project: they say what is run later, outside. The folders are made if they are missing, or a command
 # could make them.
@@ -39,26 +39,26 @@ _NAMES_IN_RUN: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/Network
 _MAX_SEEN: Final = 10_000
 
 
-def layout_for(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
+def sandbox_layout(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
     """Return the sandbox for a command that runs in *cwd*. It blocks. Raises `ToolError` if there can't be one."""
-    project = project_of(cwd, home=home)
+    project = find_project_root(cwd, home=home)
     if not project:
         raise ToolError(f"The command was not run: in a sandbox only a project can be changed, and {cwd} is none.")
     temporary: list[str] = [path for path in map(followed, (tempfile.gettempdir(), *_TEMPORARY)) if _is_folder(path)]
     more = [path for path in (_expanded(path, home) for path in sandbox.writable) if os.path.lexists(path)]
-    free = [path for path in (*temporary, *more) if path != "/"]
-    places: dict[str, Kind] = dict(_sockets(temporary, project))
-    runs, links = _run(network=sandbox.network)
+    writable = [path for path in (*temporary, *more) if path != "/"]
+    places: dict[str, Kind] = dict(_temporary_sockets(temporary, project))
+    runs, links = _run_folders(network=sandbox.network)
     places |= runs
-    places |= dict.fromkeys((*free, *_way(project, free)), "writable")
+    places |= dict.fromkeys((*writable, *_folders_to_mount(project, writable)), "writable")
     _make(Path(project, _SETTINGS))
     for folder in dict.fromkeys((project, followed(cwd))):
-        places |= _guarded(folder)
+        places |= _protected_paths(folder)
     for path in (_expanded(path, home) for path in sandbox.hidden):
         with suppress(OSError):
             places[path] = "empty folder" if stat.S_ISDIR(Path(path).stat().st_mode) else "empty file"
     covered = [path for path, kind in places.items() if kind == "empty folder"]
-    for path in _listening():
+    for path in _listening_sockets():
         if not any(is_within(path, folder) for folder in (project, *covered)):
             places[path] = "empty file"
     return Layout(
@@ -71,9 +71,11 @@ def layout_for(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
     )
 
 
-def _way(project: str, free: Sequence[str]) -> list[str]:
+def _folders_to_mount(project: str, writable: Sequence[str]) -> list[str]:
     """Return the project, and the folders above it that could be changed."""
-    above = [parent for parent in map(str, Path(project).parents) if any(is_within(parent, folder) for folder in free)]
+    above = [
+        parent for parent in map(str, Path(project).parents) if any(is_within(parent, folder) for folder in writable)
+    ]
     return [project, *above]
 
 
@@ -90,7 +92,7 @@ def _is_folder(path: str) -> bool:
 # ---- what says what is run later -------------------------------------------------------------------------------------
 
 
-def _guarded(folder: str) -> dict[str, Kind]:
+def _protected_paths(folder: str) -> dict[str, Kind]:
     """Return what can't be changed in a project, or below it. Raises `ToolError` for what can't be guarded."""
     settings, git = Path(folder, _SETTINGS), Path(folder, _GIT)
     if settings.is_symlink():
@@ -101,7 +103,7 @@ def _guarded(folder: str) -> dict[str, Kind]:
     if not git.is_dir():  # it says where the repository is
         return {**guarded, str(git): "readable"}
     _make(git / _HOOKS)
-    _name_settings(git)
+    _create_git_settings(git)
     inside = [git / name for name in (_HOOKS, *_GIT_FILES) if os.path.lexists(git / name)]
     if git / _GIT_FILES[0] not in inside or any(path.is_symlink() for path in inside):
         return {**guarded, str(git): "readable"}
@@ -109,7 +111,7 @@ def _guarded(folder: str) -> dict[str, Kind]:
     return {**guarded, str(git): "writable", **{str(path): "readable" for path in inside}}
 
 
-def _name_settings(git: Path) -> None:
+def _create_git_settings(git: Path) -> None:
     """Make the files of a repository that may say where its settings are, or a command could. They say what holds anyhow."""
     with suppress(OSError):
         if (git / "HEAD").is_file():
@@ -129,7 +131,7 @@ def _make(folder: Path) -> None:
 # ---- ways out --------------------------------------------------------------------------------------------------------
 
 
-def _run(*, network: bool) -> tuple[dict[str, Kind], tuple[tuple[str, str], ...]]:
+def _run_folders(*, network: bool) -> tuple[dict[str, Kind], tuple[tuple[str, str], ...]]:
     """Return what becomes of `/run`, and the links in it that are kept."""
     folders = {followed(path) for path in (*_RUN, os.environ.get("XDG_RUNTIME_DIR", ""))} - {followed("")}
     places: dict[str, Kind] = {path: "empty folder" for path in folders if path != "/" and _is_folder(path)}
@@ -142,7 +144,7 @@ def _run(*, network: bool) -> tuple[dict[str, Kind], tuple[tuple[str, str], ...]
     return places, tuple(links)
 
 
-def _sockets(folders: Sequence[str], project: str) -> Iterator[tuple[str, Kind]]:
+def _temporary_sockets(folders: Sequence[str], project: str) -> Iterator[tuple[str, Kind]]:
     """Yield sockets in temporary folders, and the folders in them that hold some; not those in the project."""
     left = _MAX_SEEN
     for folder in dict.fromkeys(folders):
@@ -156,7 +158,7 @@ def _sockets(folders: Sequence[str], project: str) -> Iterator[tuple[str, Kind]]
                 yield entry.path, "empty folder"
 
 
-def _listening() -> Iterator[str]:
+def _listening_sockets() -> Iterator[str]:
     """Yield the sockets at which somebody listens, wherever they lie: that a folder can't be changed keeps nobody from talking."""
     with suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123
         for line in lines:

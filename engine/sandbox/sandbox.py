@@ -18,13 +18,13 @@ from engine.core.threads import to_thread
 from engine.files.real_path import followed, is_within
 from engine.process.process import Finished, run_tree
 from engine.sandbox.bwrap import argv
-from engine.sandbox.mounts import layout_for
+from engine.sandbox.mounts import sandbox_layout
 
 # Processes of bubblewrap's own that stay as long as any other does: the first one of the namespace.
 KEEPERS: Final = 1
 _PROGRAM: Final = "bwrap"
-_PATIENCE: Final = 10.0
-_SHOWN: Final = 500
+_TRIAL_SECONDS: Final = 10.0
+_MAX_ERROR_CHARS: Final = 500
 _NOT_RUN: Final = "The command was not run: a sandbox was asked for, but"
 _INSTALL: Final = (
     "bubblewrap is not installed here. The user can install it: apt-get install bubblewrap, dnf install bubblewrap, "
@@ -44,7 +44,7 @@ _CONTAINERS: Final = ("/.dockerenv", "/run/.containerenv")
 
 
 @attrs.define(eq=False)
-class Jail:
+class SandboxLauncher:
     """Puts commands into a sandbox.
 
     Attributes:
@@ -53,7 +53,7 @@ class Jail:
 
     sandbox: Sandbox
     _works: bool = attrs.field(default=False, init=False)
-    _free: dict[str, tuple[str, ...]] = attrs.field(factory=dict[str, "tuple[str, ...]"], init=False)
+    _writable: dict[str, tuple[str, ...]] = attrs.field(factory=dict[str, "tuple[str, ...]"], init=False)
 
     async def argv(self, command: Sequence[str], *, cwd: str) -> list[str]:
         """Return what runs *command* in the sandbox. Always a checkpoint; if cancelled, no process is left.
@@ -61,61 +61,61 @@ class Jail:
         Raises `ToolError` if there can't be one, which says why.
         """
         # Abandoned if cancelled: it only looks, or makes an empty folder.
-        layout, program = await to_thread(self._prepared, cwd)
+        layout, program = await to_thread(self._prepare, cwd)
         if not self._works:
             await _try(argv(program, layout, ["bash", "-c", ":"]))
             self._works = True
         return argv(program, layout, command)
 
-    def _prepared(self, cwd: str) -> tuple[Layout, str]:
-        layout = layout_for(self.sandbox, cwd=cwd, home=str(Path.home()))
+    def _prepare(self, cwd: str) -> tuple[Layout, str]:
+        layout = sandbox_layout(self.sandbox, cwd=cwd, home=str(Path.home()))
         program = shutil.which(_PROGRAM)
         if program is None:
             raise ToolError(f"{_NOT_RUN} {_INSTALL}")
         real = followed(program)
-        free = tuple(path for path, kind in layout.places if kind == "writable")
-        if any(is_within(real, path) for path in free):
+        writable = tuple(path for path, kind in layout.places if kind == "writable")
+        if any(is_within(real, path) for path in writable):
             raise ToolError(f"{_NOT_RUN} the bwrap that is found first, {program}, could be changed from within it.")
         # A link that a command has made must not lead the next one's sandbox elsewhere.
-        before = self._free.setdefault(cwd, free)
+        before = self._writable.setdefault(cwd, writable)
         if not any(is_within(layout.cwd, path) for path in before):
             raise ToolError(f"{_NOT_RUN} {cwd} leads elsewhere than it did at first.")
-        return layout.without(set(free) - set(before)), real
+        return layout.without(set(writable) - set(before)), real
 
 
 async def _try(command: list[str]) -> None:
     """Run a sandbox in which nothing is done. Always a checkpoint; raises `ToolError` if that fails."""
-    said = bytearray()
+    output = bytearray()
 
-    def take(chunk: bytes) -> None:
-        said.extend(chunk[: _SHOWN - len(said)])
+    def collect(chunk: bytes) -> None:
+        output.extend(chunk[: _MAX_ERROR_CHARS - len(output)])
 
     try:
         finished = await run_tree(
-            command, cwd="/", marker=f"sandbox-{uuid4().hex}", on_output=take, timeout=_PATIENCE, grace=0.2
+            command, cwd="/", marker=f"sandbox-{uuid4().hex}", on_output=collect, timeout=_TRIAL_SECONDS, grace=0.2
         )
     except (OSError, ValueError) as error:
         raise ToolError(f"{_NOT_RUN} bubblewrap could not be started: {error}.") from error
     if finished.exit_code != 0 or finished.timed_out:
-        raise ToolError(await to_thread(_why, finished, said.decode(errors="replace").strip()))
+        raise ToolError(await to_thread(_failure_reason, finished, output.decode(errors="replace").strip()))
 
 
-def _why(finished: Finished, said: str) -> str:
+def _failure_reason(finished: Finished, output: str) -> str:
     """Say why bubblewrap does not work here, and what helps."""
     if finished.timed_out:
-        return f"{_NOT_RUN} bubblewrap did nothing for {_PATIENCE:g} s."
-    told = f"{_NOT_RUN} bubblewrap does not work here: {said or f'exit code {finished.exit_code}'}"
+        return f"{_NOT_RUN} bubblewrap did nothing for {_TRIAL_SECONDS:g} s."
+    message = f"{_NOT_RUN} bubblewrap does not work here: {output or f'exit code {finished.exit_code}'}"
     if os.geteuid() != 0:
         for path, value, remedy in _FORBIDDING:
             if _content(path) == value:
-                return f"{told}\nThis system lets only root make namespaces. What helps: {remedy}."
+                return f"{message}\nThis system lets only root make namespaces. What helps: {remedy}."
     if any(os.path.exists(path) for path in _CONTAINERS):  # noqa: PTH110
         return (
-            f"{told}\nThis is a container, and it may not make namespaces. What helps is to start it with more rights "
+            f"{message}\nThis is a container, and it may not make namespaces. What helps is to start it with more rights "
             "(docker run --privileged, or --cap-add SYS_ADMIN with --security-opt seccomp=unconfined, "
             "apparmor=unconfined and systempaths=unconfined); or no sandbox of ours, if the container is jail enough."
         )
-    return told
+    return message
 
 
 def _content(path: str) -> str:

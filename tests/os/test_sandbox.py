@@ -21,7 +21,7 @@ from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ToolError
 from engine.core.events import CallSettled, PermissionAsked
 from engine.process.process import Finished, run_tree
-from engine.sandbox.sandbox import Jail
+from engine.sandbox.sandbox import SandboxLauncher
 from engine.session.session import Session
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
@@ -59,7 +59,7 @@ def works() -> None:
     """Skip what needs a sandbox where there can't be one; the reason is bubblewrap's."""
     with TemporaryDirectory() as folder:
         try:
-            trio.run(lambda: Jail(Sandbox()).argv(["true"], cwd=folder))
+            trio.run(lambda: SandboxLauncher(Sandbox()).argv(["true"], cwd=folder))
         except ToolError as error:
             pytest.skip(str(error))
 
@@ -75,7 +75,7 @@ class Place:
         """Run a script in the sandbox; return its exit code and its output."""
         output = bytearray()
         finished = await run_tree(
-            await Jail(sandbox or Sandbox()).argv(trees.bash(script), cwd=str(self.project)),
+            await SandboxLauncher(sandbox or Sandbox()).argv(trees.bash(script), cwd=str(self.project)),
             cwd="/",
             marker=trees.marker(),
             on_output=output.extend,
@@ -339,7 +339,7 @@ class Output:
 
 async def run_and_cancel(place: Place, script: str, output: Output, *, after: float | None = None) -> Finished:
     """Run a script in the sandbox, cancel it when it is ready or after so many seconds; return how it ended."""
-    command = await Jail(Sandbox()).argv(trees.bash(script), cwd=str(place.project))
+    command = await SandboxLauncher(Sandbox()).argv(trees.bash(script), cwd=str(place.project))
     results: list[Finished] = []
 
     async def run() -> None:
@@ -409,7 +409,7 @@ async def test_cancelled_at_any_instant(place: Place, soak: Soak, count_runs: Co
 
 async def test_a_thread_that_ends_takes_no_command_with_it(place: Place) -> None:
     """The one that starts a process ends when it was idle for ten seconds; then `--die-with-parent` would strike."""
-    command = await Jail(Sandbox()).argv(["sleep", "0.3"], cwd=str(place.project))
+    command = await SandboxLauncher(Sandbox()).argv(["sleep", "0.3"], cwd=str(place.project))
     assert not {"--die-with-parent", "--new-session"} & set(command)
 
 
@@ -420,7 +420,7 @@ async def test_another_user(place: Place) -> None:
     for folder in place.project.parents:
         if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
             folder.chmod(folder.stat().st_mode | 0o011)
-    command = await Jail(Sandbox()).argv(
+    command = await SandboxLauncher(Sandbox()).argv(
         trees.bash("id -u; echo x > x; touch /etc/x; env -i setsid sleep {t} & sleep 0.1; echo over"),
         cwd=str(place.project),
     )
@@ -447,7 +447,7 @@ async def test_another_user(place: Place) -> None:
 
 async def refusal(place: Place, folder: Path) -> str:
     with pytest.raises(ToolError) as raised:
-        await Jail(Sandbox()).argv(["true"], cwd=str(folder))
+        await SandboxLauncher(Sandbox()).argv(["true"], cwd=str(folder))
     return str(raised.value)
 
 
@@ -486,7 +486,7 @@ async def test_places_that_no_sandbox_can_guard(place: Place, tmp_path: Path) ->
 
 async def test_a_project_that_leads_elsewhere_by_now(place: Place, tmp_path: Path) -> None:
     """A command has moved it, and put a link in its place, where the user has other things."""
-    jail, project = Jail(Sandbox()), tmp_path / "deep/er"
+    jail, project = SandboxLauncher(Sandbox()), tmp_path / "deep/er"
     project.mkdir(parents=True)
     with TemporaryDirectory(dir="/dev/shm") as elsewhere:
         await jail.argv(["true"], cwd=str(project))

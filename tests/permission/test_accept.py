@@ -61,7 +61,7 @@ def rules(*texts: str) -> tuple[Rule, ...]:
 
 
 def policy(*user: str, profile: str = "ask", file: GrantFile | None = None, home: str = "/nowhere") -> Policy:
-    return Policy(profile=profile, user=rules(*user), file=file, home=home, rules_of=lambda _: ())
+    return Policy(profile=profile, user=rules(*user), file=file, home=home, load_project_rules=lambda _: ())
 
 
 def bash(*commands: str) -> Answer:
@@ -264,7 +264,7 @@ async def test_which_tools_are_hidden_is_decided_once_for_a_set_of_tools(tmp_pat
             asked_about.append(permission)
             return permission == "edit"
 
-    approver = Counting(rules_of=lambda _: ())
+    approver = Counting(load_project_rules=lambda _: ())
     async with at(tmp_path, DONE, DONE, DONE, approver=approver) as there:
         await there.play()
         once = list(asked_about)

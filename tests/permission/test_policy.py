@@ -41,7 +41,7 @@ from engine.permission.rules.wildcard import Wildcard
 
 # No such folder is there, so it is a project of its own.
 PROJECT, HOME = "/nowhere/app", "/nowhere/home"
-SCOPES: tuple[GrantScope, ...] = get_args(GrantScope)
+GRANT_SCOPES: tuple[GrantScope, ...] = get_args(GrantScope)
 
 
 def rules(*texts: str) -> tuple[Rule, ...]:
@@ -62,7 +62,7 @@ def policy(
         user=rules(*user),
         host=tuple(host),
         home=HOME,
-        rules_of=lambda _: brought,
+        load_project_rules=lambda _: brought,
         file=file,
         now=lambda: now,
     )
@@ -245,7 +245,7 @@ some_allowance = st.builds(
         st.lists(st.sampled_from(["bash", "bash:read", "web", "opaque", "sandboxed"]), max_size=3),
         st.lists(st.sampled_from(sorted(PATH_PERMISSIONS)), min_size=1, max_size=3),
     ),
-    st.sampled_from(SCOPES),
+    st.sampled_from(GRANT_SCOPES),
 )
 
 
@@ -305,7 +305,7 @@ def test_a_sub_agent_may_do_what_it_and_all_above_it_may(
     assert weight(rules_at_work.judge(nested)) == max(map(weight, alone))
 
 
-@given(some_layers, some_query(), st.sampled_from(SCOPES), st.data())
+@given(some_layers, some_query(), st.sampled_from(GRANT_SCOPES), st.data())
 @settings(max_examples=150, deadline=None)
 def test_an_offer_that_is_made_answers_the_question(
     layers: Rules, asked: PermissionQuery, scope: GrantScope, data: st.DataObject
@@ -462,7 +462,7 @@ def test_a_path_inside_is_inside_however_it_is_written(path: str) -> None:
 
 def test_paths_are_seen_from_the_project_wherever_the_session_works() -> None:
     inner = policy("deny edit src/a.py")
-    inner._projects[f"{PROJECT}/src"] = inner._project(PROJECT)  # as in a repository, which this one is not
+    inner._projects[f"{PROJECT}/src"] = inner._project_at(PROJECT)  # as in a repository, which this one is not
     assert inner.judge(query(needed("edit", "a.py"), cwd=f"{PROJECT}/src")).verdict == "deny"
     asked = query(needed("edit", "b.py"), cwd=f"{PROJECT}/src")
     inner.grant(asked, allowed(asked.offers[0]))
@@ -513,7 +513,7 @@ def test_rules_that_can_not_be_read_deny_what_is_done_there() -> None:
     def broken(root: str) -> tuple[Rule, ...]:
         raise ConfigError(f"{root}/.engine/config.toml is no valid TOML")
 
-    held = attrs.evolve(policy(), rules_of=broken)
+    held = attrs.evolve(policy(), load_project_rules=broken)
     judged = held.judge(query(needed("read", "a")))
     assert (judged.verdict, judged.source) == (
         "deny",
@@ -591,7 +591,7 @@ def test_how_far_an_always_reaches(scope: GrantScope, holding: set[str]) -> None
 
 def test_an_always_ends_when_its_time_is_up_and_is_forgotten() -> None:
     clock = [100.0]
-    held = Policy(home=HOME, rules_of=lambda _: (), now=lambda: clock[0])
+    held = Policy(home=HOME, load_project_rules=lambda _: (), now=lambda: clock[0])
     asked = pushed_in(link())
     held.grant(asked, allowed(offer("bash git push *"), seconds=60))
     for clock[0], said in ((159.9, "allow"), (160.0, "ask"), (1e9, "ask")):
@@ -642,7 +642,7 @@ def test_thousands_of_grants_cost_a_question_next_to_nothing() -> None:
         held.grant(pushed_in(link()), allowed(offer(f"bash make {number}", f"edit ./f{number}")))
     asked = query(needed("bash", "make 7"), needed("edit", "f7"))
     assert held.judge(asked).verdict == "allow"
-    books = held.grants._books
+    books = held.grants._grant_lists
     assert len(books[PROJECT, "bash"].index.candidates("make 7")) == 1
     assert len(books[PROJECT, "edit"].index.candidates("f7")) == 1
 
@@ -697,13 +697,13 @@ async def test_a_restart_keeps_what_was_allowed_for_the_project_and_nothing_else
     file = GrantFile(tmp_path / "state" / "grants.json")
     first = policy(file=file)
     await first.prepare(PROJECT)
-    for scope in SCOPES:
+    for scope in GRANT_SCOPES:
         first.grant(pushed_in(link()), allowed(offer(f"bash {scope}"), scope))
     await first.save()
     assert kept(file) == ["bash project"]
     second = policy(file=file)
     await second.prepare(PROJECT)
-    for scope in SCOPES:
+    for scope in GRANT_SCOPES:
         asked = query(needed("bash", scope), chain=[link()])
         assert second.judge(asked).verdict == ("allow" if scope == "project" else "ask")
 

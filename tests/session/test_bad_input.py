@@ -126,7 +126,7 @@ async def test_open_engine_with_an_unknown_model_says_what_names_there_are(name:
         ({"rules": ["deny bash"]}, "the rule 'deny bash'"),
         ({"rules": ["forbid bash *"]}, "there is no action 'forbid'"),
         ({"rules": ["deny! bash *"]}, "a deny needs no override"),
-        ({"rules": ["deny bash \0"]}, "can match nothing"),
+        ({"rules": ["deny bash \0"]}, "matches nothing"),
         ({"rules": ["deny read a/../b"]}, "the rule 'deny read a/../b'"),
         ({"opinion": "yes"}, "opinion"),
         ({"opinion": 5}, "opinion"),

@@ -10,7 +10,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.ids import CallId, SessionId
-from engine.permission.grants.grants import Grant, Origin
+from engine.permission.grants.grants import Grant, GrantOrigin
 from engine.permission.grants.state_file import StateFile
 
 NAME: Final = "grants.json"
@@ -38,27 +38,27 @@ class GrantFile:
             if grant.scope != "project":
                 raise ConfigError(f"a grant for a {grant.scope} is not kept")
 
-        def added(entries: Sequence[object]) -> Sequence[object]:
-            kept = {each.id: each for each in self._grants(entries) if not each.is_over(now)}
+        def add_to(entries: Sequence[object]) -> Sequence[object]:
+            kept = {each.id: each for each in self._grants(entries) if not each.is_expired(now)}
             for grant in grants:
                 if grant.id in kept:
                     raise ConfigError(f"there is a grant {grant.id} already")
                 kept[grant.id] = grant
-            return [_entry(each) for each in kept.values()]
+            return [_encode(each) for each in kept.values()]
 
-        return tuple(self._grants(self._file.update(added)))
+        return tuple(self._grants(self._file.update(add_to)))
 
     def revoke(self, name: str) -> tuple[Grant, ...]:
         """Forget the one of that id, and return the others."""
 
-        def without(entries: Sequence[object]) -> Sequence[object]:
+        def remove_from(entries: Sequence[object]) -> Sequence[object]:
             grants = self._grants(entries)
-            kept = [_entry(grant) for grant in grants if grant.id != name]
+            kept = [_encode(grant) for grant in grants if grant.id != name]
             if len(kept) == len(grants):
                 raise ConfigError(f"there is no grant {name!r} in {self.path}")
             return kept
 
-        return tuple(self._grants(self._file.update(without)))
+        return tuple(self._grants(self._file.update(remove_from)))
 
     @property
     def _file(self) -> StateFile:
@@ -68,7 +68,7 @@ class GrantFile:
         grants: dict[str, Grant] = {}
         for number, entry in enumerate(entries, 1):
             try:
-                grant = _grant(entry)
+                grant = _decode(entry)
             except ConfigError as error:
                 raise ConfigError(
                     f"{self.path} can't be understood, so nothing of it counts: its grant {number}: {error}. Mend it, or "
@@ -80,19 +80,19 @@ class GrantFile:
         return list(grants.values())
 
 
-def _entry(grant: Grant) -> dict[str, object]:
+def _encode(grant: Grant) -> dict[str, object]:
     return {
         **{name: getattr(grant, name) for name in (*_TEXTS, "until")},
         "origin": attrs.asdict(grant.origin),
     }
 
 
-def _grant(entry: object) -> Grant:
-    values = _object(entry, {*_TEXTS, "until", "origin"})
-    told = _object(values["origin"], {*_TEXTS_OF_ORIGIN, "granted"})
+def _decode(entry: object) -> Grant:
+    values = _require_keys(entry, {*_TEXTS, "until", "origin"})
+    origin = _require_keys(values["origin"], {*_TEXTS_OF_ORIGIN, "granted"})
     name, permission, pattern, project = (_text(values, name) for name in _TEXTS)
-    session, call, tool, by = (_text(told, name) for name in _TEXTS_OF_ORIGIN)
-    granted = _number(told, "granted")
+    session, call, tool, by = (_text(origin, name) for name in _TEXTS_OF_ORIGIN)
+    granted = _number(origin, "granted")
     return Grant(
         id=name,
         permission=permission,
@@ -100,16 +100,16 @@ def _grant(entry: object) -> Grant:
         scope="project",
         project=project,
         until=None if values["until"] is None else _number(values, "until"),
-        origin=Origin(session_id=SessionId(session), call_id=CallId(call), tool=tool, granted=granted, by=by),
+        origin=GrantOrigin(session_id=SessionId(session), call_id=CallId(call), tool=tool, granted=granted, by=by),
     )
 
 
-def _object(value: object, names: set[str]) -> dict[str, object]:
+def _require_keys(value: object, names: set[str]) -> dict[str, object]:
     """Return an object with just these members: one more may be a limit that this engine does not know."""
-    found = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-    if found.keys() != names:
+    members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    if members.keys() != names:
         raise ConfigError(f"it must have {', '.join(sorted(names))}, and nothing else")
-    return found
+    return members
 
 
 def _text(values: dict[str, object], name: str) -> str:

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
 import attrs
 
 from engine.core.errors import ConfigError
+from engine.core.events import GrantScope
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.permission_types import UNKNOWN, PermissionScope, RequiredRight
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rule_index import CommandIndex, PathIndex
-from engine.permission.rules.rules import PATH_PERMISSIONS, base_of
+from engine.permission.rules.rules import PATH_PERMISSIONS, base_permission
 from engine.permission.rules.wildcard import Wildcard
 
-Scope = Literal["turn", "session", "project"]
-SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
-_MAX_BOOKS: Final = 1_000
+GRANT_SCOPES: Final[tuple[GrantScope, ...]] = get_args(GrantScope)
+_MAX_GRANT_LISTS: Final = 1_000
 
 
 @attrs.frozen(kw_only=True)
-class Origin:
+class GrantOrigin:
     """How a grant came about.
 
     Attributes:
@@ -64,15 +64,15 @@ class Grant:
     id: str
     permission: str
     pattern: str
-    scope: Scope
+    scope: GrantScope
     project: str
     session_id: SessionId | None = None
     turn_id: TurnId | None = None
     until: float | None = None
-    origin: Origin
+    origin: GrantOrigin
 
     def __attrs_post_init__(self) -> None:
-        if self.scope not in SCOPES:
+        if self.scope not in GRANT_SCOPES:
             raise ConfigError(f"a grant's scope is turn, session or project, not {self.scope!r}")
         if not self.id or not self.permission or not self.pattern.strip():
             raise ConfigError("a grant has an id, a permission and a pattern")
@@ -87,7 +87,7 @@ class Grant:
         if self.until is not None and not math.isfinite(self.until):
             raise ConfigError(f"a grant ends at a time, not at {self.until!r}")
 
-    def is_over(self, now: float) -> bool:
+    def is_expired(self, now: float) -> bool:
         """Tell whether its time is up."""
         return self.until is not None and not now < self.until
 
@@ -96,7 +96,7 @@ class Grant:
         return (
             (self.session_id is None or any(scope.session_id == self.session_id for scope in chain))
             and (self.turn_id is None or any(scope.turn_id == self.turn_id for scope in chain))
-            and not self.is_over(now)
+            and not self.is_expired(now)
         )
 
     def __str__(self) -> str:
@@ -104,16 +104,16 @@ class Grant:
 
 
 @attrs.frozen(eq=False)
-class _Held:
+class _CompiledGrant:
     grant: Grant
     pattern: Wildcard | PathPattern
 
 
 @attrs.frozen(eq=False)
-class _Book:
+class _GrantList:
     """The grants of one right in one project, in the order in which they came."""
 
-    held: Sequence[_Held]
+    compiled: Sequence[_CompiledGrant]
     index: CommandIndex | PathIndex
 
 
@@ -126,65 +126,69 @@ class Grants:
     """
 
     home: str
-    _held: dict[str, _Held] = attrs.field(init=False, factory=dict[str, _Held])
+    _compiled: dict[str, _CompiledGrant] = attrs.field(init=False, factory=dict[str, _CompiledGrant])
     # Made when somebody asks, and forgotten when something changes: by project and permission.
-    _books: dict[tuple[str, str], _Book] = attrs.field(init=False, factory=dict[tuple[str, str], _Book])
+    _grant_lists: dict[tuple[str, str], _GrantList] = attrs.field(init=False, factory=dict[tuple[str, str], _GrantList])
 
     def add(self, grant: Grant) -> None:
-        """Remember a grant. Raises `ConfigError` if its pattern can match nothing, or its id is taken."""
+        """Remember a grant. Raises `ConfigError` if its pattern matches nothing, or its id is taken."""
         self.add_all([grant])
 
     def add_all(self, grants: Iterable[Grant]) -> None:
         """Remember several grants, or none of them. Raises `ConfigError` as `add` does."""
-        ready: dict[str, _Held] = {}
+        ready: dict[str, _CompiledGrant] = {}
         for grant in grants:
-            if grant.id in self._held or grant.id in ready:
+            if grant.id in self._compiled or grant.id in ready:
                 raise ConfigError(f"there is a grant {grant.id} already")
-            ready[grant.id] = self._ready(grant)
-        self._held.update(ready)
-        self._books.clear()
+            ready[grant.id] = self._compile(grant)
+        self._compiled.update(ready)
+        self._grant_lists.clear()
 
-    def keep(self, grants: Iterable[Grant]) -> None:
+    def replace_project_grants(self, grants: Iterable[Grant]) -> None:
         """Put *grants* in the place of all those for projects: what their file holds now. Raises `ConfigError`, and changes nothing."""
-        fresh = {grant.id: self._ready(grant) for grant in grants}
-        if any(held.grant.scope != "project" for held in fresh.values()):
+        fresh = {grant.id: self._compile(grant) for grant in grants}
+        if any(compiled.grant.scope != "project" for compiled in fresh.values()):
             raise ConfigError("only grants for a project are kept")
-        others = {name: held for name, held in self._held.items() if held.grant.scope != "project"}
-        self._held = fresh | others
-        self._books.clear()
+        others = {name: compiled for name, compiled in self._compiled.items() if compiled.grant.scope != "project"}
+        self._compiled = fresh | others
+        self._grant_lists.clear()
 
     def current(self, now: float) -> tuple[Grant, ...]:
         """Return the grants whose time is not up, in the order in which they were given."""
-        held = (held.grant for held in self._held.values())
-        return tuple(sorted((grant for grant in held if not grant.is_over(now)), key=lambda one: one.origin.granted))
+        compiled = (compiled.grant for compiled in self._compiled.values())
+        return tuple(
+            sorted((grant for grant in compiled if not grant.is_expired(now)), key=lambda one: one.origin.granted)
+        )
 
     def revoke(self, name: str) -> Grant:
         """Take a grant back, and return it. Raises `ConfigError` if there is none of that id."""
-        held = self._held.pop(name, None)
-        if held is None:
+        compiled = self._compiled.pop(name, None)
+        if compiled is None:
             raise ConfigError(f"there is no grant {name!r}: it was revoked, is over, or was never given")
-        self._books.clear()
-        return held.grant
+        self._grant_lists.clear()
+        return compiled.grant
 
     def end_turn(self, turn_id: TurnId) -> None:
         """Drop what was given for a turn."""
-        self._drop(held.grant.id for held in list(self._held.values()) if held.grant.turn_id == turn_id)
+        self._drop(compiled.grant.id for compiled in list(self._compiled.values()) if compiled.grant.turn_id == turn_id)
 
-    def end_other_turns(self, session_id: SessionId, turn_id: TurnId) -> None:
+    def drop_other_turns(self, session_id: SessionId, turn_id: TurnId) -> None:
         """Drop what was given for other turns of a session: it has one at a time, so they are over."""
         self._drop(
-            held.grant.id
-            for held in list(self._held.values())
-            if held.grant.session_id == session_id and held.grant.turn_id not in {None, turn_id}
+            compiled.grant.id
+            for compiled in list(self._compiled.values())
+            if compiled.grant.session_id == session_id and compiled.grant.turn_id not in {None, turn_id}
         )
 
     def end_session(self, session_id: SessionId) -> None:
         """Drop what was given for a session, or a turn of it."""
-        self._drop(held.grant.id for held in list(self._held.values()) if held.grant.session_id == session_id)
+        self._drop(
+            compiled.grant.id for compiled in list(self._compiled.values()) if compiled.grant.session_id == session_id
+        )
 
-    def drop_over(self, now: float) -> None:
+    def drop_expired(self, now: float) -> None:
         """Forget the grants whose time is up; they have counted for nothing since."""
-        self._drop(held.grant.id for held in list(self._held.values()) if held.grant.is_over(now))
+        self._drop(compiled.grant.id for compiled in list(self._compiled.values()) if compiled.grant.is_expired(now))
 
     def find(self, right: RequiredRight, chain: Collection[PermissionScope], project: str, now: float) -> Grant | None:
         """Return a grant that covers *right* for a session; None if there is none.
@@ -195,36 +199,40 @@ class Grants:
             project: the session's project: its folder, absolute and real.
             now: the time, in seconds since the epoch.
         """
-        for permission in dict.fromkeys((right.permission, base_of(right.permission))):
-            book = self._book(project, permission)
+        for permission in dict.fromkeys((right.permission, base_permission(right.permission))):
+            book = self._grant_list(project, permission)
             for number in reversed(book.index.candidates(right.pattern)):
-                held = book.held[number]
-                if held.grant.is_valid_for(chain, now) and held.pattern.matches(right.pattern):
-                    return held.grant
+                compiled = book.compiled[number]
+                if compiled.grant.is_valid_for(chain, now) and compiled.pattern.matches(right.pattern):
+                    return compiled.grant
         return None
 
-    def _book(self, project: str, permission: str) -> _Book:
-        found = self._books.get((project, permission))
-        if found is None:
-            held = [
-                one for one in self._held.values() if (one.grant.project, one.grant.permission) == (project, permission)
+    def _grant_list(self, project: str, permission: str) -> _GrantList:
+        grant_list = self._grant_lists.get((project, permission))
+        if grant_list is None:
+            compiled = [
+                one
+                for one in self._compiled.values()
+                if (one.grant.project, one.grant.permission) == (project, permission)
             ]
-            if base_of(permission) in PATH_PERMISSIONS:
-                paths = [one.pattern for one in held if isinstance(one.pattern, PathPattern)]
-                found = _Book(held, PathIndex(paths, project))
+            if base_permission(permission) in PATH_PERMISSIONS:
+                paths = [one.pattern for one in compiled if isinstance(one.pattern, PathPattern)]
+                grant_list = _GrantList(compiled, PathIndex(paths, project))
             else:
-                found = _Book(held, CommandIndex([one.pattern for one in held if isinstance(one.pattern, Wildcard)]))
-            if len(self._books) >= _MAX_BOOKS:
-                self._books.clear()
-            self._books[project, permission] = found
-        return found
+                grant_list = _GrantList(
+                    compiled, CommandIndex([one.pattern for one in compiled if isinstance(one.pattern, Wildcard)])
+                )
+            if len(self._grant_lists) >= _MAX_GRANT_LISTS:
+                self._grant_lists.clear()
+            self._grant_lists[project, permission] = grant_list
+        return grant_list
 
-    def _ready(self, grant: Grant) -> _Held:
-        if base_of(grant.permission) in PATH_PERMISSIONS:
-            return _Held(grant, PathPattern(grant.pattern, grant.project, self.home))
-        return _Held(grant, Wildcard(grant.pattern))
+    def _compile(self, grant: Grant) -> _CompiledGrant:
+        if base_permission(grant.permission) in PATH_PERMISSIONS:
+            return _CompiledGrant(grant, PathPattern(grant.pattern, grant.project, self.home))
+        return _CompiledGrant(grant, Wildcard(grant.pattern))
 
     def _drop(self, names: Iterable[str]) -> None:
         for name in names:
-            self._held.pop(name, None)
-        self._books.clear()
+            self._compiled.pop(name, None)
+        self._grant_lists.clear()

@@ -5,7 +5,7 @@ does (`git push`, `npm run build`) and then anything. There is none for a progra
 given (`sudo`, `npx`, `python -c`, `xargs`), none for one that destroys, and none for one that nobody knows;
 where a wrapper's command is known, its words are part of the prefix: `sudo npm install *`.
 
-Patterns are matched against `line_of` the command, and every offer matches the command it came from.
+Patterns are matched against `command_line` the command, and every offer matches the command it came from.
 """
 
 from __future__ import annotations
@@ -37,60 +37,60 @@ _IDLE: Final = {
 }
 
 
-def line_of(argv: Sequence[Argument]) -> str:
+def command_line(argv: Sequence[Argument]) -> str:
     """Return the text that a command's patterns are matched against.
 
     It is the words, each quoted where a shell would need it, with a blank between; what nobody knows
     is U+FFFC. Options before a sub-command that do nothing, as `git --no-pager`, are left out.
     """
-    return " ".join(_quoted(word) for word in _without_idle(argv))
+    return " ".join(_quote(word) for word in _drop_idle_options(argv))
 
 
-def written_line_of(argv: Sequence[Argument]) -> str:
+def full_command_line(argv: Sequence[Argument]) -> str:
     """Return the same with all of its words."""
-    return " ".join(_quoted(word) for word in argv)
+    return " ".join(_quote(word) for word in argv)
 
 
-def bare_line_of(argv: Sequence[Argument], knowledge: ProgramRegistry = DEFAULT_REGISTRY) -> str:
+def bare_command_line(argv: Sequence[Argument], registry: ProgramRegistry = DEFAULT_REGISTRY) -> str:
     """Return the same without any options before its sub-command, and the program without its folder.
 
     For what must not be evaded by writing a command differently: `git -C x push` is `git push` here, and
     `/usr/bin/rm x` is `rm x`. Not for what is allowed.
     """
-    if not argv or not _is_known(argv[0]):
-        return line_of(argv)
-    found = knowledge.find(base_name(argv[0] or ""))
+    if not argv or not _is_literal(argv[0]):
+        return command_line(argv)
+    entry = registry.find(base_name(argv[0] or ""))
     name = base_name(argv[0] or "")
     words: Sequence[Argument] = argv[1:]
-    if found is not None and found[1].commands:
-        words = _reader(found[1]).parse(words).operands
-    return " ".join([_quoted(name), *map(_quoted, words)])
+    if entry is not None and entry[1].commands:
+        words = _reader(entry[1]).parse(words).operands
+    return " ".join([_quote(name), *map(_quote, words)])
 
 
-def prefix_of(argv: Sequence[Argument], knowledge: ProgramRegistry = DEFAULT_REGISTRY) -> tuple[str, ...] | None:
+def command_prefix(argv: Sequence[Argument], registry: ProgramRegistry = DEFAULT_REGISTRY) -> tuple[str, ...] | None:
     """Return the words that say what a command does, as far as anything may stand behind them; None: there are none."""
-    return _prefix(tuple(_without_idle(argv)), knowledge, _MAX_DEPTH)
+    return _prefix(tuple(_drop_idle_options(argv)), registry, _MAX_DEPTH)
 
 
-def offers_for(argv: Sequence[Argument], knowledge: ProgramRegistry = DEFAULT_REGISTRY) -> tuple[str, ...]:
+def offers_for(argv: Sequence[Argument], registry: ProgramRegistry = DEFAULT_REGISTRY) -> tuple[str, ...]:
     """Return the patterns to offer for a command, the narrowest first; none if even that is not known."""
-    if not argv or not _is_known(argv[0]):
+    if not argv or not _is_literal(argv[0]):
         return ()
     offers: list[str] = []
-    line = line_of(argv)
+    line = command_line(argv)
     if UNKNOWN not in line:
         offers.append(exact(line))
-    prefix = prefix_of(argv, knowledge)
+    prefix = command_prefix(argv, registry)
     if prefix is not None:
-        offers.append(exact(" ".join(map(_quoted, prefix))) + " *")
+        offers.append(exact(" ".join(map(_quote, prefix))) + " *")
     return tuple(offer for offer in offers if len(offer) <= _MAX_OFFER)
 
 
-def _is_known(word: Argument) -> bool:
+def _is_literal(word: Argument) -> bool:
     return word is not None and not isinstance(word, WordPrefix) and UNKNOWN not in word
 
 
-def _quoted(word: Argument) -> str:
+def _quote(word: Argument) -> str:
     if word is None:
         return UNKNOWN
     if isinstance(word, WordPrefix):
@@ -98,49 +98,51 @@ def _quoted(word: Argument) -> str:
     return shlex.quote(word)
 
 
-def _without_idle(argv: Sequence[Argument]) -> Sequence[Argument]:
+def _drop_idle_options(argv: Sequence[Argument]) -> Sequence[Argument]:
     idle = _IDLE.get(argv[0] or "") if argv else None
     at = 1
-    while idle and at < len(argv) and _is_known(argv[at]) and argv[at] in idle:
+    while idle and at < len(argv) and _is_literal(argv[at]) and argv[at] in idle:
         at += 1
     return argv if at == 1 else (*argv[:1], *argv[at:])
 
 
-def _prefix(argv: tuple[Argument, ...], knowledge: ProgramRegistry, depth: int) -> tuple[str, ...] | None:
-    if not depth or not argv or not _is_known(argv[0]):
+def _prefix(argv: tuple[Argument, ...], registry: ProgramRegistry, depth: int) -> tuple[str, ...] | None:
+    if not depth or not argv or not _is_literal(argv[0]):
         return None
-    place = argv[0] or ""
-    found = knowledge.find(base_name(place))
-    meaning = analyze_program(ProgramInvocation(argv=argv, cwd=None, home="/"), knowledge)
-    if found is None or meaning.opaque:
-        return None if found is not None else _counted(argv, base_name(place), _NOTHING, knowledge)
-    name, program = found
-    if len(meaning.starts) == 1 and isinstance(meaning.starts[0], StartedCommand):
-        return _wrapped(argv, meaning.starts[0].argv, knowledge, depth)
-    if meaning.starts:
+    program_path = argv[0] or ""
+    entry = registry.find(base_name(program_path))
+    effects = analyze_program(ProgramInvocation(argv=argv, cwd=None, home="/"), registry)
+    if entry is None or effects.opaque:
+        return None if entry is not None else _subcommand_prefix(argv, base_name(program_path), _NOTHING, registry)
+    name, program = entry
+    if len(effects.starts) == 1 and isinstance(effects.starts[0], StartedCommand):
+        return _wrapper_prefix(argv, effects.starts[0].argv, registry, depth)
+    if effects.starts:
         return None
     if program.reader in {"interpreter", "shell"}:
-        return _interpreted(argv, program, meaning.runs)
+        return _interpreter_prefix(argv, program, effects.runs)
     if name in NEVER or program.tail:
         return None
-    if program.reading == "free" and not program.commands and is_trusted_place(place):
-        return (place,)
-    return _counted(argv, name, program, knowledge)
+    if program.reading == "free" and not program.commands and is_trusted_place(program_path):
+        return (program_path,)
+    return _subcommand_prefix(argv, name, program, registry)
 
 
-def _wrapped(
-    argv: tuple[Argument, ...], inner: tuple[Argument, ...], knowledge: ProgramRegistry, depth: int
+def _wrapper_prefix(
+    argv: tuple[Argument, ...], inner: tuple[Argument, ...], registry: ProgramRegistry, depth: int
 ) -> tuple[str, ...] | None:
     """Return the words of a wrapper, and the prefix of its command, if that stands at the end as it is."""
     start = len(argv) - len(inner)
     if start < 1 or argv[start:] != inner:
         return None
-    before = [word for word in argv[:start] if word is not None and _is_known(word)]
-    behind = _prefix(inner, knowledge, depth - 1)
-    return None if behind is None or len(before) < start else (*before, *behind)
+    own = [word for word in argv[:start] if word is not None and _is_literal(word)]
+    inner_prefix = _prefix(inner, registry, depth - 1)
+    return None if inner_prefix is None or len(own) < start else (*own, *inner_prefix)
 
 
-def _interpreted(argv: tuple[Argument, ...], program: Program, runs: tuple[Argument, ...]) -> tuple[str, ...] | None:
+def _interpreter_prefix(
+    argv: tuple[Argument, ...], program: Program, runs: tuple[Argument, ...]
+) -> tuple[str, ...] | None:
     """Return the words up to the file or the module that an interpreter runs."""
     arguments = _reader(program).parse(argv[1:])
     end = len(argv) - len(arguments.operands)
@@ -149,31 +151,31 @@ def _interpreted(argv: tuple[Argument, ...], program: Program, runs: tuple[Argum
         end += 1
         if not runs:
             return None
-    known = [word for word in argv[:end] if word is not None and _is_known(word)]
-    return tuple(known) if len(known) == end <= len(argv) else None
+    words = [word for word in argv[:end] if word is not None and _is_literal(word)]
+    return tuple(words) if len(words) == end <= len(argv) else None
 
 
-def _counted(
-    argv: tuple[Argument, ...], name: str, program: Program, knowledge: ProgramRegistry
+def _subcommand_prefix(
+    argv: tuple[Argument, ...], name: str, program: Program, registry: ProgramRegistry
 ) -> tuple[str, ...] | None:
     """Return as many words as say what a command does, and the options between them."""
     path: list[str] = [name]
     end = 1
     row: Program | None = program
-    while len(path) < knowledge.arity_of(path):
+    while len(path) < registry.arity_of(path):
         table = row or _NOTHING
         operands = _reader(table).parse(argv[end:]).operands
-        if not operands or not _is_known(operands[0]):
+        if not operands or not _is_literal(operands[0]):
             return None
         word = operands[0] or ""
         end = len(argv) - len(operands) + 1
-        if word.startswith("-") or argv[end - 1] != word or not all(map(_is_known, argv[:end])):
+        if word.startswith("-") or argv[end - 1] != word or not all(map(_is_literal, argv[:end])):
             return None
         path.append(word)
         row = row.commands.get(word) if row is not None else None
         if row is not None and (row.tail or row.opaque or (row.reader and row.reader != "npx")):
             return None
-    if not knowledge.arity_of(path) or _runs_anything(path, knowledge):
+    if not registry.arity_of(path) or _is_launcher(path, registry):
         return None
     return tuple(word for word in argv[:end] if word is not None)
 
@@ -182,14 +184,14 @@ def _reader(program: Program) -> ArgumentParser:
     return ArgumentParser(program.table, permutes=False, single=program.dashes == "single")
 
 
-def _runs_anything(path: Sequence[str], knowledge: ProgramRegistry) -> bool:
+def _is_launcher(path: Sequence[str], registry: ProgramRegistry) -> bool:
     """Tell whether the last word is a program that runs what it is given, as of `npx node`."""
     if len(path) < 2:
         return False
-    found = knowledge.find(base_name(path[-1]))
+    entry = registry.find(base_name(path[-1]))
     is_launcher = path[0] in {"npx", "bunx", "uvx", "pnpx"} or path[1] in {"exec", "x", "dlx"}
     return (
         is_launcher
-        and found is not None
-        and bool(found[1].tail or found[1].reader or found[1].opaque or found[0] in NEVER)
+        and entry is not None
+        and bool(entry[1].tail or entry[1].reader or entry[1].opaque or entry[0] in NEVER)
     )

@@ -41,7 +41,7 @@ class StateFile:
     """
 
     path: Path
-    what: str
+    list_name: str
     lock_seconds: float = _LOCK_SECONDS
 
     def read(self) -> Entries:
@@ -51,7 +51,7 @@ class StateFile:
             ConfigError: for a file that can't be understood, or that others can change.
             StoreError: for one that can't be read.
         """
-        with self._renamed("read"):
+        with self._translate_errors("read"):
             try:
                 descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             except FileNotFoundError:
@@ -69,35 +69,35 @@ class StateFile:
 
         If it raises, the file is as it was.
         """
-        with self._renamed("write"):
+        with self._translate_errors("write"):
             # Where the file is really: a link to it stays one.
             real = Path(os.path.realpath(self.path))
             real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._locked(real):
+            with self._hold_lock(real):
                 entries = list(change(self.read()))
-                document = {"version": VERSION, self.what: entries}
+                document = {"version": VERSION, self.list_name: entries}
                 _replace(real, json.dumps(document, indent=1).encode() + b"\n")
         return entries
 
     def _entries(self, data: bytes) -> Entries:
         if len(data) > MAX_BYTES:
-            raise self._broken(f"it is larger than {MAX_BYTES:,} bytes")
+            raise self._invalid(f"it is larger than {MAX_BYTES:,} bytes")
         try:
             document: object = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise self._broken(f"it is no JSON text ({error})") from error
+            raise self._invalid(f"it is no JSON text ({error})") from error
         values = cast("dict[str, object]", document) if isinstance(document, dict) else {}
         version = values.get("version")
         if isinstance(version, int) and version > VERSION:
             raise ConfigError(
                 f"{self.path} was written by a newer engine (version {version}): nothing of it counts here"
             )
-        entries = values.get(self.what)
+        entries = values.get(self.list_name)
         if version != VERSION or not isinstance(entries, list):
-            raise self._broken(f"it holds no version {VERSION}, or no list {self.what!r}")
+            raise self._invalid(f"it holds no version {VERSION}, or no list {self.list_name!r}")
         return cast("Entries", entries)
 
-    def _broken(self, why: str) -> ConfigError:
+    def _invalid(self, why: str) -> ConfigError:
         return ConfigError(
             f"{self.path} can't be understood, so nothing of it counts: {why}. Mend it, or move it away."
         )
@@ -105,16 +105,16 @@ class StateFile:
     def _check(self, state: os.stat_result, folder: os.stat_result) -> None:
         if not stat.S_ISREG(state.st_mode):
             raise ConfigError(f"{self.path} is no regular file, so nothing of it counts")
-        for what, found in ((str(self.path), state), (f"the folder of {self.path}", folder)):
-            is_shared = found.st_mode & 0o022 and not (found is folder and found.st_mode & stat.S_ISVTX)
-            if found.st_uid not in {0, os.geteuid()} or is_shared:
+        for subject, status in ((str(self.path), state), (f"the folder of {self.path}", folder)):
+            is_shared = status.st_mode & 0o022 and not (status is folder and status.st_mode & stat.S_ISVTX)
+            if status.st_uid not in {0, os.geteuid()} or is_shared:
                 raise ConfigError(
-                    f"{what} can be changed by others, so nothing of it counts: it must be yours, and not be writable for "
+                    f"{subject} can be changed by others, so nothing of it counts: it must be yours, and not be writable for "
                     "anybody else"
                 )
 
     @contextlib.contextmanager
-    def _locked(self, real: Path) -> Generator[None]:
+    def _hold_lock(self, real: Path) -> Generator[None]:
         lock = os.open(f"{real}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             deadline = time.monotonic() + self.lock_seconds
@@ -127,7 +127,7 @@ class StateFile:
             os.close(lock)  # and with it goes the lock
 
     @contextlib.contextmanager
-    def _renamed(self, verb: str) -> Generator[None]:
+    def _translate_errors(self, verb: str) -> Generator[None]:
         try:
             yield
         except OSError as error:
@@ -145,18 +145,18 @@ def _try_lock(descriptor: int) -> bool:
 def _replace(path: Path, data: bytes) -> None:
     """Put *data* in the place of a file, at once, for its owner alone."""
     prefix = f".{path.name}."
-    for left in path.parent.glob(f"{prefix}*"):  # by a process that was killed: whoever holds the lock is alone
-        left.unlink(missing_ok=True)
-    beside = path.with_name(prefix + secrets.token_hex(8))
+    for leftover in path.parent.glob(f"{prefix}*"):  # by a process that was killed: whoever holds the lock is alone
+        leftover.unlink(missing_ok=True)
+    temporary = path.with_name(prefix + secrets.token_hex(8))
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except BaseException:  # whatever it is goes on: no half of a file must stay
         with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         raise
     # It has its name; that this outlives a loss of power is more than some file systems promise.
     with contextlib.suppress(OSError):

@@ -41,14 +41,14 @@ class Trust:
 
     def is_trusted(self, folder: str | Path) -> bool:
         """Tell whether *folder* is trusted, or one above it in the same repository is."""
-        return self._reason(folder, self.trusted()) is not None
+        return self._trusting_folder(folder, self.trusted()) is not None
 
     def trust(self, folder: str | Path) -> str:
         """Trust a folder from now on, and return its real path. Raises `ConfigError` for one that holds everything."""
         real = _real(folder)
         if not Path(real).is_dir():
             raise ConfigError(f"there is no folder {real}")
-        if self._holds_home(Path(real)):
+        if self._contains_home(Path(real)):
             raise ConfigError(f"{real} can't be trusted: it holds all that you have. Trust the folder of a project.")
         self._file.update(lambda entries: sorted({*self._folders(entries), real}))
         return real
@@ -57,25 +57,25 @@ class Trust:
         """Trust a folder no longer, and return its real path. Raises `ConfigError` if it is not trusted for itself."""
         real = _real(folder)
 
-        def without(entries: Sequence[object]) -> Sequence[object]:
+        def remove_from(entries: Sequence[object]) -> Sequence[object]:
             folders = self._folders(entries)
             if real in folders:
                 return [each for each in folders if each != real]
-            above = self._reason(real, folders)
+            above = self._trusting_folder(real, folders)
             raise ConfigError(f"{real} is not trusted" if above is None else f"{real} is trusted because of {above}")
 
-        self._file.update(without)
+        self._file.update(remove_from)
         return real
 
     @property
     def _file(self) -> StateFile:
         return StateFile(self.path, "folders")
 
-    def _reason(self, folder: str | Path, folders: Sequence[str]) -> str | None:
+    def _trusting_folder(self, folder: str | Path, folders: Sequence[str]) -> str | None:
         """Return which of *folders* makes *folder* trusted."""
         real = Path(_real(folder))
         for above in (real, *real.parents):
-            if self._holds_home(above):
+            if self._contains_home(above):
                 return None
             if str(above) in folders and (above == real or self._is_in_repository(above)):
                 return str(above)
@@ -86,13 +86,13 @@ class Trust:
     def _is_in_repository(self, folder: Path) -> bool:
         """Tell whether a folder lies in a repository; one that holds the home folder keeps somebody's settings."""
         for above in (folder, *folder.parents):
-            if self._holds_home(above):
+            if self._contains_home(above):
                 return False
             if _is_repository(above):
                 return True
         return False
 
-    def _holds_home(self, folder: Path) -> bool:
+    def _contains_home(self, folder: Path) -> bool:
         return Path(_real(self.home)).is_relative_to(folder)
 
     def _folders(self, entries: Sequence[object]) -> list[str]:

@@ -1,1 +1,1 @@
-"""Paths."""
+"""Where the paths of a call lead: into the project or out of it."""

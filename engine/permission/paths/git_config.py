@@ -33,7 +33,7 @@ _LFS: Final = re.compile(r"filter\.lfs\.(?:clean|smudge|process)=git-lfs [\w% -]
 _HOOK: Final = "post-index-change"
 
 
-def runs_more(command: ScannedCommand, project: str) -> str:
+def git_execution_risk(command: ScannedCommand, project: str) -> str:
     """Return why a command of git's that only reads may run something else; empty: it does not. It blocks."""
     name = (command.argv[0] or "").rpartition("/")[2]
     if (
@@ -43,12 +43,12 @@ def runs_more(command: ScannedCommand, project: str) -> str:
         or not (name == "git" or name.startswith("git-"))
     ):
         return ""
-    folder, git = _named(command) if name == "git" else (command.cwd, None)
+    folder, git = _git_location(command) if name == "git" else (command.cwd, None)
     repositories = _repositories(folder, project) if git is None else [git]
-    return next((reason for one in repositories for reason in _doubts(one, project)), "")
+    return next((reason for one in repositories for reason in _risks(one, project)), "")
 
 
-def _named(command: ScannedCommand) -> tuple[str, str | None]:
+def _git_location(command: ScannedCommand) -> tuple[str, str | None]:
     """Return the folder that git works in, and the repository that it is told."""
     folder, git = command.cwd or "/", None
     words = iter(command.argv[1:])
@@ -69,24 +69,24 @@ def _named(command: ScannedCommand) -> tuple[str, str | None]:
 def _repositories(folder: str, project: str) -> Iterator[str]:
     """Yield what git may take for its repository: in the project all of them, as it passes by those that are broken."""
     real = Path(followed(folder))
-    is_found = False
+    has_repository = False
     for above in (real, *real.parents):
-        if is_found and not is_within(str(above), project):
+        if has_repository and not is_within(str(above), project):
             return
         if os.path.lexists(above / ".git"):
-            is_found = True
+            has_repository = True
             yield str(above / ".git")
         if os.path.lexists(above / "HEAD") and any(os.path.lexists(above / name) for name in ("objects", "commondir")):
-            is_found = True
+            has_repository = True
             yield str(above)
 
 
-def _doubts(git: str, project: str) -> Iterator[str]:
+def _risks(git: str, project: str) -> Iterator[str]:
     try:
-        folder = _pointed(git)
-        common = _common(folder)
+        folder = _git_folder(git)
+        common = _common_folder(folder)
         for path in (f"{common}/config", f"{folder}/config", f"{folder}/config.worktree"):
-            yield from _of_settings(path, _text(path), folder, project)
+            yield from _settings_risks(path, _read_text(path), folder, project)
     except (OSError, ValueError) as error:
         yield f"the settings of the repository {git} can't be read ({error})"
         return
@@ -94,18 +94,18 @@ def _doubts(git: str, project: str) -> Iterator[str]:
         yield f"{common}/hooks/{_HOOK} is run by git"
 
 
-def _pointed(git: str) -> str:
+def _git_folder(git: str) -> str:
     """Return the folder that a `.git` is, or leads to. Raises `OSError`."""
     if stat.S_ISDIR(os.stat(git).st_mode):  # noqa: PTH116 - one look
         return followed(git)
-    return followed(os.path.join(os.path.dirname(git), _text(git).removeprefix("gitdir:").strip()))  # noqa: PTH118, PTH120
+    return followed(os.path.join(os.path.dirname(git), _read_text(git).removeprefix("gitdir:").strip()))  # noqa: PTH118, PTH120
 
 
-def _common(folder: str) -> str:
-    return followed(os.path.join(folder, _text(f"{folder}/commondir").rstrip("\r\n")))  # noqa: PTH118
+def _common_folder(folder: str) -> str:
+    return followed(os.path.join(folder, _read_text(f"{folder}/commondir").rstrip("\r\n")))  # noqa: PTH118
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     """Return what a file holds; nothing if there is none. Raises `OSError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -120,8 +120,8 @@ def _text(path: str) -> str:
     return os.fsdecode(content)
 
 
-def _of_settings(path: str, text: str, folder: str, project: str) -> Iterator[str]:
-    for key, value in _settings(text):
+def _settings_risks(path: str, text: str, folder: str, project: str) -> Iterator[str]:
+    for key, value in _parse_settings(text):
         if key == "core.worktree":
             if not is_within(followed(os.path.join(folder, value)), project):  # noqa: PTH118
                 yield f"{path} sets core.worktree, by which git looks elsewhere"
@@ -129,14 +129,14 @@ def _of_settings(path: str, text: str, folder: str, project: str) -> Iterator[st
             yield f"{path} sets {key}, by which git may run something"
 
 
-def _settings(text: str) -> Iterator[tuple[str, str]]:
+def _parse_settings(text: str) -> Iterator[tuple[str, str]]:
     """Yield the settings in a file of git's. Raises `ValueError` for what is not plainly one."""
     section = ""
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip(_BLANKS)
-        found = _SECTION.fullmatch(line)
-        if found is not None:
-            name, below, line = found.groups()
+        header = _SECTION.fullmatch(line)
+        if header is not None:
+            name, below, line = header.groups()
             section = name if below is None else f"{name}.{below}"
             line = line.strip(_BLANKS)
         if raw.rstrip("\r").endswith("\\"):

@@ -35,14 +35,14 @@ _OPTIONS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 MAX_SEEN: Final = 20_000
 
 
-def followers(scan: Scan) -> frozenset[str]:
+def programs_following_links(scan: Scan) -> frozenset[str]:
     """Return the programs of a script that follow links, by their names."""
     return frozenset(
         (command.argv[0] or "").rpartition("/")[2] for command in scan.commands if command.argv and _follows(command)
     )
 
 
-def leads_out(path: str, project: str) -> bool:
+def has_link_outside(path: str, project: str) -> bool:
     """Tell whether a folder holds a link that leads out of the project, or too much to tell. It blocks."""
     real = real_path(path)
     if isinstance(real, Unclear) or not is_within(real.path, project):
@@ -50,12 +50,12 @@ def leads_out(path: str, project: str) -> bool:
     seen = 0
     for folder, folders, files in os.walk(real.path):
         seen += len(folders) + len(files)
-        if seen > MAX_SEEN or any(_is_out(os.path.join(folder, name), project) for name in (*folders, *files)):  # noqa: PTH118
+        if seen > MAX_SEEN or any(_links_outside(os.path.join(folder, name), project) for name in (*folders, *files)):  # noqa: PTH118
             return True
     return False
 
 
-def _is_out(path: str, project: str) -> bool:
+def _links_outside(path: str, project: str) -> bool:
     if not os.path.islink(path):  # noqa: PTH114
         return False
     real = real_path(path)
@@ -67,10 +67,10 @@ def _follows(command: ScannedCommand) -> bool:
     if options is None:
         return False
     letters, words = options
-    return any(_is_one(word, letters, words) for word in _words(command))
+    return any(_is_link_option(word, letters, words) for word in _option_words(command))
 
 
-def _words(command: ScannedCommand) -> Iterator[str]:
+def _option_words(command: ScannedCommand) -> Iterator[str]:
     for place, word in enumerate(command.argv[1:]):
         if word is None or isinstance(word, WordPrefix):
             continue
@@ -78,7 +78,7 @@ def _words(command: ScannedCommand) -> Iterator[str]:
         yield f"-{word}" if place == 0 and command.argv[0] == "tar" and not word.startswith("-") else word
 
 
-def _is_one(word: str, letters: str, words: tuple[str, ...]) -> bool:
+def _is_link_option(word: str, letters: str, words: tuple[str, ...]) -> bool:
     if word.startswith("--"):
         # They may be shortened.
         return len(word) > len("--x") and any(one.startswith(word) for one in words)

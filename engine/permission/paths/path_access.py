@@ -1,6 +1,6 @@
 """Where a path leads: into the project, or out of it. Every path is judged by its real path.
 
-`judge_path` is for a path that a tool is given, `judge_scan` for those of a script. Both
+`judge_path` is for a path that a tool is given, `analyse_paths` for those of a script. Both
 ask the file system. A script is judged before it runs: what it does to links first, and
 then follows, is `Unclear` where it can be seen to do so.
 
@@ -26,11 +26,11 @@ import attrs
 
 from engine.files.real_path import Real, Unclear, is_name, is_within, real_path
 from engine.permission.effects.scan_result import PathUse, Scan, ScannedCommand
-from engine.permission.paths.git_config import runs_more
-from engine.permission.paths.link_followers import followers, leads_out
+from engine.permission.paths.git_config import git_execution_risk
+from engine.permission.paths.link_followers import has_link_outside, programs_following_links
 from engine.permission.paths.path_mutations import Moves
-from engine.permission.paths.secret_search import searched_folders, secrets_below
-from engine.permission.paths.shell_glob import expanded
+from engine.permission.paths.secret_search import find_secrets, folders_searched
+from engine.permission.paths.shell_glob import expand_glob
 
 # A tool's path may begin with `~`; in a script the shell has read that.
 Kind = Literal["file", "shell"]
@@ -52,7 +52,7 @@ _PROGRAM_FOLDERS: Final = frozenset(
 
 
 @attrs.frozen
-class Judged:
+class PathLocation:
     """A real path, and whether it lies in the project."""
 
     path: str
@@ -60,7 +60,7 @@ class Judged:
 
 
 @attrs.frozen
-class Used:
+class PathAccess:
     """What a script does with a real path.
 
     Attributes:
@@ -68,12 +68,12 @@ class Used:
         use: what the scanner has found of it; None: a command runs in that folder.
     """
 
-    judged: Judged
+    target: PathLocation
     use: PathUse | None
 
 
 @attrs.frozen(kw_only=True)
-class Looked:
+class PathAnalysis:
     """Where the paths of a script lead.
 
     Attributes:
@@ -82,18 +82,18 @@ class Looked:
         used: the same paths, each with what is done with it.
     """
 
-    paths: tuple[Judged, ...] = ()
+    paths: tuple[PathLocation, ...] = ()
     opaque: tuple[str, ...] = ()
-    used: tuple[Used, ...] = ()
+    accesses: tuple[PathAccess, ...] = ()
 
 
-def judge_path(text: str, *, cwd: str, project: str, home: str, kind: Kind) -> Judged | Unclear:
+def judge_path(text: str, *, cwd: str, project: str, home: str, kind: Kind) -> PathLocation | Unclear:
     """Return where a path leads. It blocks, and raises nothing.
 
     Args:
         text: the path as it was given.
         cwd: the folder that it is seen from, absolute.
-        project: the project's real path, as of `project_of`; empty: there is none, and all is outside.
+        project: the project's real path, as of `find_project_root`; empty: there is none, and all is outside.
         home: the user's home folder.
         kind: whether a tool is given it, or a script names it.
     """
@@ -102,8 +102,8 @@ def judge_path(text: str, *, cwd: str, project: str, home: str, kind: Kind) -> J
     path = _without_tilde(text, cwd, home) if kind == "file" else text
     if isinstance(path, Unclear):
         return path
-    found = real_path(os.path.join(cwd, path))  # noqa: PTH118 - Path would drop what the kernel heeds
-    return found if isinstance(found, Unclear) else Judged(found.path, is_within(found.path, project))
+    real = real_path(os.path.join(cwd, path))  # noqa: PTH118 - Path would drop what the kernel heeds
+    return real if isinstance(real, Unclear) else PathLocation(real.path, is_within(real.path, project))
 
 
 def _without_tilde(text: str, cwd: str, home: str) -> str | Unclear:
@@ -125,7 +125,7 @@ def _without_tilde(text: str, cwd: str, home: str) -> str | Unclear:
 # ---- scripts ---------------------------------------------------------------------------------------------------------
 
 
-def judge_scan(scan: Scan, *, cwd: str, project: str) -> Looked:
+def analyse_paths(scan: Scan, *, cwd: str, project: str) -> PathAnalysis:
     """Return where the paths of a script lead. It blocks, and raises nothing.
 
     Args:
@@ -135,11 +135,13 @@ def judge_scan(scan: Scan, *, cwd: str, project: str) -> Looked:
     """
     judge = _Judge(scan, cwd, project)
     answers = list(judge.answers())
-    used = dict.fromkeys(Used(one, use) for one, use in answers if isinstance(one, Judged))
-    return Looked(
-        paths=tuple(dict.fromkeys(one.judged for one in used)),
-        opaque=tuple(dict.fromkeys([*scan.opaque, *(one.reason for one, _ in answers if isinstance(one, Unclear))])),
-        used=tuple(used),
+    accesses = dict.fromkeys(PathAccess(access, use) for access, use in answers if isinstance(access, PathLocation))
+    return PathAnalysis(
+        paths=tuple(dict.fromkeys(access.target for access in accesses)),
+        opaque=tuple(
+            dict.fromkeys([*scan.opaque, *(access.reason for access, _ in answers if isinstance(access, Unclear))])
+        ),
+        accesses=tuple(accesses),
     )
 
 
@@ -155,19 +157,23 @@ class _Judge:
 
     def __attrs_post_init__(self) -> None:
         self.moves = Moves(self.scan)
-        self.followers = followers(self.scan)
+        self.followers = programs_following_links(self.scan)
 
-    def answers(self) -> Iterator[tuple[Judged | Unclear, PathUse | None]]:
+    def answers(self) -> Iterator[tuple[PathLocation | Unclear, PathUse | None]]:
         """Yield what is to say of each path, and what is done with it; some more than once."""
         for folder in dict.fromkeys(command.cwd for command in self.scan.commands if not command.remote):
             yield from zip(self._folder(folder), itertools.repeat(None), strict=False)
         for command in self.scan.commands:
             name = command.argv[0] or ""
-            yield from self._searched(command)
-            if reason := runs_more(command, self.project):
+            yield from self._search_results(command)
+            if reason := git_execution_risk(command, self.project):
                 yield Unclear(reason), None
             # Without a path it goes into the folder that it runs in.
-            if name.rpartition("/")[2] in self.followers and command.cwd and leads_out(command.cwd, self.project):
+            if (
+                name.rpartition("/")[2] in self.followers
+                and command.cwd
+                and has_link_outside(command.cwd, self.project)
+            ):
                 yield Unclear(f"{name} follows links, and what lies in {command.cwd} leads out of the project"), None
             if "/" in name and not command.remote and command.cwd is not None:
                 run = PathUse(path=os.path.join(command.cwd, name), access="read", by=name)  # noqa: PTH118 - as above
@@ -177,18 +183,18 @@ class _Judge:
         if self.scan.trusts_names and (name := self._odd_name()):
             yield Unclear(f"there is a file {name!r:.100}, which reads like an option"), None
 
-    def _searched(self, command: ScannedCommand) -> Iterator[tuple[Judged | Unclear, PathUse | None]]:
+    def _search_results(self, command: ScannedCommand) -> Iterator[tuple[PathLocation | Unclear, PathUse | None]]:
         """Yield the files that a search may show and that nobody has named, as far as they look like secrets."""
-        for folder in searched_folders(command, self.scan.paths):
+        for folder in folders_searched(command, self.scan.paths):
             real = real_path(folder)
             if isinstance(real, Unclear) or not is_within(real.path, self.project):
                 continue  # it is judged itself
-            for number, path in enumerate(secrets_below(folder, command)):
+            for number, path in enumerate(find_secrets(folder, command)):
                 if path is None or number >= _MAX_SECRETS:
                     yield Unclear(f"too many files lie in {folder} to tell what {command.argv[0]} shows"), None
                     return
                 use = PathUse(path=path, access="read", by=command.argv[0] or "")
-                yield from zip(self._judged(path), itertools.repeat(use), strict=False)
+                yield from zip(self._judge(path), itertools.repeat(use), strict=False)
 
     def _odd_name(self) -> str:
         """Return the name of a file that would be taken for an option where names become words; empty: none was found."""
@@ -205,41 +211,41 @@ class _Judge:
                     return name
         return ""
 
-    def _folder(self, folder: str | None) -> Iterator[Judged | Unclear]:
+    def _folder(self, folder: str | None) -> Iterator[PathLocation | Unclear]:
         if folder is None:
             yield Unclear("nobody can tell in which folder a command runs")
             return
-        yield from self._judged(folder)
+        yield from self._judge(folder)
         # `cd` may have failed, and then what follows it runs elsewhere.
         if folder != self.cwd and not os.path.isdir(folder) and not self.moves.makes_folder(folder):  # noqa: PTH112
             yield Unclear(f"there is no folder {folder} to go to")
 
-    def _program(self, name: str, path: str) -> Iterator[Judged | Unclear]:
+    def _program(self, name: str, path: str) -> Iterator[PathLocation | Unclear]:
         if name.rpartition("/")[0] not in _PROGRAM_FOLDERS:
-            yield from self._judged(path)
+            yield from self._judge(path)
 
-    def _use(self, use: PathUse) -> Iterator[Judged | Unclear]:
+    def _use(self, use: PathUse) -> Iterator[PathLocation | Unclear]:
         is_opened = use.access == "read" and _OPENED.fullmatch(use.path) is not None
         if use.path in _EMPTY_DEVICES or use.path in _STREAMS or is_opened:
             return
-        found = expanded(use.path) if use.is_pattern else (use.path,)
-        if isinstance(found, Unclear):
-            yield found
+        paths = expand_glob(use.path) if use.is_pattern else (use.path,)
+        if isinstance(paths, Unclear):
+            yield paths
             return
-        for path in found:
-            yield from self._judged(path)
-            if use.by in self.followers and leads_out(path, self.project):
+        for path in paths:
+            yield from self._judge(path)
+            if use.by in self.followers and has_link_outside(path, self.project):
                 yield Unclear(f"{use.by} follows links, and what lies in {path} leads out of the project")
             real = real_path(path)
             if isinstance(real, Real) and real.missing and self.moves.may_make(real, use.by):
                 yield Unclear(f"what {path} is depends on what the script does before")
 
-    def _judged(self, path: str) -> Iterator[Judged | Unclear]:
+    def _judge(self, path: str) -> Iterator[PathLocation | Unclear]:
         real = real_path(path)
         if isinstance(real, Unclear):
             yield real
         elif real.path not in _EMPTY_DEVICES:
-            yield Judged(real.path, is_within(real.path, self.project))
+            yield PathLocation(real.path, is_within(real.path, self.project))
 
 
 def can_enter(folder: str) -> bool:
@@ -254,16 +260,16 @@ def _answer(line: bytes) -> str:
     """Return the answer to one request, both JSON; to what makes no sense, that nobody can tell."""
     try:
         request: object = json.loads(line)
-        asked = _Request.of(cast("dict[str, object]", request) if isinstance(request, dict) else {})
+        parsed = _Request.of(cast("dict[str, object]", request) if isinstance(request, dict) else {})
     except ValueError as error:
-        looked = Looked(opaque=(f"the request can't be read: {error}",))
+        analyse = PathAnalysis(opaque=(f"the request can't be read: {error}",))
     else:
-        looked = asked.looked()
+        analyse = parsed.analyse()
     return json.dumps(
         {
-            "paths": [{"path": judged.path, "inside": judged.inside} for judged in looked.paths],
-            "opaque": bool(looked.opaque),
-            "reasons": looked.opaque,
+            "paths": [{"path": target.path, "inside": target.inside} for target in analyse.paths],
+            "opaque": bool(analyse.opaque),
+            "reasons": analyse.opaque,
         }
     )
 
@@ -279,14 +285,14 @@ class _Request:
     home: str
 
     @classmethod
-    def of(cls, given: dict[str, object]) -> Self:
+    def of(cls, fields: dict[str, object]) -> Self:
         """Read a request. Raises `ValueError` for what is none."""
-        fields = [given.get(name) for name in ("tool", "text", "cwd", "worktree", "home")]
-        if not all(isinstance(value, str) for value in fields):
+        values = [fields.get(name) for name in ("tool", "text", "cwd", "worktree", "home")]
+        if not all(isinstance(value, str) for value in values):
             raise ValueError("it needs the texts tool, text, cwd, worktree and home")
-        return cls(*cast("list[str]", fields))
+        return cls(*cast("list[str]", values))
 
-    def looked(self) -> Looked:
+    def analyse(self) -> PathAnalysis:
         """Answer it."""
         # Without a repository, `worktree` is the root folder.
         project = real_path(self.cwd if self.worktree == "/" else self.worktree)
@@ -295,11 +301,11 @@ class _Request:
             # Imported here: it loads a grammar.
             from engine.permission.shell.scan import scan
 
-            return judge_scan(
+            return analyse_paths(
                 scan(self.text, cwd=self.cwd, home=self.home, is_folder=can_enter), cwd=self.cwd, project=root
             )
-        judged = judge_path(self.text, cwd=self.cwd, project=root, home=self.home, kind="file")
-        return Looked(opaque=(judged.reason,)) if isinstance(judged, Unclear) else Looked(paths=(judged,))
+        target = judge_path(self.text, cwd=self.cwd, project=root, home=self.home, kind="file")
+        return PathAnalysis(opaque=(target.reason,)) if isinstance(target, Unclear) else PathAnalysis(paths=(target,))
 
 
 def main(arguments: list[str]) -> None:

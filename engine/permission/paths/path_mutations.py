@@ -35,8 +35,8 @@ class Moves:
 
     @cached_property
     def _made(self) -> tuple[str, ...]:
-        found = [real_path(use.path) for use in self.scan.paths if use.by == "mkdir"]
-        return tuple(real.path for real in found if isinstance(real, Real))
+        real_paths = [real_path(use.path) for use in self.scan.paths if use.by == "mkdir"]
+        return tuple(real.path for real in real_paths if isinstance(real, Real))
 
     @cached_property
     def _links(self) -> bool:

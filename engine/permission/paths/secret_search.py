@@ -12,14 +12,14 @@ from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import NO_SECRETS, SECRETS
 
 _ALWAYS: Final = frozenset({"rg", "ag", "ack"})
-_IF_TOLD: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "diff"})
-_WORDS: Final = ("--recursive", "--dereference-recursive", "--directories=recurse")
+_RECURSIVE_ON_REQUEST: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "diff"})
+_RECURSIVE_OPTIONS: Final = ("--recursive", "--dereference-recursive", "--directories=recurse")
 # With one of these `rg` and `ag` look at hidden files as well.
 _HIDDEN: Final = ("--hidden", "--unr", "--no-ignore", "--all-types", "--all-text")
 _MAX_SEEN: Final = 50_000
 
 
-def searched_folders(command: ScannedCommand, uses: tuple[PathUse, ...]) -> Iterator[str]:
+def folders_searched(command: ScannedCommand, uses: tuple[PathUse, ...]) -> Iterator[str]:
     """Yield the folders whose files a command shows. It blocks."""
     name = (command.argv[0] or "").rpartition("/")[2]
     if command.remote or command.cwd is None or not _searches(name, command):
@@ -29,7 +29,7 @@ def searched_folders(command: ScannedCommand, uses: tuple[PathUse, ...]) -> Iter
     yield from dict.fromkeys(folders)
 
 
-def secrets_below(folder: str, command: ScannedCommand) -> Iterator[str | None]:
+def find_secrets(folder: str, command: ScannedCommand) -> Iterator[str | None]:
     """Yield the files below a folder that look as if they held secrets; None: there is too much to tell. It blocks."""
     name = (command.argv[0] or "").rpartition("/")[2]
     has_hidden = name not in _ALWAYS or any(
@@ -54,8 +54,8 @@ def _searches(name: str, command: ScannedCommand) -> bool:
     words = [word for word in command.argv[1:] if isinstance(word, str)]
     if name in _ALWAYS:
         return "--files" not in words
-    return name in _IF_TOLD and any(
-        (word[:2] == "--" and len(word) > len("--x") and any(one.startswith(word) for one in _WORDS))
+    return name in _RECURSIVE_ON_REQUEST and any(
+        (word[:2] == "--" and len(word) > len("--x") and any(one.startswith(word) for one in _RECURSIVE_OPTIONS))
         or (word[:1] == "-" and word[:2] != "--" and any(letter in word for letter in "rR"))
         or word == "recurse"
         for word in words

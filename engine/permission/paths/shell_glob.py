@@ -15,7 +15,7 @@ import attrs
 
 from engine.files.real_path import Unclear
 
-MAX_FOUND: Final = 1_000
+MAX_MATCHES: Final = 1_000
 MAX_SEEN: Final = 20_000
 _MAX_CHARS: Final = 4_096
 
@@ -25,17 +25,17 @@ _PART: Final = re.compile(
 )
 
 
-def expanded(pattern: str) -> tuple[str, ...] | Unclear:
+def expand_glob(pattern: str) -> tuple[str, ...] | Unclear:
     """Return the files that an absolute pattern fits; where there are none, the pattern itself. It blocks."""
     if len(pattern) > _MAX_CHARS:
         return Unclear("the pattern is too long to be tried")
     search = _Search()
-    found = [""]
+    paths = [""]
     for name in pattern.split("/")[1:]:
-        found = search.below(found, name)
-        if search.is_too_much or len(found) > MAX_FOUND:
+        paths = search.below(paths, name)
+        if search.is_too_much or len(paths) > MAX_MATCHES:
             return Unclear("the pattern fits too many files to look at each of them")
-    existing = tuple(path for path in found if os.path.lexists(path or "/"))
+    existing = tuple(path for path in paths if os.path.lexists(path or "/"))
     return tuple(path or "/" for path in existing) or (_literal(pattern),)
 
 
@@ -107,11 +107,11 @@ def _fits(parts: Sequence[re.Match[str]], name: str) -> bool:
 
 def _behind(at: int, text: str, name: str) -> int:
     """Return the places behind *text*, wherever it stands at one of the places *at*."""
-    found, start = 0, name.find(text)
+    positions, start = 0, name.find(text)
     while start >= 0:
-        found |= 1 << start
+        positions |= 1 << start
         start = name.find(text, start + 1)
-    return (at & found) << len(text)
+    return (at & positions) << len(text)
 
 
 def _literal(pattern: str) -> str:

@@ -31,12 +31,12 @@ class _Match:
 
 def explain(rules: Ruleset, right: RequiredRight) -> str:
     """Return which rule of which layer decides, which others match, and why they don't."""
-    decision = rules.judge(right.permission, right.pattern, right.spellings)
-    lines = [f"{decision.verdict}: {right.permission} {shown(right.pattern)}", f"  by {_source(right, decision)}"]
-    others = [match for match in _matches(rules, right) if match.rule is not decision.rule]
+    verdict = rules.judge(right.permission, right.pattern, right.spellings)
+    lines = [f"{verdict.verdict}: {right.permission} {shown(right.pattern)}", f"  by {_source(right, verdict)}"]
+    others = [match for match in _matches(rules, right) if match.rule is not verdict.rule]
     if others:
         lines.append("  these match as well:")
-        lines += [f"  - '{match.rule}' of {_where(match)}: {_why_not(match, right, decision)}" for match in others]
+        lines += [f"  - '{match.rule}' of {_location(match)}: {_why_not(match, right, verdict)}" for match in others]
     return "\n".join(lines)
 
 
@@ -58,26 +58,26 @@ def _matches(rules: Ruleset, right: RequiredRight) -> Iterator[_Match]:
                 hiding.setdefault(layer, rule)
 
 
-def _source(right: RequiredRight, decision: RuleVerdict) -> str:
-    spelled = "" if decision.spelling in {"", right.pattern} else f", because it is {shown(decision.spelling)} too"
-    return decision.source + spelled
+def _source(right: RequiredRight, verdict: RuleVerdict) -> str:
+    spelled = "" if verdict.spelling in {"", right.pattern} else f", because it is {shown(verdict.spelling)} too"
+    return verdict.source + spelled
 
 
-def _where(match: _Match) -> str:
-    return f"the layer {match.layer}{match.rule.place}"
+def _location(match: _Match) -> str:
+    return f"the layer {match.layer}{match.rule.location}"
 
 
-def _why_not(match: _Match, right: RequiredRight, decision: RuleVerdict) -> str:
+def _why_not(match: _Match, right: RequiredRight, verdict: RuleVerdict) -> str:
     if match.hidden_by is not None:
         return f"'{match.hidden_by}' comes after it in the same layer"
-    if match.spelling != decision.spelling:
+    if match.spelling != verdict.spelling:
         if match.spelling != right.pattern and match.rule.action == "allow":
             return f"it matches {shown(match.spelling)} only, and a right is allowed as it stands"
         return f"of its spellings the strictest word counts, and this one matches {shown(match.spelling)}"
-    if match.layer == decision.layer:
+    if match.layer == verdict.layer:
         return "it may match as well, and the stricter word counts"
-    if decision.layer is None or LAYERS.index(match.layer) < LAYERS.index(decision.layer):
-        return f"the layer {decision.layer} is above it"
+    if verdict.layer is None or LAYERS.index(match.layer) < LAYERS.index(verdict.layer):
+        return f"the layer {verdict.layer} is above it"
     if match.rule.override and match.layer == "project":
         return "no rule of a repository lifts a deny of the user's"
     if match.rule.override:

@@ -16,7 +16,7 @@ from engine.config.config import known
 from engine.core.errors import ConfigError
 from engine.core.permission_types import Rule
 from engine.permission.rules.path_pattern import PathPattern, absolute, exact
-from engine.permission.rules.rules import LAYERS, PATH_PERMISSIONS, Layer, LayerName, base_of
+from engine.permission.rules.rules import LAYERS, PATH_PERMISSIONS, Layer, LayerName, base_permission
 from engine.permission.rules.wildcard import Wildcard, wildcard
 
 # An error keeps a rule from being used at all; a warning says that it does not do what it seems to; a hint is a hint.
@@ -104,7 +104,7 @@ _OPEN_WORD: Final = re.compile(r"(?:.*\s)?([\w.-]*\w)\*", re.DOTALL)
 
 
 @attrs.frozen(kw_only=True)
-class Finding:
+class LintFinding:
     """Something odd about a rule.
 
     Attributes:
@@ -117,15 +117,15 @@ class Finding:
     rule: Rule
     layer: LayerName
     severity: Severity
-    words: str
+    message: str
 
     def __str__(self) -> str:
-        return f"{self.severity}: '{self.rule}' of the layer {self.layer}{self.rule.place}: {self.words}"
+        return f"{self.severity}: '{self.rule}' of the layer {self.layer}{self.rule.location}: {self.message}"
 
 
 def lint(
     layers: Sequence[Layer], project: str, home: str, *, permissions: Collection[str] = PERMISSIONS
-) -> tuple[Finding, ...]:
+) -> tuple[LintFinding, ...]:
     """Return what is odd about the rules, but those of the defaults, in their order.
 
     Args:
@@ -136,18 +136,18 @@ def lint(
     """
     ordered = sorted(layers, key=lambda layer: LAYERS.index(layer.name))
     linter = _Linter(project, home, tuple(permissions))
-    entries = [_Entry(rule, layer.name, *linter.patterns(rule)) for layer in ordered for rule in layer.rules]
-    findings: list[Finding] = []
+    entries = [_LintRule(rule, layer.name, *linter.patterns(rule)) for layer in ordered for rule in layer.rules]
+    findings: list[LintFinding] = []
     for at, entry in enumerate(entries):
         if entry.layer != "defaults":
-            findings += linter.alone(entry)
+            findings += linter.check_alone(entry)
             if entry.is_sound:
-                findings += linter.among(entry, entries[:at], entries[at + 1 :])
+                findings += linter.check_among(entry, entries[:at], entries[at + 1 :])
     return tuple(findings)
 
 
 @attrs.frozen(eq=False)
-class _Entry:
+class _LintRule:
     """A rule, and what its pattern is for commands and names, and for paths, as far as it may be asked about them."""
 
     rule: Rule
@@ -165,24 +165,24 @@ class _Entry:
         """Whether it forbids."""
         return self.rule.action == "deny"
 
-    def covers(self, other: _Entry) -> bool:
+    def covers(self, other: _LintRule) -> bool:
         """Tell whether it surely matches all that *other* matches."""
         own = wildcard(self.rule.permission)
         name = other.rule.permission
-        if not any(own.covers(wildcard(each)) for each in (name, base_of(name))):
+        if not any(own.covers(wildcard(each)) for each in (name, base_permission(name))):
             return False
         is_command = other.command is None or (self.command is not None and self.command.covers(other.command))
         is_path = other.path is None or (self.path is not None and self.path.covers(other.path))
         return is_command and is_path
 
-    def meets(self, other: _Entry) -> bool:
+    def overlaps(self, other: _LintRule) -> bool:
         """Tell whether there may be something that both match."""
-        names = {self.rule.permission, base_of(self.rule.permission)}
-        others = {other.rule.permission, base_of(other.rule.permission)}
-        if not any(wildcard(one).meets(wildcard(two)) for one in names for two in others):
+        names = {self.rule.permission, base_permission(self.rule.permission)}
+        others = {other.rule.permission, base_permission(other.rule.permission)}
+        if not any(wildcard(one).overlaps(wildcard(two)) for one in names for two in others):
             return False
-        is_command = self.command is not None and other.command is not None and self.command.meets(other.command)
-        return is_command or (self.path is not None and other.path is not None and self.path.meets(other.path))
+        is_command = self.command is not None and other.command is not None and self.command.overlaps(other.command)
+        return is_command or (self.path is not None and other.path is not None and self.path.overlaps(other.path))
 
 
 @attrs.frozen(eq=False)
@@ -193,43 +193,45 @@ class _Linter:
 
     def patterns(self, rule: Rule) -> tuple[Wildcard | None, PathPattern | None]:
         """Return what a rule's pattern is for commands and for paths."""
-        is_path = base_of(rule.permission) in PATH_PERMISSIONS
-        is_several = any(wildcard(rule.permission).meets(wildcard(name)) for name in PATH_PERMISSIONS)
+        is_path = base_permission(rule.permission) in PATH_PERMISSIONS
+        is_several = any(wildcard(rule.permission).overlaps(wildcard(name)) for name in PATH_PERMISSIONS)
         command = path = None
         if not is_path:
-            command = _made(rule.pattern)
+            command = _compile(rule.pattern)
         if is_path or is_several:
             path = self._path(rule.pattern)
         return command, path
 
-    def alone(self, entry: _Entry) -> Iterator[Finding]:
+    def check_alone(self, entry: _LintRule) -> Iterator[LintFinding]:
         """Yield what is odd about a rule by itself."""
         rule = entry.rule
         if not entry.is_sound:
-            yield _found(entry, "error", self._trouble(rule))
+            yield _finding(entry, "error", self._pattern_error(rule))
             return
-        name = base_of(rule.permission)
+        name = base_permission(rule.permission)
         if not set(name) & set("*?") and name not in self.permissions:
             hint = known(name, self.permissions)
-            yield _found(entry, "hint", f"no tool that is known needs the permission {name!r}: {hint}")
+            yield _finding(entry, "hint", f"no tool that is known needs the permission {name!r}: {hint}")
         if rule.permission == "outside" and self._is_inside(entry):
-            yield _found(entry, "warning", "it can match nothing: it is asked about paths outside of the project alone")
+            yield _finding(entry, "warning", "it matches nothing: it is asked about paths outside of the project alone")
         if name == "bash":
-            yield from _of_command(entry)
+            yield from _check_command(entry)
         if rule.action == "allow":
-            yield from _too_broad(entry)
+            yield from _check_breadth(entry)
 
-    def among(self, entry: _Entry, before: Sequence[_Entry], after: Sequence[_Entry]) -> Iterator[Finding]:
+    def check_among(
+        self, entry: _LintRule, before: Sequence[_LintRule], after: Sequence[_LintRule]
+    ) -> Iterator[LintFinding]:
         """Yield what makes a rule useless among the others."""
         later = next((other for other in after if other.layer == entry.layer and other.covers(entry)), None)
         if later is not None:
-            yield _found(entry, "warning", _hidden_by(entry, later))
+            yield _finding(entry, "warning", _hidden_by(entry, later))
             return
         below = [other for other in before if other.layer != entry.layer]
         if entry.rule.override:
-            yield from _of_override(entry, below)
+            yield from _check_override(entry, below)
         elif not entry.is_deny:
-            yield from _of_denied(entry, below)
+            yield from _check_denied(entry, below)
 
     def _path(self, pattern: str) -> PathPattern | None:
         try:
@@ -237,118 +239,120 @@ class _Linter:
         except ConfigError:
             return None
 
-    def _trouble(self, rule: Rule) -> str:
+    def _pattern_error(self, rule: Rule) -> str:
         try:
-            if base_of(rule.permission) in PATH_PERMISSIONS:
+            if base_permission(rule.permission) in PATH_PERMISSIONS:
                 PathPattern(rule.pattern, self.project, self.home)
             else:
                 Wildcard(rule.pattern)
         except ConfigError as error:
             return str(error)
-        return "it can match nothing"
+        return "it matches nothing"
 
-    def _is_inside(self, entry: _Entry) -> bool:
+    def _is_inside(self, entry: _LintRule) -> bool:
         inside = PathPattern(exact("."), self.project, self.home)
         return entry.path is not None and inside.covers(entry.path) and absolute(self.project, ".") != "/"
 
 
-def _made(pattern: str) -> Wildcard | None:
+def _compile(pattern: str) -> Wildcard | None:
     try:
         return Wildcard(pattern)
     except ConfigError:
         return None
 
 
-def _found(entry: _Entry, severity: Severity, words: str) -> Finding:
-    return Finding(rule=entry.rule, layer=entry.layer, severity=severity, words=words)
+def _finding(entry: _LintRule, severity: Severity, message: str) -> LintFinding:
+    return LintFinding(rule=entry.rule, layer=entry.layer, severity=severity, message=message)
 
 
-def _named(entry: _Entry) -> str:
-    return f"'{entry.rule}'{entry.rule.place}"
+def _label(entry: _LintRule) -> str:
+    return f"'{entry.rule}'{entry.rule.location}"
 
 
 # -- among others -----------------------------------------------------------------------
 
 
-def _hidden_by(entry: _Entry, later: _Entry) -> str:
+def _hidden_by(entry: _LintRule, later: _LintRule) -> str:
     if (entry.rule.permission, entry.rule.pattern) == (later.rule.permission, later.rule.pattern):
         again = "stands there twice" if entry.rule.action == later.rule.action else "has no effect"
-        return f"it {again}: {_named(later)} is for the same, and the last one wins"
-    return f"it has no effect: {_named(later)} comes later, and matches all that it matches; put what is general first"
+        return f"it {again}: {_label(later)} is for the same, and the last one wins"
+    return f"it has no effect: {_label(later)} comes later, and matches all that it matches; put what is general first"
 
 
-def _of_override(entry: _Entry, below: Sequence[_Entry]) -> Iterator[Finding]:
+def _check_override(entry: _LintRule, below: Sequence[_LintRule]) -> Iterator[LintFinding]:
     plain = entry.rule.action
     if entry.layer == "project":
-        yield _found(entry, "warning", f"a repository lifts no deny: it counts as {plain!r}")
-    elif not any(other.is_deny and other.meets(entry) for other in below):
-        yield _found(entry, "warning", f"it lifts nothing, as no layer below denies any of it: write {plain!r}")
+        yield _finding(entry, "warning", f"a repository lifts no deny: it counts as {plain!r}")
+    elif not any(other.is_deny and other.overlaps(entry) for other in below):
+        yield _finding(entry, "warning", f"it lifts nothing, as no layer below denies any of it: write {plain!r}")
 
 
-def _of_denied(entry: _Entry, below: Sequence[_Entry]) -> Iterator[Finding]:
+def _check_denied(entry: _LintRule, below: Sequence[_LintRule]) -> Iterator[LintFinding]:
     for at, other in enumerate(below):
         # Unless something takes that deny back again, in part at least.
         if (
             other.is_deny
             and other.covers(entry)
             and not any(
-                (more.layer == other.layer or more.rule.override) and not more.is_deny and more.meets(entry)
+                (more.layer == other.layer or more.rule.override) and not more.is_deny and more.overlaps(entry)
                 for more in below[at + 1 :]
             )
         ):
             verb = "allows" if entry.rule.action == "allow" else "asks about"
-            words = f"it {verb} nothing: {_named(other)} of the layer {other.layer} denies all of it, and a deny stays"
+            message = (
+                f"it {verb} nothing: {_label(other)} of the layer {other.layer} denies all of it, and a deny stays"
+            )
             advice = "" if entry.layer == "project" else f"; '{entry.rule.action}!' would lift it"
-            yield _found(entry, "warning", words + advice)
+            yield _finding(entry, "warning", message + advice)
             return
 
 
 # -- by itself --------------------------------------------------------------------------
 
 
-def _of_command(entry: _Entry) -> Iterator[Finding]:
+def _check_command(entry: _LintRule) -> Iterator[LintFinding]:
     if _BETWEEN_COMMANDS.search(entry.rule.pattern):
-        yield _found(
+        yield _finding(
             entry,
             "warning",
             "it hardly ever matches: rules are asked about each command of a script by itself, without '&&', '|' and ';'",
         )
 
 
-def _too_broad(entry: _Entry) -> Iterator[Finding]:
+def _check_breadth(entry: _LintRule) -> Iterator[LintFinding]:
     rule = entry.rule
     every = rule.pattern in {"*", "**"}
-    name = base_of(rule.permission)
+    name = base_permission(rule.permission)
     if rule.permission == "*" and every:
-        yield _found(entry, "warning", "it allows everything: the profile 'full' says so by its name")
+        yield _finding(entry, "warning", "it allows everything: the profile 'full' says so by its name")
     elif name == "opaque" and entry.command is not None and not entry.command.is_plain:
-        yield _found(entry, "warning", "it allows scripts of which nobody can tell what they do")
+        yield _finding(entry, "warning", "it allows scripts of which nobody can tell what they do")
     elif rule.permission == "outside" and every:
-        yield _found(entry, "hint", "it allows the whole machine, as far as 'read' and 'edit' do")
+        yield _finding(entry, "hint", "it allows the whole machine, as far as 'read' and 'edit' do")
     elif rule.permission == "bash":
-        yield from _too_broad_command(entry)
+        yield from _check_command_breadth(entry)
 
 
-def _too_broad_command(entry: _Entry) -> Iterator[Finding]:
+def _check_command_breadth(entry: _LintRule) -> Iterator[LintFinding]:
     pattern = entry.rule.pattern
     if set(pattern) <= {"*", " "}:
-        yield _found(entry, "warning", "it allows every command, 'rm -rf' among them")
+        yield _finding(entry, "warning", "it allows every command, 'rm -rf' among them")
         return
     if pattern[0] in "*?":
-        yield _found(entry, "warning", "it begins with a wildcard, so any program will do that is given such words")
+        yield _finding(entry, "warning", "it begins with a wildcard, so any program will do that is given such words")
         return
     words = pattern.split()
     fixed = [word for at, word in enumerate(words) if not any(set(each) & set("*?") for each in words[: at + 1])]
     if len(fixed) < len(words) and fixed and _is_runner(fixed):
-        told = " ".join(fixed)
-        yield _found(
-            entry, "warning", f"'{told}' runs whatever it is told to: name what it may run, '{told} PROGRAM *'"
+        runner = " ".join(fixed)
+        yield _finding(
+            entry, "warning", f"'{runner}' runs whatever it is told to: name what it may run, '{runner} PROGRAM *'"
         )
         return
     open_word = _OPEN_WORD.fullmatch(pattern)
     if open_word is not None:
         word = open_word.group(1)
-        yield _found(
+        yield _finding(
             entry, "hint", f"it matches '{word}x' too: write '{pattern[:-1]} *' for '{word}' and its arguments"
         )
 

@@ -112,12 +112,12 @@ class Shape:
         # Inside of the project the names of its own folder do not count.
         if other.names[: len(project)] == project:
             return _covers(anywhere, other.names[len(project) :])
-        return _part(project, other.names) and _covers(anywhere, other.names)
+        return _are_disjoint(project, other.names) and _covers(anywhere, other.names)
 
 
 @attrs.define(eq=False)
 class PathPattern:
-    """A pattern, ready for use in a project. Raises `ConfigError` for what can match nothing.
+    """A pattern, ready for use in a project. Raises `ConfigError` for what matches nothing.
 
     Attributes:
         pattern: as it was written.
@@ -163,10 +163,10 @@ class PathPattern:
         project = _names(escaped(self.project))
         return all(any(own.covers(shape, project) for own in self.shapes) for shape in other.shapes)
 
-    def meets(self, other: PathPattern) -> bool:
+    def overlaps(self, other: PathPattern) -> bool:
         """Tell whether there may be a path that both match; in doubt, True."""
         return not all(
-            own.reach == "path" == shape.reach and _part(own.names, shape.names)
+            own.reach == "path" == shape.reach and _are_disjoint(own.names, shape.names)
             for own in self.shapes
             for shape in other.shapes
         )
@@ -189,9 +189,9 @@ class PathPattern:
             return Shape("every")
         first, slash, rest = text.partition("/")
         if not first:
-            return self._checked("path", _names(text))
+            return self._make_shape("path", _names(text))
         if first in _HOMES:
-            return self._checked("path", _names(escaped(self.home)) + _names(rest))
+            return self._make_shape("path", _names(escaped(self.home)) + _names(rest))
         if slash and first[0] == "~":
             raise ConfigError(
                 f"the path pattern {self.pattern!r}: write the home folder of another user as a whole path"
@@ -199,32 +199,34 @@ class PathPattern:
         if first == _FOLDERS:
             while text.startswith("**/"):
                 text = text[3:]
-            return Shape("every") if text in _EVERY else self._checked("name", _names(text))
+            return Shape("every") if text in _EVERY else self._make_shape("name", _names(text))
         if slash or text == ".":
-            return self._checked("path", _names(escaped(self.project)) + _names(rest if first == "." else text))
-        return self._checked("name", (text,))
+            return self._make_shape("path", _names(escaped(self.project)) + _names(rest if first == "." else text))
+        return self._make_shape("name", (text,))
 
-    def _checked(self, reach: Reach, names: tuple[str, ...]) -> Shape:
+    def _make_shape(self, reach: Reach, names: tuple[str, ...]) -> Shape:
         odd = next((name for name in names if name in {".", ".."}), None)
         if odd is not None:
-            raise ConfigError(f"the path pattern {self.pattern!r} can match nothing: paths are told without {odd!r}")
+            raise ConfigError(f"the path pattern {self.pattern!r} matches nothing: paths are told without {odd!r}")
         return Shape(reach, names) if names else Shape("every")  # all is below the machine's root
 
 
 def _check(pattern: str) -> None:
-    said = f"the path pattern {pattern!r}"
+    subject = f"the path pattern {pattern!r}"
     if not pattern.strip():
-        raise ConfigError(f"{said} is empty: '*' means every path")
+        raise ConfigError(f"{subject} is empty: '*' means every path")
     if len(pattern) > MAX_PATTERN_CHARS:
         raise ConfigError(f"a path pattern may have {MAX_PATTERN_CHARS:,} characters, not {len(pattern):,}")
     if pattern.startswith("!"):
-        raise ConfigError(f"{said}: rules have actions instead of a '!'; a name that begins with one is written '\\!'")
+        raise ConfigError(
+            f"{subject}: rules have actions instead of a '!'; a name that begins with one is written '\\!'"
+        )
     if "\0" in pattern or UNKNOWN in pattern:
-        raise ConfigError(f"{said} can match nothing: it holds a character that no path has")
+        raise ConfigError(f"{subject} matches nothing: it holds a character that no path has")
     if "//" in pattern:
-        raise ConfigError(f"{said} can match nothing: it has two slashes in a row")
+        raise ConfigError(f"{subject} matches nothing: it has two slashes in a row")
     if _CLASS_WITH_SLASH.match(pattern):
-        raise ConfigError(f"{said}: no class holds a slash; a bracket that begins none is written '\\['")
+        raise ConfigError(f"{subject}: no class holds a slash; a bracket that begins none is written '\\['")
 
 
 def _names(path: str) -> tuple[str, ...]:
@@ -282,11 +284,11 @@ def _covers_name(glob: str, other: str) -> bool:
     return is_same and own.covers(_name(other)[0])
 
 
-def _part(names: tuple[str, ...], others: tuple[str, ...]) -> bool:
+def _are_disjoint(names: tuple[str, ...], others: tuple[str, ...]) -> bool:
     """Tell whether no path can lie at or below both; in doubt, False."""
     for own, other in zip(names, others, strict=False):
         if _FOLDERS in {own, other}:
             return False
-        if not _name(own)[0].meets(_name(other)[0]):
+        if not _name(own)[0].overlaps(_name(other)[0]):
             return True
     return False

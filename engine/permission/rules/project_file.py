@@ -21,7 +21,7 @@ _MAX_BYTES: Final = 1_000_000
 _SECTIONS: Final = ("permissions",)
 
 
-def rules_of(root: str, is_trusted: Callable[[str], bool] = lambda _: False) -> tuple[Rule, ...]:
+def load_project_rules(root: str, is_trusted: Callable[[str], bool] = lambda _: False) -> tuple[Rule, ...]:
     """Return the rules of the project in the folder *root*, as far as they count. It blocks. Raises `ConfigError`."""
     rules = read_project_file(root)
     if not rules:
@@ -54,10 +54,10 @@ def read_project_file(root: str) -> tuple[Rule, ...]:
         raise ConfigError(f"the project's {path} is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"the project's {path} is no valid TOML: {error}") from error
-    strange = [section for section in document if section not in _SECTIONS]
-    if strange:
+    unknown = [section for section in document if section not in _SECTIONS]
+    if unknown:
         raise ConfigError(
-            f"{path}: there is no section [{strange[0]}] in a project's file: all but [permissions] belongs to the user"
+            f"{path}: there is no section [{unknown[0]}] in a project's file: all but [permissions] belongs to the user"
         )
     return read_permissions(document.get("permissions", {}), text, path, has_profile=False).rules
 

@@ -31,8 +31,8 @@ from engine.core.errors import ConfigError
 from engine.core.permission_types import ACTIONS, Action, Rule
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import PROFILES, ProfileName
-from engine.permission.rules.rules import PATH_PERMISSIONS, base_of
-from engine.permission.rules.toml_positions import Place, lines_of
+from engine.permission.rules.rules import PATH_PERMISSIONS, base_permission
+from engine.permission.rules.toml_positions import TomlPath, value_lines
 from engine.permission.rules.wildcard import Wildcard
 
 TABLE: Final = ("permissions",)
@@ -69,11 +69,11 @@ def read_permissions(
     Raises:
         ConfigError: that names everything which is wrong, each with its line and what to write instead.
     """
-    reader = _Reader(source, tuple(table), lines_of(text))
-    found = reader.permissions(section, _KEYS if has_profile else _KEYS[1:])
+    reader = _Reader(source, tuple(table), value_lines(text))
+    permissions = reader.permissions(section, _KEYS if has_profile else _KEYS[1:])
     if reader.problems:
         raise ConfigError("\n".join(reader.problems))
-    return found
+    return permissions
 
 
 def parse_rule(text: str, origin: str = "") -> Rule:
@@ -82,13 +82,13 @@ def parse_rule(text: str, origin: str = "") -> Rule:
     if parts is None:
         words = text.split()
         is_short = len(words) == 2 and words[0].removesuffix("!") in ACTIONS
-        raise ConfigError(f"{_FORM}" + (f"; for whatever it is wanted for, '{' '.join(words)} *'" if is_short else ""))
+        raise ConfigError(f"{_FORM}" + (f"; to match everything, '{' '.join(words)} *'" if is_short else ""))
     word, permission, pattern = parts.groups()
     rule = Rule(
         action=_action(word), permission=permission, pattern=pattern, override=word.endswith("!"), origin=origin
     )
     # That of a path depends on the project only in what it matches.
-    if base_of(permission) in PATH_PERMISSIONS:
+    if base_permission(permission) in PATH_PERMISSIONS:
         PathPattern(pattern, "/project", "/home")
     else:
         Wildcard(pattern)
@@ -109,18 +109,18 @@ class _Reader:
 
     source: str
     table: tuple[str, ...]
-    lines: Mapping[Place, int]
+    lines: Mapping[TomlPath, int]
     problems: list[str] = attrs.field(init=False, factory=list[str])
 
     def permissions(self, section: object, keys: Sequence[str]) -> Permissions:
         """Return what the section says, as far as it makes sense."""
         if not isinstance(section, dict):
-            self._blame((), f"must be a table, not {_kind(section)}: [{'.'.join(self.table)}]")
+            self._report((), f"must be a table, not {_type_name(section)}: [{'.'.join(self.table)}]")
             return Permissions()
         values = cast("dict[str, object]", section)
         for key in values:
             if key not in keys:
-                self._blame((key,), f"there is no key {key!r}: {known(key, keys)}")
+                self._report((key,), f"there is no key {key!r}: {known(key, keys)}")
         profile = self._profile(values["profile"]) if "profile" in values and "profile" in keys else None
         return Permissions(profile=profile, rules=tuple(self._rules(values.get("rules", []))))
 
@@ -128,35 +128,37 @@ class _Reader:
         for name in PROFILES:
             if name == value:
                 return name
-        self._blame(("profile",), f"there is no profile {value!r}: {known(str(value), PROFILES)}")
+        self._report(("profile",), f"there is no profile {value!r}: {known(str(value), PROFILES)}")
         return None
 
     def _rules(self, value: object) -> Iterator[Rule]:
         if not isinstance(value, list):
-            self._blame(("rules",), f'must be an array of texts, not {_kind(value)}: rules = ["allow bash git status"]')
+            self._report(
+                ("rules",), f'must be an array of texts, not {_type_name(value)}: rules = ["allow bash git status"]'
+            )
             return
         for index, text in enumerate(cast("list[object]", value)):
-            place = ("rules", index)
+            path = ("rules", index)
             if not isinstance(text, str):
-                self._blame(place, f"must be a text, not {_kind(text)}: {_FORM}")
+                self._report(path, f"must be a text, not {_type_name(text)}: {_FORM}")
                 continue
             try:
-                yield parse_rule(text, self._where(place))
+                yield parse_rule(text, self._location(path))
             except ConfigError as error:
-                self._blame(place, f"the rule {text!r}: {error}")
+                self._report(path, f"the rule {text!r}: {error}")
 
-    def _blame(self, place: Place, words: str) -> None:
-        named = (
-            "" if words.startswith(("the rule", "there is")) else ".".join(map(str, (*self.table, *place[:1]))) + " "
+    def _report(self, path: TomlPath, message: str) -> None:
+        prefix = (
+            "" if message.startswith(("the rule", "there is")) else ".".join(map(str, (*self.table, *path[:1]))) + " "
         )
-        self.problems.append(f"{self._where(place)}: {named}{words}")
+        self.problems.append(f"{self._location(path)}: {prefix}{message}")
 
-    def _where(self, place: Place) -> str:
-        line = self.lines.get((*self.table, *place))
+    def _location(self, path: TomlPath) -> str:
+        line = self.lines.get((*self.table, *path))
         return self.source if line is None else f"{self.source}:{line}"
 
 
-def _kind(value: object) -> str:
+def _type_name(value: object) -> str:
     names = {"dict": "a table", "list": "an array", "str": "a text", "bool": "true or false"}
     names |= dict.fromkeys(("int", "float"), "a number")
     return names.get(type(value).__name__, "a date or a time")

@@ -46,36 +46,36 @@ class CommandIndex:
 
     def candidates(self, text: str) -> list[int]:
         """Return the numbers of all patterns that may match *text*, and of few others, the highest first."""
-        known, unknown, _ = text.partition(UNKNOWN)
+        prefix, unknown, _ = text.partition(UNKNOWN)
         if unknown:
-            found = self._possible(known)
+            numbers = self._matching_prefix(prefix)
         else:
-            found = [number for needle, number in self._loose if needle in text]
-            found += self._plain.get(text, ())
+            numbers = [number for needle, number in self._loose if needle in text]
+            numbers += self._plain.get(text, ())
             for length, tails in self._tails.items():
                 for needle, number in tails.get(text[-length:], ()):
                     if needle in text:
-                        found.append(number)
+                        numbers.append(number)
         for length, heads in self._heads.items():
-            for needle, number in heads.get(known[:length], ()):
+            for needle, number in heads.get(prefix[:length], ()):
                 if unknown or needle in text:
-                    found.append(number)
-        found.sort(reverse=True)
-        return found
+                    numbers.append(number)
+        numbers.sort(reverse=True)
+        return numbers
 
-    def _possible(self, known: str) -> list[int]:
+    def _matching_prefix(self, prefix: str) -> list[int]:
         """Return the patterns of all kinds that may match a text of which only the beginning is known."""
-        found = [number for _, number in self._loose]
+        result = [number for _, number in self._loose]
         for tails in self._tails.values():
             for numbers in tails.values():
-                found += [number for _, number in numbers]
-        at = bisect_left(self._sorted, (known, -1))
-        while at < len(self._sorted) and self._sorted[at][0].startswith(known):
+                result += [number for _, number in numbers]
+        at = bisect_left(self._sorted, (prefix, -1))
+        while at < len(self._sorted) and self._sorted[at][0].startswith(prefix):
             head, number = self._sorted[at]
-            if head != known or self.patterns[number].is_plain:  # else it is found by its head
-                found.append(number)
+            if head != prefix or self.patterns[number].is_plain:  # else it is found by its head
+                result.append(number)
             at += 1
-        return found
+        return result
 
 
 @attrs.define(eq=False)
@@ -103,12 +103,12 @@ class PathIndex:
         if not is_resolved(path):
             return list(range(len(self.patterns) - 1, -1, -1))
         whole = absolute(self.project, path)
-        found = {number for first, other, number in self._loose if first in whole and other in whole}
+        numbers = {number for first, other, number in self._loose if first in whole and other in whole}
         for name in path.split("/"):
-            found.update(self._names.get(name, ()))
+            numbers.update(self._names.get(name, ()))
         for folder in _folders(whole):
-            found.update(self._paths.get(folder, ()))
-        return sorted(found, reverse=True)
+            numbers.update(self._paths.get(folder, ()))
+        return sorted(numbers, reverse=True)
 
 
 def _put(by_length: _ByLength, text: str, entry: tuple[str, int]) -> None:

@@ -35,7 +35,7 @@ LAYERS: Final[tuple[LayerName, ...]] = get_args(LayerName)
 PATH_PERMISSIONS: Final = frozenset({"read", "edit", "outside"})
 READING: Final = ":read"
 
-_MAX_BOOKS: Final = 1_000
+_MAX_RULE_LISTS: Final = 1_000
 
 
 @attrs.frozen
@@ -93,10 +93,10 @@ class RuleVerdict:
             return self.reason
         if self.rule is None:
             return "no rule: what no rule names is asked about"
-        return f"the rule '{self.rule}' of the layer {self.layer}{self.rule.place}"
+        return f"the rule '{self.rule}' of the layer {self.layer}{self.rule.location}"
 
     @property
-    def weight(self) -> tuple[int, bool]:
+    def strictness(self) -> tuple[int, bool]:
         """How strict it is."""
         # A hook may answer what is asked by default: a rule that asks is stricter.
         return ACTIONS.index(self.verdict), not self.is_default
@@ -107,11 +107,11 @@ def strictest(verdicts: Iterable[RuleVerdict]) -> RuleVerdict:
 
     Several rights together get it, and so does a sub-agent: its own rules and those of its parents all apply.
     """
-    return max(verdicts, key=lambda verdict: verdict.weight, default=RuleVerdict(verdict="ask"))
+    return max(verdicts, key=lambda one: one.strictness, default=RuleVerdict(verdict="ask"))
 
 
 @attrs.frozen(eq=False)
-class _Entry:
+class _CompiledRule:
     """A rule in its layer, ready for use."""
 
     rule: Rule
@@ -132,13 +132,13 @@ class _Entry:
 
 
 @attrs.frozen(eq=False)
-class _Book:
+class _RuleList:
     """All rules that hold for the rights of one name, from the lowest layer on."""
 
-    entries: Sequence[_Entry]
+    entries: Sequence[_CompiledRule]
     index: CommandIndex | PathIndex
 
-    def found(self, text: str) -> Iterator[tuple[_Entry, bool]]:
+    def matching(self, text: str) -> Iterator[tuple[_CompiledRule, bool]]:
         """Yield the rules that match *text*, the last first, and whether they surely do."""
         for number in self.index.candidates(text):
             entry = self.entries[number]
@@ -152,10 +152,10 @@ class _Group:
     """The rules of one layer that have a say."""
 
     layer: LayerName
-    entries: list[_Entry] = attrs.field(factory=list[_Entry])
+    entries: list[_CompiledRule] = attrs.field(factory=list[_CompiledRule])
     is_sure: bool = False  # the last one has matched for certain: those before it are hidden
 
-    def over(self, below: _Entry | None) -> _Entry:
+    def decide_over(self, below: _CompiledRule | None) -> _CompiledRule:
         """Return the rule whose word counts, given the one of the layers below."""
         own = max(self.entries, key=lambda entry: ACTIONS.index(entry.rule.action))
         if below is None or below.rule.action != "deny" or own.rule.action == "deny":
@@ -165,7 +165,7 @@ class _Group:
 
 @attrs.define(eq=False)
 class Ruleset:
-    """All rules of a session, compiled once. Raises `ConfigError` for a pattern that can match nothing.
+    """All rules of a session, compiled once. Raises `ConfigError` for a pattern that matches nothing.
 
     Attributes:
         layers: in any order; several of one name follow one another.
@@ -179,25 +179,25 @@ class Ruleset:
     _entries: tuple[tuple[LayerName, Rule], ...] = attrs.field(init=False, repr=False)
     _paths: dict[str, PathPattern | None] = attrs.field(init=False, repr=False, factory=dict[str, "PathPattern | None"])
     _wildcards: dict[str, Wildcard] = attrs.field(init=False, repr=False, factory=dict[str, Wildcard])
-    _books: dict[str, _Book] = attrs.field(init=False, repr=False, factory=dict[str, _Book])
+    _rule_lists: dict[str, _RuleList] = attrs.field(init=False, repr=False, factory=dict[str, _RuleList])
 
     def __attrs_post_init__(self) -> None:
         ordered = sorted(self.layers, key=lambda layer: LAYERS.index(layer.name))
         self._entries = tuple((layer.name, rule) for layer in ordered for rule in layer.rules)
         for _, rule in self._entries:
             try:
-                self._check(rule)
+                self._check_pattern(rule)
             except ConfigError as error:
-                raise ConfigError(f"the rule '{rule}'{rule.place}: {error}") from error
+                raise ConfigError(f"the rule '{rule}'{rule.location}: {error}") from error
 
     def judge(self, permission: str, pattern: str, spellings: Sequence[str] = ()) -> RuleVerdict:
         """Return what the rules say of a right."""
         right = RequiredRight(permission, pattern, tuple(spellings))
-        book = self._book(permission)
-        decision = _decision(right, pattern, book.found(pattern)) or RuleVerdict(verdict="ask", right=right)
+        rules = self._rules_for(permission)
+        verdict = _decide(right, pattern, rules.matching(pattern)) or RuleVerdict(verdict="ask", right=right)
         if not spellings:
-            return decision
-        return strictest([decision, *self._of_spellings(book, right)])
+            return verdict
+        return strictest([verdict, *self._judge_spellings(rules, right)])
 
     def hides(self, permission: str) -> bool:
         """Tell whether every right of that name is denied, whatever it is for: a tool that needs it need not be offered.
@@ -205,7 +205,7 @@ class Ruleset:
         A tool whose calls may need the name with `:read` instead is hidden if both are.
         """
         is_hidden = False
-        entries = self._book(permission).entries
+        entries = self._rules_for(permission).entries
         for name in LAYERS:
             layer = [entry for entry in entries if entry.layer == name]
             last = next((entry for entry in reversed(layer) if entry.rule.action != "deny" or entry.is_deny_all), None)
@@ -217,46 +217,48 @@ class Ruleset:
 
     def matching(self, permission: str, text: str) -> Iterator[tuple[LayerName, Rule, bool]]:
         """Yield the rules that match *text*, the last first, and whether they surely do."""
-        for entry, is_sure in self._book(permission).found(text):
+        for entry, is_sure in self._rules_for(permission).matching(text):
             yield entry.layer, entry.rule, is_sure
 
-    def _of_spellings(self, book: _Book, right: RequiredRight) -> Iterator[RuleVerdict]:
+    def _judge_spellings(self, rules: _RuleList, right: RequiredRight) -> Iterator[RuleVerdict]:
         for spelling in right.spellings:
-            found = (
+            matching = (
                 (entry, is_sure)
-                for entry, is_sure in book.found(spelling)
+                for entry, is_sure in rules.matching(spelling)
                 if entry.rule.action == "allow" or not entry.pattern.matches(right.pattern)
             )
-            decision = _decision(right, spelling, found)
-            if decision is not None:
-                yield decision
+            verdict = _decide(right, spelling, matching)
+            if verdict is not None:
+                yield verdict
 
-    def _check(self, rule: Rule) -> None:
-        if base_of(rule.permission) in PATH_PERMISSIONS:
+    def _check_pattern(self, rule: Rule) -> None:
+        if base_permission(rule.permission) in PATH_PERMISSIONS:
             self._paths[rule.pattern] = PathPattern(rule.pattern, self.project, self.home)
         else:
             self._wildcards[rule.pattern] = Wildcard(rule.pattern)
 
-    def _book(self, permission: str) -> _Book:
-        found = self._books.get(permission)
-        if found is None:
-            found = self._made(permission)
-            if len(self._books) < _MAX_BOOKS:
-                self._books[permission] = found
-        return found
+    def _rules_for(self, permission: str) -> _RuleList:
+        matching = self._rule_lists.get(permission)
+        if matching is None:
+            matching = self._compile(permission)
+            if len(self._rule_lists) < _MAX_RULE_LISTS:
+                self._rule_lists[permission] = matching
+        return matching
 
-    def _made(self, permission: str) -> _Book:
-        is_path = base_of(permission) in PATH_PERMISSIONS
-        entries: list[_Entry] = []
+    def _compile(self, permission: str) -> _RuleList:
+        is_path = base_permission(permission) in PATH_PERMISSIONS
+        entries: list[_CompiledRule] = []
         for layer, rule in self._entries:
-            if holds_for(rule.permission, permission):
+            if applies_to(rule.permission, permission):
                 pattern = self._path(rule.pattern) if is_path else self._wildcard(rule.pattern)
                 if pattern is not None:
-                    entries.append(_Entry(rule, layer, pattern))
+                    entries.append(_CompiledRule(rule, layer, pattern))
         if is_path:
             paths = [entry.pattern for entry in entries if isinstance(entry.pattern, PathPattern)]
-            return _Book(entries, PathIndex(paths, self.project))
-        return _Book(entries, CommandIndex([entry.pattern for entry in entries if isinstance(entry.pattern, Wildcard)]))
+            return _RuleList(entries, PathIndex(paths, self.project))
+        return _RuleList(
+            entries, CommandIndex([entry.pattern for entry in entries if isinstance(entry.pattern, Wildcard)])
+        )
 
     def _wildcard(self, pattern: str) -> Wildcard:
         if pattern not in self._wildcards:
@@ -273,28 +275,32 @@ class Ruleset:
         return self._paths[pattern]
 
 
-def base_of(permission: str) -> str:
+def base_permission(permission: str) -> str:
     """Return the name of a right without what says that it changes nothing."""
     return permission.removesuffix(READING)
 
 
-def holds_for(pattern: str, permission: str) -> bool:
+def applies_to(pattern: str, permission: str) -> bool:
     """Tell whether a rule for the permission *pattern* holds for rights of the name *permission*."""
-    return pattern == permission or any(wildcard(pattern).matches(name) for name in (permission, base_of(permission)))
+    return pattern == permission or any(
+        wildcard(pattern).matches(name) for name in (permission, base_permission(permission))
+    )
 
 
-def _decision(right: RequiredRight, text: str, found: Iterable[tuple[_Entry, bool]]) -> RuleVerdict | None:
+def _decide(right: RequiredRight, text: str, matching: Iterable[tuple[_CompiledRule, bool]]) -> RuleVerdict | None:
     """Return what the rules *found* for *text*, the last first, say together; None if there are none."""
     groups: list[_Group] = []
-    for entry, is_sure in found:
+    for entry, is_sure in matching:
         if not groups or groups[-1].layer != entry.layer:
             groups.append(_Group(entry.layer))
         if not groups[-1].is_sure:
             groups[-1].entries.append(entry)
             groups[-1].is_sure = is_sure
-    word: _Entry | None = None
+    deciding: _CompiledRule | None = None
     for group in reversed(groups):
-        word = group.over(word)
-    if word is None:
+        deciding = group.decide_over(deciding)
+    if deciding is None:
         return None
-    return RuleVerdict(verdict=word.rule.action, right=right, rule=word.rule, layer=word.layer, spelling=text)
+    return RuleVerdict(
+        verdict=deciding.rule.action, right=right, rule=deciding.rule, layer=deciding.layer, spelling=text
+    )

@@ -10,7 +10,7 @@ from typing import Final, cast
 import attrs
 
 # The keys and the indices that lead to a value.
-Place = tuple[str | int, ...]
+TomlPath = tuple[str | int, ...]
 
 _TOKEN: Final = re.compile(
     r'''(?P<text>"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*')'''
@@ -21,7 +21,7 @@ _TOKEN: Final = re.compile(
 )
 
 
-def lines_of(text: str) -> Mapping[Place, int]:
+def value_lines(text: str) -> Mapping[TomlPath, int]:
     """Return the line of each value of a valid document, counted from 1; what can't be placed is left out."""
     reader = _Reader(_tokens(text))
     try:
@@ -32,14 +32,14 @@ def lines_of(text: str) -> Mapping[Place, int]:
 
 
 def _tokens(text: str) -> list[tuple[str, int]]:
-    found: list[tuple[str, int]] = []
+    tokens: list[tuple[str, int]] = []
     line = 1
     for match in _TOKEN.finditer(text.replace("\r\n", "\n")):
         token = match.group()
         if match.lastgroup != "space":
-            found.append((token, line))
+            tokens.append((token, line))
         line += token.count("\n")
-    return found
+    return tokens
 
 
 @attrs.define(eq=False)
@@ -47,13 +47,13 @@ class _Reader:
     """Reads the tokens of a document."""
 
     tokens: list[tuple[str, int]]
-    lines: dict[Place, int] = attrs.field(init=False, factory=dict[Place, int])
+    lines: dict[TomlPath, int] = attrs.field(init=False, factory=dict[TomlPath, int])
     _at: int = attrs.field(init=False, default=0)
-    _tables: dict[Place, int] = attrs.field(init=False, factory=dict[Place, int])
+    _tables: dict[TomlPath, int] = attrs.field(init=False, factory=dict[TomlPath, int])
 
     def read(self) -> None:
         """Read all of it."""
-        table: Place = ()
+        table: TomlPath = ()
         while self._at < len(self.tokens):
             if self._next() == "\n":
                 self._at += 1
@@ -69,37 +69,37 @@ class _Reader:
         self._at += 1
         return self.tokens[self._at - 1][0]
 
-    def _header(self) -> Place:
+    def _header(self) -> TomlPath:
         """Read `[a.b]`, or `[[a.b]]`, which adds a table to an array."""
         line = self.tokens[self._at][1]
         self._at += 1
         is_array = self._next() == "["
         self._at += is_array
-        place: Place = self._key("]")
+        path: TomlPath = self._key("]")
         self._at += is_array
         if is_array:
-            self._tables[place] = self._tables.get(place, -1) + 1
-            place = (*place, self._tables[place])
-        self.lines.setdefault(place, line)
-        return place
+            self._tables[path] = self._tables.get(path, -1) + 1
+            path = (*path, self._tables[path])
+        self.lines.setdefault(path, line)
+        return path
 
-    def _key(self, end: str) -> Place:
+    def _key(self, end: str) -> TomlPath:
         names: list[str] = []
         while (part := self._take()) != end:
             if part != ".":
                 names.append(_text(part))
         return tuple(names)
 
-    def _pair(self, table: Place) -> None:
-        place = table + self._key("=")
-        self._value(place)
+    def _pair(self, table: TomlPath) -> None:
+        path = table + self._key("=")
+        self._value(path)
 
-    def _value(self, place: Place) -> None:
-        first, self.lines[place] = self.tokens[self._at]
+    def _value(self, path: TomlPath) -> None:
+        first, self.lines[path] = self.tokens[self._at]
         if first == "[":
-            self._items(place)
+            self._items(path)
         elif first == "{":
-            self._inline(place)
+            self._inline(path)
         else:
             self._plain()
 
@@ -111,24 +111,24 @@ class _Reader:
         if self._at == began:
             raise IndexError  # there is no value
 
-    def _items(self, place: Place) -> None:
+    def _items(self, path: TomlPath) -> None:
         self._at += 1
         index = 0
         while self._next() != "]":
             if self._next() in {"\n", ","}:
                 self._at += 1
             else:
-                self._value((*place, index))
+                self._value((*path, index))
                 index += 1
         self._at += 1
 
-    def _inline(self, place: Place) -> None:
+    def _inline(self, path: TomlPath) -> None:
         self._at += 1
         while self._next() != "}":
             if self._next() in {"\n", ","}:
                 self._at += 1
             else:
-                self._pair(place)
+                self._pair(path)
         self._at += 1
 
 

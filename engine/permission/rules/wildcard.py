@@ -107,7 +107,7 @@ class Wildcard:
         shortest = _as_text(elements[:-2]) if _is_optional(elements) else widest
         return self.matches(widest) and self.matches(shortest)
 
-    def meets(self, other: Wildcard) -> bool:
+    def overlaps(self, other: Wildcard) -> bool:
         """Tell whether there may be a text that both match; in doubt, True."""
         elements = _elements(other.pattern)
         shapes = [elements, elements[:-2]] if _is_optional(elements) else [elements]

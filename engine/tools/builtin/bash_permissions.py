@@ -12,10 +12,10 @@ from engine.core.events import Offer, Right
 from engine.core.permission_types import UNKNOWN, RequiredRight
 from engine.permission.effects.program_effects import WordPrefix
 from engine.permission.effects.scan_result import Argument, Scan, ScannedCommand
-from engine.permission.grants.offers import bare_line_of, line_of, offers_for, written_line_of
-from engine.permission.paths.path_access import Used, can_enter, judge_scan
+from engine.permission.grants.offers import bare_command_line, command_line, full_command_line, offers_for
+from engine.permission.paths.path_access import PathAccess, analyse_paths, can_enter
 from engine.permission.programs.registry import DEFAULT_REGISTRY, ProgramRegistry
-from engine.permission.project import project_of
+from engine.permission.project import find_project_root
 from engine.permission.rules import path_pattern, wildcard
 from engine.permission.shell.scan import reads_only, scan
 from engine.tools.call_values import Need
@@ -42,30 +42,30 @@ def need_of(command: str, cwd: str, home: str | None = None, programs: ProgramRe
     knowledge = programs or DEFAULT_REGISTRY
     home = home or str(Path("~").expanduser())
     scanned = scan(command, cwd=cwd, home=home, registry=knowledge, is_folder=can_enter)
-    looked = judge_scan(scanned, cwd=cwd, project=project_of(cwd, home=home))
-    lines = tuple(dict.fromkeys(line_of(one.argv) for one in scanned.commands))
+    analysis = analyse_paths(scanned, cwd=cwd, project=find_project_root(cwd, home=home))
+    lines = tuple(dict.fromkeys(command_line(one.argv) for one in scanned.commands))
     return Need(
         permission=PERMISSION,
         patterns=lines,
-        offers=() if looked.opaque else tuple(_offers(scanned, looked.used, knowledge)),
+        offers=() if analysis.opaque else tuple(_offers(scanned, analysis.accesses, knowledge)),
         detail=command,
         metadata=json.dumps(
             {
                 "commands": [[word if is_known(word) else None for word in one.argv] for one in scanned.commands],
-                "paths": [one.judged.path for one in looked.used if one.use is not None],
-                "opaque": list(looked.opaque),
+                "paths": [one.target.path for one in analysis.accesses if one.use is not None],
+                "opaque": list(analysis.opaque),
             }
         ),
-        rights=tuple(_rights(scanned, looked.used, knowledge))
+        rights=tuple(_rights(scanned, analysis.accesses, knowledge))
         or (RequiredRight(permission=PERMISSION, pattern=command),),
-        opaque="; ".join(looked.opaque),
+        opaque="; ".join(analysis.opaque),
     )
 
 
-def _rights(scanned: Scan, used: Sequence[Used], knowledge: ProgramRegistry) -> Iterator[RequiredRight]:
+def _rights(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramRegistry) -> Iterator[RequiredRight]:
     lines: dict[str, list[str]] = {}
     for command in scanned.commands:
-        line = line_of(command.argv)
+        line = command_line(command.argv)
         lines.setdefault(command.argv[0] or "", []).append(line)
         yield RequiredRight(
             permission=PERMISSION,
@@ -73,15 +73,15 @@ def _rights(scanned: Scan, used: Sequence[Used], knowledge: ProgramRegistry) -> 
             spellings=_spellings(command, line, knowledge),
             reads_only=command.reads_only,
         )
-    for one in used:
+    for one in accesses:
         if one.use is None:
-            if not one.judged.inside:
-                yield RequiredRight(permission="outside", pattern=one.judged.path)
+            if not one.target.inside:
+                yield RequiredRight(permission="outside", pattern=one.target.path)
             continue
         # What a redirection does, no rule about a command has said.
         follows = tuple(dict.fromkeys(lines.get(one.use.by, ())))
         permission = "edit" if one.use.access == "write" else "read"
-        yield RequiredRight(permission=permission, pattern=one.judged.path, follows=follows)
+        yield RequiredRight(permission=permission, pattern=one.target.path, follows=follows)
 
 
 def _spellings(command: ScannedCommand, line: str, knowledge: ProgramRegistry) -> tuple[str, ...]:
@@ -89,27 +89,27 @@ def _spellings(command: ScannedCommand, line: str, knowledge: ProgramRegistry) -
     words = [word if is_known(word) else UNKNOWN for word in command.argv]
     name = os.path.basename(words[0])  # noqa: PTH119 - as a shell takes it
     spelled = (
-        written_line_of(command.argv),
+        full_command_line(command.argv),
         " ".join(words),
-        line_of((name, *command.argv[1:])),
+        command_line((name, *command.argv[1:])),
         " ".join([name, *words[1:]]),
-        bare_line_of(command.argv, knowledge),
+        bare_command_line(command.argv, knowledge),
     )
     return tuple(dict.fromkeys(one for one in spelled if one != line))
 
 
-def _offers(scanned: Scan, used: Sequence[Used], knowledge: ProgramRegistry) -> Iterator[Offer]:
+def _offers(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramRegistry) -> Iterator[Offer]:
     """Yield what "always" may allow, the narrowest first: all that this line does, exactly, or commands like these."""
     argvs = dict.fromkeys(command.argv for command in scanned.commands)
     if len(argvs) > _MAX_OFFERED:
         return
     files = [
-        Right(permission=permission, pattern=path_pattern.exact(one.judged.path))
-        for one in used
+        Right(permission=permission, pattern=path_pattern.exact(one.target.path))
+        for one in accesses
         for permission in _permissions(one)
     ]
     # A command of which a part is not known can't be allowed as it stands.
-    exact = [wildcard.exact(line_of(argv)) if all(map(is_known, argv)) else None for argv in argvs]
+    exact = [wildcard.exact(command_line(argv)) if all(map(is_known, argv)) else None for argv in argvs]
     like = [_like(argv, knowledge) for argv in argvs]
     wider = [wide or narrow for wide, narrow in zip(like, exact, strict=True)]
     for patterns in (exact,) if wider == exact else (exact, wider):
@@ -133,7 +133,7 @@ def is_known(word: Argument) -> TypeGuard[str]:
     return word is not None and not isinstance(word, WordPrefix)
 
 
-def _permissions(one: Used) -> tuple[str, ...]:
+def _permissions(one: PathAccess) -> tuple[str, ...]:
     if one.use is None:
-        return () if one.judged.inside else ("outside",)
+        return () if one.target.inside else ("outside",)
     return ("edit" if one.use.access == "write" else "read",)

@@ -15,7 +15,7 @@ import attrs
 from engine.config.sandbox_config import Sandbox
 from engine.core.permission_types import RequiredRight
 from engine.core.schema import doc
-from engine.sandbox.sandbox import KEEPERS, Jail
+from engine.sandbox.sandbox import KEEPERS, SandboxLauncher
 from engine.tools.builtin.bash import Bash, is_safe, need_of, run_command, told
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
@@ -46,7 +46,7 @@ class BoxedBash(Bash):
 
 def boxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = None) -> Tool:
     """Make the tool; *programs* is what is known of them, by default what everybody's do."""
-    jail = Jail(sandbox)
+    jail = SandboxLauncher(sandbox)
 
     async def need(args: BoxedBash, ctx: ToolContext) -> Need:
         needed = await need_of(args, ctx, programs)

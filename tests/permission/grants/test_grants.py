@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.errors import ConfigError
+from engine.core.events import GrantScope
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.permission_types import ACTIONS, UNKNOWN, PermissionScope, RequiredRight, Rule
-from engine.permission.grants.grants import SCOPES, Grant, Grants, Origin, Scope
+from engine.permission.grants.grants import GRANT_SCOPES, Grant, GrantOrigin, Grants
 from engine.permission.rules.path_pattern import exact as exact_path
 from engine.permission.rules.rules import Layer, Ruleset
 from engine.permission.rules.wildcard import exact
@@ -18,14 +19,16 @@ from tests.permission.rules.test_rules import HOME, PROJECT, SOME_LAYERS, SOME_R
 
 ROOT, CHILD, OTHER = SessionId("root"), SessionId("child"), SessionId("other")
 TURN, BELOW, NEXT = TurnId("turn"), TurnId("below"), TurnId("next")
-ORIGIN = Origin(session_id=ROOT, call_id=CallId("call"), tool="bash", granted=100.0, by="keyboard")
+ORIGIN = GrantOrigin(session_id=ROOT, call_id=CallId("call"), tool="bash", granted=100.0, by="keyboard")
 ASKER = (PermissionScope(session_id=ROOT, turn_id=TURN),)
 IN_CHILD = (*ASKER, PermissionScope(session_id=CHILD, turn_id=BELOW))
 LATER = (PermissionScope(session_id=ROOT, turn_id=NEXT),)
 ELSEWHERE = (PermissionScope(session_id=OTHER, turn_id=TurnId("t")),)
 
 
-def grant(scope: Scope = "session", pattern: str = "git *", *, permission: str = "bash", name: str = "g1") -> Grant:
+def grant(
+    scope: GrantScope = "session", pattern: str = "git *", *, permission: str = "bash", name: str = "g1"
+) -> Grant:
     return Grant(
         id=name,
         permission=permission,
@@ -56,7 +59,7 @@ PUSH = RequiredRight("bash", "git push")
         ("project", [ASKER, IN_CHILD, LATER, ELSEWHERE]),
     ],
 )
-def test_a_grant_holds_in_its_scope_and_below(scope: Scope, holding: list[tuple[PermissionScope, ...]]) -> None:
+def test_a_grant_holds_in_its_scope_and_below(scope: GrantScope, holding: list[tuple[PermissionScope, ...]]) -> None:
     session_grant = grant(scope)
     grants = book(session_grant)
     for chain in (ASKER, IN_CHILD, LATER, ELSEWHERE):
@@ -103,12 +106,14 @@ def test_a_grant_ends_at_its_time() -> None:
     assert grants.find(PUSH, ASKER, PROJECT, 499.9) == limited
     assert grants.find(PUSH, ASKER, PROJECT, 500.0) is None
     assert (grants.current(499.9), grants.current(500.0)) == ((limited,), ())
-    grants.drop_over(500.0)
+    grants.drop_expired(500.0)
     assert grants.current(0) == ()
 
 
 def test_scopes_end() -> None:
-    grants = book(*(grant(scope, name=scope) for scope in SCOPES), attrs.evolve(grant(name="x"), session_id=OTHER))
+    grants = book(
+        *(grant(scope, name=scope) for scope in GRANT_SCOPES), attrs.evolve(grant(name="x"), session_id=OTHER)
+    )
     grants.end_turn(TURN)
     assert [each.id for each in grants.current(0)] == ["session", "project", "x"]
     grants.end_turn(NEXT)
@@ -140,12 +145,12 @@ def test_an_id_is_taken_once() -> None:
 
 def test_kept_grants_take_the_place_of_kept_grants() -> None:
     grants = book(grant(name="a"), grant("project", name="b"))
-    grants.keep([grant("project", name="c")])
+    grants.replace_project_grants([grant("project", name="c")])
     assert {each.id for each in grants.current(0)} == {"a", "c"}
     with pytest.raises(ConfigError, match="only grants for a project"):
-        grants.keep([grant(name="d")])
+        grants.replace_project_grants([grant(name="d")])
     with pytest.raises(ConfigError, match="two slashes"):
-        grants.keep([grant("project", "a//b", permission="read")])
+        grants.replace_project_grants([grant("project", "a//b", permission="read")])
     assert {each.id for each in grants.current(0)} == {"a", "c"}
 
 
@@ -173,13 +178,13 @@ def test_a_grant_that_makes_no_sense(change: dict[str, object], words: str) -> N
 
 
 SOME_GRANTS = st.lists(
-    st.tuples(st.sampled_from(SCOPES), SOME_RULE, st.one_of(st.none(), st.sampled_from([5.0, 15.0]))), max_size=5
+    st.tuples(st.sampled_from(GRANT_SCOPES), SOME_RULE, st.one_of(st.none(), st.sampled_from([5.0, 15.0]))), max_size=5
 )
 
 
 @given(SOME_LAYERS, SOME_GRANTS, st.lists(SOME_RIGHT, min_size=1, max_size=3))
 def test_no_grants_widen_a_deny(
-    layers: list[Layer], session_grants: list[tuple[Scope, Rule, float | None]], rights: list[RequiredRight]
+    layers: list[Layer], session_grants: list[tuple[GrantScope, Rule, float | None]], rights: list[RequiredRight]
 ) -> None:
     """What is asked may be answered by grants, one right after another; what is denied is denied."""
     rules, grants = Ruleset(layers, PROJECT, HOME), Grants(HOME)

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from engine.permission.effects.program_effects import WordPrefix
 from engine.permission.effects.scan_result import Argument
-from engine.permission.grants.offers import bare_line_of, line_of, offers_for, prefix_of, written_line_of
+from engine.permission.grants.offers import (
+    bare_command_line,
+    command_line,
+    command_prefix,
+    full_command_line,
+    offers_for,
+)
 from engine.permission.programs.registry import DEFAULT_REGISTRY, extend_registry
 from engine.permission.rules.wildcard import Wildcard
 
@@ -105,7 +111,7 @@ OFFERED = (
 
 @pytest.mark.parametrize(("line", "broad"), OFFERED, ids=[line for line, _ in OFFERED])
 def test_the_command_itself_and_then_its_prefix(line: str, broad: str | None) -> None:
-    assert offers_for(words(line)) == ((line_of(words(line)), broad) if broad else (line_of(words(line)),))
+    assert offers_for(words(line)) == ((command_line(words(line)), broad) if broad else (command_line(words(line)),))
 
 
 def test_every_entry_of_the_peers_table_is_there() -> None:
@@ -122,21 +128,21 @@ def test_every_entry_of_the_peers_table_is_there() -> None:
 
 def test_options_that_do_nothing_are_left_out() -> None:
     assert offers_for(words("git --no-pager log -5")) == ("git log -5", "git log *")
-    assert line_of(words("git -P --no-optional-locks status")) == "git status"
-    assert line_of(words("git commit --no-pager")) == "git commit --no-pager"
-    assert written_line_of(words("git --no-pager log")) == "git --no-pager log"
+    assert command_line(words("git -P --no-optional-locks status")) == "git status"
+    assert command_line(words("git commit --no-pager")) == "git commit --no-pager"
+    assert full_command_line(words("git --no-pager log")) == "git --no-pager log"
 
 
 def test_what_is_forbidden_is_found_however_it_is_written() -> None:
-    assert bare_line_of(words("/usr/bin/git -C x --no-pager push -f")) == "git push -f"
-    assert bare_line_of(words("./rm -rf x")) == "rm -rf x"
-    assert bare_line_of(words("docker --context x run y")) == "docker run y"
-    assert bare_line_of(words("? x")) == "\ufffc x"
+    assert bare_command_line(words("/usr/bin/git -C x --no-pager push -f")) == "git push -f"
+    assert bare_command_line(words("./rm -rf x")) == "rm -rf x"
+    assert bare_command_line(words("docker --context x run y")) == "docker run y"
+    assert bare_command_line(words("? x")) == "\ufffc x"
 
 
 def test_words_are_quoted_where_a_shell_would_need_it() -> None:
-    assert line_of(("git", "commit", "-m", "a b", "it's", "")) == "git commit -m 'a b' 'it'\"'\"'s' ''"
-    assert line_of(("echo", None, WordPrefix("src/"), WordPrefix("./\0"))) == "echo \ufffc src/\ufffc ./\ufffc"
+    assert command_line(("git", "commit", "-m", "a b", "it's", "")) == "git commit -m 'a b' 'it'\"'\"'s' ''"
+    assert command_line(("echo", None, WordPrefix("src/"), WordPrefix("./\0"))) == "echo \ufffc src/\ufffc ./\ufffc"
 
 
 def test_stars_of_the_command_are_stars_of_the_pattern() -> None:
@@ -180,7 +186,7 @@ _NAMES = sorted({*DEFAULT_REGISTRY.programs, "frobnicate"})
 )
 def test_an_offer_matches_the_command_it_came_from(names: list[str], rest: list[Argument]) -> None:
     argv = (*names, *rest)
-    line = line_of(argv)
+    line = command_line(argv)
     for offer in offers_for(argv):
         assert Wildcard(offer).matches(line), (offer, line)
 
@@ -188,9 +194,9 @@ def test_an_offer_matches_the_command_it_came_from(names: list[str], rest: list[
 @settings(max_examples=600, deadline=None)
 @given(st.sampled_from(_NAMES), st.lists(_WORD | _UNKNOWN | st.sampled_from(_NAMES), max_size=6))
 def test_a_prefix_is_the_beginning_of_the_command(name: str, rest: list[Argument]) -> None:
-    prefix = prefix_of((name, *rest))
+    prefix = command_prefix((name, *rest))
     if prefix is not None:
-        assert line_of((name, *rest)).startswith(line_of(prefix))
+        assert command_line((name, *rest)).startswith(command_line(prefix))
 
 
 @pytest.mark.parametrize(

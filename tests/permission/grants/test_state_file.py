@@ -18,7 +18,7 @@ import pytest
 from engine.core.errors import ConfigError, StoreError
 from engine.core.ids import CallId, SessionId
 from engine.permission.grants.grant_file import GrantFile
-from engine.permission.grants.grants import Grant, Origin
+from engine.permission.grants.grants import Grant, GrantOrigin
 from engine.permission.grants.state_file import MAX_BYTES, Entries, StateFile
 from engine.permission.grants.trust import Trust
 
@@ -91,10 +91,10 @@ def test_a_file_that_makes_no_sense_is_left_alone(file: StateFile, data: bytes, 
         assert file.path.read_bytes() == data
 
 
-@pytest.mark.parametrize(("what", "mode"), [("file", 0o620), ("file", 0o602), ("folder", 0o720), ("folder", 0o777)])
-def test_a_file_that_others_can_change_does_not_count(file: StateFile, what: str, mode: int) -> None:
+@pytest.mark.parametrize(("target", "mode"), [("file", 0o620), ("file", 0o602), ("folder", 0o720), ("folder", 0o777)])
+def test_a_file_that_others_can_change_does_not_count(file: StateFile, target: str, mode: int) -> None:
     file.update(adding("a"))
-    (file.path if what == "file" else file.path.parent).chmod(mode)
+    (file.path if target == "file" else file.path.parent).chmod(mode)
     for use in (file.read, lambda: file.update(adding("b"))):
         with pytest.raises(ConfigError, match="can be changed by others"):
             use()
@@ -256,7 +256,7 @@ def test_a_process_that_is_killed_leaves_the_file_whole(file: StateFile) -> None
 
 # -- grants -----------------------------------------------------------------------------
 
-ORIGIN = Origin(session_id=SessionId("s"), call_id=CallId("c"), tool="bash", granted=100.0, by="keyboard")
+ORIGIN = GrantOrigin(session_id=SessionId("s"), call_id=CallId("c"), tool="bash", granted=100.0, by="keyboard")
 GRANT = Grant(id="g1", permission="bash", pattern="git \udc80 *", scope="project", project="/p", origin=ORIGIN)
 LIMITED = attrs.evolve(GRANT, id="g2", until=500.0)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.permission.paths.path_access import judge_scan
+from engine.permission.paths.path_access import analyse_paths
 from engine.permission.shell.scan import scan
 
 _PLAIN = '[core]\n\trepositoryformatversion = 0\n\tbare = false\n[remote "origin"]\n\turl = https://x/y\n[branch "main"]\n\tremote = origin\n'
@@ -20,7 +20,7 @@ def repository(folder: Path, settings: str) -> None:
 
 def doubts(project: Path, command: str) -> tuple[str, ...]:
     where = str(project.resolve())
-    return judge_scan(scan(command, cwd=where, home="/h", is_folder=lambda _: True), cwd=where, project=where).opaque
+    return analyse_paths(scan(command, cwd=where, home="/h", is_folder=lambda _: True), cwd=where, project=where).opaque
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ import pytest
 
 from engine.files.real_path import MAX_LINKS, Real, Unclear, is_within, real_path
 from engine.permission.effects.scan_result import Access, PathUse, Scan, ScannedCommand
-from engine.permission.paths.path_access import Judged, Looked, judge_path, judge_scan
-from engine.permission.paths.shell_glob import MAX_FOUND, expanded
-from engine.permission.project import project_of
+from engine.permission.paths.path_access import PathAnalysis, PathLocation, analyse_paths, judge_path
+from engine.permission.paths.shell_glob import MAX_MATCHES, expand_glob
+from engine.permission.project import find_project_root
 from engine.permission.shell.scan import scan
 
 FILES = (
@@ -75,7 +75,7 @@ class Tree:
     def project(self) -> str:
         return str(self.root / "home/project")
 
-    def judged(self, text: str) -> Judged | Unclear:
+    def judged(self, text: str) -> PathLocation | Unclear:
         return judge_path(text, cwd=self.project, project=self.project, home=self.home, kind="file")
 
     def looked(
@@ -85,13 +85,13 @@ class Tree:
         cwd: str = "",
         commands: tuple[ScannedCommand, ...] = (),
         pattern: bool = False,
-    ) -> Looked:
+    ) -> PathAnalysis:
         """Judge what a script touches; paths are relative to the project."""
         paths = tuple(
             PathUse(path=f"{self.project}/{path}", access=access, by=by, is_pattern=pattern) for access, path in uses
         )
         ran = ScannedCommand(argv=(by,), cwd=f"{self.project}/{cwd}" if cwd else self.project)
-        return judge_scan(Scan(commands=(*commands, ran), paths=paths), cwd=self.project, project=self.project)
+        return analyse_paths(Scan(commands=(*commands, ran), paths=paths), cwd=self.project, project=self.project)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(root)
 
 
-def leads(looked: Looked) -> str:
+def leads(looked: PathAnalysis) -> str:
     """Say it in one word."""
     if looked.opaque:
         return "unclear"
@@ -232,7 +232,7 @@ UNCLEAR = (
 @pytest.mark.parametrize(("text", "leads_to"), INSIDE.items())
 def test_inside(tree: Tree, text: str, leads_to: str) -> None:
     path = "/".join(filter(None, (tree.project, leads_to.format())))
-    assert tree.judged(text.format(root=tree.root)) == Judged(path, inside=True)
+    assert tree.judged(text.format(root=tree.root)) == PathLocation(path, inside=True)
 
 
 @pytest.mark.parametrize(("text", "leads_to"), OUTSIDE.items())
@@ -240,7 +240,7 @@ def test_outside(tree: Tree, text: str, leads_to: str) -> None:
     path = str(tree.root / leads_to) if leads_to else "/"
     if path.startswith("/etc"):
         path = os.path.realpath(path)
-    assert tree.judged(text) == Judged(path, inside=False)
+    assert tree.judged(text) == PathLocation(path, inside=False)
 
 
 @pytest.mark.parametrize("text", UNCLEAR)
@@ -253,27 +253,27 @@ def test_names_differ_by_their_bytes(tree: Tree) -> None:
     for form in ("NFC", "NFD"):
         (tree.root / "home" / f"{unicodedata.normalize(form, 'über')}-{form}").mkdir()
         name = unicodedata.normalize(form, "ünï.txt")
-        assert tree.judged(name) == Judged(f"{tree.project}/{name}", inside=True)
+        assert tree.judged(name) == PathLocation(f"{tree.project}/{name}", inside=True)
     project = tree.root / "home" / f"{unicodedata.normalize('NFC', 'über')}-NFC"
     other = str(tree.root / "home" / f"{unicodedata.normalize('NFD', 'über')}-NFC/x")
-    assert judge_path(other, cwd=tree.project, project=str(project), home=tree.home, kind="file") == Judged(
+    assert judge_path(other, cwd=tree.project, project=str(project), home=tree.home, kind="file") == PathLocation(
         other, inside=False
     )
 
 
 def test_the_home_of_a_user(tree: Tree) -> None:
     somebody = pwd.getpwuid(os.getuid())
-    assert tree.judged(f"~{somebody.pw_name}/nowhere") == Judged(
+    assert tree.judged(f"~{somebody.pw_name}/nowhere") == PathLocation(
         f"{os.path.realpath(somebody.pw_dir)}/nowhere", inside=False
     )
     assert judge_path(
         f"~{somebody.pw_name}", cwd=tree.project, project=tree.project, home=tree.home, kind="shell"
-    ) == Judged(f"{tree.project}/~{somebody.pw_name}", inside=True), "a script's tilde was read by the shell"
+    ) == PathLocation(f"{tree.project}/~{somebody.pw_name}", inside=True), "a script's tilde was read by the shell"
 
 
 def test_where_there_is_no_project_all_is_outside(tree: Tree) -> None:
     for project in ("", "/nowhere"):
-        assert judge_path("README.md", cwd=tree.project, project=project, home=tree.home, kind="file") == Judged(
+        assert judge_path("README.md", cwd=tree.project, project=project, home=tree.home, kind="file") == PathLocation(
             f"{tree.project}/README.md", inside=False
         )
 
@@ -412,13 +412,13 @@ def test_paths_of_a_script(tree: Tree, path: str, expected: str) -> None:
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/urandom", "/dev/stderr", "/dev/fd/1", "/dev/../dev/null"])
 def test_devices_that_hold_nothing(tree: Tree, path: str) -> None:
     scan = Scan(paths=(PathUse(path=path, access="write", by="redirection"),))
-    assert judge_scan(scan, cwd=tree.project, project=tree.project) == Looked()
+    assert analyse_paths(scan, cwd=tree.project, project=tree.project) == PathAnalysis()
 
 
 @pytest.mark.parametrize("path", ["/dev/sda", "/dev/fd/3", "/dev/tcp/host/80", "/dev/shm/x"])
 def test_devices_that_do(tree: Tree, path: str) -> None:
     scan = Scan(paths=(PathUse(path=path, access="write", by="redirection"),))
-    assert leads(judge_scan(scan, cwd=tree.project, project=tree.project)) != "inside"
+    assert leads(analyse_paths(scan, cwd=tree.project, project=tree.project)) != "inside"
 
 
 @pytest.mark.parametrize(
@@ -431,9 +431,9 @@ def test_the_folder_that_a_command_runs_in(tree: Tree, cwd: str, expected: str) 
 
 def test_a_folder_that_nobody_knows(tree: Tree) -> None:
     scan = Scan(commands=(ScannedCommand(argv=("ls",), cwd=None),))
-    assert leads(judge_scan(scan, cwd=tree.project, project=tree.project)) == "unclear"
+    assert leads(analyse_paths(scan, cwd=tree.project, project=tree.project)) == "unclear"
     remote = Scan(commands=(ScannedCommand(argv=("ls",), cwd=None, remote=True),))
-    assert judge_scan(remote, cwd=tree.project, project=tree.project) == Looked()
+    assert analyse_paths(remote, cwd=tree.project, project=tree.project) == PathAnalysis()
 
 
 def test_a_folder_that_the_script_makes(tree: Tree) -> None:
@@ -447,7 +447,7 @@ def test_a_folder_that_the_script_makes(tree: Tree) -> None:
         uses = [PathUse(path=f"{tree.project}/{path}", access="write", by="mkdir") for path in made]
         read = PathUse(path=f"{tree.project}/build/../README.md", access="read", by="cat")
         scan = Scan(commands=commands, paths=(*uses, read))
-        return leads(judge_scan(scan, cwd=tree.project, project=tree.project))
+        return leads(analyse_paths(scan, cwd=tree.project, project=tree.project))
 
     assert looked("build/debug") == "inside"
     assert looked() == "unclear"
@@ -472,8 +472,8 @@ def test_the_program_that_is_run(tree: Tree, program: str, expected: str) -> Non
 
 
 def test_doubts_of_the_scanner_are_passed_on(tree: Tree) -> None:
-    looked = judge_scan(Scan(opaque=("eval",)), cwd=tree.project, project=tree.project)
-    assert looked == Looked(opaque=("eval",))
+    looked = analyse_paths(Scan(opaque=("eval",)), cwd=tree.project, project=tree.project)
+    assert looked == PathAnalysis(opaque=("eval",))
 
 
 @pytest.mark.parametrize(
@@ -496,7 +496,7 @@ def test_links_that_the_script_itself_puts_in_the_way(
     uses = [PathUse(path=f"{tree.project}/{path}", access="write", by=program) for path in operands]
     read = PathUse(path=f"{tree.project}/{used}", access="read", by="cat")
     scan = Scan(commands=commands, paths=(*uses, read))
-    assert leads(judge_scan(scan, cwd=tree.project, project=tree.project)) == expected
+    assert leads(analyse_paths(scan, cwd=tree.project, project=tree.project)) == expected
 
 
 # ---- patterns --------------------------------------------------------------------------------------------------------
@@ -564,25 +564,25 @@ def test_what_bash_finds_is_found(tmp_path: Path, pattern: str) -> None:
             (tmp_path / folder / name).write_text("")
     script = f'printf "%s\\0" {tmp_path}/{pattern}'
     told = subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout
-    found = expanded(f"{tmp_path}/{pattern}")
+    found = expand_glob(f"{tmp_path}/{pattern}")
     assert not isinstance(found, Unclear)
     assert set(told.decode().split("\0")[:-1]) <= set(found)
 
 
 def test_too_many_files_to_look_at(tmp_path: Path) -> None:
-    for number in range(MAX_FOUND + 1):
+    for number in range(MAX_MATCHES + 1):
         (tmp_path / str(number)).write_text("")
-    assert isinstance(expanded(f"{tmp_path}/*"), Unclear)
-    assert expanded(f"{tmp_path}/99*8") == (f"{tmp_path}/998",)
-    assert isinstance(expanded("/" + "*" * 5_000), Unclear)
+    assert isinstance(expand_glob(f"{tmp_path}/*"), Unclear)
+    assert expand_glob(f"{tmp_path}/99*8") == (f"{tmp_path}/998",)
+    assert isinstance(expand_glob("/" + "*" * 5_000), Unclear)
 
 
 def test_no_name_that_a_repository_brings_takes_long_to_compare(tmp_path: Path) -> None:
     name = "a" * 200
     (tmp_path / name).touch()
     began = time.process_time()
-    assert expanded(f"{tmp_path}/{'*a' * 30}*b") == (f"{tmp_path}/{'*a' * 30}*b",)
-    assert expanded(f"{tmp_path}/{'*a' * 30}*") == (f"{tmp_path}/{name}",)
+    assert expand_glob(f"{tmp_path}/{'*a' * 30}*b") == (f"{tmp_path}/{'*a' * 30}*b",)
+    assert expand_glob(f"{tmp_path}/{'*a' * 30}*") == (f"{tmp_path}/{name}",)
     assert time.process_time() - began < 1
 
 
@@ -591,19 +591,19 @@ def test_no_name_that_a_repository_brings_takes_long_to_compare(tmp_path: Path) 
 
 def test_the_project_is_the_repository_around_the_working_directory(tree: Tree) -> None:
     deep = f"{tree.project}/sub/deep"
-    assert project_of(deep, home=tree.home) == deep
+    assert find_project_root(deep, home=tree.home) == deep
     (tree.root / "home/project/.git").mkdir()
-    assert project_of(deep, home=tree.home) == tree.project
-    assert project_of(f"{tree.home}/portal/cross", home=tree.home) == tree.project
+    assert find_project_root(deep, home=tree.home) == tree.project
+    assert find_project_root(f"{tree.home}/portal/cross", home=tree.home) == tree.project
     (tree.root / "home/project/sub/.git").write_text("gitdir: elsewhere")  # a worktree, or a submodule
-    assert project_of(deep, home=tree.home) == f"{tree.project}/sub"
+    assert find_project_root(deep, home=tree.home) == f"{tree.project}/sub"
 
 
 def test_a_home_folder_that_is_a_repository_is_no_project_of_what_is_in_it(tree: Tree) -> None:
     (tree.root / "home/.git").mkdir()
-    assert project_of(f"{tree.project}/src", home=tree.home) == f"{tree.project}/src"
-    assert project_of(f"{tree.project}/src", home="/elsewhere") == tree.home
-    assert project_of(tree.home, home=tree.home) == tree.home, "who starts there means it"
+    assert find_project_root(f"{tree.project}/src", home=tree.home) == f"{tree.project}/src"
+    assert find_project_root(f"{tree.project}/src", home="/elsewhere") == tree.home
+    assert find_project_root(tree.home, home=tree.home) == tree.home, "who starts there means it"
 
 
 def test_a_repository_of_another_user_does_not_count(tree: Tree) -> None:
@@ -612,14 +612,16 @@ def test_a_repository_of_another_user_does_not_count(tree: Tree) -> None:
     git = tree.root / "home/project/.git"
     git.mkdir()
     os.chown(git, 12345, 12345)
-    assert project_of(f"{tree.project}/src", home=tree.home) == f"{tree.project}/src"
+    assert find_project_root(f"{tree.project}/src", home=tree.home) == f"{tree.project}/src"
     os.chown(f"{tree.project}/src", 12345, 12345)
-    assert project_of(f"{tree.project}/src", home=tree.home) == tree.project, "it is as much his as the folder itself"
+    assert find_project_root(f"{tree.project}/src", home=tree.home) == tree.project, (
+        "it is as much his as the folder itself"
+    )
 
 
 @pytest.mark.parametrize("cwd", ["/", "//", "/home/.."])
 def test_the_whole_machine_is_no_project(cwd: str) -> None:
-    assert project_of(cwd, home="/root") == ""
+    assert find_project_root(cwd, home="/root") == ""
 
 
 # ---- as a program ----------------------------------------------------------------------------------------------------
@@ -673,9 +675,9 @@ def test_a_wrong_command_line() -> None:
 def test_names_that_become_words_may_be_options(tmp_path: Path, script: str, name: str) -> None:
     (tmp_path / "a.txt").touch()
     found = scan(script, cwd=str(tmp_path), home="/home/dev")
-    assert judge_scan(found, cwd=str(tmp_path), project=str(tmp_path)).opaque == ()
+    assert analyse_paths(found, cwd=str(tmp_path), project=str(tmp_path)).opaque == ()
     (tmp_path / name).touch()
-    (reason,) = judge_scan(found, cwd=str(tmp_path), project=str(tmp_path)).opaque
+    (reason,) = analyse_paths(found, cwd=str(tmp_path), project=str(tmp_path)).opaque
     assert "reads like an option" in reason
 
 
@@ -687,5 +689,5 @@ def test_a_script_that_makes_such_a_name_itself_is_opaque(tmp_path: Path) -> Non
 @pytest.mark.parametrize("script", ["cat <(ls)", "diff <(ls) <(ls -a)", "exec 3<a; cat /dev/fd/3"])
 def test_what_a_script_has_opened_itself_is_no_file_elsewhere(tmp_path: Path, script: str) -> None:
     found = scan(script, cwd=str(tmp_path), home="/home/dev")
-    looked = judge_scan(found, cwd=str(tmp_path), project=str(tmp_path))
+    looked = analyse_paths(found, cwd=str(tmp_path), project=str(tmp_path))
     assert (looked.opaque, [judged.path for judged in looked.paths if not judged.inside]) == ((), [])

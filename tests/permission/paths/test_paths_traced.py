@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.permission.paths.path_access import can_enter, judge_scan
+from engine.permission.paths.path_access import analyse_paths, can_enter
 from engine.permission.shell.scan import scan
 from tests.conftest import Soak
 
@@ -84,7 +84,7 @@ def test_nothing_outside_is_opened_that_was_not_told(tmp_path: Path, soak: Soak)
             (root / name).symlink_to(target.format(root=root))
         text, project = script(random.Random(seed)), str(root / "p")
         found = scan(text, cwd=project, home=str(root), is_folder=can_enter)
-        looked = judge_scan(found, cwd=project, project=project)
+        looked = analyse_paths(found, cwd=project, project=project)
         touched = opened(text, root, tmp_path / "log")
         left = {path for path in touched if path.startswith(f"{root}/") and not f"{path}/".startswith(f"{project}/")}
         is_told = bool(looked.opaque) or not all(path.inside for path in looked.paths)

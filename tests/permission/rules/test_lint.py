@@ -40,7 +40,7 @@ def test_ordinary_rules_are_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "words"),
+    ("rules", "message"),
     [
         (
             "allow bash git status\nask bash git *",
@@ -83,7 +83,7 @@ def test_ordinary_rules_are_fine() -> None:
         ),
         (
             "allow outside ./src",
-            "warning: 'allow outside ./src' of the layer user (c:1): it can match nothing: it is asked about paths outside "
+            "warning: 'allow outside ./src' of the layer user (c:1): it matches nothing: it is asked about paths outside "
             "of the project alone",
         ),
         (
@@ -133,8 +133,8 @@ def test_ordinary_rules_are_fine() -> None:
         ),
     ],
 )
-def test_what_is_odd_in_a_layer(rules: str, words: str) -> None:
-    assert found(user=rules) == ([words] if words else [])
+def test_what_is_odd_in_a_layer(rules: str, message: str) -> None:
+    assert found(user=rules) == ([message] if message else [])
 
 
 def test_a_deny_below_makes_an_allow_useless() -> None:
@@ -160,7 +160,7 @@ def test_an_override_of_a_repository() -> None:
 def test_a_pattern_that_can_match_nothing() -> None:
     broken = Rule(permission="read", pattern="a/../b", action="deny", origin="c:1")
     assert [str(finding) for finding in lint([Layer("user", (broken,))], PROJECT, HOME)] == [
-        "error: 'deny read a/../b' of the layer user (c:1): the path pattern 'a/../b' can match nothing: paths are told "
+        "error: 'deny read a/../b' of the layer user (c:1): the path pattern 'a/../b' matches nothing: paths are told "
         "without '..'"
     ]
 
@@ -187,11 +187,11 @@ def test_what_is_said_to_have_no_effect_has_none(layers: list[Layer], right: Req
     layers = [Layer(layer.name, tuple(attrs.evolve(rule) for rule in layer.rules)) for layer in layers]
     for finding in lint(layers, PROJECT, HOME):
         before = Ruleset(layers, PROJECT, HOME).judge(right.permission, right.pattern)
-        if "no effect" in finding.words or "twice" in finding.words:
+        if "no effect" in finding.message or "twice" in finding.message:
             without = _without(layers, finding.layer, id(finding.rule))
             after = Ruleset(without, PROJECT, HOME).judge(right.permission, right.pattern)
             assert before.verdict == after.verdict
-        if "nothing: 'deny" in finding.words:
+        if "nothing: 'deny" in finding.message:
             assert before.rule is not finding.rule
 
 

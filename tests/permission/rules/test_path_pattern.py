@@ -82,7 +82,7 @@ def test_a_path_that_is_not_known_is_matched_by_doubt() -> None:
     [
         ("", "is empty"),
         ("  ", "is empty"),
-        ("a/../b", "can match nothing: paths are told without '..'"),
+        ("a/../b", "matches nothing: paths are told without '..'"),
         ("..", "without '..'"),
         ("a/./b", "without '.'"),
         ("//", "two slashes"),
@@ -169,7 +169,7 @@ def test_what_covers_another_matches_all_that_it_matches(one: str, two: str, pat
             if pattern.covers(other):
                 assert pattern.matches(path)
             if pattern.matches(path):
-                assert pattern.meets(other)
+                assert pattern.overlaps(other)
             assert other.matches("a" if path == "." else f"{path.rstrip('/')}/a")
 
 
@@ -215,10 +215,10 @@ def test_what_it_covers(pattern: str, other: str, covers: bool) -> None:
 
 
 def test_what_does_not_meet() -> None:
-    assert not made("src/a").meets(made("docs/*"))
-    assert not made("/etc").meets(made("./x"))
-    assert made("/home").meets(made("./x"))
-    assert made("*.py").meets(made("/etc"))
+    assert not made("src/a").overlaps(made("docs/*"))
+    assert not made("/etc").overlaps(made("./x"))
+    assert made("/home").overlaps(made("./x"))
+    assert made("*.py").overlaps(made("/etc"))
 
 
 @pytest.mark.parametrize(

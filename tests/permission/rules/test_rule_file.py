@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.core.errors import ConfigError
 from engine.core.permission_types import Rule
 from engine.permission.rules.rule_file import Permissions, parse_rule, read_permissions
-from engine.permission.rules.toml_positions import lines_of
+from engine.permission.rules.toml_positions import value_lines
 
 
 def read(text: str, *, has_profile: bool = True) -> Permissions:
@@ -69,17 +69,17 @@ bash""",
         "c.toml:3: the rule 'allw bash ls': there is no action 'allw': did you mean allow?; "
         "a rule is written 'ACTION PERMISSION PATTERN', for example 'allow bash git status'",
         "c.toml:3: the rule 'deny\\nbash': a rule is written 'ACTION PERMISSION PATTERN', for example "
-        "'allow bash git status'; for whatever it is wanted for, 'deny bash *'",
-        "c.toml:5: the rule 'deny! bash rm *': a deny needs no override: nothing is above it that it could lift",
+        "'allow bash git status'; to match everything, 'deny bash *'",
+        "c.toml:5: the rule 'deny! bash rm *': a deny needs no override: only denies of lower layers can be lifted",
         "c.toml:5: the rule 'Allow bash x': there is no action 'Allow': did you mean allow?; "
         "a rule is written 'ACTION PERMISSION PATTERN', for example 'allow bash git status'",
         "c.toml:7: the rule 'allow bash': a rule is written 'ACTION PERMISSION PATTERN', for example "
-        "'allow bash git status'; for whatever it is wanted for, 'allow bash *'",
-        "c.toml:7: the rule 'deny read a/../b': the path pattern 'a/../b' can match nothing: paths are told without '..'",
+        "'allow bash git status'; to match everything, 'allow bash *'",
+        "c.toml:7: the rule 'deny read a/../b': the path pattern 'a/../b' matches nothing: paths are told without '..'",
         "c.toml:7: permissions.rules must be a text, not a number: a rule is written 'ACTION PERMISSION PATTERN', "
         "for example 'allow bash git status'",
         "c.toml:7: the rule '': a rule is written 'ACTION PERMISSION PATTERN', for example 'allow bash git status'",
-        "c.toml:7: the rule 'ask a:b c': 'a:b' is no name of a permission, nor a wildcard for several",
+        "c.toml:7: the rule 'ask a:b c': 'a:b' is not the name of a permission, nor a wildcard for several",
         "c.toml:7: permissions.rules must be a text, not an array: a rule is written 'ACTION PERMISSION PATTERN', "
         "for example 'allow bash git status'",
         "c.toml:8: the rule 'deny read !a': the path pattern '!a': rules have actions instead of a '!'; "
@@ -141,7 +141,7 @@ two
 lines'''
 j = \"\"\"a \\\" b\"\"\"
 """
-    assert lines_of(text) == {
+    assert value_lines(text) == {
         ("a",): 1,
         ("b c", "d"): 2,
         ("t",): 3,
@@ -159,12 +159,12 @@ j = \"\"\"a \\\" b\"\"\"
         ("list", 1, "i"): 9,
         ("list", 1, "j"): 12,
     }
-    assert lines_of(text.replace("\n", "\r\n")) == lines_of(text)
+    assert value_lines(text.replace("\n", "\r\n")) == value_lines(text)
 
 
 @given(st.text("[]{}=,.\n\"'#a1 \\", max_size=30))
 def test_lines_of_what_is_no_document(text: str) -> None:
-    assert all(line >= 1 for line in lines_of(text).values())
+    assert all(line >= 1 for line in value_lines(text).values())
 
 
 @given(st.lists(st.text("ab [],#\"'\\\n*=", max_size=6), max_size=4), st.booleans())
@@ -174,7 +174,7 @@ def test_every_rule_is_found(texts: list[str], is_inline: bool) -> None:
     values = ",\n".join(quoted)
     text = f"permissions = {{ rules = [{values}] }}" if is_inline else f"[permissions]\nrules = [\n{values}]\n"
     assert tomllib.loads(text)["permissions"]["rules"] == written
-    lines = lines_of(text)
+    lines = value_lines(text)
     first = 1 if is_inline else 3
     assert [lines["permissions", "rules", at] for at in range(len(written))] == [
         first + at for at in range(len(written))

@@ -21,7 +21,7 @@ from engine.permission.rules.rules import (
     LayerName,
     Ruleset,
     RuleVerdict,
-    holds_for,
+    applies_to,
     strictest,
 )
 
@@ -292,11 +292,11 @@ def test_a_tool_whose_every_call_would_be_denied_is_hidden(layers: dict[str, str
 @pytest.mark.parametrize(
     ("permission", "pattern", "words"),
     [
-        ("", "x", "no name of a permission"),
-        ("a b", "x", "no name of a permission"),
-        ("bash:write", "x", "no name of a permission"),
+        ("", "x", "not the name of a permission"),
+        ("a b", "x", "not the name of a permission"),
+        ("bash:write", "x", "not the name of a permission"),
         ("bash", " ", "pattern is empty"),
-        ("bash", f"a{UNKNOWN}", "can match nothing"),
+        ("bash", f"a{UNKNOWN}", "matches nothing"),
     ],
 )
 def test_a_rule_that_makes_no_sense(permission: str, pattern: str, words: str) -> None:
@@ -379,7 +379,11 @@ def told_plainly(layers: Sequence[Layer], permission: str, text: str) -> Action:
     for name in LAYERS:
         own = [rule for layer in layers if layer.name == name for rule in layer.rules]
         last = next(
-            (rule for rule in reversed(own) if holds_for(rule.permission, permission) and fits(rule, permission, text)),
+            (
+                rule
+                for rule in reversed(own)
+                if applies_to(rule.permission, permission) and fits(rule, permission, text)
+            ),
             None,
         )
         if last is not None and (word != "deny" or last.action == "deny" or (last.override and name != "project")):
@@ -431,13 +435,13 @@ def test_a_deny_more_anywhere_never_allows_more(
     for more in (changed, [*layers, Layer(name, (denial,))], [Layer(name, (denial,)), *layers]):
         after = judged(more, right)
         assert rank(after.verdict) >= rank(before.verdict)
-        assert after.weight >= before.weight
+        assert after.strictness >= before.strictness
 
 
 @given(SOME_LAYERS, SOME_RIGHT, st.one_of(UNSURE, SOME_PATH))
 def test_a_spelling_more_never_allows_more(layers: list[Layer], right: RequiredRight, spelling: str) -> None:
     more = attrs.evolve(right, spellings=(*right.spellings, spelling))
-    assert judged(layers, more).weight >= judged(layers, right).weight
+    assert judged(layers, more).strictness >= judged(layers, right).strictness
 
 
 @given(SOME_LAYERS, st.lists(SOME_RIGHT, min_size=1, max_size=4))
@@ -446,8 +450,8 @@ def test_several_rights_get_the_meet(layers: list[Layer], rights: list[RequiredR
     each = [judged(layers, right) for right in rights]
     whole = judge_all(rules, rights)
     assert whole in each
-    assert whole.weight == max(decision.weight for decision in each)
-    assert strictest(reversed(each)).weight == whole.weight
+    assert whole.strictness == max(decision.strictness for decision in each)
+    assert strictest(reversed(each)).strictness == whole.strictness
 
 
 @given(SOME_LAYERS, SOME_RULE, st.sampled_from(LAYERS[2:]), SOME_RIGHT)
@@ -471,4 +475,4 @@ def test_what_is_hidden_is_denied(layers: list[Layer], permission: str, text: st
 def test_an_untrusted_repository_never_allows_more(layers: list[Layer], right: RequiredRight) -> None:
     without = [layer for layer in layers if layer.name != "project"]
     untrusted = [layer.untrusted if layer.name == "project" else layer for layer in layers]
-    assert judged(untrusted, right).weight >= judged(without, right).weight
+    assert judged(untrusted, right).strictness >= judged(without, right).strictness

@@ -141,7 +141,7 @@ def test_what_covers_another_matches_all_that_it_matches(pattern: str, other: st
 @given(PATTERNS, PATTERNS, TEXTS)
 def test_those_that_match_the_same_text_meet(pattern: str, other: str, text: str) -> None:
     if matches(pattern, text) and matches(other, text):
-        assert Wildcard(pattern).meets(Wildcard(other))
+        assert Wildcard(pattern).overlaps(Wildcard(other))
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_what_it_covers(pattern: str, other: str, covers: bool) -> None:
 
 
 def test_what_does_not_meet() -> None:
-    assert not Wildcard("git *").meets(Wildcard("rm *"))
-    assert Wildcard("git *").meets(Wildcard("* push"))
+    assert not Wildcard("git *").overlaps(Wildcard("rm *"))
+    assert Wildcard("git *").overlaps(Wildcard("* push"))
 
 
 @given(st.text("ab *?[]\\ \n", max_size=10), st.text("ab *?[]\\ \n", max_size=10))
