@@ -48,7 +48,7 @@ from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId, TurnI
 from engine.core.messages import CallPart, Settlement, TextPart, Usage, UserMessage
 from engine.core.protocols import Store
 from engine.store.protocols import FullStore, SessionQuery, SpendingKind, SpendingQuery
-from engine.store.sqlite.store import open_store
+from engine.store.sqlite.store import open_sqlite_store
 
 # Of the sustained run: about five seconds of it.
 EVENTS = 300_000
@@ -247,7 +247,7 @@ def write_bare(path: Path) -> float:
 
 async def count(path: Path) -> tuple[float, float]:
     """Return the times of adding up what `SESSIONS` sessions spent: by day, and by what takes longest of all else."""
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     for number in range(SESSIONS):
         session_id = SessionId(f"ses_{number:05}")
         # One begins each hour, and each has a folder of ten.
@@ -256,7 +256,7 @@ async def count(path: Path) -> tuple[float, float]:
         if number % 500 == 499:
             await store.flushed(session_id, 2 + 2 * STEPS_OF_EACH)
     await store.aclose()
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     (total,) = await store.spending(SpendingQuery())
     assert (total.sessions, total.steps) == (SESSIONS, SESSIONS * STEPS_OF_EACH)
     clock = tuple((1.6e9 + n * 15_552_000, 3600 * (1 + n % 2)) for n in range(20))
@@ -375,12 +375,12 @@ def measure() -> list[Row]:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        written = trio.run(write, partial(open_store, folder / "written.db"))
+        written = trio.run(write, partial(open_sqlite_store, folder / "written.db"))
         computed = trio.run(beside_a_thread)
         bare = write_bare(folder / "bare.db")
-        listed, rare, common = trio.run(read, partial(open_store, folder / "read.db"))
+        listed, rare, common = trio.run(read, partial(open_sqlite_store, folder / "read.db"))
         by_day, by_other = trio.run(count, folder / "counted.db")
-        opened, loaded, folded = trio.run(reopen, partial(open_store, folder / "opened.db"))
+        opened, loaded, folded = trio.run(reopen, partial(open_sqlite_store, folder / "opened.db"))
     return [
         Row(
             name=f"store: {EVENTS:,} events put, committed and flushed, {WRITERS} sessions at once",
@@ -426,7 +426,7 @@ def within(name: str, measured: float, target: float) -> Row:
 
 def _workload() -> None:
     with tempfile.TemporaryDirectory() as name:
-        trio.run(write, partial(open_store, Path(name) / "written.db"))
+        trio.run(write, partial(open_sqlite_store, Path(name) / "written.db"))
 
 
 FIGURE = Figure(

@@ -11,7 +11,7 @@ import trio.testing
 
 from benchmarks import storing
 from benchmarks.report import Row, median, rate, seconds
-from engine.store.postgres.open import open_store
+from engine.store.postgres.open import open_postgres_store
 from tests.store.server import MEMORY, MISSING, Server, programs
 
 EVENTS = 150_000
@@ -33,10 +33,10 @@ def measure() -> list[Row]:
 
 
 def _rows(server: Server) -> list[Row]:
-    written = trio.run(storing.write, partial(open_store, server.dsn(), namespace="written"), EVENTS)
+    written = trio.run(storing.write, partial(open_postgres_store, server.dsn(), namespace="written"), EVENTS)
     woken = trio.run(wake, server)
-    listed, rare, common = trio.run(storing.read, partial(open_store, server.dsn(), namespace="read"))
-    opened, loaded, folded = trio.run(storing.reopen, partial(open_store, server.dsn(), namespace="opened"))
+    listed, rare, common = trio.run(storing.read, partial(open_postgres_store, server.dsn(), namespace="read"))
+    opened, loaded, folded = trio.run(storing.reopen, partial(open_postgres_store, server.dsn(), namespace="opened"))
     return [
         Row(
             name=f"store: PostgreSQL beside it: {EVENTS:,} events put, committed and flushed, the server here",
@@ -64,8 +64,8 @@ def _rows(server: Server) -> list[Row]:
 
 async def wake(server: Server) -> float:
     """Return the median time from a put in one store until a watcher at another has the event."""
-    ours = await open_store(server.dsn(), namespace="watched")
-    theirs = await open_store(server.dsn(), namespace="watched")
+    ours = await open_postgres_store(server.dsn(), namespace="watched")
+    theirs = await open_postgres_store(server.dsn(), namespace="watched")
     events = iter(storing.session(storing.LONG, 20))
     seen = 0
 

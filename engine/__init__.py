@@ -4,12 +4,9 @@ The names here are all that a host needs; they are loaded at first use, so that
 `import engine` costs next to nothing.
 """
 
-from __future__ import annotations
+from engine.core.facade import lazy_exports
 
-from typing import TYPE_CHECKING
-
-from engine.core.version import __version__
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from engine.core.errors import EngineError as EngineError
     from engine.core.events import CallSettled as CallSettled
@@ -24,6 +21,7 @@ if TYPE_CHECKING:
     from engine.core.schema import doc as doc
     from engine.core.settings import Limits as Limits
     from engine.core.settings import Settings as Settings
+    from engine.core.version import __version__ as __version__
     from engine.session.answers import Always as Always
     from engine.session.answers import Once as Once
     from engine.session.answers import Reject as Reject
@@ -35,75 +33,25 @@ if TYPE_CHECKING:
     from engine.tools.call_values import ToolOutput as ToolOutput
     from engine.tools.context import ToolContext as ToolContext
     from engine.tools.tool import tool as tool
-
-_HOMES = {
-    "Always": "engine.session.answers",
-    "CallSettled": "engine.core.events",
-    "CallStarted": "engine.core.events",
-    "Engine": "engine.session.engine",
-    "EngineError": "engine.core.errors",
-    "Hooks": "engine.core.hooks",
-    "Limits": "engine.core.settings",
-    "Notice": "engine.core.events",
-    "Once": "engine.session.answers",
-    "PermissionAsked": "engine.core.events",
-    "RecoveryAsked": "engine.core.events",
-    "Reject": "engine.session.answers",
-    "Session": "engine.session.session",
-    "Settings": "engine.core.settings",
-    "TextDelta": "engine.core.events",
-    "ToolContext": "engine.tools.context",
-    "ToolOutput": "engine.tools.call_values",
-    "Turn": "engine.session.turn",
-    "TurnEnded": "engine.core.events",
-    "TurnResult": "engine.core.events",
-    "attach": "engine.session.attachments",
-    "doc": "engine.core.schema",
-    "open_engine": "engine.session.engine",
-    "tool": "engine.tools.tool",
-}
-
-__all__ = [
-    "Always",
-    "CallSettled",
-    "CallStarted",
-    "Engine",
-    "EngineError",
-    "Hooks",
-    "Limits",
-    "Notice",
-    "Once",
-    "PermissionAsked",
-    "RecoveryAsked",
-    "Reject",
-    "Session",
-    "Settings",
-    "TextDelta",
-    "ToolContext",
-    "ToolOutput",
-    "Turn",
-    "TurnEnded",
-    "TurnResult",
-    "__version__",
-    "attach",
-    "doc",
-    "open_engine",
-    "tool",
-]
-
-
-def __getattr__(name: str) -> object:
-    """Load a public name at its first use."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'engine' has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """Return the public names."""
-    return __all__
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "engine.core.errors": "EngineError",
+            "engine.core.events": (
+                "CallSettled CallStarted Notice PermissionAsked RecoveryAsked TextDelta TurnEnded TurnResult"
+            ),
+            "engine.core.hooks": "Hooks",
+            "engine.core.schema": "doc",
+            "engine.core.settings": "Limits Settings",
+            "engine.core.version": "__version__",
+            "engine.session.answers": "Always Once Reject",
+            "engine.session.attachments": "attach",
+            "engine.session.engine": "Engine open_engine",
+            "engine.session.session": "Session",
+            "engine.session.turn": "Turn",
+            "engine.tools.call_values": "ToolOutput",
+            "engine.tools.context": "ToolContext",
+            "engine.tools.tool": "tool",
+        },
+    )

@@ -42,6 +42,8 @@ from engine.testing import FakeTools, Scenario, strategies
 from engine.testing.fake_tools import Manner
 from engine.tools.call_values import ToolOutput
 from engine.tools.context import ToolContext
+from tests.test_layers import LAYERS
+from tests.test_surface import exports
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ENGINE = REPOSITORY / "engine"
@@ -170,7 +172,7 @@ def test_every_error() -> None:
 
 def test_every_public_name() -> None:
     before, _, _ = page("reference/api.md").partition("## Engine")
-    assert sorted(names_in(before)) == sorted(engine.__all__)
+    assert sorted(names_in(before)) == exports("engine")
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,7 @@ def test_every_argument() -> None:
 def test_every_name_of_the_test_kit() -> None:
     before, _, _ = page("reference/testing.md").partition("## Scripts")
     told = set(re.findall(r"`(\w+)`", before))
-    assert set(engine.testing.__all__) <= told, f"missing: {set(engine.testing.__all__) - told}"
+    assert set(exports("engine.testing")) <= told, f"missing: {set(exports('engine.testing')) - told}"
 
 
 def test_every_field_of_a_scenario() -> None:
@@ -228,24 +230,6 @@ def test_every_strategy() -> None:
 # ---- the structure ---------------------------------------------------------------------------------------------------
 
 
-def test_every_module_of_the_ground_and_of_a_turn_has_its_room() -> None:
-    rooms = sections(page("explanation/structure.md"))
-    ground = {path.stem for path in ENGINE.glob("*.py") if not path.stem.startswith("_")} - {
-        "answers",
-        "beginning",
-        "beside",
-        "given",
-        "resolved",
-        "titles",
-        "watching",
-        "ways",
-        "turn",
-        "undo",
-        "session",
-        "session_context",
-        "structured",
-        "service",
-    }
-    assert set(names_in(rooms["On the ground"])) == ground
-    turn = {path.stem for path in (ENGINE / "nursery").glob("*.py") if not path.stem.startswith("_")}
-    assert set(names_in(rooms["nursery/: one turn"])) == turn
+def test_structure_lists_every_folder_in_order() -> None:
+    listed = re.findall(r"^\| `([a-z_/]+)/`", page("explanation/structure.md"), flags=re.MULTILINE)
+    assert listed == [folder.replace(".", "/") for folder in LAYERS if folder]

@@ -21,7 +21,7 @@ from engine.compaction.summary_prompt import TEMPLATE, sections_of, tidied
 from engine.core.errors import JournalCorrupt
 from engine.core.messages import Message, Settlement
 from engine.export.html_text import prose
-from engine.export.markdown import conversation_in
+from engine.export.markdown import parse_markdown
 from engine.export.sanitize import harmless
 from engine.files.escaping import inert
 from engine.files.front_matter import FrontMatterError, parse_document
@@ -41,7 +41,7 @@ def _agent(text: str) -> object:
 
 def _conversation(text: str) -> object:
     try:
-        return conversation_in(f"## User\n{text}", str)
+        return parse_markdown(f"## User\n{text}", str)
     except JournalCorrupt:
         return None
 

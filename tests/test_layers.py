@@ -1,11 +1,12 @@
 """The walls of the engine, held by walking its imports: layers, purity, cycles, and where a shield may stand.
 
-The tables below are the architecture (docs/design names the reasons). A module that no row names fails the test: say
-which layer it belongs to. Every rule is tried on a bad tree as well, so that none of them can fall silent.
+The tables below are the architecture (docs/explanation/structure.md explains it). Every rule is tried on a bad tree as
+well, so that none of them can fall silent.
 """
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,578 +17,152 @@ import pytest
 
 ENGINE = Path(__file__).resolve().parent.parent / "engine"
 
-# From the ground up. A module imports from its own layer and from those before it; the first row that fits decides.
-# Names are relative to `engine`. The `__init__` of a package belongs to the lowest layer of its modules, because
-# importing any of these runs it first.
-LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (
-        "values",
-        (
-            "core.agent_result",
-            "core.compaction_types",
-            "core.context_report",
-            "core.errors",
-            "core.events",
-            "core.ids",
-            "core.llm_types",
-            "core.messages",
-            "core.permission_types",
-            "core.prompt_section",
-            "core.settings",
-            "core.value_base",
-            "core.version",
-        ),
-    ),
-    (
-        "pure logic",
-        (
-            "agents.compat",
-            "agents.markdown_file",
-            "agents.reports",
-            "agents.yaml_subset",
-            "compaction.fallback_summary",
-            "compaction.media_tokens",
-            "compaction.preserved",
-            "compaction.prune",
-            "compaction.rebuild",
-            "compaction.roles",
-            "compaction.shorten",
-            "compaction.shrink_arguments",
-            "compaction.split",
-            "compaction.summary_prompt",
-            "compaction.token_estimate",
-            "compaction.undo",
-            "compaction.user_rules",
-            "config.agent_config",
-            "config.builtin_agents",
-            "config.config",
-            "config.formatter_config",
-            "config.host_values",
-            "config.instruction_config",
-            "config.sandbox_config",
-            "core.arguments",
-            "core.coerce",
-            "core.fold",
-            "core.schema",
-            "core.snapshot_types",
-            "core.state",
-            "export.format_cost",
-            "export.history",
-            "export.html_page",
-            "export.html_style",
-            "export.html_text",
-            "export.markdown",
-            "export.sanitize",
-            "export.seed_events",
-            "files.escaping",
-            "files.front_matter",
-            "files.globs",
-            "files.line_diff",
-            "journal.closing_events",
-            "nursery.demux",
-            "nursery.loop_detection",
-            "nursery.parkable",
-            "nursery.retry",
-            "nursery.scheduling",
-            "nursery.transition",
-            "permission.effects.program_effects",
-            "permission.effects.scan_result",
-            "permission.grants.grants",
-            "permission.grants.offers",
-            "permission.programs.analysis",
-            "permission.programs.analyze",
-            "permission.programs.awk",
-            "permission.programs.custom_readers",
-            "permission.programs.date",
-            "permission.programs.environment",
-            "permission.programs.find",
-            "permission.programs.git",
-            "permission.programs.languages",
-            "permission.programs.tables.names",
-            "permission.programs.tables.option_spec",
-            "permission.programs.tables.program_spec",
-            "permission.programs.registry",
-            "permission.programs.sed",
-            "permission.programs.subcommand_depth",
-            "permission.programs.tables.all",
-            "permission.programs.tables.build",
-            "permission.programs.tables.containers",
-            "permission.programs.tables.editors",
-            "permission.programs.tables.files",
-            "permission.programs.tables.git",
-            "permission.programs.tables.interpreters",
-            "permission.programs.tables.network",
-            "permission.programs.tables.packages",
-            "permission.programs.tables.text",
-            "permission.programs.tables.wrappers",
-            "permission.programs.tar",
-            "permission.programs.tmux_bwrap",
-            "permission.programs.wrappers",
-            "permission.rules.explain",
-            "permission.rules.lint",
-            "permission.rules.path_pattern",
-            "permission.rules.profiles",
-            "permission.rules.rule_file",
-            "permission.rules.rule_index",
-            "permission.rules.rules",
-            "permission.rules.toml_positions",
-            "permission.rules.wildcard",
-            "permission.shell.arithmetic",
-            "permission.shell.brace_expansion",
-            "permission.shell.builtin_args",
-            "permission.shell.builtins",
-            "permission.shell.change_dir",
-            "permission.shell.conditions",
-            "permission.shell.findings",
-            "permission.shell.interpreter",
-            "permission.shell.invoke",
-            "permission.shell.loops",
-            "permission.shell.parameter_expansion",
-            "permission.shell.parser.compound",
-            "permission.shell.parser.expansion",
-            "permission.shell.parser.lexer",
-            "permission.shell.parser.nodes",
-            "permission.shell.parser.parser",
-            "permission.shell.parser.simple",
-            "permission.shell.parser.words",
-            "permission.shell.scan",
-            "permission.shell.set_shopt",
-            "permission.shell.simple_command",
-            "permission.shell.simulated_shell",
-            "permission.shell.special_variables",
-            "permission.shell.state",
-            "permission.shell.treesitter_check",
-            "permission.shell.trim_expansion",
-            "permission.shell.variable_builtins",
-            "permission.shell.word_expansion",
-            "permission.shell_scan",
-            "prompt.command_text",
-            "prompt.reminders",
-            "providers.anthropic.decode",
-            "providers.anthropic.encode",
-            "providers.anthropic.wire",
-            "providers.auth.auth",
-            "providers.auth.aws_sigv4",
-            "providers.bedrock.blocks",
-            "providers.bedrock.content",
-            "providers.bedrock.decode",
-            "providers.bedrock.encode",
-            "providers.bedrock.eventstream",
-            "providers.bedrock.wire",
-            "providers.cohere.decode",
-            "providers.cohere.encode",
-            "providers.cohere.wire",
-            "providers.failures.classify",
-            "providers.failures.error_body",
-            "providers.failures.error_codes",
-            "providers.failures.overflow",
-            "providers.failures.retry_after",
-            "providers.gemini.arguments",
-            "providers.gemini.decode",
-            "providers.gemini.encode",
-            "providers.gemini.framing",
-            "providers.gemini.metadata",
-            "providers.gemini.wire",
-            "providers.hosts.base_url",
-            "providers.hosts.clouds",
-            "providers.hosts.gateways",
-            "providers.hosts.host",
-            "providers.hosts.host_config",
-            "providers.hosts.local",
-            "providers.hosts.makers",
-            "providers.hosts.table",
-            "providers.local.probe_parsing",
-            "providers.models.bedrock_families",
-            "providers.models.family",
-            "providers.models.family_names",
-            "providers.models.limits",
-            "providers.models.maker_families",
-            "providers.models.quirks_lookup",
-            "providers.models.shared_families",
-            "providers.openai_chat.blocks",
-            "providers.openai_chat.calls",
-            "providers.openai_chat.citations",
-            "providers.openai_chat.content",
-            "providers.openai_chat.decode",
-            "providers.openai_chat.encode",
-            "providers.openai_chat.reasoning",
-            "providers.openai_chat.usage",
-            "providers.openai_chat.wire",
-            "providers.openai_responses.decode",
-            "providers.openai_responses.encode",
-            "providers.openai_responses.items",
-            "providers.openai_responses.wire",
-            "providers.wire.answer_tool",
-            "providers.wire.decoding",
-            "providers.wire.encoding",
-            "providers.wire.extra_body",
-            "providers.wire.normalize_transcript",
-            "providers.wire.quirks",
-            "providers.wire.schema_dialects",
-            "providers.wire.schema_keywords",
-            "providers.wire.sse",
-            "providers.wire.strict_schema",
-            "providers.wire.untrusted_json",
-            "providers.wire.wire_format",
-            "sandbox.bwrap",
-            "session.fork",
-            "snapshots.turn_history",
-            "tools.edit.match",
-            "tools.edit.match_lines",
-            "tools.edit.match_parts",
-            "tools.edit.merge",
-            "tools.edit.patch_format",
-            "tools.edit.patch_match",
-            "tools.edit.similarity",
-            "tools.edit.source_text",
-            "tools.output.truncate",
-            "tools.search.filetypes",
-            "tools.search.gitignore",
-            "tools.search.result_buffers",
-            "tools.search.results",
-            "tools.search.rust_classes",
-            "tools.search.rust_reader",
-            "tools.search.rust_regex",
-            "web.html_flow",
-            "web.html_markdown",
-            "web.html_table",
-            "web.html_tokens",
-        ),
-    ),
-    (
-        "ports and journal",
-        (
-            "core.codec",
-            "core.deferred",
-            "core.exception_groups",
-            "core.hooks",
-            "core.named_locks",
-            "core.null_trace",
-            "core.protocols",
-            "core.threads",
-            "journal.cursors",
-            "journal.journal",
-            "journal.partial_output",
-        ),
-    ),
-    (
-        "input and output",
-        (
-            "agents.background",
-            "agents.discovery",
-            "compaction.compactor",
-            "compaction.manager",
-            "compaction.report",
-            "compaction.session_facts",
-            "compaction.token_counter",
-            "core.system_clock",
-            "export.collect",
-            "export.json_document",
-            "files.cancellable_thread",
-            "files.diff",
-            "files.read_state",
-            "files.real_path",
-            "files.safe_open",
-            "files.text_files",
-            "permission.allow_all",
-            "permission.grants.grant_file",
-            "permission.grants.state_file",
-            "permission.grants.trust",
-            "permission.paths.__main__",
-            "permission.paths.git_config",
-            "permission.paths.link_followers",
-            "permission.paths.path_access",
-            "permission.paths.path_mutations",
-            "permission.paths.secret_search",
-            "permission.paths.shell_glob",
-            "permission.policy",
-            "permission.project",
-            "permission.requested_rights",
-            "permission.rules.project_file",
-            "permission.user_policy",
-            "permission.verdicts",
-            "process.crash_cleanup",
-            "process.orphans",
-            "process.process",
-            "process.process_tree",
-            "process.procfs",
-            "process.redact",
-            "prompt.commands",
-            "prompt.environment",
-            "prompt.family_text",
-            "prompt.imports",
-            "prompt.instruction_file",
-            "prompt.instruction_globs",
-            "prompt.instruction_urls",
-            "prompt.instructions",
-            "prompt.layers",
-            "prompt.skill_section",
-            "prompt.skills",
-            "prompt.workspace",
-            "providers.auth.aws_credentials",
-            "providers.auth.environment",
-            "providers.auth.google",
-            "providers.http.chunk_buffer",
-            "providers.http.client",
-            "providers.http.endpoint",
-            "providers.http.model",
-            "providers.local.llama_server",
-            "providers.local.model",
-            "providers.local.probe",
-            "providers.models.catalog",
-            "providers.models.prices",
-            "providers.registry",
-            "providers.vertex_anthropic.wire",
-            "sandbox.mounts",
-            "sandbox.sandbox",
-            "session.attachments",
-            "session.open_store",
-            "settings_file.config_file",
-            "snapshots.classify",
-            "snapshots.copy_backend",
-            "snapshots.diff",
-            "snapshots.git_backend",
-            "snapshots.location",
-            "snapshots.project",
-            "snapshots.repository",
-            "snapshots.restore",
-            "snapshots.retention",
-            "store.adapter",
-            "store.backend",
-            "store.batch_writer",
-            "store.commands",
-            "store.database",
-            "store.heartbeat",
-            "store.import_command",
-            "store.lazy_events",
-            "store.leases",
-            "store.memory",
-            "store.postgres.address",
-            "store.postgres.connections",
-            "store.postgres.error_mapping",
-            "store.postgres.full_text",
-            "store.postgres.integrity",
-            "store.postgres.listener",
-            "store.postgres.open",
-            "store.postgres.schema",
-            "store.postgres.store",
-            "store.projection",
-            "store.protocols",
-            "store.reader_pool",
-            "store.projection_rows",
-            "store.search_text",
-            "store.session_list",
-            "store.session_rows",
-            "store.spending_report",
-            "store.postgres.table_reader",
-            "store.postgres.table_writer",
-            "store.postgres.writer_connection",
-            "store.sqlite.lease_table",
-            "store.sqlite.table_reader",
-            "store.sqlite.table_writer",
-            "store.sqlite.text_table",
-            "store.sqlite.writer_connection",
-            "store.sqlite.bulk_insert",
-            "store.sqlite.connections",
-            "store.sqlite.error_mapping",
-            "store.sqlite.filesystem",
-            "store.sqlite.full_text",
-            "store.sqlite.integrity",
-            "store.sqlite.location",
-            "store.sqlite.migrate",
-            "store.sqlite.open_file",
-            "store.sqlite.rebuild",
-            "store.sqlite.salvage",
-            "store.sqlite.schema",
-            "store.sqlite.store",
-            "store.writer_thread",
-            "tools.background_jobs",
-            "tools.builtin.all",
-            "tools.builtin.apply_patch",
-            "tools.builtin.bash",
-            "tools.builtin.bash_output",
-            "tools.builtin.bash_permissions",
-            "tools.builtin.bash_sandboxed",
-            "tools.builtin.bash_stop",
-            "tools.builtin.context",
-            "tools.builtin.default_agents",
-            "tools.builtin.edit",
-            "tools.builtin.glob",
-            "tools.builtin.grep",
-            "tools.builtin.grep_permissions",
-            "tools.builtin.grep_report",
-            "tools.builtin.list",
-            "tools.builtin.long_lines",
-            "tools.builtin.multi_edit",
-            "tools.builtin.plan_exit",
-            "tools.builtin.question",
-            "tools.builtin.read",
-            "tools.builtin.skill",
-            "tools.builtin.task",
-            "tools.builtin.task_jobs",
-            "tools.builtin.todo",
-            "tools.builtin.tools_by_model",
-            "tools.builtin.web_fetch",
-            "tools.builtin.web_fetch_media",
-            "tools.builtin.web_search",
-            "tools.builtin.web_search_hosts",
-            "tools.builtin.write",
-            "tools.claude_hooks.call_events",
-            "tools.claude_hooks.load",
-            "tools.claude_hooks.reply",
-            "tools.claude_hooks.run_command",
-            "tools.claude_hooks.session_events",
-            "tools.claude_hooks.tool_names",
-            "tools.context",
-            "tools.edit.atomic_write",
-            "tools.edit.checkers",
-            "tools.edit.edit_session",
-            "tools.edit.formatters",
-            "tools.edit.replace",
-            "tools.external",
-            "tools.hook_runner",
-            "tools.output.live_output",
-            "tools.output.spill",
-            "tools.output.spill_file",
-            "tools.output.spill_writer",
-            "tools.pipeline",
-            "tools.read.folder",
-            "tools.read.image",
-            "tools.read.line_window",
-            "tools.read.media_process",
-            "tools.read.media_worker",
-            "tools.read.notebook",
-            "tools.read.open_file",
-            "tools.read.pdf",
-            "tools.registry",
-            "tools.search.python_lines",
-            "tools.search.python_search",
-            "tools.search.ripgrep",
-            "tools.search.search",
-            "tools.search.search_paths",
-            "tools.search.walk",
-            "tools.shell_environment",
-            "tools.call_values",
-            "tools.tool",
-            "tools.tool_text",
-            "web.address_guard",
-            "web.content",
-            "web.fetch",
-        ),
-    ),
-    (
-        "the turn",
-        (
-            "nursery.batch_check",
-            "nursery.budget",
-            "nursery.call_ledger",
-            "nursery.concluder",
-            "nursery.context_window",
-            "nursery.draft_writer",
-            "nursery.file_changes",
-            "nursery.hook_points",
-            "nursery.inbox",
-            "nursery.loop",
-            "nursery.parking",
-            "nursery.permission_scope",
-            "nursery.questions",
-            "nursery.rate_limiter",
-            "nursery.request_prefix",
-            "nursery.running_turn",
-            "nursery.side_request",
-            "nursery.snapshots",
-            "nursery.step",
-            "nursery.stream_reader",
-            "nursery.tool_task",
-            "nursery.turn_task",
-        ),
-    ),
-    (
-        "session and service",
-        (
-            "session.answers",
-            "session.background_tasks",
-            "session.crash_notice",
-            "session.engine",
-            "session.model_cache",
-            "session.session",
-            "session.session_compaction",
-            "session.session_config",
-            "session.session_watch",
-            "session.structured_output",
-            "session.sub_agent_limiter",
-            "session.sub_agents",
-            "session.titles",
-            "session.turn",
-            "session.turn_start",
-            "session.undo",
-            "session.validation",
-        ),
-    ),
-    (
-        "the outside",
-        (
-            "__main__",
-            "cli.agent_files",
-            "cli.agents",
-            "cli.arg_types",
-            "cli.compaction_notices",
-            "cli.default_tools",
-            "cli.demo",
-            "cli.demo_script",
-            "cli.exit_status",
-            "cli.interactive",
-            "cli.keyboard",
-            "cli.model_flags",
-            "cli.models",
-            "cli.models_text",
-            "cli.output",
-            "cli.permission_flags",
-            "cli.permissions",
-            "cli.prompt_files",
-            "cli.render",
-            "cli.run",
-            "cli.sessions.common",
-            "cli.sessions.context",
-            "cli.sessions.context_usage",
-            "cli.sessions.list",
-            "cli.sessions.manage",
-            "cli.sessions.repair",
-            "cli.sessions.show",
-            "cli.sessions.stats",
-            "cli.sessions.transfer",
-            "cli.sessions.undo",
-            "cli.signals",
-            "cli.store_flags",
-            "cli.terminal",
-            "cli.terminal_text",
-            "cli.tools",
-            "testing.anthropic_writer",
-            "testing.cancel",
-            "testing.cancel_points",
-            "testing.cassette",
-            "testing.fake_tools",
-            "testing.fakes",
-            "testing.harness",
-            "testing.http_server",
-            "testing.invariants",
-            "testing.loopback",
-            "testing.record",
-            "testing.redact",
-            "testing.replay",
-            "testing.script",
-            "testing.scripted_provider",
-            "testing.strategies",
-            "testing.transcript_strategies",
-        ),
-    ),
+# The folders from the ground up: a module imports from its own folder and from those before it, at any time and for
+# any reason, also inside a function or for types only. "" is `engine/` itself.
+LAYERS = (
+    "core",
+    "files",
+    "journal",
+    "config",
+    "process",
+    "permission.effects",
+    "permission.programs.tables",
+    "permission.programs",
+    "permission.shell.parser",
+    "permission.shell",
+    "permission.rules",
+    "permission.paths",
+    "permission.grants",
+    "permission",
+    "providers.wire",
+    "providers.hosts",
+    "providers.models",
+    "providers.failures",
+    "providers.auth",
+    "providers.http",
+    "providers.anthropic",
+    "providers.bedrock",
+    "providers.cohere",
+    "providers.gemini",
+    "providers.openai_chat",
+    "providers.openai_responses",
+    "providers.vertex_anthropic",
+    "providers.local",
+    "providers",
+    "sandbox",
+    "store",
+    "store.sqlite",
+    "store.postgres",
+    "snapshots",
+    "web",
+    "prompt",
+    "agents",
+    "tools.output",
+    "tools.descriptions",
+    "tools",
+    "tools.search",
+    "tools.edit",
+    "tools.read",
+    "tools.claude_hooks",
+    "tools.builtin",
+    "settings_file",
+    "compaction",
+    "nursery",
+    "session",
+    "export",
+    "testing",
+    "cli",
+    "cli.sessions",
+    "",
+)
+MOST_MODULES = 30
+MOST_AT_THE_TOP = 12
+
+# Pure logic: no clock, no randomness, no files, no Trio. They get what they need as arguments.
+PURE = (
+    "agents.markdown_file",
+    "agents.compat",
+    "compaction.prune",
+    "compaction.rebuild",
+    "compaction.split",
+    "compaction.summary_prompt",
+    "compaction.token_estimate",
+    "compaction.undo",
+    "config",
+    "core.agent_result",
+    "core.arguments",
+    "core.coerce",
+    "core.errors",
+    "core.events",
+    "core.fold",
+    "core.ids",
+    "core.llm_types",
+    "core.messages",
+    "core.permission_types",
+    "core.schema",
+    "core.settings",
+    "core.snapshot_types",
+    "core.state",
+    "core.value_base",
+    "export.history",
+    "export.html_page",
+    "export.markdown",
+    "export.sanitize",
+    "files.escaping",
+    "files.front_matter",
+    "files.globs",
+    "files.line_diff",
+    "journal.closing_events",
+    "nursery.demux",
+    "nursery.loop_detection",
+    "nursery.parkable",
+    "nursery.retry",
+    "nursery.scheduling",
+    "nursery.transition",
+    "permission.effects",
+    "permission.grants.grants",
+    "permission.grants.offers",
+    "permission.programs",
+    "permission.programs.tables",
+    "permission.rules.explain",
+    "permission.rules.lint",
+    "permission.rules.path_pattern",
+    "permission.rules.profiles",
+    "permission.rules.rule_file",
+    "permission.rules.rules",
+    "permission.rules.wildcard",
+    "permission.shell",
+    "permission.shell.parser",
+    "providers.anthropic",
+    "providers.auth.aws_sigv4",
+    "providers.bedrock",
+    "providers.cohere",
+    "providers.failures",
+    "providers.gemini",
+    "providers.hosts",
+    "providers.local.probe_parsing",
+    "providers.openai_chat",
+    "providers.openai_responses",
+    "providers.vertex_anthropic",
+    "providers.wire",
+    "sandbox.bwrap",
+    "snapshots.turn_history",
+    "tools.edit.match",
+    "tools.edit.match_lines",
+    "tools.edit.merge",
+    "tools.edit.patch_format",
+    "tools.edit.patch_match",
+    "tools.edit.source_text",
+    "tools.output.truncate",
+    "tools.search.gitignore",
+    "web.html_flow",
+    "web.html_markdown",
+    "web.html_table",
+    "web.html_tokens",
 )
 
-# What a layer may import from outside the engine, besides the standard library (None: any core dependency).
-DEPENDENCIES_OF: Mapping[str, frozenset[str] | None] = {
-    "values": frozenset({"attrs"}),
-    "pure logic": frozenset({"attrs", "cattrs", "tree_sitter", "tree_sitter_bash", "rapidfuzz"}),
-}
+# What pure logic may import from outside the engine, besides the standard library.
+PURE_DEPENDENCIES = frozenset({"attrs", "cattrs", "tree_sitter", "tree_sitter_bash", "rapidfuzz"})
 CORE_DEPENDENCIES = frozenset(
     {
         "attrs",
@@ -739,58 +314,62 @@ def _fits(module: str, patterns: Iterable[str]) -> bool:
 # ---- the rules: each yields what is wrong, as `module:line: words` ---------------------------------------------------
 
 
-def layer_of(tree: Tree, module: str) -> int | None:
-    """The index of the module's layer; None if no row names it."""
-    if module in tree.packages:
-        prefix = f"{module}." if module else ""
-        members = [
-            layer_of(tree, m) for m in tree.modules if m != module and m.startswith(prefix) and m not in tree.packages
-        ]
-        return min((layer for layer in members if layer is not None), default=0)
-    return next((index for index, (_, patterns) in enumerate(LAYERS) if _fits(module, patterns)), None)
+def folder_of(tree: Tree, module: str) -> str:
+    """The folder that a module lies in; of a package, itself."""
+    return module if module in tree.packages else module.rpartition(".")[0]
 
 
-def unplaced_modules(tree: Tree) -> Iterator[str]:
-    for module in tree.modules:
-        if layer_of(tree, module) is None:
-            yield f"{module}:1: in no layer: give it a row in LAYERS"
+def is_pure(tree: Tree, module: str) -> bool:
+    return module not in tree.packages and (module in PURE or folder_of(tree, module) in PURE)
+
+
+def unknown_folders(tree: Tree) -> Iterator[str]:
+    for folder in {folder_of(tree, module) for module in tree.modules} - set(LAYERS):
+        yield f"{folder}:1: in no layer: give the folder a row in LAYERS"
 
 
 def upward_imports(tree: Tree) -> Iterator[str]:
+    """A facade (a package's `__init__`) may import from the folders inside its own as well."""
     for module in tree.modules:
-        own = layer_of(tree, module)
-        for found in tree.imports(module):
-            if not found.inside or found.target not in tree.modules:
-                continue
-            if module in tree.packages and not found.at_import:
-                continue  # a shop window names what stands above it, for types and on demand
-            other = layer_of(tree, found.target)
-            if own is not None and other is not None and other > own:
-                yield f"{module}:{found.line}: {LAYERS[own][0]} imports {found.target} of {LAYERS[other][0]}"
+        own = folder_of(tree, module)
+        if own not in LAYERS:
+            continue
+        inside = [index for index, folder in enumerate(LAYERS) if folder == own or folder.startswith(f"{own}.")]
+        highest = max(inside) if module in tree.packages else LAYERS.index(own)
+        for imported in tree.imports(module):
+            other = folder_of(tree, imported.target)
+            if imported.inside and imported.target in tree.modules and other in LAYERS[highest + 1 :]:
+                yield f"{module}:{imported.line}: {own} imports {imported.target}, which lies above it"
+
+
+def crowded_folders(tree: Tree) -> Iterator[str]:
+    counts = Counter(folder_of(tree, module) for module in tree.modules if module not in tree.packages)
+    for folder, count in counts.items():
+        most = MOST_MODULES if folder else MOST_AT_THE_TOP
+        if count > most:
+            yield f"{folder or tree.name}: {count} modules lie in one folder, more than {most}"
 
 
 def foreign_imports(tree: Tree) -> Iterator[str]:
     for module in tree.modules:
-        layer = layer_of(tree, module)
-        name = LAYERS[layer][0] if layer is not None else ""
         extras = frozenset[str]().union(
             *(allowed for pattern, allowed in EXTRAS.items() if fnmatchcase(module, pattern))
         )
-        allowed = DEPENDENCIES_OF.get(name) if module not in tree.packages else None
-        for found in tree.imports(module):
-            if found.inside:
+        pure = is_pure(tree, module)
+        for imported in tree.imports(module):
+            if imported.inside:
                 continue
-            where = f"{module}:{found.line}"
-            if found.target in BANNED:
-                yield f"{where}: {found.target} is banned"
-            elif found.target in sys.stdlib_module_names:
-                impure = found.target in IMPURE and (found.target, found.name) not in PURE_NAMES
-                if name == "pure logic" and impure and not found.typing_only and module not in tree.packages:
-                    yield f"{where}: {name} imports {found.target}"
-            elif found.target not in CORE_DEPENDENCIES | extras:
-                yield f"{where}: {found.target} is neither a core dependency nor an extra of this module"
-            elif allowed is not None and found.target not in allowed and not found.typing_only:
-                yield f"{where}: {name} imports {found.target}"
+            where = f"{module}:{imported.line}"
+            if imported.target in BANNED:
+                yield f"{where}: {imported.target} is banned"
+            elif imported.target in sys.stdlib_module_names:
+                impure = imported.target in IMPURE and (imported.target, imported.name) not in PURE_NAMES
+                if pure and impure and not imported.typing_only:
+                    yield f"{where}: pure logic imports {imported.target}"
+            elif imported.target not in CORE_DEPENDENCIES | extras:
+                yield f"{where}: {imported.target} is neither a core dependency nor an extra of this module"
+            elif pure and imported.target not in PURE_DEPENDENCIES and not imported.typing_only:
+                yield f"{where}: pure logic imports {imported.target}"
 
 
 def imports_of_packages(tree: Tree) -> Iterator[str]:
@@ -881,8 +460,9 @@ def _has_deadline(node: ast.Call | ast.Assign) -> bool:
 
 Rule = Callable[[Tree], Iterator[str]]
 RULES: tuple[Rule, ...] = (
-    unplaced_modules,
+    unknown_folders,
     upward_imports,
+    crowded_folders,
     foreign_imports,
     imports_of_packages,
     import_cycles,
@@ -924,23 +504,33 @@ GOOD = {
 
 # One planted fault each: the rule that must see it, the file, its text, and words of the complaint.
 FAULTS = (
-    (unplaced_modules, "utils.py", "", "utils:1: in no layer"),
-    (unplaced_modules, "helpers/misc.py", "", "helpers.misc:1: in no layer"),
-    (upward_imports, "core/ids.py", "from engine.session.session import run\n", "core.ids:1: values imports session"),
+    (unknown_folders, "core/deep/misc.py", "", "core.deep:1: in no layer"),
+    (unknown_folders, "helpers/misc.py", "", "helpers:1: in no layer"),
+    (
+        upward_imports,
+        "core/ids.py",
+        "from engine.session.session import run\n",
+        "core.ids:1: core imports session.session, which lies above it",
+    ),
     (
         upward_imports,
         "core/fold.py",
         "def f():\n    import engine.session.session\n",
-        "core.fold:2: pure logic imports session",
+        "core.fold:2: core imports session.session, which lies above it",
+    ),
+    (
+        upward_imports,
+        "core/facade.py",
+        "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from engine.nursery.loop import x\n",
+        "core.facade:3: core imports nursery.loop, which lies above it",
     ),
     (
         upward_imports,
         "nursery/__init__.py",
-        "from engine.nursery.loop import x\n",
-        "nursery:1: pure logic imports nursery.loop",
+        "from engine.session.session import run\n",
+        "nursery:1: nursery imports session.session, which lies above it",
     ),
-    (upward_imports, "__init__.py", "import engine.session.session\n", ":1: values imports session"),
-    (foreign_imports, "core/ids.py", "import trio\n", "core.ids:1: values imports trio"),
+    (foreign_imports, "core/ids.py", "import trio\n", "core.ids:1: pure logic imports trio"),
     (foreign_imports, "core/fold.py", "from trio import Event\n", "core.fold:1: pure logic imports trio"),
     (foreign_imports, "core/fold.py", "import os.path\n", "core.fold:1: pure logic imports os"),
     (
@@ -1017,6 +607,18 @@ def _plant(folder: Path, files: Mapping[str, str]) -> Tree:
 def test_a_good_tree_passes(tmp_path: Path) -> None:
     tree = _plant(tmp_path, GOOD)
     assert [complaint for rule in RULES for complaint in rule(tree)] == []
+
+
+@pytest.mark.parametrize(("folder", "most"), [("nursery", MOST_MODULES), ("", MOST_AT_THE_TOP)])
+def test_a_crowded_folder_is_caught(tmp_path: Path, folder: str, most: int) -> None:
+    tree = _plant(tmp_path, {"__init__.py": ""} | {f"{folder}/m{number}.py".lstrip("/"): "" for number in range(most)})
+    assert list(crowded_folders(tree)) == []
+    _plant(tmp_path, {f"{folder}/one_more.py".lstrip("/"): ""})
+    assert len(list(crowded_folders(Tree.read(tmp_path / "engine")))) == 1
+
+
+def test_the_pure_modules_exist() -> None:
+    assert set(PURE) <= set(Tree.read(ENGINE).modules)
 
 
 @pytest.mark.parametrize(

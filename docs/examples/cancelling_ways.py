@@ -7,9 +7,8 @@ import trio
 import trio.testing
 
 import engine
-from engine.core.events import CallSettled
-from engine.core.messages import Settlement
-from engine.permission.allow_all import AllowAll
+from engine.events import CallSettled, Settlement
+from engine.permission import AllowAll
 from engine.testing import ScriptedProvider, SlowStore, TrioClock, call, done, text
 
 

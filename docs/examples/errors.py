@@ -4,15 +4,7 @@ import trio
 import trio.testing
 
 import engine
-from engine.core.errors import (
-    CursorInUse,
-    InputConflict,
-    RequestNotFound,
-    SessionBusy,
-    TurnNotEnded,
-    TurnOver,
-    UnknownModel,
-)
+from engine.errors import CursorInUse, InputConflict, RequestNotFound, SessionBusy, TurnNotEnded, TurnOver, UnknownModel
 from engine.testing import CountingIds, Pause, ScriptedProvider, done, text
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import trio
 
 import engine
-from engine.config.config import Config
-from engine.config.formatter_config import FileProgram
-from engine.permission.allow_all import AllowAll
+from engine.config import Config, FileProgram
+from engine.permission import AllowAll
 from engine.testing import ScriptedProvider, call, done, text
-from engine.tools.builtin.all import builtin_tools
+from engine.tools import builtin_tools
 
 CONFIG = Config(
     formatters={"spaces": FileProgram(("sh", "-c", "sed 's/ *$//' $0 >$0.new && mv $0.new $0"), ("*.py",))},

@@ -3,8 +3,7 @@
 import trio
 
 import engine
-from engine.config.config import AgentConfig, Config, HostConfig, ModelConfig, Prices
-from engine.core.llm_types import ModelOptions
+from engine.config import AgentConfig, Config, HostConfig, ModelConfig, ModelOptions, Prices
 
 CONFIG = Config(
     hosts={"lab": HostConfig(like="vllm", base_url="http://127.0.0.1:9/v1", parallel=4)},

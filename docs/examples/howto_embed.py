@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 import engine
-from engine.core.llm_types import ModelRequest
+from engine.providers import ModelRequest
 from engine.testing import Answer, Pause, ScriptedProvider, done, text
 
 # -- several sessions in your own nursery ---------------------------------------------------

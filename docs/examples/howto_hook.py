@@ -4,8 +4,8 @@ import attrs
 import trio
 
 import engine
-from engine.core.hooks import PromptDecision, Prompted, StopDecision, Stopping, ToolDecision, ToolUse
-from engine.permission.allow_all import AllowAll
+from engine.hooks import PromptDecision, Prompted, StopDecision, Stopping, ToolDecision, ToolUse
+from engine.permission import AllowAll
 from engine.testing import Answer, ScriptedProvider, call, done, text
 
 

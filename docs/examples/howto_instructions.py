@@ -8,12 +8,11 @@ import attrs
 import trio
 
 import engine
-from engine.config.instruction_config import Instructions
-from engine.core.events import PromptSet, PromptUpdated
-from engine.prompt.layers import PromptLayers
+from engine.config import Instructions
+from engine.events import PromptSet, PromptUpdated
+from engine.prompt import PromptLayers
 from engine.testing import Answer, ScriptedProvider, call, done, text
-from engine.tools.builtin.skill import skill_tool
-from engine.tools.call_values import Need
+from engine.tools import Need, skill_tool
 
 
 @attrs.frozen

@@ -4,11 +4,9 @@ import attrs
 import trio
 
 import engine
-from engine.compaction.manager import Keeper
-from engine.compaction.summary_prompt import SECTIONS
-from engine.core.events import CompactionEnded, CompactionStarted
-from engine.core.llm_types import ModelInfo, ModelRequest
-from engine.core.messages import UserMessage
+from engine.compaction import SECTIONS, Keeper
+from engine.events import CompactionEnded, CompactionStarted, UserMessage
+from engine.providers import ModelInfo, ModelRequest
 from engine.testing import Answer, ScriptedProvider, done, text
 
 

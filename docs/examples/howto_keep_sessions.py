@@ -6,15 +6,17 @@ from pathlib import Path
 import trio
 
 import engine
-from engine.core.ids import SessionId
-from engine.core.messages import Usage
-from engine.export.collect import gathered
-from engine.export.history import told
-from engine.export.html_page import page
-from engine.export.json_document import document, journals_in, with_fresh_ids
-from engine.export.markdown import markdown
-from engine.store.protocols import SessionQuery, SpendingQuery
-from engine.store.sqlite.store import SqliteStore, open_store
+from engine.events import SessionId, Usage
+from engine.export import (
+    collect_session,
+    parse_json_document,
+    render_history,
+    render_html,
+    render_json_document,
+    render_markdown,
+    with_fresh_ids,
+)
+from engine.store import SessionQuery, SpendingQuery, SqliteStore, open_sqlite_store
 from engine.testing import Answer, CountingIds, ScriptedProvider, done, text
 
 
@@ -48,25 +50,25 @@ async def look(store: SqliteStore) -> None:
 
 
 async def move(store: SqliteStore, session_id: SessionId) -> None:
-    journals = await gathered(store, session_id)
-    whole = document(journals, engine=engine.__version__, at=0.0)
+    journals = await collect_session(store, session_id)
+    whole = render_json_document(journals, engine=engine.__version__, at=0.0)
 
     # Somewhere else, or here again under another id.
     names = iter(["ses_copy", "ses_copy_of_its_sub_agent"])
-    copy = with_fresh_ids(journals_in(whole), lambda: next(names))
+    copy = with_fresh_ids(parse_json_document(whole), lambda: next(names))
     await store.import_sessions(copy)
     print("taken in:", copy[0][0].session_id, "with", len(copy[0]), "events")
 
-    story = told(journals[0])
-    print(markdown(story, "The parser").partition("---\n\n")[2])
-    print(page([story], "The parser", engine=engine.__version__).partition("\n")[0])
+    story = render_history(journals[0])
+    print(render_markdown(story, "The parser").partition("---\n\n")[2])
+    print(render_html([story], "The parser", engine=engine.__version__).partition("\n")[0])
 
 
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = str(Path(folder, "sessions.db"))
         await talk(place)
-        store = await open_store(place)
+        store = await open_sqlite_store(place)
         await look(store)
         rows = await store.list_sessions()
         await move(store, rows[-1].id)

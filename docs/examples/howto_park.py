@@ -6,10 +6,10 @@ import attrs
 import trio
 
 import engine
-from engine.core.errors import TurnParked
-from engine.core.events import StepReceived
+from engine.errors import TurnParked
+from engine.events import StepReceived
 from engine.testing import Answer, ScriptedProvider, call, done, text
-from engine.tools.external import external_tool
+from engine.tools import external_tool
 
 STORE = "sessions.db"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import trio
 
 import engine
-from engine.core.errors import SessionElsewhere
-from engine.core.events import TurnEnded
+from engine.errors import SessionElsewhere
+from engine.events import TurnEnded
 from engine.testing import CountingIds, ScriptedProvider, done, text
 
 SCRIPT = [[*text("It is sound."), *done()], [*text("It is, still."), *done()]]

@@ -6,8 +6,9 @@ import attrs
 import trio
 
 import engine
-from engine.core.errors import ConnectionBroken, Overloaded, ProviderProtocolError
-from engine.core.llm_types import (
+from engine.errors import ConnectionBroken, Overloaded, ProviderProtocolError
+from engine.events import Usage, UserMessage
+from engine.providers import (
     Finished,
     ModelInfo,
     ModelRequest,
@@ -17,7 +18,6 @@ from engine.core.llm_types import (
     TextStarted,
     UsageReported,
 )
-from engine.core.messages import Usage, UserMessage
 
 # -- the wire format: pure functions, which a test can try without a network -------------------
 

@@ -7,11 +7,10 @@ import trio
 import trio.testing
 
 import engine
-from engine.core.events import PermissionAnswered
-from engine.core.permission_types import Judgement, PermissionQuery
-from engine.permission.policy import Policy
+from engine.events import PermissionAnswered
+from engine.permission import Judgement, PermissionQuery, Policy
 from engine.testing import Answer, ScriptedProvider, call, done, text
-from engine.tools.call_values import Need
+from engine.tools import Need
 
 
 @attrs.frozen

@@ -8,12 +8,8 @@ from tempfile import TemporaryDirectory
 import trio
 
 import engine
-from engine.core.protocols import Model
-from engine.providers.registry import resolve
-from engine.testing import cassette, done, text
-from engine.testing.http_server import ScriptedServer
-from engine.testing.record import Recorder
-from engine.testing.replay import ReplayServer
+from engine.providers import Model, resolve
+from engine.testing import Recorder, ReplayServer, ScriptedServer, cassette, done, text
 
 KEY = "sk-ant-not-a-real-key"
 

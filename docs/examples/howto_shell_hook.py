@@ -4,10 +4,10 @@ import attrs
 import trio
 
 import engine
-from engine.core.messages import UserMessage
-from engine.permission.allow_all import AllowAll
+from engine.events import UserMessage
+from engine.hooks import load_hooks
+from engine.permission import AllowAll
 from engine.testing import Answer, ScriptedProvider, call, done, text
-from engine.tools.claude_hooks.load import load_hooks
 
 # As in the settings of Claude Code; `load_hooks(Path.home() / ".claude/settings.json")` reads them from there.
 SETTINGS = {

@@ -4,15 +4,13 @@ import attrs
 import trio
 
 import engine
-from engine.config.agent_config import AgentConfig
-from engine.config.config import Config
-from engine.core.llm_types import ModelRequest
-from engine.core.messages import TextPart, UserMessage
-from engine.permission.allow_all import AllowAll
-from engine.permission.rules.rule_file import parse_rule
+from engine.agents import AgentConfig
+from engine.config import Config
+from engine.events import TextPart, UserMessage
+from engine.permission import AllowAll, parse_rule
+from engine.providers import ModelRequest
 from engine.testing import Answer, Pause, ScriptedProvider, call, done, text
-from engine.tools.builtin.task import Agents
-from engine.tools.builtin.task_jobs import task_tools
+from engine.tools import Agents, task_tools
 
 CONFIG = Config(
     agents={

@@ -8,11 +8,17 @@ import attrs
 import trio
 
 import engine
-from engine.permission.allow_all import AllowAll
-from engine.process.process import run_tree
-from engine.testing import PromiseBroken, ScriptedProvider, call, cancel_everywhere, done, tool_scenario
-from engine.testing.invariants import check_transcript
-from engine.tools.tool import Tool
+from engine.permission import AllowAll
+from engine.testing import (
+    PromiseBroken,
+    ScriptedProvider,
+    call,
+    cancel_everywhere,
+    check_transcript,
+    done,
+    tool_scenario,
+)
+from engine.tools import Tool, run_tree
 
 # -- the tool: what takes time is an argument of the function that makes it ------------------------
 

@@ -8,10 +8,10 @@ import attrs
 import trio
 
 import engine
-from engine.core.errors import ToolError
-from engine.core.events import CallProgress, SharedContext
+from engine.errors import ToolError
+from engine.events import CallProgress, SharedContext
 from engine.testing import Answer, ScriptedProvider, call, done, text
-from engine.tools.call_values import Need
+from engine.tools import Need
 
 # -- arguments: a class, whose docstring the model reads --------------------------------------
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import trio
 
 import engine
-from engine.core.errors import UndoConflict
-from engine.permission.allow_all import AllowAll
-from engine.snapshots.project import ProjectSnapshots
+from engine.errors import UndoConflict
+from engine.permission import AllowAll
+from engine.snapshots import ProjectSnapshots
 from engine.testing import ScriptedProvider, call, done, text
-from engine.tools.builtin.bash import BASH
+from engine.tools import BASH
 
 SCRIPT = [
     [

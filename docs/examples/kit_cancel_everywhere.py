@@ -3,7 +3,7 @@
 import trio
 
 import engine
-from engine.core.hooks import ToolDecision, ToolUse
+from engine.hooks import ToolDecision, ToolUse
 from engine.testing import Scenario, call, cancel_everywhere, done
 
 

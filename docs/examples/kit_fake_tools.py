@@ -4,8 +4,8 @@ import trio
 import trio.testing
 
 import engine
-from engine.core.messages import ResultsMessage
-from engine.permission.allow_all import AllowAll
+from engine.events import ResultsMessage
+from engine.permission import AllowAll
 from engine.testing import FakeTools, ScriptedProvider, call, done
 
 FIRST = [

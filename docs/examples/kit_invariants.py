@@ -3,8 +3,7 @@
 import trio
 
 import engine
-from engine.core.events import Durable, Live
-from engine.core.state import Resync
+from engine.events import Durable, Live, Resync
 from engine.testing import Evidence, FakeTools, ScriptedProvider, SlowStore, call, check, done, text
 
 

@@ -4,9 +4,9 @@ import trio
 import trio.testing
 
 import engine
-from engine.core.errors import Overloaded
-from engine.core.llm_types import ModelRequest
-from engine.core.messages import Usage
+from engine.errors import Overloaded
+from engine.events import Usage
+from engine.providers import ModelRequest
 from engine.testing import Answer, Break, Fail, Pause, ScriptedProvider, done, reasoning, spread, text
 
 

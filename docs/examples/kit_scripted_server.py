@@ -2,12 +2,9 @@
 
 import trio
 
-from engine.core.ids import MessageId, PartId
-from engine.core.llm_types import ModelRequest, TextChunk
-from engine.core.messages import TextPart, Transcript, UserMessage
-from engine.providers.registry import resolve
-from engine.testing import Answer, done, text
-from engine.testing.http_server import ScriptedServer
+from engine.events import MessageId, PartId, TextPart, Transcript, UserMessage
+from engine.providers import ModelRequest, TextChunk, resolve
+from engine.testing import Answer, ScriptedServer, done, text
 
 SCRIPT: list[Answer] = [[*text("Hello!", pieces=2), *done()]]
 

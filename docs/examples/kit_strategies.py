@@ -2,8 +2,7 @@
 
 import hypothesis
 
-from engine.testing import Injection, Scenario, play
-from engine.testing.strategies import injections, scenarios
+from engine.testing import Injection, Scenario, injections, play, scenarios
 
 
 @hypothesis.settings(max_examples=10, deadline=None, database=None, derandomize=True)

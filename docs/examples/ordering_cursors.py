@@ -3,8 +3,7 @@
 import trio
 
 import engine
-from engine.core.events import PartEnded
-from engine.journal.journal import Cursor
+from engine.events import Cursor, PartEnded
 from engine.testing import ScriptedProvider, done, text
 
 ANSWER = "It rained all day. " * 600

@@ -4,8 +4,8 @@ import attrs
 import trio
 
 import engine
-from engine.core.errors import ConfigError
-from engine.core.settings import RetryPolicy
+from engine.config import RetryPolicy
+from engine.errors import ConfigError
 from engine.testing import ScriptedProvider, done, text
 
 

@@ -5,8 +5,7 @@ import os
 import trio
 
 import engine
-from engine.testing import Answer, done, text
-from engine.testing.http_server import ScriptedServer
+from engine.testing import Answer, ScriptedServer, done, text
 
 SCRIPT: list[Answer] = [[*text("It is ready as soon as the tests pass."), *done()]]
 

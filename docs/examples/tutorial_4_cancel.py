@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 import engine
-from engine.core.messages import Message, ResultsMessage
+from engine.events import Message, ResultsMessage
 from engine.testing import Answer, Pause, ScriptedProvider, call, done, text
 
 

@@ -9,22 +9,23 @@ import trio
 import trio.testing
 
 import engine
-from engine.core.errors import ProviderError
-from engine.core.ids import CallId, MessageId, PartId
-from engine.core.llm_types import ModelRequest, TextChunk, ToolCallChunk
-from engine.core.messages import (
+from engine.errors import ProviderError
+from engine.events import (
     AssistantMessage,
+    CallId,
     CallPart,
     CallResult,
     Message,
+    MessageId,
+    PartId,
     ResultsMessage,
     Settlement,
     TextPart,
     Transcript,
     UserMessage,
 )
-from engine.testing import Answer, Fail, Pause, ScriptedProvider, call, done, text
-from engine.testing.invariants import check_transcript
+from engine.providers import ModelRequest, TextChunk, ToolCallChunk
+from engine.testing import Answer, Fail, Pause, ScriptedProvider, call, check_transcript, done, text
 
 # -- the same world for both: a model's host, and the work of a tool -----------------------
 

@@ -7,7 +7,7 @@ import trio
 
 import engine
 from engine.testing import Answer, ScriptedProvider, call, done, text
-from engine.tools.call_values import Need
+from engine.tools import Need
 
 
 @attrs.frozen

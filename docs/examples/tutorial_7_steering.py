@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 import engine
-from engine.core.events import InputAdmitted, InputPromoted, LoopContinued, StepStarted, TurnStarted
+from engine.events import InputAdmitted, InputPromoted, LoopContinued, StepStarted, TurnStarted
 from engine.testing import Answer, ScriptedProvider, call, done, text
 
 

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 import engine
-from engine.core.events import EventBase
+from engine.events import EventBase
 from engine.testing import Answer, Pause, ScriptedProvider, call, done, text
 
 

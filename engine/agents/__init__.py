@@ -1,1 +1,28 @@
-"""Agents: what one is, those that are built in, those in files, and sub-agents at work."""
+"""Agents: their configuration, their files, and those that run in the background."""
+
+from engine.core.facade import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from engine.agents.background import AgentJob as AgentJob
+    from engine.agents.background import AgentJobs as AgentJobs
+    from engine.agents.discovery import FoundAgent as FoundAgent
+    from engine.agents.discovery import FoundAgents as FoundAgents
+    from engine.agents.discovery import find_agents as find_agents
+    from engine.agents.markdown_file import AgentFile as AgentFile
+    from engine.agents.markdown_file import AgentFileError as AgentFileError
+    from engine.agents.markdown_file import parse_agent as parse_agent
+    from engine.config.agent_config import AgentConfig as AgentConfig
+    from engine.core.agent_result import AgentResult as AgentResult
+    from engine.core.agent_result import AgentStatus as AgentStatus
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "engine.agents.background": "AgentJob AgentJobs",
+            "engine.agents.discovery": "FoundAgent FoundAgents find_agents",
+            "engine.agents.markdown_file": "AgentFile AgentFileError parse_agent",
+            "engine.config.agent_config": "AgentConfig",
+            "engine.core.agent_result": "AgentResult AgentStatus",
+        },
+    )

@@ -1,1 +1,29 @@
-"""Keeping the transcript inside the window."""
+"""What keeps a session's history inside the model's window."""
+
+from engine.core.facade import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from engine.compaction.manager import Keeper as Keeper
+    from engine.compaction.manager import NoKeeper as NoKeeper
+    from engine.compaction.summary_prompt import SECTIONS as SECTIONS
+    from engine.core.compaction_types import Compaction as Compaction
+    from engine.core.compaction_types import CompactionWish as CompactionWish
+    from engine.core.compaction_types import NotCompacted as NotCompacted
+    from engine.core.compaction_types import Reply as Reply
+    from engine.core.compaction_types import Summariser as Summariser
+    from engine.core.context_report import ContextReport as ContextReport
+    from engine.core.context_report import Share as Share
+    from engine.core.protocols import ContextKeeper as ContextKeeper
+    from engine.core.protocols import ContextView as ContextView
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "engine.compaction.manager": "Keeper NoKeeper",
+            "engine.compaction.summary_prompt": "SECTIONS",
+            "engine.core.compaction_types": "Compaction CompactionWish NotCompacted Reply Summariser",
+            "engine.core.context_report": "ContextReport Share",
+            "engine.core.protocols": "ContextKeeper ContextView",
+        },
+    )

@@ -1,4 +1,4 @@
-"""`gathered`: a session out of its store, with those below it, as they are exported."""
+"""`collect_session`: a session out of its store, with those below it, as they are exported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.store.protocols import Catalogue, SessionQuery, SessionRow
 _PAGE = 500
 
 
-async def gathered(store: Store, session_id: SessionId) -> Sequence[Sequence[Durable]]:
+async def collect_session(store: Store, session_id: SessionId) -> Sequence[Sequence[Durable]]:
     """Return the events of a session, then those of each session below it, parents first. A checkpoint.
 
     Of a store that has no lists, the session alone. If cancelled, nothing is lost.

@@ -37,7 +37,7 @@ class Entry:
 
 
 @attrs.frozen(kw_only=True)
-class Told:
+class History:
     """A session as it is told.
 
     Attributes:
@@ -57,7 +57,7 @@ class Told:
     steps: Mapping[MessageId, StepEnded] = attrs.field(factory=dict[MessageId, StepEnded])
 
 
-def told(events: Iterable[Durable]) -> Told:
+def render_history(events: Iterable[Durable]) -> History:
     """Return what was said in the session of *events*. Raises `JournalCorrupt` for an event that can't follow."""
     state = SessionState()
     entries: dict[MessageId, Entry] = {}
@@ -88,7 +88,7 @@ def told(events: Iterable[Durable]) -> Told:
                     steps[event.message_id] = event
                 for message in _new(before, state.transcript):
                     entries.setdefault(message.id, Entry(message=message, time=event.time, turn_id=event.turn_id))
-    return Told(
+    return History(
         state=state,
         entries=tuple(entries.values()),
         created=0.0 if first is None else first.time,

@@ -29,7 +29,7 @@ from engine.core.messages import (
     UserMessage,
 )
 from engine.export.format_cost import money
-from engine.export.history import Entry, Told
+from engine.export.history import Entry, History
 from engine.export.html_style import STYLE, policy
 from engine.export.html_text import escaped, prose
 from engine.export.sanitize import in_one_line
@@ -66,7 +66,7 @@ class Filling:
     kinds: Sequence[tuple[str, int]]
 
 
-def page(stories: Sequence[Told], title: str, *, engine: str, window: Filling | None = None) -> str:
+def render_html(stories: Sequence[History], title: str, *, engine: str, window: Filling | None = None) -> str:
     """Return the page of a session.
 
     Args:
@@ -76,7 +76,7 @@ def page(stories: Sequence[Told], title: str, *, engine: str, window: Filling | 
         window: what fills the window of its model.
     """
     root = stories[0]
-    below: dict[tuple[SessionId, CallId | None], list[Told]] = {}
+    below: dict[tuple[SessionId, CallId | None], list[History]] = {}
     for story in stories[1:]:
         if story.state.parent_id is not None:
             below.setdefault((story.state.parent_id, story.parent_call_id), []).append(story)
@@ -93,7 +93,7 @@ def page(stories: Sequence[Told], title: str, *, engine: str, window: Filling | 
     )
 
 
-def _facts(stories: Sequence[Told]) -> str:
+def _facts(stories: Sequence[History]) -> str:
     """Return when it began, with which model, and what was spent, by its sub-agents as well."""
     spent, taken = sum(story.state.cost for story in stories), sum(story.state.usage.total for story in stories)
     tokens = f"{taken:,} tokens" if taken else ""
@@ -127,10 +127,10 @@ def _time(moment: float) -> str:
 class _Writer:
     """Writes the sessions, each below the call that has made it."""
 
-    _below: Mapping[tuple[SessionId, CallId | None], Sequence[Told]]
+    _below: Mapping[tuple[SessionId, CallId | None], Sequence[History]]
     _count: int = attrs.field(default=0, init=False)
 
-    def story(self, story: Told, depth: int = 0) -> Iterator[str]:
+    def story(self, story: History, depth: int = 0) -> Iterator[str]:
         """Yield the elements of one session."""
         results = {
             result.call_id: result
@@ -143,7 +143,7 @@ class _Writer:
                 yield from self._entry(story, entry, results, depth)
         yield from self._children(story, None, depth)
 
-    def _entry(self, story: Told, entry: Entry, results: Mapping[CallId, CallResult], depth: int) -> Iterator[str]:
+    def _entry(self, story: History, entry: Entry, results: Mapping[CallId, CallResult], depth: int) -> Iterator[str]:
         message = entry.message
         if isinstance(message, UserMessage):
             parts = [
@@ -166,7 +166,7 @@ class _Writer:
             + "\n</article>"
         )
 
-    def _part(self, story: Told, part: object, results: Mapping[CallId, CallResult], depth: int) -> Iterator[str]:
+    def _part(self, story: History, part: object, results: Mapping[CallId, CallResult], depth: int) -> Iterator[str]:
         match part:
             case TextPart():
                 yield prose(part.text)
@@ -182,7 +182,7 @@ class _Writer:
             case _:
                 return
 
-    def _call(self, story: Told, call: CallPart, result: CallResult | None, depth: int) -> str:
+    def _call(self, story: History, call: CallPart, result: CallResult | None, depth: int) -> str:
         state, mark = _state(result)
         brief = escaped(in_one_line(_brief(call.arguments), _BRIEF_CHARS))
         inside = [f"<pre>{escaped(_readable(call.arguments))}</pre>"]
@@ -195,7 +195,7 @@ class _Writer:
             f" {brief}</summary>\n" + "\n".join(inside) + "\n</details>"
         )
 
-    def _children(self, story: Told, call_id: CallId | None, depth: int) -> list[str]:
+    def _children(self, story: History, call_id: CallId | None, depth: int) -> list[str]:
         children = self._below.get((story.state.session_id, call_id), ()) if depth < _DEEPEST else ()
         return [
             f"<details><summary>{escaped(in_one_line(child.state.agent or 'Sub-agent', 100))}</summary>\n"

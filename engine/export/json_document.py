@@ -40,7 +40,7 @@ _Object: TypeAlias = "dict[str, object]"
 Journals: TypeAlias = Sequence[Sequence[Durable]]
 
 
-def document(journals: Journals, *, engine: str, at: float) -> str:
+def render_json_document(journals: Journals, *, engine: str, at: float) -> str:
     """Return the document of *journals*, the exported session's first, then its descendants'.
 
     Args:
@@ -58,7 +58,7 @@ def document(journals: Journals, *, engine: str, at: float) -> str:
     return f'{head[:-1]},"sessions":[\n{sessions}\n]}}\n'
 
 
-def journals_in(text: str | bytes) -> tuple[tuple[Durable, ...], ...]:
+def parse_json_document(text: str | bytes) -> tuple[tuple[Durable, ...], ...]:
     """Return the journals that a document holds, checked to the last event. Raises `JournalCorrupt`, with what is wrong.
 
     The first session has no parent any more: what it belonged to is not there. And no session has a right any more that

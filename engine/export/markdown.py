@@ -40,7 +40,7 @@ import attrs
 from engine.core.errors import JournalCorrupt
 from engine.core.ids import CallId, MessageId, PartId
 from engine.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, TextPart, UserMessage
-from engine.export.history import Entry, Told
+from engine.export.history import Entry, History
 from engine.export.sanitize import harmless, in_one_line
 
 FORMAT: Final = "engine-conversation/1"
@@ -70,7 +70,7 @@ class Conversation:
 # -- writing ---------------------------------------------------------------------------------
 
 
-def markdown(story: Told, title: str) -> str:
+def render_markdown(story: History, title: str) -> str:
     """Return the conversation as Markdown.
 
     Args:
@@ -145,7 +145,7 @@ def _body(text: str) -> str:
 # -- reading ---------------------------------------------------------------------------------
 
 
-def conversation_in(text: str, new_id: Callable[[str], str]) -> Conversation:
+def parse_markdown(text: str, new_id: Callable[[str], str]) -> Conversation:
     """Return the conversation that *text* holds. Raises `JournalCorrupt` if there is none in it.
 
     Args:

@@ -1,1 +1,21 @@
-"""The prompt: what every request begins with, in layers, and what is told when one of them changes."""
+"""What requests begin with: instruction files, skills, commands."""
+
+from engine.core.facade import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from engine.config.instruction_config import Instructions as Instructions
+    from engine.core.prompt_section import PromptSection as PromptSection
+    from engine.core.prompt_section import Stability as Stability
+    from engine.prompt.layers import PromptLayers as PromptLayers
+    from engine.prompt.skills import Skills as Skills
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "engine.config.instruction_config": "Instructions",
+            "engine.core.prompt_section": "PromptSection Stability",
+            "engine.prompt.layers": "PromptLayers",
+            "engine.prompt.skills": "Skills",
+        },
+    )

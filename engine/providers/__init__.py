@@ -1,4 +1,52 @@
-"""Hosts of models: a pure encoder and decoder per wire format, and one thin HTTP shell.
+"""Models and their hosts: names resolved to models, and what a model of your own implements."""
 
-`registry.resolve` is the door. Nothing here is imported before a model is used.
-"""
+from engine.core.facade import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from engine.core.llm_types import STREAM_EVENT_TYPES as STREAM_EVENT_TYPES
+    from engine.core.llm_types import CacheLifetime as CacheLifetime
+    from engine.core.llm_types import Cited as Cited
+    from engine.core.llm_types import Effort as Effort
+    from engine.core.llm_types import Finished as Finished
+    from engine.core.llm_types import LongPrices as LongPrices
+    from engine.core.llm_types import ModelInfo as ModelInfo
+    from engine.core.llm_types import ModelOptions as ModelOptions
+    from engine.core.llm_types import ModelRequest as ModelRequest
+    from engine.core.llm_types import Ping as Ping
+    from engine.core.llm_types import PrefixBroken as PrefixBroken
+    from engine.core.llm_types import ProviderItem as ProviderItem
+    from engine.core.llm_types import ReasoningChunk as ReasoningChunk
+    from engine.core.llm_types import ReasoningDone as ReasoningDone
+    from engine.core.llm_types import ReasoningStarted as ReasoningStarted
+    from engine.core.llm_types import StreamEvent as StreamEvent
+    from engine.core.llm_types import TextChunk as TextChunk
+    from engine.core.llm_types import TextDone as TextDone
+    from engine.core.llm_types import TextStarted as TextStarted
+    from engine.core.llm_types import ToolCallChunk as ToolCallChunk
+    from engine.core.llm_types import ToolCallDone as ToolCallDone
+    from engine.core.llm_types import ToolCallStarted as ToolCallStarted
+    from engine.core.llm_types import ToolChoice as ToolChoice
+    from engine.core.llm_types import ToolSchema as ToolSchema
+    from engine.core.llm_types import Unread as Unread
+    from engine.core.llm_types import UsageReported as UsageReported
+    from engine.core.protocols import Closeable as Closeable
+    from engine.core.protocols import Model as Model
+    from engine.core.protocols import ModelStream as ModelStream
+    from engine.core.protocols import Served as Served
+    from engine.providers.registry import ProviderModel as ProviderModel
+    from engine.providers.registry import resolve as resolve
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "engine.core.llm_types": (
+                "CacheLifetime Cited Effort Finished LongPrices ModelInfo ModelOptions ModelRequest Ping "
+                "PrefixBroken ProviderItem ReasoningChunk ReasoningDone ReasoningStarted STREAM_EVENT_TYPES "
+                "StreamEvent TextChunk TextDone TextStarted ToolCallChunk ToolCallDone ToolCallStarted "
+                "ToolChoice ToolSchema Unread UsageReported"
+            ),
+            "engine.core.protocols": "Closeable Model ModelStream Served",
+            "engine.providers.registry": "ProviderModel resolve",
+        },
+    )

@@ -17,10 +17,10 @@ async def opened(place: str) -> Store:
     """
     if place.startswith(DATABASES):
         # Imported here: it is an extra, and most have none.
-        from engine.store.postgres.open import open_store as open_database
+        from engine.store.postgres.open import open_postgres_store as open_database
 
         return await open_database(place)
     # Imported here: who has a store of their own, or none, needs no database.
-    from engine.store.sqlite.store import open_store as open_file
+    from engine.store.sqlite.store import open_sqlite_store as open_file
 
     return await open_file(place)

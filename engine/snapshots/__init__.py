@@ -1,1 +1,23 @@
-"""Snapshots of a project's files: taken around what a turn changes, so that the turn can be undone."""
+"""The files of a project, recorded around each change so that it can be undone."""
+
+from engine.core.facade import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from engine.core.snapshot_types import FILE as FILE
+    from engine.core.snapshot_types import LEFT_OUT as LEFT_OUT
+    from engine.core.snapshot_types import LINK as LINK
+    from engine.core.snapshot_types import PROGRAM as PROGRAM
+    from engine.core.snapshot_types import Change as Change
+    from engine.core.snapshot_types import Entry as Entry
+    from engine.core.snapshot_types import Put as Put
+    from engine.core.snapshot_types import Taken as Taken
+    from engine.snapshots.project import ProjectSnapshots as ProjectSnapshots
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "engine.core.snapshot_types": "Change Entry FILE LEFT_OUT LINK PROGRAM Put Taken",
+            "engine.snapshots.project": "ProjectSnapshots",
+        },
+    )

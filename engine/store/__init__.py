@@ -1,1 +1,28 @@
-"""Where the journal is kept."""
+"""Where sessions are kept."""
+
+from engine.core.facade import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from engine.core.protocols import Store as Store
+    from engine.store.memory import MemoryStore as MemoryStore
+    from engine.store.postgres.open import open_postgres_store as open_postgres_store
+    from engine.store.protocols import FullStore as FullStore
+    from engine.store.protocols import Hit as Hit
+    from engine.store.protocols import SessionQuery as SessionQuery
+    from engine.store.protocols import SessionRow as SessionRow
+    from engine.store.protocols import Spending as Spending
+    from engine.store.protocols import SpendingQuery as SpendingQuery
+    from engine.store.sqlite.store import SqliteStore as SqliteStore
+    from engine.store.sqlite.store import open_sqlite_store as open_sqlite_store
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "engine.core.protocols": "Store",
+            "engine.store.memory": "MemoryStore",
+            "engine.store.postgres.open": "open_postgres_store",
+            "engine.store.protocols": "FullStore Hit SessionQuery SessionRow Spending SpendingQuery",
+            "engine.store.sqlite.store": "SqliteStore open_sqlite_store",
+        },
+    )

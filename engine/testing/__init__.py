@@ -9,62 +9,59 @@ Hypothesis strategies are in `engine.testing.strategies` (the extra `testing`), 
 loopback host that speaks a real wire format in `engine.testing.http_server`.
 """
 
-from engine.testing.cancel import PromiseBroken as PromiseBroken
-from engine.testing.cancel import Report as Report
-from engine.testing.cancel import cancel_everywhere as cancel_everywhere
-from engine.testing.cancel import tool_scenario as tool_scenario
-from engine.testing.cancel_points import WAYS as WAYS
-from engine.testing.cancel_points import Injection as Injection
-from engine.testing.fake_tools import FakeTools as FakeTools
-from engine.testing.fakes import CountingIds as CountingIds
-from engine.testing.fakes import ScriptedKeeper as ScriptedKeeper
-from engine.testing.fakes import ScriptedSnapshots as ScriptedSnapshots
-from engine.testing.fakes import SlowStore as SlowStore
-from engine.testing.fakes import TrioClock as TrioClock
-from engine.testing.harness import Run as Run
-from engine.testing.harness import Scenario as Scenario
-from engine.testing.harness import play as play
-from engine.testing.invariants import Evidence as Evidence
-from engine.testing.invariants import check as check
-from engine.testing.script import Answer as Answer
-from engine.testing.script import Break as Break
-from engine.testing.script import Fail as Fail
-from engine.testing.script import HttpFailure as HttpFailure
-from engine.testing.script import Pause as Pause
-from engine.testing.script import call as call
-from engine.testing.script import done as done
-from engine.testing.script import reasoning as reasoning
-from engine.testing.script import spread as spread
-from engine.testing.script import text as text
-from engine.testing.scripted_provider import ScriptedProvider as ScriptedProvider
+from engine.core.facade import lazy_exports
 
-__all__ = [
-    "WAYS",
-    "Answer",
-    "Break",
-    "CountingIds",
-    "Evidence",
-    "Fail",
-    "FakeTools",
-    "HttpFailure",
-    "Injection",
-    "Pause",
-    "PromiseBroken",
-    "Report",
-    "Run",
-    "Scenario",
-    "ScriptedKeeper",
-    "ScriptedProvider",
-    "ScriptedSnapshots",
-    "SlowStore",
-    "TrioClock",
-    "call",
-    "cancel_everywhere",
-    "check",
-    "done",
-    "play",
-    "reasoning",
-    "spread",
-    "text",
-    "tool_scenario",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from engine.testing.cancel import PromiseBroken as PromiseBroken
+    from engine.testing.cancel import Report as Report
+    from engine.testing.cancel import cancel_everywhere as cancel_everywhere
+    from engine.testing.cancel import tool_scenario as tool_scenario
+    from engine.testing.cancel_points import WAYS as WAYS
+    from engine.testing.cancel_points import Injection as Injection
+    from engine.testing.fake_tools import FakeTools as FakeTools
+    from engine.testing.fakes import CountingIds as CountingIds
+    from engine.testing.fakes import ScriptedKeeper as ScriptedKeeper
+    from engine.testing.fakes import ScriptedSnapshots as ScriptedSnapshots
+    from engine.testing.fakes import SlowStore as SlowStore
+    from engine.testing.fakes import TrioClock as TrioClock
+    from engine.testing.harness import Run as Run
+    from engine.testing.harness import Scenario as Scenario
+    from engine.testing.harness import play as play
+    from engine.testing.http_server import ScriptedServer as ScriptedServer
+    from engine.testing.invariants import Evidence as Evidence
+    from engine.testing.invariants import check as check
+    from engine.testing.invariants import check_transcript as check_transcript
+    from engine.testing.record import Recorder as Recorder
+    from engine.testing.replay import ReplayServer as ReplayServer
+    from engine.testing.script import Answer as Answer
+    from engine.testing.script import Break as Break
+    from engine.testing.script import Fail as Fail
+    from engine.testing.script import HttpFailure as HttpFailure
+    from engine.testing.script import Pause as Pause
+    from engine.testing.script import call as call
+    from engine.testing.script import done as done
+    from engine.testing.script import reasoning as reasoning
+    from engine.testing.script import spread as spread
+    from engine.testing.script import text as text
+    from engine.testing.scripted_provider import ScriptedProvider as ScriptedProvider
+    from engine.testing.strategies import injections as injections
+    from engine.testing.strategies import scenarios as scenarios
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "engine.testing.cancel": "PromiseBroken Report cancel_everywhere tool_scenario",
+            "engine.testing.cancel_points": "Injection WAYS",
+            "engine.testing.fake_tools": "FakeTools",
+            "engine.testing.fakes": "CountingIds ScriptedKeeper ScriptedSnapshots SlowStore TrioClock",
+            "engine.testing.harness": "Run Scenario play",
+            "engine.testing.http_server": "ScriptedServer",
+            "engine.testing.invariants": "Evidence check check_transcript",
+            "engine.testing.record": "Recorder",
+            "engine.testing.replay": "ReplayServer",
+            "engine.testing.script": "Answer Break Fail HttpFailure Pause call done reasoning spread text",
+            "engine.testing.scripted_provider": "ScriptedProvider",
+            "engine.testing.strategies": "injections scenarios",
+        },
+    )

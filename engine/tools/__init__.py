@@ -1,1 +1,48 @@
-"""Tools: what one is, its arguments and schema, the pipeline of a call, processes, the built-ins."""
+"""Tools: what a tool is, and those that come with the engine."""
+
+from engine.core.facade import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from engine.core.schema import doc as doc
+    from engine.process.process import Finished as Finished
+    from engine.process.process import run_tree as run_tree
+    from engine.prompt.skills import Skills as Skills
+    from engine.tools.builtin.all import builtin_tools as builtin_tools
+    from engine.tools.builtin.bash import BASH as BASH
+    from engine.tools.builtin.bash import bash_tool as bash_tool
+    from engine.tools.builtin.skill import skill_tool as skill_tool
+    from engine.tools.builtin.task import Agent as Agent
+    from engine.tools.builtin.task import Agents as Agents
+    from engine.tools.builtin.task import task_tool as task_tool
+    from engine.tools.builtin.task_jobs import task_tools as task_tools
+    from engine.tools.builtin.web_search import configured_web_search as configured_web_search
+    from engine.tools.builtin.web_search import web_search_tool as web_search_tool
+    from engine.tools.builtin.web_search_hosts import SearchProvider as SearchProvider
+    from engine.tools.call_values import Need as Need
+    from engine.tools.call_values import ToolOutput as ToolOutput
+    from engine.tools.claude_hooks.load import load_hooks as load_hooks
+    from engine.tools.context import ToolContext as ToolContext
+    from engine.tools.external import external_tool as external_tool
+    from engine.tools.tool import Tool as Tool
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "engine.core.schema": "doc",
+            "engine.process.process": "Finished run_tree",
+            "engine.prompt.skills": "Skills",
+            "engine.tools.builtin.all": "builtin_tools",
+            "engine.tools.builtin.bash": "BASH bash_tool",
+            "engine.tools.builtin.skill": "skill_tool",
+            "engine.tools.builtin.task": "Agent Agents task_tool",
+            "engine.tools.builtin.task_jobs": "task_tools",
+            "engine.tools.builtin.web_search": "configured_web_search web_search_tool",
+            "engine.tools.builtin.web_search_hosts": "SearchProvider",
+            "engine.tools.call_values": "Need ToolOutput",
+            "engine.tools.claude_hooks.load": "load_hooks",
+            "engine.tools.context": "ToolContext",
+            "engine.tools.external": "external_tool",
+            "engine.tools.tool": "Tool",
+        },
+    )

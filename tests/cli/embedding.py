@@ -3,7 +3,7 @@
 import trio
 
 import engine
-from engine.tools.builtin.all import builtin_tools
+from engine.tools import builtin_tools
 
 
 async def main(model: str = "anthropic/claude-sonnet-4-5") -> None:

@@ -23,7 +23,7 @@ from engine.core.messages import (
     TextPart,
     UserMessage,
 )
-from engine.export.history import Told, told
+from engine.export.history import History, render_history
 from engine.export.seed_events import opening
 from tests.store.journals import A
 
@@ -52,7 +52,7 @@ HOSTILE = (
 TEXTS = st.sampled_from(HOSTILE) | st.text(st.characters(), max_size=30) | st.text("#`~*\\ \nUser-<>&'\"", max_size=40)
 
 
-def session_of(texts: Sequence[str], *, session_id: SessionId = A) -> Told:
+def session_of(texts: Sequence[str], *, session_id: SessionId = A) -> History:
     """A session in which each of *texts* stands everywhere."""
     messages: list[Message] = []
     for number, text in enumerate(texts):
@@ -85,4 +85,4 @@ def session_of(texts: Sequence[str], *, session_id: SessionId = A) -> Told:
         ]
     context = SharedContext(cwd=texts[0] if texts else "")
     model = texts[0] if texts else "model"
-    return told(opening(session_id, kind="import", messages=messages, context=context, model=model, at=1.7e9))
+    return render_history(opening(session_id, kind="import", messages=messages, context=context, model=model, at=1.7e9))

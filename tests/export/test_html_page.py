@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from engine.core.events import SessionCreated
 from engine.core.ids import CallId, MessageId, PartId, SessionId
 from engine.core.messages import ImagePart, TextPart, UserMessage
-from engine.export.history import Entry, told
-from engine.export.html_page import Filling, page
+from engine.export.history import Entry, render_history
+from engine.export.html_page import Filling, render_html
 from engine.export.html_style import STYLE, policy
 from engine.export.html_text import prose
 from tests.export.histories import journal_of
@@ -98,7 +98,7 @@ class Page(HTMLParser):
 
 @hypothesis.given(texts=st.lists(TEXTS, min_size=1, max_size=3))
 def test_nothing_that_was_said_is_alive(texts: list[str]) -> None:
-    written = page([session_of(texts)], texts[0], engine="1")
+    written = render_html([session_of(texts)], texts[0], engine="1")
     written.encode()
     assert Page(written).wrong == []
     assert written.count("<meta ") == 4
@@ -106,13 +106,13 @@ def test_nothing_that_was_said_is_alive(texts: list[str]) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_was_said_can_be_read(text: str) -> None:
-    shown = Page(page([session_of([text])], "x", engine="1")).text
+    shown = Page(render_html([session_of([text])], "x", engine="1")).text
     for word in re.findall(r"[a-zA-Z]{4,}", text.replace("```", "").replace("**", "")):
         assert word in shown
 
 
 def test_its_policy_lets_its_style_in_and_nothing_else() -> None:
-    written = page([session_of(["x"])], "x", engine="1")
+    written = render_html([session_of(["x"])], "x", engine="1")
     (style,) = re.findall(r"<style>(.*?)</style>", written, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     assert f"style-src 'sha256-{digest}'" in policy()
@@ -131,7 +131,7 @@ def test_images_stand_in_it_and_drawings_do_not() -> None:
     )
     story = session_of([])
     message = UserMessage(id=MessageId("m"), parts=parts)
-    written = page([attrs.evolve(story, entries=(Entry(message=message, time=0.0),))], "x", engine="1")
+    written = render_html([attrs.evolve(story, entries=(Entry(message=message, time=0.0),))], "x", engine="1")
     assert written.count("<img ") == 1
     assert f'src="data:image/png;base64,{PIXEL}"' in written
     assert "image/svg+xml, 72 bytes: not shown" in written
@@ -142,7 +142,9 @@ def test_calls_are_folded_and_sub_agents_stand_below_theirs() -> None:
     first = child[0]
     assert isinstance(first, SessionCreated)
     child[0] = attrs.evolve(first, parent_call_id=CallId("m1.1.c"), agent="explore")
-    written = page([told(session(A, ("ask", "answer"), steps=2)), told(child)], "Title", engine="1")
+    written = render_html(
+        [render_history(session(A, ("ask", "answer"), steps=2)), render_history(child)], "Title", engine="1"
+    )
     inside = written[written.index("<details>") : written.rindex("</details>")]
     assert '<span class="good">done</span> <b>read</b> engine/service.py</summary>' in inside
     assert "<summary>explore</summary>" in inside
@@ -152,26 +154,29 @@ def test_calls_are_folded_and_sub_agents_stand_below_theirs() -> None:
 
 def test_what_was_spent_is_told_with_the_sub_agents_and_little_is_not_nothing() -> None:
     root, child = (
-        told(session(name, ("ask", "answer"), parent=above)) for name, above in ((A, None), (SessionId("ses_child"), A))
+        render_history(session(name, ("ask", "answer"), parent=above))
+        for name, above in ((A, None), (SessionId("ses_child"), A))
     )
     tokens = root.state.usage.total + child.state.usage.total
-    assert f" · {tokens:,} tokens · $0.50</p>" in page([root, child], "x", engine="1")
+    assert f" · {tokens:,} tokens · $0.50</p>" in render_html([root, child], "x", engine="1")
     little = attrs.evolve(root, state=attrs.evolve(root.state, cost=0.0037))
-    assert " tokens · $0.0037</p>" in page([little], "x", engine="1")
+    assert " tokens · $0.0037</p>" in render_html([little], "x", engine="1")
 
 
 def test_what_fills_the_window_is_a_table_and_as_dead_as_all_else() -> None:
     kinds = (("results of </table><script>x", 9_000), ("system", 1_000))
     filling = Filling(tokens=10_000, usable=40_000, kinds=kinds)
-    written = Page(page([session_of(["x"])], "x", engine="1", window=filling))
+    written = Page(render_html([session_of(["x"])], "x", engine="1", window=filling))
     assert written.wrong == []
     assert "The next request takes about 10,000 of 40,000 tokens" in written.text
     assert "results of </table><script>x9,000" in written.text
-    assert "takes about" not in Page(page([session_of(["x"])], "x", engine="1")).text
+    assert "takes about" not in Page(render_html([session_of(["x"])], "x", engine="1")).text
 
 
 def test_a_compacted_session_is_told_whole() -> None:
-    shown = Page(page([told(journal_of(["turn", "compact", "turn", "turn", "undo"]))], "", engine="1")).text
+    shown = Page(
+        render_html([render_history(journal_of(["turn", "compact", "turn", "turn", "undo"]))], "", engine="1")
+    ).text
     assert [word in shown for word in ("ask 2", "the summary", "ask 4", "ask 5")] == [True, True, True, False]
     assert "Untitled session" in shown
 

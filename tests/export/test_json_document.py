@@ -18,10 +18,10 @@ from engine.core.events import APPROVAL, ContextChanged, Durable, PromptSet, Ses
 from engine.core.fold import fold
 from engine.core.ids import CallId, MessageId, PartId, SessionId
 from engine.core.prompt_section import PromptSection
-from engine.export.collect import gathered
-from engine.export.json_document import document, in_folder, journals_in, with_fresh_ids
+from engine.export.collect import collect_session
+from engine.export.json_document import in_folder, parse_json_document, render_json_document, with_fresh_ids
 from engine.store.memory import MemoryStore
-from engine.store.sqlite.store import open_store
+from engine.store.sqlite.store import open_sqlite_store
 from tests.export.histories import journals
 from tests.store.journals import A, B, session
 
@@ -39,18 +39,18 @@ def tree() -> list[list[Durable]]:
 
 
 def written(parts: list[list[Durable]]) -> str:
-    return document(parts, engine="1.2", at=1.5)
+    return render_json_document(parts, engine="1.2", at=1.5)
 
 
 @hypothesis.given(events=journals())
 def test_what_was_exported_comes_back_event_for_event(events: list[Durable]) -> None:
-    (found,) = journals_in(written([events]))
+    (found,) = parse_json_document(written([events]))
     assert list(found) == events
     assert fold(found) == fold(events)
 
 
 def test_sub_agents_come_back_below_it() -> None:
-    found = journals_in(written(tree()))
+    found = parse_json_document(written(tree()))
     assert [list(journal) for journal in found] == tree()
 
 
@@ -62,13 +62,13 @@ def test_the_events_are_lines_that_a_person_can_look_through() -> None:
 
 
 def test_a_document_that_was_laid_out_anew_is_the_same() -> None:
-    assert [list(j) for j in journals_in(json.dumps(json.loads(written(tree())), indent=3).encode())] == tree()
+    assert [list(j) for j in parse_json_document(json.dumps(json.loads(written(tree())), indent=3).encode())] == tree()
 
 
 @hypothesis.given(parts=st.sampled_from([tree(), tree()[:1]]))
 def test_under_fresh_ids_it_is_the_same_session(parts: list[list[Durable]]) -> None:
     names = (f"new_{number}" for number in itertools.count())
-    fresh = with_fresh_ids(journals_in(written(parts)), lambda: next(names))
+    fresh = with_fresh_ids(parse_json_document(written(parts)), lambda: next(names))
     ids = [SessionId(f"new_{number}") for number in range(len(parts))]
     assert [journal[0].session_id for journal in fresh] == ids
     for number, (journal, original) in enumerate(zip(fresh, parts, strict=True)):
@@ -78,14 +78,14 @@ def test_under_fresh_ids_it_is_the_same_session(parts: list[list[Durable]]) -> N
 
 
 def test_a_sub_agent_that_is_exported_alone_stands_alone() -> None:
-    (found, below) = journals_in(written(tree()[1:]))
+    (found, below) = parse_json_document(written(tree()[1:]))
     first = found[0]
     assert isinstance(first, SessionCreated)
     assert (first.parent_id, first.path, below[0].path) == (None, (CHILD,), (CHILD, GRANDCHILD))
 
 
 def test_it_can_be_taken_in_for_another_folder() -> None:
-    (found, *_) = in_folder(journals_in(written(tree())), "/elsewhere")
+    (found, *_) = in_folder(parse_json_document(written(tree())), "/elsewhere")
     assert fold(found).context.cwd == "/elsewhere"
 
 
@@ -145,7 +145,7 @@ def live(whole: Json) -> None:
 )
 def test_what_is_wrong_is_told(text: str, complaint: str) -> None:
     with pytest.raises(JournalCorrupt, match=complaint):
-        journals_in(text)
+        parse_json_document(text)
 
 
 @hypothesis.given(text=st.text() | st.binary(), at=st.integers(0, 10_000), cut=st.integers(0, 50))
@@ -155,7 +155,7 @@ def test_nothing_else_is_raised_whatever_comes(text: str | bytes, at: int, cut: 
     middle = text if isinstance(text, str) else text.decode("latin-1")
     for spoilt in (text, good[:at] + middle + good[at + cut :]):
         try:
-            found = journals_in(spoilt)
+            found = parse_json_document(spoilt)
         except JournalCorrupt:
             continue
         fold(found[0])
@@ -165,20 +165,20 @@ def test_it_must_begin_with_its_creation() -> None:
     events = session(A, ("one", "done"))[1:]
     renumbered = [attrs.evolve(event, seq=seq) for seq, event in enumerate(events, 1)]
     with pytest.raises(JournalCorrupt, match="does not begin with session_created"):
-        journals_in(written([renumbered]))
+        parse_json_document(written([renumbered]))
 
 
 # ---- out of a store ----------------------------------------------------------------------------------------
 
 
 async def test_a_session_is_gathered_with_all_below_it() -> None:
-    store = await open_store(":memory:")
+    store = await open_sqlite_store(":memory:")
     for journal in [*tree(), session(B, ("else", "-"))]:
         for event in journal:
             store.put(event)
-    assert [list(journal) for journal in await gathered(store, A)] == tree()
+    assert [list(journal) for journal in await collect_session(store, A)] == tree()
     with pytest.raises(SessionNotFound, match="'ses_x'"):
-        await gathered(store, SessionId("ses_x"))
+        await collect_session(store, SessionId("ses_x"))
     await store.aclose()
 
 
@@ -187,7 +187,7 @@ async def test_of_a_store_without_lists_it_is_the_session_alone() -> None:
     for journal in tree():
         for event in journal:
             store.put(event)
-    assert [list(journal) for journal in await gathered(store, A)] == tree()[:1]
+    assert [list(journal) for journal in await collect_session(store, A)] == tree()[:1]
 
 
 def test_what_only_the_user_of_a_machine_can_allow_is_not_taken_in() -> None:
@@ -199,7 +199,7 @@ def test_what_only_the_user_of_a_machine_can_allow_is_not_taken_in() -> None:
         PromptSet(sections=(section,), cwd="/one", project="/one"),
         ContextChanged(call_id=CallId(""), cwd="/two", values=((APPROVAL, '"build"'), ("more", "1"))),
     ]
-    (found,) = journals_in(written([[*map(_kept(A), enumerate(events, 1))]]))
+    (found,) = parse_json_document(written([[*map(_kept(A), enumerate(events, 1))]]))
     for end in (1, 3):
         assert APPROVAL not in dict(fold(found[:end]).context.values)
     state = fold(found)

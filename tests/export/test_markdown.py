@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from engine.core.errors import JournalCorrupt
 from engine.core.messages import AssistantMessage, UserMessage
-from engine.export.history import told
-from engine.export.markdown import Conversation, conversation_in, markdown
+from engine.export.history import render_history
+from engine.export.markdown import Conversation, parse_markdown, render_markdown
 from engine.export.sanitize import harmless
 from tests.export.histories import journal_of
 from tests.export.said import HOSTILE, TEXTS, session_of
@@ -25,7 +25,7 @@ def counting() -> Callable[[str], str]:
 
 
 def read(text: str) -> Conversation:
-    return conversation_in(text, counting())
+    return parse_markdown(text, counting())
 
 
 def said(conversation: Conversation) -> list[tuple[str, str]]:
@@ -37,8 +37,8 @@ def said(conversation: Conversation) -> list[tuple[str, str]]:
 
 
 def test_it_reads_like_a_conversation() -> None:
-    story = told(session(A, ("Why does it fail?", "I'll look."), steps=2))
-    assert markdown(story, "Fix the parser") == (
+    story = render_history(session(A, ("Why does it fail?", "I'll look."), steps=2))
+    assert render_markdown(story, "Fix the parser") == (
         "---\n"
         "format: engine-conversation/1\n"
         "title: Fix the parser\n"
@@ -58,8 +58,8 @@ def test_it_reads_like_a_conversation() -> None:
 
 
 def test_it_is_taken_in_again_the_steps_of_an_answer_as_one() -> None:
-    story = told(session(A, ("Why?", "I'll look."), ("Thanks", "Bye"), steps=2))
-    found = read(markdown(story, "Fix the parser"))
+    story = render_history(session(A, ("Why?", "I'll look."), ("Thanks", "Bye"), steps=2))
+    found = read(render_markdown(story, "Fix the parser"))
     assert (found.title, found.model) == ("Fix the parser", "anthropic/claude-sonnet-4-5")
     assert said(found) == [
         ("user", "Why?"),
@@ -72,7 +72,7 @@ def test_it_is_taken_in_again_the_steps_of_an_answer_as_one() -> None:
 
 @hypothesis.given(texts=st.lists(TEXTS, min_size=1, max_size=4))
 def test_whatever_is_said_comes_back_and_begins_no_message_of_its_own(texts: list[str]) -> None:
-    text = markdown(session_of(texts), texts[0])
+    text = render_markdown(session_of(texts), texts[0])
     text.encode()
     assert harmless(text) == text
     expected: list[tuple[str, str]] = []
@@ -90,8 +90,8 @@ def test_whatever_is_said_comes_back_and_begins_no_message_of_its_own(texts: lis
 
 
 def test_what_a_compaction_replaced_is_told_and_what_was_taken_back_is_not() -> None:
-    story = told(journal_of(["turn", "blocked", "compact", "turn", "turn", "undo"]))
-    text = markdown(story, "")
+    story = render_history(journal_of(["turn", "blocked", "compact", "turn", "turn", "undo"]))
+    text = render_markdown(story, "")
     assert [(name, body) for name, body in said(read(text))] == [
         ("user", "ask 2"),
         ("assistant", "answer 2"),
@@ -151,5 +151,5 @@ def test_a_terminal_has_nothing_to_obey(text: str) -> None:
 def test_long_texts_take_no_longer_than_they_are() -> None:
     count = 200_000
     for text in ("`" * count, "**" * count, "#" * count, "# " + " #" * count, "~" * count, "\\" * count, "\n" * count):
-        conversation = markdown(session_of([text]), text)
+        conversation = render_markdown(session_of([text]), text)
         assert len(conversation) > 0

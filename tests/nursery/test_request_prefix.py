@@ -29,7 +29,7 @@ from engine.core.llm_types import ModelInfo
 from engine.core.messages import Message
 from engine.core.permission_types import RequiredRight
 from engine.core.settings import Settings
-from engine.export.json_document import document, journals_in
+from engine.export.json_document import parse_json_document, render_json_document
 from engine.permission.policy import Policy
 from engine.permission.rules.rule_file import parse_rule
 from engine.prompt.family_text import family_text
@@ -537,7 +537,7 @@ async def test_t28_a_session_from_elsewhere_brings_no_trust_and_no_prompt(projec
         else event
         for event in await store.load(session_id)
     ]
-    (events,) = journals_in(document([forged], engine="0", at=0.0))
+    (events,) = parse_json_document(render_json_document([forged], engine="0", at=0.0))
     for event in events:
         taken.put(event)
     await taken.flushed(session_id, len(events))

@@ -26,7 +26,7 @@ from engine.core.state import SessionState
 from engine.nursery.parkable import only_waits
 from engine.process.orphans import find_marked
 from engine.store.protocols import SessionQuery
-from engine.store.sqlite.store import SqliteStore, open_store
+from engine.store.sqlite.store import SqliteStore, open_sqlite_store
 from engine.testing.invariants import Seen, check_events, check_transcript
 from engine.tools.shell_environment import marker
 from tests.os.killing_engine import Place, answer
@@ -79,7 +79,7 @@ async def check(place: Place, promised: Promised, then: Then) -> Found | None:
     Return what was found; None: the session was not even promised to be there.
     """
     before = place.effects
-    store = await open_store(place.store)
+    store = await open_sqlite_store(place.store)
     assert list(store.damaged) == []
     async with place.engine(store) as eng:
         known = await _ids(store)

@@ -29,7 +29,7 @@ from engine.core.ids import SessionId
 from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 from engine.core.protocols import Model, Store
 from engine.providers.registry import resolve
-from engine.store.sqlite.store import SqliteStore, open_store
+from engine.store.sqlite.store import SqliteStore, open_sqlite_store
 from engine.testing.invariants import Seen
 from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.task import Agent, task_tool
@@ -238,7 +238,7 @@ class Told:
 
 async def work(place: Place, told: Told, key: str, session_id: str, manner: Manner) -> None:
     """Go through a turn, and tell what was promised."""
-    store = LazyStore(await open_store(place.store)) if manner.lazy else None
+    store = LazyStore(await open_sqlite_store(place.store)) if manner.lazy else None
     async with place.engine(store) as eng:
         session = await (eng.open_session(session_id) if session_id else eng.create_session(cwd=place.folder))
         told.tell(session=session.id)

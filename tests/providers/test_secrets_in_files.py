@@ -13,14 +13,14 @@ import trio
 import engine
 from engine.core.codec import encode_state
 from engine.core.ids import SessionId
-from engine.export.collect import gathered
-from engine.export.history import told
-from engine.export.html_page import page
-from engine.export.json_document import document
-from engine.export.markdown import markdown
+from engine.export.collect import collect_session
+from engine.export.history import render_history
+from engine.export.html_page import render_html
+from engine.export.json_document import render_json_document
+from engine.export.markdown import render_markdown
 from engine.permission.allow_all import AllowAll
 from engine.providers.registry import resolve
-from engine.store.sqlite.store import open_store
+from engine.store.sqlite.store import open_sqlite_store
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import Answer, call, done, text
@@ -52,16 +52,16 @@ def found_in(folder: Path) -> list[str]:
 
 async def exports_of(path: Path, session_id: SessionId) -> list[str]:
     """The session in every form in which people hand it on."""
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     try:
-        journals = await gathered(store, session_id)
+        journals = await collect_session(store, session_id)
     finally:
         await store.aclose()
-    stories = [told(journal) for journal in journals]
+    stories = [render_history(journal) for journal in journals]
     return [
-        document(journals, engine="this", at=0.0),
-        markdown(stories[0], "run it"),
-        page(stories, "run it", engine="this"),
+        render_json_document(journals, engine="this", at=0.0),
+        render_markdown(stories[0], "run it"),
+        render_html(stories, "run it", engine="this"),
     ]
 
 
@@ -76,7 +76,7 @@ async def test_nothing_that_is_written_holds_a_secret(
         url = urlsplit(await nursery.start(server.serve))
         address = url._replace(netloc=f"me:{quote(PASSWORD, safe='')}@{url.netloc}").geturl()
         model = resolve(NAME, {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": address})
-        store = await open_store(path)
+        store = await open_sqlite_store(path)
         async with engine.open_engine(
             model=model,
             store=store,

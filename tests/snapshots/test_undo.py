@@ -33,12 +33,12 @@ from engine.core.events import (
 )
 from engine.core.ids import InputId, MessageId, PartId, SessionId, TurnId
 from engine.core.messages import TextPart, UserMessage
-from engine.export.json_document import document, journals_in
+from engine.export.json_document import parse_json_document, render_json_document
 from engine.journal.closing_events import CRASHED
 from engine.permission.allow_all import AllowAll
 from engine.session.session import Session
 from engine.snapshots.project import ProjectSnapshots
-from engine.store.sqlite.store import open_store
+from engine.store.sqlite.store import open_sqlite_store
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.bash import BASH
@@ -566,8 +566,8 @@ async def test_a_record_from_elsewhere_names_snapshots_in_vain(
     for number, tree in enumerate((f"{kind}-{key}-4b825dc642cb6eb9a060e54bf8d69288fbee4904", known)):
         forged = _forged(SessionId(f"ses_forged{number}"), repository.real, tree)
         path = tmp_path / f"store{number}"
-        async with aclosing(await open_store(path)) as store:
-            await store.import_sessions(journals_in(document([forged], engine="0", at=0.0)))
+        async with aclosing(await open_sqlite_store(path)) as store:
+            await store.import_sessions(parse_json_render_json_document(document([forged], engine="0", at=0.0)))
         before = state_of(repository.root)
         async with hosted(repository, store=path, session_id=f"ses_forged{number}") as host:
             for act in (host.session.undo, host.session.diff, lambda: host.session.restore(["a.txt"], force=True)):

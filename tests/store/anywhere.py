@@ -10,10 +10,10 @@ from engine.store.sqlite import store as sqlite
 
 async def open_at(place: str) -> FullStore:
     if "://" not in place:
-        return await sqlite.open_store(place)
+        return await sqlite.open_sqlite_store(place)
     from engine.store.postgres import open as postgres
 
-    return await postgres.open_store(place)
+    return await postgres.open_postgres_store(place)
 
 
 def empty(place: str) -> None:

@@ -23,7 +23,7 @@ import psycopg
 import pytest
 from psycopg.rows import TupleRow
 
-from engine.store.postgres.open import open_store
+from engine.store.postgres.open import open_postgres_store
 from engine.store.postgres.store import PostgresStore
 
 MISSING = (
@@ -183,7 +183,7 @@ class Database:
     namespace: str
 
     async def open(self, *, timeout: float = 5.0, lease_seconds: float = 60.0) -> PostgresStore:
-        return await open_store(
+        return await open_postgres_store(
             self.server.dsn(), namespace=self.namespace, timeout=timeout, lease_seconds=lease_seconds
         )
 

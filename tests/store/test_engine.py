@@ -14,7 +14,7 @@ from engine.core.errors import ProviderError
 from engine.core.settings import RetryPolicy, Settings
 from engine.permission.allow_all import AllowAll
 from engine.providers.registry import resolve
-from engine.store.sqlite.store import open_store
+from engine.store.sqlite.store import open_sqlite_store
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import Answer, Fail, call, done, text
@@ -42,13 +42,13 @@ async def say(session: engine.Session, words: str) -> engine.TurnResult:
 async def test_a_session_goes_on_in_another_engine(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     async with engine.open_engine(
-        model=model(), tools=Bench().tools(), approver=AllowAll(), store=await open_store(path)
+        model=model(), tools=Bench().tools(), approver=AllowAll(), store=await open_sqlite_store(path)
     ) as eng:
         session = await eng.create_session(cwd=tmp_path)
         result = await say(session, "look at it")
         assert (result.stop_reason, result.durable) == ("completed", True)
         events, state = session.journal.events(), session.state
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     async with engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=store) as eng:
         again = await eng.open_session(session.id)
         assert (again.state, again.journal.events()) == (state, events)
@@ -75,7 +75,7 @@ async def test_a_secret_that_a_host_quotes_is_in_no_byte_of_the_file(tmp_path: P
         url = urlsplit(await nursery.start(server.serve))
         address = url._replace(netloc=f"me:{quote(PASSWORD, safe='')}@{url.netloc}").geturl()
         host = resolve(NAME, {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": address})
-        store = await open_store(path)
+        store = await open_sqlite_store(path)
         async with engine.open_engine(model=host, store=store, settings=settings, tools=Bench().tools()) as eng:
             session = await eng.create_session()
             for words in ("the first words", "the second words"):
@@ -98,7 +98,7 @@ async def test_a_secret_that_a_host_quotes_is_in_no_byte_of_the_file(tmp_path: P
 
 async def test_a_store_that_is_locked_costs_no_turn(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    store = await open_store(path, lock_timeout=0.1)
+    store = await open_sqlite_store(path, lock_timeout=0.1)
     async with engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=store) as eng:
         session = await eng.create_session(cwd=tmp_path)
         await store.flushed(session.id, 1)

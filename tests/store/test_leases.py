@@ -14,7 +14,7 @@ import trio
 from engine.core.errors import SessionElsewhere, StoreError
 from engine.process.procfs import Stray
 from engine.store.leases import Lease, Owner
-from engine.store.sqlite.store import open_store
+from engine.store.sqlite.store import open_sqlite_store
 from tests.store.journals import A, noted, notes
 
 pytestmark = pytest.mark.os
@@ -48,7 +48,7 @@ def expires(path: Path) -> float:
 
 async def test_a_lease_is_renewed_while_the_engine_lives(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    ours, theirs = await open_store(path, lease_seconds=0.4), await open_store(path)
+    ours, theirs = await open_sqlite_store(path, lease_seconds=0.4), await open_sqlite_store(path)
     await ours.claim(A)
     first = expires(path)
     with trio.fail_after(10):
@@ -63,7 +63,7 @@ async def test_a_lease_is_renewed_while_the_engine_lives(tmp_path: Path) -> None
 
 async def test_a_silent_engine_loses_its_sessions_and_can_write_nothing_more(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    ours, theirs = await open_store(path, lease_seconds=0.2), await open_store(path)
+    ours, theirs = await open_sqlite_store(path, lease_seconds=0.2), await open_sqlite_store(path)
     for event in notes(A, 3):
         ours.put(event)
     await ours.flushed(A, 3)
@@ -86,7 +86,7 @@ async def test_a_silent_engine_loses_its_sessions_and_can_write_nothing_more(tmp
 
 
 async def test_a_store_that_nobody_has_any_more_does_not_live_on(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "sessions.db", lease_seconds=0.1)
+    store = await open_sqlite_store(tmp_path / "sessions.db", lease_seconds=0.1)
     await store.claim(A)
     heart, gone = store._heartbeat, weakref.ref(store)
     await store.aclose()

@@ -167,7 +167,7 @@ async def lost(args: Nowhere, ctx: engine.ToolContext) -> str:  # type: ignore[n
     return ""
 
 
-async def astray(args: engine.Nowhere, ctx: engine.ToolContext) -> str:  # type: ignore[valid-type]  # that too
+async def astray(args: engine.Nowhere, ctx: engine.ToolContext) -> str:  # type: ignore[name-defined]  # that too
     return ""
 
 

@@ -163,9 +163,9 @@ def _fork(given: argparse.Namespace) -> int:
 def _message_id(stored: StoredSession, name: str) -> str:
     """Return the id of the message that *name* means: its id, or the end of that. It blocks. Raises `MessageNotFound`."""
     # Imported here: to show what there is.
-    from engine.export.history import told
+    from engine.export.history import render_history
 
-    ids = [entry.message.id for entry in told(stored.events).entries]
+    ids = [entry.message.id for entry in render_history(stored.events).entries]
     if name in ids:
         return name
     found = [message_id for message_id in ids if name and message_id.endswith(name)]

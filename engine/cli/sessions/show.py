@@ -25,7 +25,7 @@ from engine.core.events import StepEnded
 from engine.core.ids import CallId, MessageId
 from engine.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, TextPart, Usage, UserMessage
 from engine.export.format_cost import money
-from engine.export.history import Entry, Told, told
+from engine.export.history import Entry, History, render_history
 from engine.store.projection import title_of
 from engine.store.protocols import FullStore, SpendingQuery
 from engine.tools.tool_text import counted
@@ -48,9 +48,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _show(given: argparse.Namespace) -> int:
-    async def work(store: FullStore) -> Told:
+    async def work(store: FullStore) -> History:
         session_id = await find_id(store, given.session)
-        story = told(await store.load(session_id))
+        story = render_history(await store.load(session_id))
         spent = next(iter(await store.spending(SpendingQuery(by="session", of=(session_id,)))), None)
         if spent is None:
             return story
@@ -61,7 +61,7 @@ def _show(given: argparse.Namespace) -> int:
     return tell(_as_json(story) if given.json else _as_text(story, with_results=given.results, with_usage=given.usage))
 
 
-def called(story: Told) -> str:
+def called(story: History) -> str:
     """Return what a session is called: its title, or the beginning of what was asked first."""
     asked = (
         title_of(entry.message.text)
@@ -74,7 +74,7 @@ def called(story: Told) -> str:
 # -- as JSON ---------------------------------------------------------------------------------
 
 
-def _as_json(story: Told) -> str:
+def _as_json(story: History) -> str:
     # Imported here: cattrs is needed for JSON only.
     from engine.core.codec import encode_message
 
@@ -120,7 +120,7 @@ def _step_facts(step: StepEnded | None) -> dict[str, object]:
 # -- for people ------------------------------------------------------------------------------
 
 
-def _as_text(story: Told, *, with_results: bool, with_usage: bool) -> str:
+def _as_text(story: History, *, with_results: bool, with_usage: bool) -> str:
     state = story.state
     facts = [state.session_id, state.context.cwd, state.model, money(state.cost)]
     lines = [
@@ -177,7 +177,7 @@ def _message(entry: Entry, end: str, results: Mapping[CallId, CallResult], *, wi
             return
 
 
-def _usage(story: Told, entry: Entry, *, ends_turn: bool) -> Iterator[str]:
+def _usage(story: History, entry: Entry, *, ends_turn: bool) -> Iterator[str]:
     """Yield what the request of a message took, and what its turn took behind the last one of that."""
     step = story.steps.get(entry.message.id)
     if step is not None:

@@ -32,11 +32,11 @@ from engine.core.state import SessionState
 from engine.core.system_clock import RandomIds
 from engine.core.threads import to_thread
 from engine.core.version import __version__
-from engine.export.collect import gathered
-from engine.export.history import told
-from engine.export.html_page import Filling, page
-from engine.export.json_document import document, in_folder, journals_in, with_fresh_ids
-from engine.export.markdown import conversation_in, markdown
+from engine.export.collect import collect_session
+from engine.export.history import render_history
+from engine.export.html_page import Filling, render_html
+from engine.export.json_document import in_folder, parse_json_document, render_json_document, with_fresh_ids
+from engine.export.markdown import parse_markdown, render_markdown
 from engine.export.seed_events import opening
 from engine.settings_file.config_file import load_config
 from engine.store.protocols import FullStore
@@ -118,7 +118,7 @@ def _write(given: argparse.Namespace, form: Format, *, is_private: bool) -> int:
         raise ConfigError(f"{target} is there already: --force writes over it")
 
     async def work(store: FullStore) -> str:
-        journals = await gathered(store, await find_id(store, given.session))
+        journals = await collect_session(store, await find_id(store, given.session))
         return await to_thread(_text, journals, form)
 
     text = with_store(given, work)
@@ -133,11 +133,11 @@ def _write(given: argparse.Namespace, form: Format, *, is_private: bool) -> int:
 
 def _text(journals: Journals, form: Format) -> str:
     if form == "json":
-        return document(journals, engine=__version__, at=time.time())
-    stories = [told(journal) for journal in journals]
+        return render_json_document(journals, engine=__version__, at=time.time())
+    stories = [render_history(journal) for journal in journals]
     if form == "markdown":
-        return markdown(stories[0], called(stories[0]))
-    return page(stories, called(stories[0]), engine=__version__, window=_window(stories[0].state))
+        return render_markdown(stories[0], called(stories[0]))
+    return render_html(stories, called(stories[0]), engine=__version__, window=_window(stories[0].state))
 
 
 def _window(state: SessionState) -> Filling | None:
@@ -214,13 +214,13 @@ def _read(name: str, cwd: str | None) -> Journals:
     """Return the journals that are in a file. Raises `ConfigError` if it can't be read, `JournalCorrupt`."""
     data = _bytes(name)
     if data.lstrip()[:1] in {b"{", b"["}:
-        found = journals_in(data)
+        found = parse_json_document(data)
         return found if cwd is None else in_folder(found, cwd)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JournalCorrupt(f"it is neither JSON nor Markdown in UTF-8: {error}") from error
-    talk = conversation_in(text, RandomIds().new)
+    talk = parse_markdown(text, RandomIds().new)
     journal = opening(
         SessionId(_fresh()),
         kind="import",

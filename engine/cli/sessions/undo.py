@@ -26,7 +26,7 @@ from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.core.messages import UserMessage
 from engine.core.protocols import ModelStream
 from engine.core.threads import to_thread
-from engine.export.history import told
+from engine.export.history import render_history
 from engine.session.engine import open_engine
 from engine.session.session import Session
 from engine.session.undo import FileDiff
@@ -158,7 +158,7 @@ async def _redo(session: Session, given: argparse.Namespace) -> str:
 
 def _asked_in(session: Session, turn_id: TurnId) -> str:
     """Return the beginning of what a turn was asked; if it was nothing, its id. It blocks."""
-    messages = (e.message for e in told(session.journal.events()).entries if e.turn_id == turn_id)
+    messages = (e.message for e in render_history(session.journal.events()).entries if e.turn_id == turn_id)
     texts = (one_line(message.text, _SHOWN) for message in messages if isinstance(message, UserMessage))
     return next(filter(None, texts), f"turn {turn_id}")
 
@@ -169,7 +169,7 @@ async def _turn(session: Session, name: str | None) -> str | None:
 
 
 def _turn_named(session: Session, name: str) -> str:
-    entries = told(session.journal.events()).entries
+    entries = render_history(session.journal.events()).entries
     found = {entry.turn_id for entry in entries if name and entry.message.id.endswith(name)} - {None}
     if len(found) > 1:
         raise NothingToUndo(f"{name!r} may be a message of {len(found)} turns: more of its id tells them apart")

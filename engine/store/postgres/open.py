@@ -1,6 +1,6 @@
 """A store in PostgreSQL, for fleets of engines behind one database: `pip install 'nursery-engine[postgres]'`.
 
-store = await engine.store.postgres.open.open_store("postgresql://engine@db.example/agents")
+store = await engine.store.postgres.open.open_postgres_store("postgresql://engine@db.example/agents")
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMESPACE: Final = "engine"
 _MISSING: Final = "a store in PostgreSQL needs psycopg: pip install 'nursery-engine[postgres]'"
 
 
-async def open_store(
+async def open_postgres_store(
     dsn: str,
     *,
     namespace: str = NAMESPACE,

@@ -1,4 +1,4 @@
-"""`PostgresStore`: the journals of a fleet of engines in one database. Opened by `engine.store.postgres.open.open_store`.
+"""`PostgresStore`: the journals of a fleet of engines in one database. Opened by `engine.store.postgres.open.open_postgres_store`.
 
     put ──► Writer ──► EventSink ──► PostgresWriterConnection: one transaction for all that is queued, then a notification
     load, list_sessions, search, open ──► threads with connections of their own
@@ -40,7 +40,7 @@ WATCH_SECONDS: Final = 2.0
 
 
 async def open_address(address: Address, *, lease_seconds: float, schema: Schema) -> PostgresStore:
-    """See `engine.store.postgres.open.open_store`. Always a checkpoint."""
+    """See `engine.store.postgres.open.open_postgres_store`. Always a checkpoint."""
     opening = _DatabaseOpening(address, Owner(seconds=lease_seconds))
     try:
         connection, damaged = await to_thread(opening.run)

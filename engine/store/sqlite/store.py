@@ -37,7 +37,7 @@ LOCK_TIMEOUT: Final = 5.0
 WATCH_SECONDS: Final = 0.25
 
 
-async def open_store(
+async def open_sqlite_store(
     path: str | os.PathLike[str] | None = None,
     *,
     lock_timeout: float = LOCK_TIMEOUT,
@@ -76,7 +76,7 @@ async def open_store(
 
 @attrs.define(eq=False, kw_only=True)
 class SqliteStore(DatabaseStore):
-    """A store in a file: see `engine.store.protocols` for what it can do. Made by `open_store`, for one `trio.run`.
+    """A store in a file: see `engine.store.protocols` for what it can do. Made by `open_sqlite_store`, for one `trio.run`.
 
     Attributes:
         path: of the file, or `:memory:`.

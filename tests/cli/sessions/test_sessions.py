@@ -25,7 +25,7 @@ from engine.core.events import Durable, InputAdmitted, SessionCreated, SessionTi
 from engine.core.fold import fold
 from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId
 from engine.core.messages import TextPart, UserMessage
-from engine.store.sqlite.store import open_store
+from engine.store.sqlite.store import open_sqlite_store
 from engine.tools.output.spill import SpillStore
 from tests.cli.conftest import Start
 from tests.export.histories import journal_of
@@ -70,7 +70,7 @@ def keep(*journals: Sequence[Durable]) -> None:
     """Put journals into the store, as engines before have."""
 
     async def put() -> None:
-        store = await open_store(os.environ["ENGINE_STORE"])
+        store = await open_sqlite_store(os.environ["ENGINE_STORE"])
         for journal in journals:
             for event in journal:
                 store.put(event)
@@ -81,7 +81,7 @@ def keep(*journals: Sequence[Durable]) -> None:
 
 def kept(session_id: SessionId) -> list[Durable]:
     async def load() -> list[Durable]:
-        store = await open_store(os.environ["ENGINE_STORE"])
+        store = await open_sqlite_store(os.environ["ENGINE_STORE"])
         try:
             return list(await store.load(session_id))
         finally:
@@ -431,7 +431,7 @@ def test_old_sessions_are_pruned(engine_here: Engine) -> None:
 
 def test_a_session_that_is_open_stays_and_says_where_it_is(three: Engine) -> None:
     async def hold() -> list[Said]:
-        store = await open_store(os.environ["ENGINE_STORE"])
+        store = await open_sqlite_store(os.environ["ENGINE_STORE"])
         await store.claim(ONE)
         found = [
             await trio.to_thread.run_sync(three, "sessions", *arguments)

@@ -21,7 +21,7 @@ import trio
 from engine.core.errors import ConfigError, JournalCorrupt, StoreError, StoreMismatch
 from engine.core.ids import SessionId
 from engine.store.commands import WriteCommand, WriteTransaction
-from engine.store.postgres.open import open_store
+from engine.store.postgres.open import open_postgres_store
 from engine.store.postgres.store import PostgresStore
 from engine.store.postgres.writer_connection import PostgresWriterConnection
 from tests.conftest import REPOSITORY
@@ -285,9 +285,9 @@ async def test_rights_that_are_taken_away(database: Database) -> None:
     database.do("CREATE SCHEMA {}")
     dsn = database.server.dsn(user=database.namespace)
     with pytest.raises(StoreError, match="its rights forbid it"):
-        await open_store(dsn, namespace=database.namespace)
+        await open_postgres_store(dsn, namespace=database.namespace)
     database.do("GRANT ALL ON SCHEMA {} TO {}")
-    store = await open_store(dsn, namespace=database.namespace, timeout=0.5)
+    store = await open_postgres_store(dsn, namespace=database.namespace, timeout=0.5)
     await put_all(store, notes(A, 1))
     database.do("REVOKE ALL ON ALL TABLES IN SCHEMA {} FROM {}; ALTER TABLE {}.events OWNER TO engine")
     store.put(noted(A, 2))
@@ -351,7 +351,7 @@ async def test_the_password_is_in_no_error_and_no_repr(own_server: Server) -> No
 
         async def opened(password: str, rest: str = f"@/postgres?host={folder}") -> PostgresStore:
             dsn = f"postgresql://{KEYED}:{password}{rest}"
-            return await open_store(dsn, namespace=database.namespace, timeout=0.5)
+            return await open_postgres_store(dsn, namespace=database.namespace, timeout=0.5)
 
         told: list[str] = []
         for password, rest in (
@@ -406,13 +406,13 @@ async def test_what_was_to_be_stored_is_in_no_error(database: Database) -> None:
 @pytest.mark.parametrize("namespace", ["", "Engine", "pg_engine", "a-b", 'a"b', "ä", "x" * 49, "1a"])
 async def test_a_schema_s_name_is_looked_at(namespace: str) -> None:
     with pytest.raises(ConfigError, match="can't be the name of a store's schema"):
-        await open_store("", namespace=namespace)
+        await open_postgres_store("", namespace=namespace)
 
 
 async def test_a_database_that_can_not_keep_all_texts_is_refused(own_server: Server) -> None:
     own_server.do("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
     with pytest.raises(StoreMismatch, match="keeps texts as LATIN1"):
-        await open_store(own_server.dsn("old"))
+        await open_postgres_store(own_server.dsn("old"))
 
 
 def test_without_psycopg_it_is_said_what_is_missing() -> None:
@@ -420,9 +420,9 @@ def test_without_psycopg_it_is_said_what_is_missing() -> None:
 import sys, trio
 sys.modules["psycopg"] = None
 from engine.core.errors import ConfigError
-from engine.store.postgres.open import open_store
+from engine.store.postgres.open import open_postgres_store
 try:
-    trio.run(open_store, "postgresql://nobody@nowhere/x")
+    trio.run(open_postgres_store, "postgresql://nobody@nowhere/x")
 except ConfigError as error:
     print(error)
 """

@@ -11,7 +11,7 @@ import trio
 
 from engine.core.errors import StoreError
 from engine.core.ids import SessionId
-from engine.store.postgres.open import open_store
+from engine.store.postgres.open import open_postgres_store
 from tests.conftest import CountRuns, Soak
 from tests.store.journals import A, noted, notes
 from tests.store.rival import OURS, SHARED
@@ -69,7 +69,7 @@ async def test_processes_that_write_at_once_lose_and_double_nothing(place: str, 
             told[name] += int(count)
     assert len(told) == len(programs) * OURS + 1
     assert min(told.values()) > 0
-    store = await open_store(place)
+    store = await open_postgres_store(place)
     rows = {row.id: row for row in await store.list_sessions()}
     shared = told.pop(SHARED)
     for name, put in told.items():
@@ -90,7 +90,7 @@ async def test_a_server_that_is_killed_keeps_what_was_flushed(lasting: Server) -
     """With -9, all of it, in the middle of writing; it recovers when it is started again."""
     lasting.do("CREATE DATABASE kept")
     for _ in range(3):
-        store = await open_store(lasting.url("kept"), timeout=60)
+        store = await open_postgres_store(lasting.url("kept"), timeout=60)
         await store.claim(A)
         last = promised = len(await store.load(A))
         with trio.move_on_after(0.3):
@@ -110,11 +110,11 @@ async def test_a_server_that_is_killed_keeps_what_was_flushed(lasting: Server) -
 _FORKS = """
 import os, sys, warnings, trio
 from engine.core.errors import StoreError
-from engine.store.postgres.open import open_store
+from engine.store.postgres.open import open_postgres_store
 from tests.store.journals import noted
 async def main():
     warnings.simplefilter("ignore")  # of Python 3.12: a fork beside threads
-    store = await open_store(sys.argv[1])
+    store = await open_postgres_store(sys.argv[1])
     store.put(noted("ses_a", 1))
     await store.flushed("ses_a", 1)
     await store.load("ses_a")
@@ -154,7 +154,7 @@ def test_a_fork_can_do_no_harm(place: str) -> None:
 
 
 async def test_a_lock_of_another_costs_a_flush_and_not_the_loop(place: str) -> None:
-    store = await open_store(place, timeout=0.3)
+    store = await open_postgres_store(place, timeout=0.3)
     store.put(noted(A, 1))
     await store.flushed(A, 1)
     server = shared_server()

@@ -21,7 +21,7 @@ from engine.core.ids import SessionId
 from engine.store.commands import WriteCommand, WriteTransaction
 from engine.store.sqlite.filesystem import filesystem_type, is_shared
 from engine.store.sqlite.location import default_path
-from engine.store.sqlite.store import SqliteStore, open_store
+from engine.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.conftest import NOBODY
 from tests.store.journals import A, B, created, noted, notes
 
@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 
 async def stored(path: Path, count: int = 3) -> SqliteStore:
     """A store that has some events already."""
-    store = await open_store(path, lock_timeout=0.3)
+    store = await open_sqlite_store(path, lock_timeout=0.3)
     for event in notes(A, count):
         store.put(event)
     await store.flushed(A, count)
@@ -48,7 +48,7 @@ async def stored(path: Path, count: int = 3) -> SqliteStore:
 async def test_by_default_it_is_the_user_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert default_path() == tmp_path / "engine" / "sessions.db"
-    store = await open_store()
+    store = await open_sqlite_store()
     store.put(noted(A, 1))
     await store.flushed(A, 1)
     modes = {found.name: stat.S_IMODE(found.stat().st_mode) for found in (tmp_path / "engine").iterdir()}
@@ -70,10 +70,10 @@ async def test_a_cancelled_opening_leaves_nothing_open(path: Path) -> None:
     for _ in range(3):
         with trio.CancelScope() as scope:
             scope.cancel(reason="test")
-            await open_store(path)
+            await open_sqlite_store(path)
         assert scope.cancelled_caught
         with trio.move_on_after(0.002):
-            await (await open_store(path)).aclose()
+            await (await open_sqlite_store(path)).aclose()
     store = await stored(path)
     await store.aclose()
     with trio.fail_after(5):
@@ -127,7 +127,7 @@ async def test_closing_on_a_full_disk_says_what_is_lost(small_disk: Path) -> Non
     with pytest.raises(StoreError, match=r"could not be written to its end: .*the disk is full"):
         await store.aclose()
     filler.unlink()
-    again = await open_store(small_disk / "sessions.db")
+    again = await open_sqlite_store(small_disk / "sessions.db")
     assert list(await again.load(A)) == notes(A, 3)
     await again.aclose()
 
@@ -142,11 +142,11 @@ async def test_opening_on_a_full_disk_says_so_or_does_without_what_it_would_note
     filler = filled(small_disk)
     # There is not even room for the memory that SQLite shares between processes.
     with pytest.raises(StoreError, match="the disk is full: free some space"):
-        await open_store(path)
+        await open_sqlite_store(path)
     os.truncate(filler, filler.stat().st_size - 65_536)
     with (small_disk / "more").open("wb", buffering=0) as more:
         more.write(b"x" * 24_576)
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     assert list(await store.load(A)) == notes(A, 3)
     assert len(await store.list_sessions()) == 1
     await store.aclose()
@@ -175,9 +175,9 @@ async def test_a_file_that_is_read_only(path: Path) -> None:
     await (await stored(path)).aclose()
     path.chmod(0o400)
     with pytest.raises(StoreError, match="is read-only"):
-        await open_store(path)
+        await open_sqlite_store(path)
     path.chmod(0o600)
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     assert list(await store.load(A)) == notes(A, 3)
     await store.aclose()
 
@@ -188,14 +188,14 @@ async def test_a_folder_that_is_read_only(path: Path) -> None:
     path.parent.chmod(0o500)
     try:
         with pytest.raises(StoreError, match="is read-only"):
-            await open_store(path)
+            await open_sqlite_store(path)
         with pytest.raises(StoreError, match="Permission denied"):
-            await open_store(path.with_name("new.db"))
+            await open_sqlite_store(path.with_name("new.db"))
         with pytest.raises(StoreError, match="Permission denied"):
-            await open_store(path.parent / "new" / "new.db")
+            await open_sqlite_store(path.parent / "new" / "new.db")
     finally:
         path.parent.chmod(0o700)
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     assert list(await store.load(A)) == notes(A, 3)
     await store.aclose()
 
@@ -208,7 +208,7 @@ async def test_another_user_s_file(path: Path) -> None:
     await (await stored(path)).aclose()
     os.seteuid(NOBODY)
     with pytest.raises(StoreError, match="is read-only"):
-        await open_store(path)
+        await open_sqlite_store(path)
 
 
 # ---- gone ------------------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ async def test_a_file_that_was_deleted_while_it_was_open(path: Path, what: str) 
             path.parent.rename(path.parent.with_name("moved"))
         case _:
             path.rename(path.with_name("old.db"))
-            other = await open_store(path.with_name("other.db"))
+            other = await open_sqlite_store(path.with_name("other.db"))
             await other.aclose()
             path.with_name("other.db").rename(path)
     store.put(noted(A, 4))
@@ -239,7 +239,7 @@ async def test_a_file_that_was_deleted_while_it_was_open(path: Path, what: str) 
         await store.load(B)
     with pytest.raises(StoreError, match="nothing more is written"):
         await store.aclose()
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     assert len(await store.load(A)) <= 3
     await store.aclose()
 
@@ -310,7 +310,7 @@ async def test_a_file_moves_to_a_network_and_back(path: Path, tmp_path: Path) ->
     mounts.write_text(f"1 0 0:1 / {tmp_path} rw - nfs server:/ rw\n")
     count = 0
     for given, mode in ((tmp_path / "none", "wal"), (mounts, "truncate"), (tmp_path / "none", "wal")):
-        store = await open_store(path, mounts=given)
+        store = await open_sqlite_store(path, mounts=given)
         assert (store.mode, list(await store.load(A))) == (mode, notes(A, count))
         for event in notes(A, 5, after=count):
             store.put(event)
@@ -327,10 +327,10 @@ async def test_a_wal_is_left_behind_without_shared_memory(path: Path, tmp_path: 
     # Whoever wants to share memory here can't.
     path.with_name(f"{path.name}-shm").mkdir()
     with pytest.raises(StoreError, match="is read-only"):
-        await open_store(path)
-    store = await open_store(path, mounts=mounts)
+        await open_sqlite_store(path)
+    store = await open_sqlite_store(path, mounts=mounts)
     assert list(await store.load(A)) == notes(A, 3)
-    other = await open_store(path, mounts=mounts)
+    other = await open_sqlite_store(path, mounts=mounts)
     other.put(noted(B, 1))
     await other.flushed(B, 1)
     await other.aclose()
@@ -343,7 +343,7 @@ async def test_a_wal_is_left_behind_without_shared_memory(path: Path, tmp_path: 
 async def test_a_file_that_is_no_database_is_left_as_it_is(path: Path) -> None:
     path.write_bytes(b"my diary, " * 1_000)
     with pytest.raises(StoreMismatch, match="no SQLite database") as caught:
-        await open_store(path)
+        await open_sqlite_store(path)
     assert not caught.value.is_newer
     assert path.read_bytes() == b"my diary, " * 1_000
     assert [found.name for found in path.parent.iterdir()] == [path.name]
@@ -359,7 +359,7 @@ async def test_another_program_s_database_is_left_as_it_is(path: Path, statement
     theirs.close()
     before = path.read_bytes()
     with pytest.raises(StoreMismatch, match="another program's"):
-        await open_store(path)
+        await open_sqlite_store(path)
     assert path.read_bytes() == before
     assert [found.name for found in path.parent.iterdir()] == [path.name]
 
@@ -371,7 +371,7 @@ async def test_a_link_is_followed_before_anything_is_looked_at(tmp_path: Path) -
     link.symlink_to("far/sessions.db")
     mounts = tmp_path / "mounts"
     mounts.write_text(f"1 0 0:1 / {tmp_path}/far rw - nfs server:/ rw\n")
-    store = await open_store(link, mounts=mounts)
+    store = await open_sqlite_store(link, mounts=mounts)
     assert (store.mode, store.path) == ("truncate", str(tmp_path / "far" / "sessions.db"))
     await store.aclose()
     store = await stored(link)
@@ -384,12 +384,12 @@ async def test_a_link_is_followed_before_anything_is_looked_at(tmp_path: Path) -
     link.unlink()
     link.symlink_to(link)
     with pytest.raises(StoreError, match="something that is no file"):
-        await open_store(link)
+        await open_sqlite_store(link)
 
 
 async def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
-        await open_store(tmp_path)
+        await open_sqlite_store(tmp_path)
 
 
 # ---- what can't be written at all ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from engine.core.errors import JournalCorrupt, StoreCorrupt, StoreError
 from engine.store.sqlite.integrity import CHECK_INTERVAL
 from engine.store.sqlite.salvage import LostEvents, rescue
-from engine.store.sqlite.store import open_store
+from engine.store.sqlite.store import open_sqlite_store
 from tests.store.journals import A, B, noted, notes, session
 
 # ruff: noqa: ASYNC240 -- the files are small
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
 
 async def made(path: Path) -> None:
     """Make a file of two sessions."""
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     for event in [*LONG, *notes(B, 50)]:
         store.put(event)
     await store.aclose()
@@ -47,7 +47,7 @@ async def test_a_gap_costs_one_session(path: Path) -> None:
     await made(path)
     changed(path, "DELETE FROM events WHERE session_id = 'ses_b' AND seq = 20")
     unchecked(path)
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     assert store.damaged == (B,)
     assert list(await store.load(A)) == LONG
     for ask in (store.load, store.open_session):
@@ -73,7 +73,7 @@ async def test_a_gap_costs_one_session(path: Path) -> None:
 async def test_an_event_that_is_not_what_it_was(path: Path, change: str, why: str) -> None:
     await made(path)
     changed(path, change)
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     with pytest.raises(JournalCorrupt, match=why):
         await store.load(B)
     with pytest.raises(JournalCorrupt, match=why):
@@ -86,7 +86,7 @@ async def test_an_end_that_was_cut_off_is_known_by_the_list(path: Path) -> None:
     await made(path)
     changed(path, "DELETE FROM events WHERE session_id = 'ses_b' AND seq > 40")
     unchecked(path)
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     assert store.damaged == (B,)
     await store.aclose()
 
@@ -94,17 +94,17 @@ async def test_an_end_that_was_cut_off_is_known_by_the_list(path: Path) -> None:
 async def test_a_file_is_looked_at_once_a_day_and_after_a_crash(path: Path) -> None:
     await made(path)
     changed(path, "DELETE FROM events WHERE session_id = 'ses_b' AND seq = 20")
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     assert store.damaged == ()
     await store.aclose()
     crash = "INSERT INTO leases VALUES ('ses_b', 'dead', '', 'host', 1, 1, 0)"
     changed(path, crash)
     for _ in range(2):  # again and again, until it is repaired
-        store = await open_store(path)
+        store = await open_sqlite_store(path)
         assert store.damaged == (B,)
         await store.aclose()
     changed(path, "DELETE FROM events WHERE session_id = 'ses_b'", "DELETE FROM sessions WHERE id = 'ses_b'")
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     assert store.damaged == ()
     await store.aclose()
     connection = sqlite3.connect(path)
@@ -125,7 +125,7 @@ async def test_spoilt_pages_are_found_and_said(path: Path) -> None:
     unchecked(path)
     spoil(path, path.stat().st_size // 8_192 // 2, 3)
     with pytest.raises(StoreCorrupt, match=r"is damaged .*`engine sessions repair`"):
-        await open_store(path)
+        await open_sqlite_store(path)
 
 
 async def test_every_page_may_be_spoilt(path: Path, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ async def test_every_page_may_be_spoilt(path: Path, tmp_path: Path) -> None:
         except StoreError:
             assert page <= 1 or not target.exists()
             continue
-        store = await open_store(target)
+        store = await open_sqlite_store(target)
         assert list(await store.load(A)) == LONG[: len(await store.load(A))]
         assert list(await store.load(B)) == notes(B, len(await store.load(B)))
         assert len(await store.load(A)) + len(await store.load(B)) == found.events
@@ -159,7 +159,7 @@ async def test_a_whole_file_is_rescued_whole(path: Path, tmp_path: Path) -> None
     target = tmp_path / "new.db"
     found = await rescue(path, target)
     assert (found.sessions, found.events, found.losses, found.beside) == (2, len(LONG) + 50, (), None)
-    old, new = await open_store(path), await open_store(target)
+    old, new = await open_sqlite_store(path), await open_sqlite_store(target)
     assert await new.list_sessions() == await old.list_sessions()
     assert [hit.snippet for hit in await new.search("question 7")] == [
         "\ue000question\ue001 \ue0007\ue001 " + "x" * 300
@@ -187,7 +187,7 @@ async def test_what_stands_behind_a_gap_is_put_beside(path: Path, tmp_path: Path
     lines = found.beside.read_text().splitlines()
     assert (len(lines), lines[0]) == (31, "x")
     assert found.beside.stat().st_mode & 0o777 == 0o600
-    store = await open_store(tmp_path / "new.db")
+    store = await open_sqlite_store(tmp_path / "new.db")
     assert (list(await store.load(A)), list(await store.load(B))) == (LONG[:-1], notes(B, 19))
     store.put(noted(B, 20))
     await store.flushed(B, 20)

@@ -15,7 +15,7 @@ from engine.core.events import Notice
 from engine.core.messages import UserMessage
 from engine.store.sqlite.migrate import PRESENT, SqliteMigration, migrate, read_version, run_script
 from engine.store.sqlite.schema import APPLICATION_ID, VERSION
-from engine.store.sqlite.store import open_store
+from engine.store.sqlite.store import open_sqlite_store
 from tests.store.journals import A, noted
 
 HERE = Path(__file__).parent.parent
@@ -57,7 +57,7 @@ def test_there_is_a_file_of_every_version() -> None:
 async def test_a_file_of_every_version_is_opened(tmp_path: Path, version: int) -> None:
     path = tmp_path / "sessions.db"
     made(path, version)
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     (row,) = await store.list_sessions()
     assert (row.title, row.seq) == ("look at the parser", 28)
     assert [event.seq for event in await store.load(row.id)] == list(range(1, 29))
@@ -164,14 +164,14 @@ async def test_a_newer_store_is_refused_and_left_as_it_is(tmp_path: Path) -> Non
     connection.close()
     before = path.read_bytes()
     with pytest.raises(StoreMismatch, match="made by a newer engine") as caught:
-        await open_store(path)
+        await open_sqlite_store(path)
     assert caught.value.is_newer
     assert path.read_bytes() == before
 
 
 async def test_a_store_that_is_lifted_under_an_older_engine_is_not_written_by_it(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     store.put(noted(A, 1))
     await store.flushed(A, 1)
     connection = connected(path)
@@ -197,7 +197,7 @@ async def test_events_of_an_older_version_are_lifted_when_they_are_loaded(tmp_pa
     path = tmp_path / "sessions.db"
     old_body = encode_event(noted(A, 1)).replace('"code":"test",', "")
     now = Schema(versions={"notice": 2}, upcasters={("notice", 1): with_code})
-    store = await open_store(path, schema=now)
+    store = await open_sqlite_store(path, schema=now)
     store.put(noted(A, 1))
     store.put(noted(A, 2))
     await store.aclose()
@@ -206,7 +206,7 @@ async def test_events_of_an_older_version_are_lifted_when_they_are_loaded(tmp_pa
     assert connection.execute(versions).fetchall() == [("notice", 2), ("notice", 2)]
     connection.execute("UPDATE events SET version = 1, body = ? WHERE seq = 1", (old_body,))
     connection.close()
-    store = await open_store(path, schema=now)
+    store = await open_sqlite_store(path, schema=now)
     first = noted(A, 1)
     assert isinstance(first, Notice)
     expected = [attrs.evolve(first, code="old"), noted(A, 2)]

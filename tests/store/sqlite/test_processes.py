@@ -13,7 +13,7 @@ import trio
 
 from engine.core.errors import StoreError
 from engine.core.ids import SessionId
-from engine.store.sqlite.store import SqliteStore, open_store
+from engine.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.conftest import REPOSITORY, CountRuns, Soak
 from tests.store.journals import A, noted, notes
 from tests.store.rival import OURS, SHARED
@@ -61,7 +61,7 @@ async def test_processes_that_write_at_once_lose_and_double_nothing(
             told[name] += int(count)
     assert len(told) == len(programs) * OURS + 1
     assert min(told.values()) > 0
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     for name, put in told.items():
         assert list(await store.load(SessionId(name))) == notes(SessionId(name), put)
     assert {row.id: row.seq for row in await store.list_sessions()} == dict(told)
@@ -71,10 +71,10 @@ async def test_processes_that_write_at_once_lose_and_double_nothing(
 
 _HOLDS = """
 import sys, trio
-from engine.store.sqlite.store import open_store
+from engine.store.sqlite.store import open_sqlite_store
 from tests.store.journals import noted
 async def main():
-    store = await open_store(sys.argv[1])
+    store = await open_sqlite_store(sys.argv[1])
     store.put(noted("ses_a", 1))
     await store.flushed("ses_a", 1)
     print("ready", flush=True)
@@ -88,7 +88,7 @@ async def test_a_session_of_a_dead_engine_is_free_at_once(tmp_path: Path) -> Non
     program = python("-c", _HOLDS, str(path))
     assert program.stdout is not None
     assert await trio.to_thread.run_sync(program.stdout.readline) == "ready\n"
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     (row,) = await store.list_sessions()
     assert row.holder == "elsewhere"
     program.send_signal(signal.SIGKILL)
@@ -104,11 +104,11 @@ async def test_a_session_of_a_dead_engine_is_free_at_once(tmp_path: Path) -> Non
 _FORKS = """
 import os, sys, warnings, trio
 from engine.core.errors import StoreError
-from engine.store.sqlite.store import open_store
+from engine.store.sqlite.store import open_sqlite_store
 from tests.store.journals import noted
 async def main():
     warnings.simplefilter("ignore")  # of Python 3.12: a fork beside threads
-    store = await open_store(sys.argv[1])
+    store = await open_sqlite_store(sys.argv[1])
     store.put(noted("ses_a", 1))
     await store.flushed("ses_a", 1)
     pid = os.fork()
@@ -154,7 +154,7 @@ print("free", flush=True)
 
 async def test_a_lock_of_another_process_costs_a_flush_and_not_the_loop(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    store = await open_store(path, lock_timeout=0.3)
+    store = await open_sqlite_store(path, lock_timeout=0.3)
     store.put(noted(A, 1))
     await store.flushed(A, 1)
     program = python("-c", _WRITES_IN, str(path))
@@ -171,7 +171,7 @@ async def test_a_lock_of_another_process_costs_a_flush_and_not_the_loop(tmp_path
     # What was put meanwhile was kept, and the claim that failed holds nothing.
     await store.flushed(A, 2)
     assert list(await store.load(A)) == notes(A, 2)
-    other = await open_store(path)
+    other = await open_sqlite_store(path)
     await other.claim(SessionId("ses_new"))
     await other.aclose()
     await store.aclose()

@@ -19,7 +19,7 @@ from engine.core.messages import Usage
 from engine.store.projection import PROJECTED_TYPES, SessionChange
 from engine.store.sqlite.migrate import run_script
 from engine.store.sqlite.schema import APPLICATION_ID
-from engine.store.sqlite.store import open_store
+from engine.store.sqlite.store import open_sqlite_store
 from tests.store.journals import A, B, any_journals, created, numbered, session, turn
 from tests.support.values import samples
 
@@ -78,7 +78,7 @@ def found(path: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 async def opened_and_closed(path: Path, events: Sequence[Durable] = ()) -> None:
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     for event in events:
         store.put(event)
     await store.aclose()

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from engine.core.errors import StoreError
-from engine.store.sqlite.store import SqliteStore, open_store
+from engine.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.store.full_suite import FullPlace, FullSuite
 from tests.store.journals import A, noted, session
 
@@ -30,7 +30,7 @@ class File:
     mounts: Path
 
     async def open(self) -> SqliteStore:
-        return await open_store(self.path, mounts=self.mounts, lock_timeout=5)
+        return await open_sqlite_store(self.path, mounts=self.mounts, lock_timeout=5)
 
 
 class TestInAFile(FullSuite):
@@ -50,7 +50,7 @@ class TestOnANetwork(FullSuite):
 
 
 async def test_in_memory_it_is_the_same_until_it_is_closed() -> None:
-    store = await open_store(":memory:")
+    store = await open_sqlite_store(":memory:")
     events = session(A, ("Fix the parser", "done"))
     for event in events:
         store.put(event)
@@ -66,6 +66,6 @@ async def test_in_memory_it_is_the_same_until_it_is_closed() -> None:
     await store.aclose()
     with pytest.raises(StoreError, match="closed"):
         await store.load(A)
-    again = await open_store(":memory:")
+    again = await open_sqlite_store(":memory:")
     assert list(await again.load(A)) == []
     await again.aclose()

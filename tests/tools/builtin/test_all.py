@@ -58,7 +58,7 @@ def test_the_web_is_searched_where_a_service_is_configured() -> None:
 
 def test_each_has_one_text_and_each_text_its_tool() -> None:
     """The one besides is what is added where commands run in a sandbox."""
-    texts = {path.name for path in files("engine.tools.builtin").iterdir() if path.name.endswith(".txt")}
+    texts = {path.name for path in files("engine.tools.descriptions").iterdir() if path.name.endswith(".txt")}
     assert texts == {f"{name}.txt" for name in TOOLS} | {"bash_boxed.txt"}
 
 

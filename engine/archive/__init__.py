@@ -1,1 +1,0 @@
-"""Sessions out of their store: forked, exported, shared, and taken in again."""
