@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from engine.core.permission_types import Judgement as Judgement
     from engine.core.permission_types import Opinion as Opinion
     from engine.core.permission_types import PermissionQuery as PermissionQuery
+    from engine.core.permission_types import RequiredRight as RequiredRight
     from engine.core.permission_types import Rule as Rule
     from engine.permission.allow_all import AllowAll as AllowAll
     from engine.permission.policy import Policy as Policy
@@ -19,7 +20,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            "engine.core.permission_types": "Allowance Approver Judgement Opinion PermissionQuery Rule",
+            "engine.core.permission_types": ("Allowance Approver Judgement Opinion PermissionQuery RequiredRight Rule"),
             "engine.permission.allow_all": "AllowAll",
             "engine.permission.policy": "Policy",
             "engine.permission.rules.rule_file": "parse_rule",

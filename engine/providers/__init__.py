@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from engine.core.protocols import Served as Served
     from engine.providers.registry import ProviderModel as ProviderModel
     from engine.providers.registry import resolve as resolve
+    from engine.providers.registry import unusable_reason as unusable_reason
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -47,6 +48,6 @@ else:
                 "ToolChoice ToolSchema Unread UsageReported"
             ),
             "engine.core.protocols": "Closeable Model ModelStream Served",
-            "engine.providers.registry": "ProviderModel resolve",
+            "engine.providers.registry": "ProviderModel resolve unusable_reason",
         },
     )

@@ -567,7 +567,7 @@ async def test_a_record_from_elsewhere_names_snapshots_in_vain(
         forged = _forged(SessionId(f"ses_forged{number}"), repository.real, tree)
         path = tmp_path / f"store{number}"
         async with aclosing(await open_sqlite_store(path)) as store:
-            await store.import_sessions(parse_json_render_json_document(document([forged], engine="0", at=0.0)))
+            await store.import_sessions(parse_json_document(render_json_document([forged], engine="0", at=0.0)))
         before = state_of(repository.root)
         async with hosted(repository, store=path, session_id=f"ses_forged{number}") as host:
             for act in (host.session.undo, host.session.diff, lambda: host.session.restore(["a.txt"], force=True)):
