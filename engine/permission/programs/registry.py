@@ -106,32 +106,29 @@ def _parse_program(where: str, table: object, path: tuple[str, ...], arity: dict
         name: _parse_program(f"{where}.commands.{name}", below, (*path, name), arity)
         for name, below in entries.tables("commands").items()
     }
-    try:
-        return Program(
-            options=entries.text("options", base.options),
-            operands=entries.text("operands", base.operands),
-            without_first=entries.text("without_first", base.without_first),
-            without_last=entries.text("without_last", base.without_last),
-            strict=entries.switch("strict", base.strict),
-            permutes=entries.switch("permutes", base.permutes),
-            dashes=entries.choice("dashes", _DASHES, base.dashes),
-            tail=entries.choice("tail", _TAILS, base.tail),
-            shell=entries.text("shell", base.shell),
-            remote=entries.switch("remote", base.remote),
-            reading=entries.choice("reading", _READINGS, base.reading),
-            commands={**base.commands, **commands},
-            reader=entries.choice("manner", _READERS, base.reader),
-            prints_names=entries.switch("prints_names", base.prints_names),
-            names_with=entries.text("names_with", base.names_with),
-            filters=entries.text("filters", base.filters),
-            opaque=entries.text("opaque", base.opaque),
-            displaced=entries.switch("displaced", base.displaced),
-            hosts=entries.switch("hosts", base.hosts),
-            runs=entries.text("runs", base.runs),
-            started=entries.text("started", base.started),
-        )
-    except ValueError as error:
-        raise ConfigError(f"{where}: {error}") from error
+    return Program(
+        options=entries.text("options", base.options),
+        operands=entries.text("operands", base.operands),
+        without_first=entries.text("without_first", base.without_first),
+        without_last=entries.text("without_last", base.without_last),
+        strict=entries.switch("strict", base.strict),
+        permutes=entries.switch("permutes", base.permutes),
+        dashes=entries.choice("dashes", _DASHES, base.dashes),
+        tail=entries.choice("tail", _TAILS, base.tail),
+        shell=entries.text("shell", base.shell),
+        remote=entries.switch("remote", base.remote),
+        reading=entries.choice("reading", _READINGS, base.reading),
+        commands={**base.commands, **commands},
+        reader=entries.choice("manner", _READERS, base.reader),
+        prints_names=entries.switch("prints_names", base.prints_names),
+        names_with=entries.text("names_with", base.names_with),
+        filters=entries.text("filters", base.filters),
+        opaque=entries.text("opaque", base.opaque),
+        displaced=entries.switch("displaced", base.displaced),
+        hosts=entries.switch("hosts", base.hosts),
+        runs=entries.text("runs", base.runs),
+        started=entries.text("started", base.started),
+    )
 
 
 _Choice = TypeVar("_Choice", bound=str)
@@ -210,6 +207,11 @@ def find_program_contradictions(registry: ProgramRegistry, name: str) -> Iterato
 
 
 def _check_program(where: str, program: Program, registry: ProgramRegistry) -> Iterator[str]:
+    try:
+        program.validate()
+    except ValueError as error:
+        yield f"{where}: {error}"
+        return
     if program.reading in {"free", "known"} and program.opaque:
         yield f"{where}: it only reads, and it is opaque"
     if program.started and registry.find(program.started) is None:

@@ -432,9 +432,9 @@ def test_an_option_that_is_not_known_is_named() -> None:
 @pytest.mark.parametrize("notation", ["x", "-a -a=", "-a=what", "--", "-", "-a|b", "-a=reads=x"])
 def test_a_table_that_makes_no_sense_is_refused(notation: str) -> None:
     with pytest.raises(ValueError, match=r"option|role"):
-        Program(options=notation)
+        Program(options=notation).validate()
     with pytest.raises(ValueError, match=r"option|role"):
-        Program(operands="what")
+        Program(operands="what").validate()
 
 
 # ---- what users add --------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Final, Literal
 
 import attrs
@@ -118,13 +119,20 @@ class Program:
     hosts: bool = False
     runs: str = ""
     started: str = ""
-    table: Mapping[str, Option] = attrs.field(init=False, eq=False, repr=False)
-    is_guarded: bool = attrs.field(init=False, eq=False, repr=False)
 
-    def __attrs_post_init__(self) -> None:
-        table = parse_options(self.options, single=self.dashes == "single")
-        object.__setattr__(self, "table", table)
-        object.__setattr__(self, "is_guarded", any(option.role in EXECUTING for option in table.values()))
+    @cached_property
+    def table(self) -> Mapping[str, Option]:
+        """The options by their spellings, parsed when the program is first looked up: few of the 700 rows ever are."""
+        return parse_options(self.options, single=self.dashes == "single")
+
+    @cached_property
+    def is_guarded(self) -> bool:
+        """Whether some of its options execute something."""
+        return any(option.role in EXECUTING for option in self.table.values())
+
+    def validate(self) -> None:
+        """Raise `ValueError` if a notation is wrong."""
+        table = self.table
         for word in self.operands.split():
             role_of(word.rstrip("*?"))
         for name in (self.without_first + " " + self.without_last).split():
