@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -129,20 +129,14 @@ class Policy:
         if not verdicts:
             return Judgement(verdict="ask", source="the tool does not say which permission it needs")
         decisive = strictest(verdicts)
-        by_default = [one.is_default for one in verdicts if one.verdict == decisive.verdict]
+        reasons = [one for one in verdicts if one.verdict == decisive.verdict]
         # A call is asked about by default only if all its reasons are defaults, and allowed by default if one of them is.
-        is_default = any(by_default) if decisive.verdict == "allow" else all(by_default)
+        is_default = (any if decisive.verdict == "allow" else all)(one.is_default for one in reasons)
+        judgement = Judgement(verdict=decisive.verdict, source=decisive.source, is_default=is_default)
         if decisive.verdict != "ask":
-            return Judgement(verdict=decisive.verdict, source=decisive.source, is_default=is_default)
-        asking = (one.right for one in verdicts if one.verdict == "ask" and one.right is not None)
-        missing = tuple(dict.fromkeys(Right(permission=right.permission, pattern=right.pattern) for right in asking))
-        return Judgement(
-            verdict="ask",
-            source=decisive.source,
-            is_default=is_default,
-            missing_rights=missing,
-            offers=self._offers(query, missing, project.root),
-        )
+            return judgement
+        missing = _rights_of(reasons)
+        return attrs.evolve(judgement, missing_rights=missing, offers=self._offers(query, missing, project.root))
 
     def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
         """Add the grants of an "always" for the whole tree of sessions. Not a checkpoint.
@@ -221,19 +215,23 @@ class Policy:
         offers: dict[Offer, None] = {}
         for offer in query.offers:
             rights: list[Right] = []
-            open_rights = list(missing)
+            covered: set[Right] = set()
             for right in offer.rights:
                 written = list(granted_rights([right], query.cwd, project))
-                granted = [self._pattern(name, text, project) for name, text in written]
-                covered = [one for one in missing if any(would_grant(name, pattern, one) for name, pattern in granted)]
-                if covered:
+                more = self._covered(written, missing, project)
+                if more:
                     # In the project's own folder the relative form means the same and reads better.
                     is_shorter = query.cwd == project and written[0][1].startswith("./")
                     rights.append(attrs.evolve(right, pattern=written[0][1]) if is_shorter else right)
-                    open_rights = [one for one in open_rights if one not in covered]
-            if not open_rights:
+                    covered |= more
+            if covered.issuperset(missing):
                 offers[Offer(rights=tuple(dict.fromkeys(rights)))] = None
         yield from offers
+
+    def _covered(self, granted: Sequence[tuple[str, str]], missing: Sequence[Right], project: str) -> set[Right]:
+        """Return those of *missing* that grants of these permissions and patterns would cover."""
+        patterns = [self._pattern(permission, text, project) for permission, text in granted]
+        return {one for one in missing if any(would_grant(name, pattern, one) for name, pattern in patterns)}
 
     def _pattern(self, permission: str, pattern: str, project: str) -> tuple[str, Wildcard | PathPattern | None]:
         try:
@@ -287,3 +285,9 @@ class Policy:
         if grant is None:
             return verdict
         return RuleVerdict(verdict="allow", right=right, reason=f"the user, who allowed {grant}")
+
+
+def _rights_of(verdicts: Iterable[RuleVerdict]) -> tuple[Right, ...]:
+    """Return the rights that verdicts are about, each once."""
+    rights = (verdict.right for verdict in verdicts if verdict.right is not None)
+    return tuple(dict.fromkeys(Right(permission=right.permission, pattern=right.pattern) for right in rights))

@@ -48,19 +48,14 @@ def sandbox_layout(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
     more = [path for path in (_expanded(path, home) for path in sandbox.writable) if os.path.lexists(path)]
     writable = [path for path in (*temporary, *more) if path != "/"]
     places: dict[str, Kind] = dict(_temporary_sockets(temporary, project))
-    runs, links = _run_folders(network=sandbox.network)
-    places |= runs
+    run_folders, links = _run_folders(network=sandbox.network)
+    places |= run_folders
     places |= dict.fromkeys((*writable, *_folders_to_mount(project, writable)), "writable")
     _make(Path(project, _SETTINGS))
     for folder in dict.fromkeys((project, followed(cwd))):
         places |= _protected_paths(folder)
-    for path in (_expanded(path, home) for path in sandbox.hidden):
-        with suppress(OSError):
-            places[path] = "empty folder" if stat.S_ISDIR(Path(path).stat().st_mode) else "empty file"
-    covered = [path for path, kind in places.items() if kind == "empty folder"]
-    for path in _listening_sockets():
-        if not any(is_within(path, folder) for folder in (project, *covered)):
-            places[path] = "empty file"
+    places |= _hidden_paths(sandbox, home)
+    places |= _unreachable_sockets(project, [path for path, kind in places.items() if kind == "empty folder"])
     return Layout(
         cwd=followed(cwd),
         network=sandbox.network,
@@ -77,6 +72,21 @@ def _folders_to_mount(project: str, writable: Sequence[str]) -> list[str]:
         parent for parent in map(str, Path(project).parents) if any(is_within(parent, folder) for folder in writable)
     ]
     return [project, *above]
+
+
+def _hidden_paths(sandbox: Sandbox, home: str) -> dict[str, Kind]:
+    """Return the configured paths that must look empty, as far as they exist."""
+    places: dict[str, Kind] = {}
+    for path in (_expanded(path, home) for path in sandbox.hidden):
+        with suppress(OSError):
+            places[path] = "empty folder" if stat.S_ISDIR(Path(path).stat().st_mode) else "empty file"
+    return places
+
+
+def _unreachable_sockets(project: str, hidden: Sequence[str]) -> dict[str, Kind]:
+    """Return the sockets in use that lie neither in the project nor in a hidden folder."""
+    folders = (project, *hidden)
+    return {path: "empty file" for path in _listening_sockets() if not any(is_within(path, one) for one in folders)}
 
 
 def _expanded(path: str, home: str) -> str:

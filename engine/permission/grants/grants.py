@@ -80,12 +80,14 @@ class Grant:
             raise ConfigError(f"the grant of {self.pattern!r} would cover nothing: a part of it is not known")
         if not self.project.startswith("/"):
             raise ConfigError(f"a grant's project is an absolute path, not {self.project!r}")
-        if (self.session_id is None) != (self.scope == "project"):
-            raise ConfigError(f"a grant for a {self.scope} names {'no' if self.session_id else 'its'} session")
-        if (self.turn_id is None) != (self.scope != "turn"):
-            raise ConfigError(f"a grant for a {self.scope} names {'no' if self.turn_id else 'its'} turn")
+        self._check_scope("session", self.session_id, is_needed=self.scope != "project")
+        self._check_scope("turn", self.turn_id, is_needed=self.scope == "turn")
         if self.until is not None and not math.isfinite(self.until):
             raise ConfigError(f"a grant ends at a time, not at {self.until!r}")
+
+    def _check_scope(self, kind: str, identifier: str | None, *, is_needed: bool) -> None:
+        if (identifier is not None) != is_needed:
+            raise ConfigError(f"a grant for a {self.scope} names {'its' if is_needed else 'no'} {kind}")
 
     def is_expired(self, now: float) -> bool:
         """Tell whether its time is up."""

@@ -111,18 +111,30 @@ def _prefix(argv: tuple[Argument, ...], registry: ProgramRegistry, depth: int) -
         return None
     program_path = argv[0] or ""
     entry = registry.find(base_name(program_path))
+    if entry is None:
+        return _subcommand_prefix(argv, base_name(program_path), _NOTHING, registry)
     effects = analyze_program(ProgramInvocation(argv=argv, cwd=None, home="/"), registry)
-    if entry is None or effects.opaque:
-        return None if entry is not None else _subcommand_prefix(argv, base_name(program_path), _NOTHING, registry)
-    name, program = entry
-    if len(effects.starts) == 1 and isinstance(effects.starts[0], StartedCommand):
-        return _wrapper_prefix(argv, effects.starts[0].argv, registry, depth)
-    if effects.starts:
+    if effects.opaque:
         return None
+    match effects.starts:
+        case []:
+            return _program_prefix(argv, entry, effects.runs, registry)
+        case [StartedCommand() as inner]:
+            return _wrapper_prefix(argv, inner.argv, registry, depth)
+        case _:
+            return None
+
+
+def _program_prefix(
+    argv: tuple[Argument, ...], entry: tuple[str, Program], runs: tuple[Argument, ...], registry: ProgramRegistry
+) -> tuple[str, ...] | None:
+    """Return the prefix of a program that starts no other one."""
+    name, program = entry
     if program.reader in {"interpreter", "shell"}:
-        return _interpreter_prefix(argv, program, effects.runs)
+        return _interpreter_prefix(argv, program, runs)
     if name in NEVER or program.tail:
         return None
+    program_path = argv[0] or ""
     if program.reading == "free" and not program.commands and is_trusted_place(program_path):
         return (program_path,)
     return _subcommand_prefix(argv, name, program, registry)
@@ -163,21 +175,32 @@ def _subcommand_prefix(
     end = 1
     row: Program | None = program
     while len(path) < registry.arity_of(path):
-        table = row or _NOTHING
-        operands = _reader(table).parse(argv[end:]).operands
-        if not operands or not _is_literal(operands[0]):
+        subcommand = _next_subcommand(argv, end, row or _NOTHING)
+        if subcommand is None:
             return None
-        word = operands[0] or ""
-        end = len(argv) - len(operands) + 1
-        if word.startswith("-") or argv[end - 1] != word or not all(map(_is_literal, argv[:end])):
-            return None
+        word, end = subcommand
         path.append(word)
         row = row.commands.get(word) if row is not None else None
-        if row is not None and (row.tail or row.opaque or (row.reader and row.reader != "npx")):
+        if row is not None and _may_start_another(row):
             return None
     if not registry.arity_of(path) or _is_launcher(path, registry):
         return None
     return tuple(word for word in argv[:end] if word is not None)
+
+
+def _may_start_another(row: Program) -> bool:
+    return bool(row.tail or row.opaque or (row.reader and row.reader != "npx"))
+
+
+def _next_subcommand(argv: tuple[Argument, ...], end: int, row: Program) -> tuple[str, int] | None:
+    """Return the sub-command behind the first *end* words, and where it ends; None if it is not certain."""
+    operands = _reader(row).parse(argv[end:]).operands
+    if not operands or not _is_literal(operands[0]):
+        return None
+    word = operands[0] or ""
+    end = len(argv) - len(operands) + 1
+    is_certain = not word.startswith("-") and argv[end - 1] == word and all(map(_is_literal, argv[:end]))
+    return (word, end) if is_certain else None
 
 
 def _reader(program: Program) -> ArgumentParser:

@@ -164,17 +164,9 @@ class _Judge:
         for folder in dict.fromkeys(command.cwd for command in self.scan.commands if not command.remote):
             yield from zip(self._folder(folder), itertools.repeat(None), strict=False)
         for command in self.scan.commands:
-            name = command.argv[0] or ""
             yield from self._search_results(command)
-            if reason := git_execution_risk(command, self.project):
-                yield Unclear(reason), None
-            # Without a path it goes into the folder that it runs in.
-            if (
-                name.rpartition("/")[2] in self.followers
-                and command.cwd
-                and has_link_outside(command.cwd, self.project)
-            ):
-                yield Unclear(f"{name} follows links, and what lies in {command.cwd} leads out of the project"), None
+            yield from zip(map(Unclear, self._command_risks(command)), itertools.repeat(None), strict=False)
+            name = command.argv[0] or ""
             if "/" in name and not command.remote and command.cwd is not None:
                 run = PathUse(path=os.path.join(command.cwd, name), access="read", by=name)  # noqa: PTH118 - as above
                 yield from zip(self._program(name, run.path), itertools.repeat(run), strict=False)
@@ -182,6 +174,16 @@ class _Judge:
             yield from zip(self._use(use), itertools.repeat(use), strict=False)
         if self.scan.trusts_names and (name := self._odd_name()):
             yield Unclear(f"there is a file {name!r:.100}, which reads like an option"), None
+
+    def _command_risks(self, command: ScannedCommand) -> Iterator[str]:
+        """Yield why a command may touch more than the paths that it names."""
+        if reason := git_execution_risk(command, self.project):
+            yield reason
+        name = command.argv[0] or ""
+        follows = name.rpartition("/")[2] in self.followers
+        # Without a path it goes into the folder that it runs in.
+        if follows and command.cwd and has_link_outside(command.cwd, self.project):
+            yield f"{name} follows links, and what lies in {command.cwd} leads out of the project"
 
     def _search_results(self, command: ScannedCommand) -> Iterator[tuple[PathLocation | Unclear, PathUse | None]]:
         """Yield the files that a search may show and that nobody has named, as far as they look like secrets."""
@@ -225,8 +227,7 @@ class _Judge:
             yield from self._judge(path)
 
     def _use(self, use: PathUse) -> Iterator[PathLocation | Unclear]:
-        is_opened = use.access == "read" and _OPENED.fullmatch(use.path) is not None
-        if use.path in _EMPTY_DEVICES or use.path in _STREAMS or is_opened:
+        if _is_harmless_device(use):
             return
         paths = expand_glob(use.path) if use.is_pattern else (use.path,)
         if isinstance(paths, Unclear):
@@ -246,6 +247,11 @@ class _Judge:
             yield real
         elif real.path not in _EMPTY_DEVICES:
             yield PathLocation(real.path, is_within(real.path, self.project))
+
+
+def _is_harmless_device(use: PathUse) -> bool:
+    is_opened = use.access == "read" and _OPENED.fullmatch(use.path) is not None
+    return use.path in _EMPTY_DEVICES or use.path in _STREAMS or is_opened
 
 
 def can_enter(folder: str) -> bool:

@@ -30,13 +30,8 @@ def folders_searched(command: ScannedCommand, uses: tuple[PathUse, ...]) -> Iter
 
 
 def find_secrets(folder: str, command: ScannedCommand) -> Iterator[str | None]:
-    """Yield the files below a folder that look as if they held secrets; None: there is too much to tell. It blocks."""
-    name = (command.argv[0] or "").rpartition("/")[2]
-    has_hidden = name not in _ALWAYS or any(
-        word.startswith(_HIDDEN) or (word[:1] == "-" and word[:2] != "--" and any(letter in word for letter in ".uaU"))
-        for word in command.argv[1:]
-        if isinstance(word, str)
-    )
+    """Yield the files below a folder that look like secrets; None: there are too many files to tell. It blocks."""
+    has_hidden = _reads_hidden_files(command)
     seen = 0
     for above, folders, files in os.walk(folder):
         seen += len(folders) + len(files)
@@ -50,16 +45,33 @@ def find_secrets(folder: str, command: ScannedCommand) -> Iterator[str | None]:
                 yield os.path.join(above, one)  # noqa: PTH118 - of texts
 
 
+def _reads_hidden_files(command: ScannedCommand) -> bool:
+    name = (command.argv[0] or "").rpartition("/")[2]
+    return name not in _ALWAYS or any(
+        word.startswith(_HIDDEN) or _has_flag(word, ".uaU") for word in command.argv[1:] if isinstance(word, str)
+    )
+
+
 def _searches(name: str, command: ScannedCommand) -> bool:
     words = [word for word in command.argv[1:] if isinstance(word, str)]
     if name in _ALWAYS:
         return "--files" not in words
-    return name in _RECURSIVE_ON_REQUEST and any(
-        (word[:2] == "--" and len(word) > len("--x") and any(one.startswith(word) for one in _RECURSIVE_OPTIONS))
-        or (word[:1] == "-" and word[:2] != "--" and any(letter in word for letter in "rR"))
-        or word == "recurse"
-        for word in words
-    )
+    return name in _RECURSIVE_ON_REQUEST and any(map(_is_recursive, words))
+
+
+def _is_recursive(word: str) -> bool:
+    # A long option may be shortened; `recurse` is the value of `--directories`.
+    is_long = word[:2] == "--" and len(word) > len("--x")
+    return word == "recurse" or _has_flag(word, "rR") or (is_long and _begins_one(word, _RECURSIVE_OPTIONS))
+
+
+def _begins_one(word: str, options: tuple[str, ...]) -> bool:
+    return any(option.startswith(word) for option in options)
+
+
+def _has_flag(word: str, letters: str) -> bool:
+    """Tell whether a word holds one of some one-letter options."""
+    return word[:1] == "-" and word[:2] != "--" and any(letter in word for letter in letters)
 
 
 @lru_cache(maxsize=10_000)

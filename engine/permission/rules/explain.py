@@ -1,4 +1,4 @@
-"""Why the rules say what they say of a right, for people."""
+"""Explain to a person why the rules give their verdict on a right."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class _Match:
 
     Attributes:
         rule: the rule.
-        layer: where it stands.
-        spelling: what it matches.
-        is_sure: it matches whatever the unknown words are.
-        hidden_by: a later rule of the same layer that surely matches too.
+        layer: its layer.
+        spelling: the text that it matches.
+        is_sure: whether it matches whatever the unknown parts are.
+        hidden_by: a later rule of the same layer that certainly matches too.
     """
 
     rule: Rule
@@ -30,7 +30,7 @@ class _Match:
 
 
 def explain(rules: Ruleset, right: RequiredRight) -> str:
-    """Return which rule of which layer decides, which others match, and why they don't."""
+    """Return which rule of which layer decides, which others match, and why those do not decide."""
     verdict = rules.judge(right.permission, right.pattern, right.spellings)
     lines = [f"{verdict.verdict}: {right.permission} {shown(right.pattern)}", f"  by {_source(right, verdict)}"]
     others = [match for match in _matches(rules, right) if match.rule is not verdict.rule]
@@ -41,12 +41,12 @@ def explain(rules: Ruleset, right: RequiredRight) -> str:
 
 
 def shown(text: str) -> str:
-    """Return a pattern or a text for people: unknown words as `…`, and on one line."""
+    """Return a pattern or a text on one line, with `…` for unknown parts."""
     return repr(text.replace(UNKNOWN, "…")) if not text.isprintable() else text.replace(UNKNOWN, "…")
 
 
 def _matches(rules: Ruleset, right: RequiredRight) -> Iterator[_Match]:
-    """Yield each rule that matches, with the first of the spellings that it does."""
+    """Yield each matching rule with the first spelling that it matches."""
     seen: set[int] = set()
     for spelling in (right.pattern, *right.spellings):
         hiding: dict[LayerName, Rule] = {}
@@ -72,14 +72,14 @@ def _why_not(match: _Match, right: RequiredRight, verdict: RuleVerdict) -> str:
         return f"'{match.hidden_by}' comes after it in the same layer"
     if match.spelling != verdict.spelling:
         if match.spelling != right.pattern and match.rule.action == "allow":
-            return f"it matches {shown(match.spelling)} only, and a right is allowed as it stands"
-        return f"of its spellings the strictest word counts, and this one matches {shown(match.spelling)}"
+            return f"it matches only {shown(match.spelling)}, and an allow must match the right as it stands"
+        return f"the strictest verdict of all spellings counts, and this one matches {shown(match.spelling)}"
     if match.layer == verdict.layer:
-        return "it may match as well, and the stricter word counts"
+        return "it may match as well, and the stricter verdict counts"
     if verdict.layer is None or LAYERS.index(match.layer) < LAYERS.index(verdict.layer):
         return f"the layer {verdict.layer} is above it"
     if match.rule.override and match.layer == "project":
-        return "no rule of a repository lifts a deny of the user's"
+        return "a rule of a repository never lifts a deny of the user"
     if match.rule.override:
-        return "it is not certain that it matches, and so it lifts no deny"
+        return "it may not match, and only a certain match lifts a deny"
     return f"a deny of a lower layer stays, unless a rule says '{match.rule.action}!'"

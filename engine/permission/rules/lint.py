@@ -1,7 +1,7 @@
-"""What is odd about rules: those that can't have a say, and those that say more than they look.
+"""Lint rules: report those that have no effect, and those that allow more than they seem to.
 
-What is said to be without effect is so for certain, as far as the words of a right are
-known; there may be more that has none.
+A rule that is reported as having no effect certainly has none, for rights without unknown
+parts. Not all such rules are reported.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from engine.permission.rules.path_pattern import PathPattern, absolute, exact
 from engine.permission.rules.rules import LAYERS, PATH_PERMISSIONS, Layer, LayerName, base_permission
 from engine.permission.rules.wildcard import Wildcard, wildcard
 
-# An error keeps a rule from being used at all; a warning says that it does not do what it seems to; a hint is a hint.
+# An error: the rule cannot be used. A warning: it does not do what it seems to. A hint: it may be a mistake.
 Severity = Literal["error", "warning", "hint"]
 
-# What the built-in tools need.
+# The permissions that the built-in tools need.
 PERMISSIONS: Final = (
     "read",
     "edit",
@@ -38,7 +38,7 @@ PERMISSIONS: Final = (
     "bash_stop",
     "context",
 )
-# They run whatever they are told to.
+# Programs that run another program named in their arguments.
 RUNNERS: Final = frozenset(
     [
         "sudo",
@@ -105,13 +105,13 @@ _OPEN_WORD: Final = re.compile(r"(?:.*\s)?([\w.-]*\w)\*", re.DOTALL)
 
 @attrs.frozen(kw_only=True)
 class LintFinding:
-    """Something odd about a rule.
+    """A problem with a rule.
 
     Attributes:
-        rule: which one; its origin says where it stands.
-        layer: the layer that it stands in.
-        severity: how odd it is.
-        words: what is odd, and what to write instead.
+        rule: the rule; its origin says where it was written.
+        layer: its layer.
+        severity: how serious it is.
+        message: the problem, and what to write instead.
     """
 
     rule: Rule
@@ -126,13 +126,13 @@ class LintFinding:
 def lint(
     layers: Sequence[Layer], project: str, home: str, *, permissions: Collection[str] = PERMISSIONS
 ) -> tuple[LintFinding, ...]:
-    """Return what is odd about the rules, but those of the defaults, in their order.
+    """Return the problems of all rules above the defaults, in the order of the rules.
 
     Args:
-        layers: the layers, the defaults among them.
+        layers: all layers, including the defaults.
         project: the project's folder, absolute and real.
-        home: the same of the user's home.
-        permissions: the names of all permissions that there are.
+        home: the user's home folder, absolute and real.
+        permissions: the names of all permissions that exist.
     """
     ordered = sorted(layers, key=lambda layer: LAYERS.index(layer.name))
     linter = _Linter(project, home, tuple(permissions))
@@ -148,7 +148,7 @@ def lint(
 
 @attrs.frozen(eq=False)
 class _LintRule:
-    """A rule, and what its pattern is for commands and names, and for paths, as far as it may be asked about them."""
+    """A rule with its pattern compiled for commands and names, and for paths, as far as it applies to them."""
 
     rule: Rule
     layer: LayerName
@@ -162,11 +162,11 @@ class _LintRule:
 
     @property
     def is_deny(self) -> bool:
-        """Whether it forbids."""
+        """Whether it denies."""
         return self.rule.action == "deny"
 
     def covers(self, other: _LintRule) -> bool:
-        """Tell whether it surely matches all that *other* matches."""
+        """Return whether it certainly matches everything that *other* matches."""
         own = wildcard(self.rule.permission)
         name = other.rule.permission
         if not any(own.covers(wildcard(each)) for each in (name, base_permission(name))):
@@ -176,7 +176,7 @@ class _LintRule:
         return is_command and is_path
 
     def overlaps(self, other: _LintRule) -> bool:
-        """Tell whether there may be something that both match."""
+        """Return whether something may match both."""
         names = {self.rule.permission, base_permission(self.rule.permission)}
         others = {other.rule.permission, base_permission(other.rule.permission)}
         if not any(wildcard(one).overlaps(wildcard(two)) for one in names for two in others):
@@ -192,7 +192,7 @@ class _Linter:
     permissions: tuple[str, ...]
 
     def patterns(self, rule: Rule) -> tuple[Wildcard | None, PathPattern | None]:
-        """Return what a rule's pattern is for commands and for paths."""
+        """Return the pattern of a rule, compiled for commands and for paths."""
         is_path = base_permission(rule.permission) in PATH_PERMISSIONS
         is_several = any(wildcard(rule.permission).overlaps(wildcard(name)) for name in PATH_PERMISSIONS)
         command = path = None
@@ -203,7 +203,7 @@ class _Linter:
         return command, path
 
     def check_alone(self, entry: _LintRule) -> Iterator[LintFinding]:
-        """Yield what is odd about a rule by itself."""
+        """Yield the problems of a rule by itself."""
         rule = entry.rule
         if not entry.is_sound:
             yield _finding(entry, "error", self._pattern_error(rule))
@@ -211,9 +211,9 @@ class _Linter:
         name = base_permission(rule.permission)
         if not set(name) & set("*?") and name not in self.permissions:
             hint = known(name, self.permissions)
-            yield _finding(entry, "hint", f"no tool that is known needs the permission {name!r}: {hint}")
+            yield _finding(entry, "hint", f"no built-in tool needs the permission {name!r}: {hint}")
         if rule.permission == "outside" and self._is_inside(entry):
-            yield _finding(entry, "warning", "it matches nothing: it is asked about paths outside of the project alone")
+            yield _finding(entry, "warning", "it matches nothing: outside is only about paths outside of the project")
         if name == "bash":
             yield from _check_command(entry)
         if rule.action == "allow":
@@ -222,7 +222,7 @@ class _Linter:
     def check_among(
         self, entry: _LintRule, before: Sequence[_LintRule], after: Sequence[_LintRule]
     ) -> Iterator[LintFinding]:
-        """Yield what makes a rule useless among the others."""
+        """Yield why other rules make this one useless."""
         later = next((other for other in after if other.layer == entry.layer and other.covers(entry)), None)
         if later is not None:
             yield _finding(entry, "warning", _hidden_by(entry, later))
@@ -274,22 +274,22 @@ def _label(entry: _LintRule) -> str:
 
 def _hidden_by(entry: _LintRule, later: _LintRule) -> str:
     if (entry.rule.permission, entry.rule.pattern) == (later.rule.permission, later.rule.pattern):
-        again = "stands there twice" if entry.rule.action == later.rule.action else "has no effect"
-        return f"it {again}: {_label(later)} is for the same, and the last one wins"
-    return f"it has no effect: {_label(later)} comes later, and matches all that it matches; put what is general first"
+        again = "is written twice" if entry.rule.action == later.rule.action else "has no effect"
+        return f"it {again}: {_label(later)} has the same pattern, and the last one wins"
+    return f"it has no effect: {_label(later)} comes later and matches everything it matches; write general rules first"
 
 
 def _check_override(entry: _LintRule, below: Sequence[_LintRule]) -> Iterator[LintFinding]:
     plain = entry.rule.action
     if entry.layer == "project":
-        yield _finding(entry, "warning", f"a repository lifts no deny: it counts as {plain!r}")
+        yield _finding(entry, "warning", f"a repository cannot lift a deny: it counts as {plain!r}")
     elif not any(other.is_deny and other.overlaps(entry) for other in below):
-        yield _finding(entry, "warning", f"it lifts nothing, as no layer below denies any of it: write {plain!r}")
+        yield _finding(entry, "warning", f"it lifts nothing, because no lower layer denies any of it: write {plain!r}")
 
 
 def _check_denied(entry: _LintRule, below: Sequence[_LintRule]) -> Iterator[LintFinding]:
     for at, other in enumerate(below):
-        # Unless something takes that deny back again, in part at least.
+        # Unless another rule lifts a part of that deny.
         if (
             other.is_deny
             and other.covers(entry)
@@ -315,7 +315,7 @@ def _check_command(entry: _LintRule) -> Iterator[LintFinding]:
         yield _finding(
             entry,
             "warning",
-            "it hardly ever matches: rules are asked about each command of a script by itself, without '&&', '|' and ';'",
+            "it hardly ever matches: rules are matched against each command of a script separately, without '&&', '|' and ';'",
         )
 
 
@@ -324,11 +324,11 @@ def _check_breadth(entry: _LintRule) -> Iterator[LintFinding]:
     every = rule.pattern in {"*", "**"}
     name = base_permission(rule.permission)
     if rule.permission == "*" and every:
-        yield _finding(entry, "warning", "it allows everything: the profile 'full' says so by its name")
+        yield _finding(entry, "warning", "it allows everything: use the profile 'full' to say so")
     elif name == "opaque" and entry.command is not None and not entry.command.is_plain:
-        yield _finding(entry, "warning", "it allows scripts of which nobody can tell what they do")
+        yield _finding(entry, "warning", "it allows scripts whose effects cannot be determined")
     elif rule.permission == "outside" and every:
-        yield _finding(entry, "hint", "it allows the whole machine, as far as 'read' and 'edit' do")
+        yield _finding(entry, "hint", "it allows the whole machine, wherever 'read' and 'edit' are allowed")
     elif rule.permission == "bash":
         yield from _check_command_breadth(entry)
 
@@ -339,14 +339,14 @@ def _check_command_breadth(entry: _LintRule) -> Iterator[LintFinding]:
         yield _finding(entry, "warning", "it allows every command, 'rm -rf' among them")
         return
     if pattern[0] in "*?":
-        yield _finding(entry, "warning", "it begins with a wildcard, so any program will do that is given such words")
+        yield _finding(entry, "warning", "it begins with a wildcard, so it matches any program with such arguments")
         return
     words = pattern.split()
     fixed = [word for at, word in enumerate(words) if not any(set(each) & set("*?") for each in words[: at + 1])]
     if len(fixed) < len(words) and fixed and _is_runner(fixed):
         runner = " ".join(fixed)
         yield _finding(
-            entry, "warning", f"'{runner}' runs whatever it is told to: name what it may run, '{runner} PROGRAM *'"
+            entry, "warning", f"'{runner}' runs other programs: name the one it may run, '{runner} PROGRAM *'"
         )
         return
     open_word = _OPEN_WORD.fullmatch(pattern)

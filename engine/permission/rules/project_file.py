@@ -1,7 +1,7 @@
-"""The rules that a project brings along, in its `.engine/config.toml`: all of them if it is trusted, else what forbids or asks.
+"""The rules in a project's `.engine/config.toml`: all of them if the project is trusted, else only denies and asks.
 
-It came with somebody's repository. Only `[permissions]` is read of it, it picks no
-profile, and it lifts nobody else's deny.
+The file came with the repository, so only `[permissions]` is read, it cannot select a
+profile, and it cannot lift a deny of another layer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SECTIONS: Final = ("permissions",)
 
 
 def load_project_rules(root: str, is_trusted: Callable[[str], bool] = lambda _: False) -> tuple[Rule, ...]:
-    """Return the rules of the project in the folder *root*, as far as they count. It blocks. Raises `ConfigError`."""
+    """Return the rules that apply to the project in *root*. It blocks. Raises `ConfigError`."""
     rules = read_project_file(root)
     if not rules:
         return ()
@@ -34,7 +34,7 @@ def load_project_rules(root: str, is_trusted: Callable[[str], bool] = lambda _: 
 
 
 def read_project_file(root: str) -> tuple[Rule, ...]:
-    """Return all rules that the file of a project holds; none if there is no such file. It blocks. Raises `ConfigError`."""
+    """Return all rules in a project's file, none if there is no file. It blocks. Raises `ConfigError`."""
     path = f"{root}/{NAME}"
     try:
         content = _read(path)
@@ -42,7 +42,7 @@ def read_project_file(root: str) -> tuple[Rule, ...]:
         return ()
     except OSError as error:
         raise ConfigError(f"can't read the project's {path}: {error.strerror or error}") from error
-    # Imported here: most projects bring no rules along.
+    # Imported here: most projects have no rules.
     import tomllib
 
     from engine.permission.rules.rule_file import read_permissions
@@ -63,11 +63,11 @@ def read_project_file(root: str) -> tuple[Rule, ...]:
 
 
 def _read(path: str) -> bytes:
-    """Return what a file holds. Raises `OSError`, also if it is none, or a link: it might lead anywhere."""
+    """Return the content of a regular file. Raises `OSError`, also for a link: it might lead anywhere."""
     descriptor = open_real(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("it is no file")
+            raise OSError("it is not a regular file")
         content = file.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise OSError(f"it is larger than {_MAX_BYTES:,} bytes")

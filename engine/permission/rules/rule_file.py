@@ -1,4 +1,4 @@
-"""Rules as people write them, in the section `[permissions]` of a configuration file.
+"""Parse the section `[permissions]` of a configuration file.
 
 Example::
 
@@ -12,10 +12,9 @@ Example::
         "allow! bash git push *",
     ]
 
-A rule is an action, the name of a permission, and a pattern, which is all the rest of the
-text. The last rule that matches wins, so what is general comes first. `allow!` and `ask!`
-lift a deny of a lower layer as well, which nothing else does. Paths have patterns as in
-`.gitignore`; for all else `*` is any text.
+A rule is an action, a permission, and a pattern, which is the rest of the text. The last
+matching rule wins, so general rules come first. Only `allow!` and `ask!` lift a deny of a
+lower layer. Patterns for paths are as in `.gitignore`; elsewhere `*` matches any text.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ _FORM: Final = "a rule is written 'ACTION PERMISSION PATTERN', for example 'allo
 
 @attrs.frozen(kw_only=True)
 class Permissions:
-    """What a file says of permissions.
+    """The permissions in a file.
 
     Attributes:
-        profile: the defaults that it picks; None: it does not.
-        rules: its rules, in its order.
+        profile: the selected defaults; None: the file selects none.
+        rules: the rules, in the order of the file.
     """
 
     profile: ProfileName | None = None
@@ -57,17 +56,17 @@ class Permissions:
 def read_permissions(
     section: object, text: str, source: str, *, table: Sequence[str] = TABLE, has_profile: bool = True
 ) -> Permissions:
-    """Return what a section says, whole.
+    """Parse a whole section.
 
     Args:
-        section: what TOML made of it.
-        text: the document that it is from, for the lines in errors.
+        section: the section as TOML values.
+        text: the document, for line numbers in errors.
         source: the file's name.
         table: the keys that lead to the section.
-        has_profile: it may pick a profile.
+        has_profile: whether it may select a profile.
 
     Raises:
-        ConfigError: that names everything which is wrong, each with its line and what to write instead.
+        ConfigError: lists every problem, each with its line and what to write instead.
     """
     reader = _Reader(source, tuple(table), value_lines(text))
     permissions = reader.permissions(section, _KEYS if has_profile else _KEYS[1:])
@@ -77,7 +76,7 @@ def read_permissions(
 
 
 def parse_rule(text: str, origin: str = "") -> Rule:
-    """Return the rule that somebody wrote. Raises `ConfigError`, which says what to write instead."""
+    """Parse one rule. Raises `ConfigError`, which says what to write instead."""
     parts = _PARTS.fullmatch(text)
     if parts is None:
         words = text.split()
@@ -87,7 +86,7 @@ def parse_rule(text: str, origin: str = "") -> Rule:
     rule = Rule(
         action=_action(word), permission=permission, pattern=pattern, override=word.endswith("!"), origin=origin
     )
-    # That of a path depends on the project only in what it matches.
+    # Whether a path pattern is valid does not depend on the project.
     if base_permission(permission) in PATH_PERMISSIONS:
         PathPattern(pattern, "/project", "/home")
     else:
@@ -105,7 +104,7 @@ def _action(word: str) -> Action:
 
 @attrs.define(eq=False)
 class _Reader:
-    """Reads a section, and goes on behind what is wrong."""
+    """Parses a section and collects all problems."""
 
     source: str
     table: tuple[str, ...]
@@ -113,7 +112,7 @@ class _Reader:
     problems: list[str] = attrs.field(init=False, factory=list[str])
 
     def permissions(self, section: object, keys: Sequence[str]) -> Permissions:
-        """Return what the section says, as far as it makes sense."""
+        """Return the permissions, without the parts that are invalid."""
         if not isinstance(section, dict):
             self._report((), f"must be a table, not {_type_name(section)}: [{'.'.join(self.table)}]")
             return Permissions()

@@ -1,18 +1,18 @@
-"""Rules in layers, and what they say of a right.
+"""Rules in layers, and the verdict they give on a right.
 
-Within a layer the last rule that matches wins. Over the layers, from the defaults up, a
-later layer's word wins, but a deny stays: a higher layer's "allow" or "ask" lifts it only
-if that rule says `override`. Where no rule matches, somebody is asked.
+Within a layer the last rule that matches wins. Across layers, from the defaults up, the rule of
+the later layer wins, but a deny stays: an "allow" or "ask" of a higher layer lifts it only if
+that rule has `override`. Where no rule matches, the verdict is "ask".
 
-What is not known for certain never helps an "allow": it must match whatever the unknown
-words of a right are, while for "ask" and "deny" it is enough if they could match; a rule
-that only could match hides none of those before it. The other spellings of a right
-(`/bin/rm x` is `rm x` too) are judged each for itself, but an "ask" or a "deny" that
-matched the right as it stands is not counted again, and the strictest word wins. So a rule
-more that denies, or a spelling more, never allows more.
+A part of a right may be unknown before the call runs. An "allow" must match whatever that part
+turns out to be; for "ask" and "deny" it is enough that they could match, but a rule that only
+could match does not hide earlier rules. Other spellings of a right (`/bin/rm x` is `rm x` too)
+are judged separately and the strictest verdict wins, except that an "ask" or "deny" which
+matched the right as it stands is not counted again. So an additional deny, or an additional
+spelling, never allows more.
 
-A right's name may end with `:read`, for what changes nothing: `bash:read` is a command
-that only reads. Rules for `bash` hold for it as well, those for `bash:read` for it alone.
+A permission may end with `:read`, for what changes nothing: `bash:read` is a command that only
+reads. Rules for `bash` apply to it too; rules for `bash:read` apply to it alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.permission.rules.wildcard import Wildcard, wildcard
 LayerName = Literal["defaults", "project", "user", "host", "agent"]
 
 LAYERS: Final[tuple[LayerName, ...]] = get_args(LayerName)
-# What is a path, and not a command or a name.
+# Permissions whose patterns are paths, not commands or names.
 PATH_PERMISSIONS: Final = frozenset({"read", "edit", "outside"})
 READING: Final = ":read"
 
@@ -51,7 +51,7 @@ class Layer:
 
     @property
     def untrusted(self) -> Layer:
-        """What of it counts if nobody trusts its source: that which forbids or asks, and lifts nothing."""
+        """The layer as it counts from an untrusted source: only denies and asks, and no overrides."""
         kept = (rule for rule in self.rules if rule.action != "allow")
         return Layer(self.name, tuple(attrs.evolve(rule, override=False) for rule in kept))
 
@@ -92,7 +92,7 @@ class RuleVerdict:
         if self.reason:
             return self.reason
         if self.rule is None:
-            return "no rule: what no rule names is asked about"
+            return "no rule matches, so it is asked about"
         return f"the rule '{self.rule}' of the layer {self.layer}{self.rule.location}"
 
     @property
@@ -112,7 +112,7 @@ def strictest(verdicts: Iterable[RuleVerdict]) -> RuleVerdict:
 
 @attrs.frozen(eq=False)
 class _CompiledRule:
-    """A rule in its layer, ready for use."""
+    """A rule with its layer and its compiled pattern."""
 
     rule: Rule
     layer: LayerName
@@ -120,12 +120,12 @@ class _CompiledRule:
 
     @property
     def lifts(self) -> bool:
-        """Whether it lifts a deny of a layer below. No repository does: below it are the profile and the defaults, which the user chose."""
+        """Whether it lifts a deny of a lower layer. A project's rule never does: the profile below it is the user's choice."""
         return self.rule.override and self.layer != "project"
 
     @property
     def is_deny_all(self) -> bool:
-        """Whether it forbids everything."""
+        """Whether it denies everything."""
         pattern = self.pattern
         is_every = pattern.is_every if isinstance(pattern, PathPattern) else pattern.pattern == "*"
         return is_every and self.rule.action == "deny"
@@ -133,13 +133,13 @@ class _CompiledRule:
 
 @attrs.frozen(eq=False)
 class _RuleList:
-    """All rules that hold for the rights of one name, from the lowest layer on."""
+    """All rules that apply to one permission, from the lowest layer up."""
 
     entries: Sequence[_CompiledRule]
     index: CommandIndex | PathIndex
 
     def matching(self, text: str) -> Iterator[tuple[_CompiledRule, bool]]:
-        """Yield the rules that match *text*, the last first, and whether they surely do."""
+        """Yield the rules that match *text*, the last first, and whether each match is certain."""
         for number in self.index.candidates(text):
             entry = self.entries[number]
             is_sure = entry.pattern.matches(text)
@@ -149,28 +149,28 @@ class _RuleList:
 
 @attrs.define(eq=False)
 class _Group:
-    """The rules of one layer that have a say."""
+    """The rules of one layer that may decide."""
 
     layer: LayerName
     entries: list[_CompiledRule] = attrs.field(factory=list[_CompiledRule])
-    is_sure: bool = False  # the last one has matched for certain: those before it are hidden
+    is_sure: bool = False  # the last one certainly matches and hides those before it
 
     def decide_over(self, below: _CompiledRule | None) -> _CompiledRule:
-        """Return the rule whose word counts, given the one of the layers below."""
+        """Return the rule that decides: one of this layer, or *below*, which decided the lower layers."""
         own = max(self.entries, key=lambda entry: ACTIONS.index(entry.rule.action))
         if below is None or below.rule.action != "deny" or own.rule.action == "deny":
-            return own  # an "allow" is always certain, and an "ask" is no less strict than what it hides
+            return own  # an "allow" here is certain, and an "ask" is at least as strict as what it hides
         return own if self.is_sure and all(entry.lifts for entry in self.entries) else below
 
 
 @attrs.define(eq=False)
 class Ruleset:
-    """All rules of a session, compiled once. Raises `ConfigError` for a pattern that matches nothing.
+    """All rules of a session, compiled. Raises `ConfigError` for a pattern that matches nothing.
 
     Attributes:
         layers: in any order; several of one name follow one another.
         project: the project's folder, absolute and real.
-        home: the same of the user's home.
+        home: the user's home folder, absolute and real.
     """
 
     layers: Sequence[Layer]
@@ -191,7 +191,7 @@ class Ruleset:
                 raise ConfigError(f"the rule '{rule}'{rule.location}: {error}") from error
 
     def judge(self, permission: str, pattern: str, spellings: Sequence[str] = ()) -> RuleVerdict:
-        """Return what the rules say of a right."""
+        """Return the verdict on one right."""
         right = RequiredRight(permission, pattern, tuple(spellings))
         rules = self._rules_for(permission)
         verdict = _decide(right, pattern, rules.matching(pattern)) or RuleVerdict(verdict="ask", right=right)
@@ -200,9 +200,9 @@ class Ruleset:
         return strictest([verdict, *self._judge_spellings(rules, right)])
 
     def hides(self, permission: str) -> bool:
-        """Tell whether every right of that name is denied, whatever it is for: a tool that needs it need not be offered.
+        """Return whether *permission* is denied for every pattern, so that a tool that needs it need not be offered.
 
-        A tool whose calls may need the name with `:read` instead is hidden if both are.
+        A tool whose calls may need the `:read` variant instead is hidden only if both are.
         """
         is_hidden = False
         entries = self._rules_for(permission).entries
@@ -216,7 +216,7 @@ class Ruleset:
         return is_hidden
 
     def matching(self, permission: str, text: str) -> Iterator[tuple[LayerName, Rule, bool]]:
-        """Yield the rules that match *text*, the last first, and whether they surely do."""
+        """Yield the rules that match *text*, the last first, and whether each match is certain."""
         for entry, is_sure in self._rules_for(permission).matching(text):
             yield entry.layer, entry.rule, is_sure
 
@@ -266,7 +266,7 @@ class Ruleset:
         return self._wildcards[pattern]
 
     def _path(self, pattern: str) -> PathPattern | None:
-        """Return what the pattern of a rule for many permissions means for paths; None: it can match none."""
+        """Return the pattern as a path pattern; None if it matches no path, as in a rule for many permissions."""
         if pattern not in self._paths:
             try:
                 self._paths[pattern] = PathPattern(pattern, self.project, self.home)
@@ -276,19 +276,19 @@ class Ruleset:
 
 
 def base_permission(permission: str) -> str:
-    """Return the name of a right without what says that it changes nothing."""
+    """Return *permission* without the `:read` suffix."""
     return permission.removesuffix(READING)
 
 
 def applies_to(pattern: str, permission: str) -> bool:
-    """Tell whether a rule for the permission *pattern* holds for rights of the name *permission*."""
+    """Return whether a rule for the permissions *pattern* applies to *permission*."""
     return pattern == permission or any(
         wildcard(pattern).matches(name) for name in (permission, base_permission(permission))
     )
 
 
 def _decide(right: RequiredRight, text: str, matching: Iterable[tuple[_CompiledRule, bool]]) -> RuleVerdict | None:
-    """Return what the rules *found* for *text*, the last first, say together; None if there are none."""
+    """Return the combined verdict of the rules that match *text*, the last one first; None if there are none."""
     groups: list[_Group] = []
     for entry, is_sure in matching:
         if not groups or groups[-1].layer != entry.layer:

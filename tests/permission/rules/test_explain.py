@@ -44,7 +44,7 @@ def test_a_decision_is_told_with_all_that_matched() -> None:
 def test_no_rule() -> None:
     assert told(RequiredRight("bash", "a\nb")) == [
         "ask: bash 'a\\nb'",
-        "  by no rule: what no rule names is asked about",
+        "  by no rule matches, so it is asked about",
     ]
 
 
@@ -54,10 +54,10 @@ def test_another_spelling() -> None:
         "deny: bash /bin/rm x",
         "  by the rule 'deny bash rm *' of the layer user (c.toml:2), because it is rm x too",
         "  these match as well:",
-        "  - 'allow bash /bin/*' of the layer user (c.toml:1): "
-        "of its spellings the strictest word counts, and this one matches /bin/rm x",
-        "  - 'ask bash r?? x' of the layer user (c.toml:3): "
-        "of its spellings the strictest word counts, and this one matches run x",
+        "  - 'allow bash /bin/*' of the layer user (c.toml:1): the strictest verdict of all spellings "
+        "counts, and this one matches /bin/rm x",
+        "  - 'ask bash r?? x' of the layer user (c.toml:3): the strictest verdict of all spellings counts, "
+        "and this one matches run x",
     ]
 
 
@@ -68,22 +68,23 @@ def test_what_may_match_and_what_lifts_nothing() -> None:
         Layer("user", (rule("rm -r *", "ask!", 3),)),
     ]
     assert told(RequiredRight("bash", f"rm {UNKNOWN}"), *layers)[3:] == [
-        "  - 'ask! bash rm -r *' of the layer user (c.toml:3): it is not certain that it matches, and so it lifts no deny",
-        "  - 'allow! bash rm *' of the layer project (c.toml:2): no rule of a repository lifts a deny of the user's",
+        "  - 'ask! bash rm -r *' of the layer user (c.toml:3): it may not match, and only a certain match lifts a deny",
+        "  - 'allow! bash rm *' of the layer project (c.toml:2): a rule of a repository never lifts a deny of the user",
     ]
 
 
 def test_an_allow_of_another_spelling() -> None:
     layer = Layer("user", (rule("cat *", "allow", 1), rule("./*", "ask", 2)))
     assert told(RequiredRight("bash", "./cat x", ("cat x",)), layer)[3:] == [
-        "  - 'allow bash cat *' of the layer user (c.toml:1): it matches cat x only, and a right is allowed as it stands",
+        "  - 'allow bash cat *' of the layer user (c.toml:1): it matches only cat x, and an allow must match "
+        "the right as it stands",
     ]
 
 
 def test_of_rules_that_may_match_the_stricter_one_counts() -> None:
     layer = Layer("user", (rule("rm x", "deny", 1), rule("rm y", "ask", 2)))
     assert told(RequiredRight("bash", f"rm {UNKNOWN}"), layer)[3:] == [
-        "  - 'ask bash rm y' of the layer user (c.toml:2): it may match as well, and the stricter word counts",
+        "  - 'ask bash rm y' of the layer user (c.toml:2): it may match as well, and the stricter verdict counts",
     ]
 
 

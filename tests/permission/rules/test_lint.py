@@ -44,38 +44,38 @@ def test_ordinary_rules_are_fine() -> None:
     [
         (
             "allow bash git status\nask bash git *",
-            "warning: 'allow bash git status' of the layer user (c:1): it has no effect: 'ask bash git *' (c:2) comes "
-            "later, and matches all that it matches; put what is general first",
+            "warning: 'allow bash git status' of the layer user (c:1): it has no effect: 'ask bash git *' "
+            "(c:2) comes later and matches everything it matches; write general rules first",
         ),
         (
             "deny read src/a.py\nallow read src",
-            "warning: 'deny read src/a.py' of the layer user (c:1): it has no effect: 'allow read src' (c:2) comes later, "
-            "and matches all that it matches; put what is general first",
+            "warning: 'deny read src/a.py' of the layer user (c:1): it has no effect: 'allow read src' (c:2) "
+            "comes later and matches everything it matches; write general rules first",
         ),
         (
             "deny bash:read ls *\nallow bash ls *",
-            "warning: 'deny bash:read ls *' of the layer user (c:1): it has no effect: 'allow bash ls *' (c:2) comes "
-            "later, and matches all that it matches; put what is general first",
+            "warning: 'deny bash:read ls *' of the layer user (c:1): it has no effect: 'allow bash ls *' "
+            "(c:2) comes later and matches everything it matches; write general rules first",
         ),
         (
             "deny read a\ndeny bash b\ndeny read a",
-            "warning: 'deny read a' of the layer user (c:1): it stands there twice: 'deny read a' (c:3) is for the same, "
-            "and the last one wins",
+            "warning: 'deny read a' of the layer user (c:1): it is written twice: 'deny read a' (c:3) has "
+            "the same pattern, and the last one wins",
         ),
         (
             "deny read a\nask read a",
-            "warning: 'deny read a' of the layer user (c:1): it has no effect: 'ask read a' (c:2) is for the same, and "
-            "the last one wins",
+            "warning: 'deny read a' of the layer user (c:1): it has no effect: 'ask read a' (c:2) has the "
+            "same pattern, and the last one wins",
         ),
         (
             "allow! bash make *",
-            "warning: 'allow! bash make *' of the layer user (c:1): it lifts nothing, as no layer below denies any of it: "
-            "write 'allow'",
+            "warning: 'allow! bash make *' of the layer user (c:1): it lifts nothing, because no lower layer "
+            "denies any of it: write 'allow'",
         ),
         (
             "deny reads *.pem",
-            "hint: 'deny reads *.pem' of the layer user (c:1): no tool that is known needs the permission 'reads': did you "
-            "mean read?",
+            "hint: 'deny reads *.pem' of the layer user (c:1): no built-in tool needs the permission "
+            "'reads': did you mean read?",
         ),
         (
             "allow outside src",
@@ -83,25 +83,26 @@ def test_ordinary_rules_are_fine() -> None:
         ),
         (
             "allow outside ./src",
-            "warning: 'allow outside ./src' of the layer user (c:1): it matches nothing: it is asked about paths outside "
-            "of the project alone",
+            "warning: 'allow outside ./src' of the layer user (c:1): it matches nothing: outside is only "
+            "about paths outside of the project",
         ),
         (
             "deny bash cd * && rm *",
-            "warning: 'deny bash cd * && rm *' of the layer user (c:1): it hardly ever matches: rules are asked about each "
-            "command of a script by itself, without '&&', '|' and ';'",
+            "warning: 'deny bash cd * && rm *' of the layer user (c:1): it hardly ever matches: rules are "
+            "matched against each command of a script separately, without '&&', '|' and ';'",
         ),
         (
             "allow * *",
-            "warning: 'allow * *' of the layer user (c:1): it allows everything: the profile 'full' says so by its name",
+            "warning: 'allow * *' of the layer user (c:1): it allows everything: use the profile 'full' to say so",
         ),
         (
             "allow opaque *",
-            "warning: 'allow opaque *' of the layer user (c:1): it allows scripts of which nobody can tell what they do",
+            "warning: 'allow opaque *' of the layer user (c:1): it allows scripts whose effects cannot be determined",
         ),
         (
             "allow outside *",
-            "hint: 'allow outside *' of the layer user (c:1): it allows the whole machine, as far as 'read' and 'edit' do",
+            "hint: 'allow outside *' of the layer user (c:1): it allows the whole machine, wherever 'read' "
+            "and 'edit' are allowed",
         ),
         (
             "allow bash *",
@@ -109,18 +110,18 @@ def test_ordinary_rules_are_fine() -> None:
         ),
         (
             "allow bash * --help",
-            "warning: 'allow bash * --help' of the layer user (c:1): it begins with a wildcard, so any program will do "
-            "that is given such words",
+            "warning: 'allow bash * --help' of the layer user (c:1): it begins with a wildcard, so it "
+            "matches any program with such arguments",
         ),
         (
             "allow bash sudo *",
-            "warning: 'allow bash sudo *' of the layer user (c:1): 'sudo' runs whatever it is told to: name what it may "
-            "run, 'sudo PROGRAM *'",
+            "warning: 'allow bash sudo *' of the layer user (c:1): 'sudo' runs other programs: name the one "
+            "it may run, 'sudo PROGRAM *'",
         ),
         (
             "allow bash /usr/bin/python3 -c *",
-            "warning: 'allow bash /usr/bin/python3 -c *' of the layer user (c:1): '/usr/bin/python3 -c' runs whatever it "
-            "is told to: name what it may run, '/usr/bin/python3 -c PROGRAM *'",
+            "warning: 'allow bash /usr/bin/python3 -c *' of the layer user (c:1): '/usr/bin/python3 -c' runs "
+            "other programs: name the one it may run, '/usr/bin/python3 -c PROGRAM *'",
         ),
         (
             "allow bash ls*",
@@ -153,7 +154,7 @@ def test_a_deny_that_is_taken_back_does_not() -> None:
 
 def test_an_override_of_a_repository() -> None:
     assert found(defaults="deny edit *", project="allow! edit src") == [
-        "warning: 'allow! edit src' of the layer project (c:1): a repository lifts no deny: it counts as 'allow'"
+        "warning: 'allow! edit src' of the layer project (c:1): a repository cannot lift a deny: it counts as 'allow'"
     ]
 
 

@@ -67,7 +67,7 @@ def test_without_a_rule_somebody_is_asked() -> None:
     decision = ruleset(user="allow bash git *").judge("bash", "rm x")
     assert decision == RuleVerdict(verdict="ask", right=RequiredRight("bash", "rm x"))
     assert decision.is_default
-    assert decision.source == "no rule: what no rule names is asked about"
+    assert decision.source == "no rule matches, so it is asked about"
 
 
 def test_a_decision_names_its_rule_and_layer() -> None:
