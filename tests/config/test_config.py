@@ -435,7 +435,7 @@ def test_what_a_configuration_says_of_programs_counts(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("programs = 1", "here.toml: programs must hold tables: [programs.NAME]"),
-        ("[programs.x]\nnonsense = 1", "here.toml, [programs]: programs.x.nonsense: there is no such entry"),
+        ("[programs.x]\nnonsense = 1", "here.toml, [programs]: programs.x.nonsense: there is no such key"),
         ("[sandbox]\nbackend = 'x'", "here.toml, [sandbox]: sandbox.backend must be one of bwrap, not 'x'"),
         ("[permissions]\nrules = ['allow']", "here.toml:2"),
     ],

@@ -129,7 +129,7 @@ class ProgramAnalysis:
         if parts is None:
             if text:
                 return  # Only named: passed on, or removed.
-            self.mark_opaque("sets a variable that is not known")
+            self.mark_opaque("sets an unknown variable")
         elif is_dangerous_setting(*parts):
             self.mark_opaque(f"sets {parts[0]}, which may make programs run other code")
 
@@ -138,7 +138,7 @@ class ProgramAnalysis:
         if not words:
             return
         if exact_text(words[0]) is None:
-            self.mark_opaque("starts a command that is not known")
+            self.mark_opaque("starts an unknown command")
             return
         fed = self.invocation.stdin if takes_stdin else stdin
         self.starts.append(StartedCommand(argv=tuple(words), cwd=self._start_cwd(), remote=self.remote, stdin=fed))
@@ -150,7 +150,7 @@ class ProgramAnalysis:
         """Have a shell read a text."""
         text = exact_text(text)
         if text is None:
-            self.mark_opaque("a shell reads a text that is not known")
+            self.mark_opaque("a shell reads an unknown script")
             return
         whole = tuple(exact_text(argument) for argument in arguments)
         self.starts.append(
@@ -177,7 +177,7 @@ class ProgramAnalysis:
         """Start a command whose words are parted by blanks."""
         text = exact_text(value)
         if text is None or not _PLAIN_WORDS.fullmatch(text):
-            self.mark_opaque("starts a command that is not plainly written")
+            self.mark_opaque("starts a command with shell syntax in it")
         elif text.strip():
             self.start(text.split())
 
@@ -185,12 +185,12 @@ class ProgramAnalysis:
         """Return the words that a text is split into; None where that is not certain."""
         text = exact_text(value)
         if text is None or any(sign in text for sign in "\\$#`"):
-            self.mark_opaque("splits a text into words that are not known")
+            self.mark_opaque("splits an unknown text into words")
             return None
         try:
             return list(shlex.split(text))
         except ValueError:
-            self.mark_opaque("splits a text with an open quote")
+            self.mark_opaque("splits a text with an unclosed quote")
             return None
 
     # ---- reading by a row ----
@@ -233,7 +233,7 @@ class ProgramAnalysis:
         self.words = arguments.operands[1:]
         if name is None:
             if any(_is_dangerous(below) for below in program.commands.values()):
-                self.mark_opaque("its sub-command is not known")
+                self.mark_opaque("its sub-command is unknown")
             return None
         below = program.commands.get(name)
         if below is not None:
@@ -252,9 +252,9 @@ class ProgramAnalysis:
     def apply_options(self, program: Program, arguments: Arguments) -> None:
         """Remember what the options do."""
         if arguments.unknown and program.strict:
-            self.mark_opaque(f"its option {arguments.unknown} is not known")
+            self.mark_opaque(f"its option {arguments.unknown} is unknown")
         if arguments.is_uncertain and (program.is_guarded or program.strict):
-            self.mark_opaque("one of its words is not known, and may be an option that executes something")
+            self.mark_opaque("one of its words is unknown, and may be an option that executes commands")
         for used in arguments.used:
             self.apply_option(used, program)
         self.reads_only = _reads_only(program, arguments)
@@ -297,7 +297,7 @@ class ProgramAnalysis:
             case "sets":
                 self.set_variable(value)
             case "code" | "split":
-                self.mark_opaque(f"{what} may execute anything")
+                self.mark_opaque(f"{what} may execute any command")
             case "changes":
                 self.changes = True
             case _:
@@ -310,7 +310,7 @@ class ProgramAnalysis:
             return
         if text is not None and (text[:1] == "|" or (role != "reads" and text[:1] == "!")):
             # Some programs start what stands behind these.
-            self.mark_opaque(f"{text} may be a command to it")
+            self.mark_opaque(f"it may take {text} for a command")
         if role != "writes":
             self.touch(value, "read")
         if role != "reads":
@@ -320,7 +320,7 @@ class ProgramAnalysis:
         """Run the text of a file."""
         text = exact_text(path)
         if text is None or text.startswith(("/dev/", "/proc/", "data:")) or "://" in text:
-            self.mark_opaque("runs a program text that is not known")
+            self.mark_opaque("runs an unknown program file")
             return
         self.runs.append(self.resolve(text))
         self.touch(text, "read")

@@ -64,7 +64,7 @@ def _add_program(analysis: ProgramAnalysis, word: Argument) -> bool:
     """Add the files that a program text writes; return whether the text is known."""
     text = exact_text(word)
     if text is None:
-        analysis.mark_opaque("its program is not known")
+        analysis.mark_opaque("its program is unknown")
         return False
     try:
         for path in written_files(text):
@@ -99,7 +99,7 @@ def _tokens(program: str) -> Iterator[str]:
             continue
         token = _TOKEN.match(program, at)
         if token is None:
-            raise UnsupportedProgram("its program is not understood")
+            raise UnsupportedProgram("its program is not supported")
         at = token.end()
         if token.lastgroup == "blank":
             continue
@@ -111,11 +111,11 @@ def _read_slash(program: str, at: int, before: str, kind: str) -> tuple[int, str
     """Return where the token ends that begins with a slash, and the token: a division, or `/…/` for a pattern."""
     if before not in _BEFORE_PATTERN and before not in _WORDS:
         if kind == "step" or before == ")":
-            raise UnsupportedProgram("its program has a slash that may be two things")
+            raise UnsupportedProgram("its program has an ambiguous slash")
         return at + 1, "/"
     match = _PATTERN.match(program, at)
     if match is None:
-        raise UnsupportedProgram("its program has an open pattern")
+        raise UnsupportedProgram("its program has an unclosed pattern")
     return match.end(), "/…/"
 
 
@@ -156,7 +156,7 @@ class _OutputFinder:
         text = here[0] if here else ""
         plain = text[:1] == '"' and "\\" not in text and len(text) > 2
         if not plain or (len(here) > 1 and here[1] not in {";", "}", "\n"}):
-            raise UnsupportedProgram("its program writes to files that are not known")
+            raise UnsupportedProgram("its program writes to unknown files")
         name = text[1:-1]
         if name.startswith("/inet"):
             raise UnsupportedProgram("its program connects to a network")

@@ -144,7 +144,7 @@ _PHP_SETTING: Final = re.compile(
 def _check_php(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
     for option in used:
         if option.name == "-d" and not _PHP_SETTING.fullmatch(exact_text(option.value) or "?"):
-            analysis.mark_opaque("a setting of its may make it run other code")
+            analysis.mark_opaque("one of its settings may make it run other code")
 
 
 def analyze_env(analysis: ProgramAnalysis, program: Program) -> None:
@@ -181,7 +181,7 @@ def _set_all(analysis: ProgramAnalysis, words: Sequence[Argument]) -> Sequence[A
         if text == "-" and analysis.name == "env":
             continue
         if text is None and isinstance(word, WordPrefix) and "=" in word:
-            analysis.mark_opaque("sets a variable that is not known")
+            analysis.mark_opaque("sets an unknown variable")
         elif text is None or split_assignment(text) is None:
             break
         else:
@@ -254,7 +254,7 @@ def analyze_ssh(analysis: ProgramAnalysis, program: Program) -> None:
             words = words[1:]
             break
     if has_host and exact_text(host) is None:
-        analysis.mark_opaque("the host is not known")
+        analysis.mark_opaque("the host is unknown")
     analysis.remote = True
     if words:
         analysis.run_joined(words)

@@ -40,7 +40,7 @@ def analyze_find(analysis: ProgramAnalysis, _: Program) -> None:
         text = exact_text(words[at])
         if text is None:
             # A part of the expression that nobody knows may start something, of which the words may follow.
-            analysis.mark_opaque("a word of its expression is not known")
+            analysis.mark_opaque("a word of its expression is unknown")
             return
         at = _read_part(analysis, words, at, text)
 
@@ -86,7 +86,7 @@ def _read_part(analysis: ProgramAnalysis, words: Sequence[Argument], at: int, te
     if text in _VALUED or text.startswith("-newer"):
         return at + 2
     if text not in _ALONE and text.startswith("-"):
-        analysis.mark_opaque(f"its option {text} is not known")
+        analysis.mark_opaque(f"its option {text} is unknown")
     return at + 1
 
 
@@ -109,7 +109,7 @@ def _read_command(analysis: ProgramAnalysis, words: Sequence[Argument], at: int,
         command.append(word)
         at += 1
     else:
-        analysis.mark_opaque("a command of its has no end")
+        analysis.mark_opaque("one of its commands has no end")
     cwd = analysis.cwd
     if in_place:
         analysis.cwd = None
@@ -129,7 +129,7 @@ def analyze_fd(analysis: ProgramAnalysis, program: Program) -> None:
     for path in arguments.operands[1:]:
         analysis.touch(path, "read")
     if arguments.is_uncertain:
-        analysis.mark_opaque("one of its words is not known, and may be an option that executes something")
+        analysis.mark_opaque("one of its words is unknown, and may be an option that executes commands")
     analysis.prints_names = True
     if start is None:
         return

@@ -96,14 +96,14 @@ def analyze_git(analysis: ProgramAnalysis, program: Program) -> None:
     analysis.reads_only = bool(arguments.used) and not arguments.operands
     for used in arguments.used:
         if used.name == "--git-dir" and not (exact_text(used.value) or "").endswith(".git"):
-            analysis.mark_opaque("its repository may be any folder, with settings that execute something")
+            analysis.mark_opaque("its repository may be any folder, with settings that execute commands")
     _set(analysis, arguments.used)
     operands = arguments.operands
     if not operands:
         return
     name = exact_text(operands[0])
     if name is None:
-        analysis.mark_opaque("its command is not known")
+        analysis.mark_opaque("its command is unknown")
         return
     analyze_command(analysis, program, name, operands[1:])
 
@@ -121,7 +121,7 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
     analysis.words = words
     analysis.reads_only = False
     if below is None:
-        analysis.mark_opaque(f"{name} is no command that is known, and may be an alias")
+        analysis.mark_opaque(f"{name} is not a known command, and may be an alias")
         return
     analysis.name = f"git {name}"
     _refuse_helpers(analysis, words)
@@ -154,7 +154,7 @@ def _select_inner(analysis: ProgramAnalysis, program: Program) -> Program | None
         outer = analysis.parse_arguments(program, permutes=False)
         inner = exact_text(outer.operands[0]) if outer.operands else ""
         if inner is None:
-            analysis.mark_opaque("its command is not known")
+            analysis.mark_opaque("its command is unknown")
             return None
         if inner not in program.commands:
             break
@@ -180,15 +180,15 @@ def _set(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
         if parts is None:
             # Without a value it is a switch.
             if exact_text(text) is None or is_dangerous_key(text or "", "true"):
-                analysis.mark_opaque("makes a setting that is not known")
+                analysis.mark_opaque("makes an unknown setting")
         elif is_dangerous_key(parts[0], None if exact_text(text) is None else parts[1]):
-            analysis.mark_opaque(f"sets {parts[0]}, which may execute something")
+            analysis.mark_opaque(f"sets {parts[0]}, which may execute commands")
 
 
 def _refuse_helpers(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
     for word in words:
         if word is not None and _HELPER.fullmatch(word) and not word.startswith("::"):
-            analysis.mark_opaque("an address of its is reached by another program")
+            analysis.mark_opaque("one of its addresses is reached through another program")
 
 
 def _check_strategy(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
@@ -216,7 +216,7 @@ def _configure(analysis: ProgramAnalysis, used: Sequence[UsedOption], operands: 
     key = exact_text(words[0])
     value = exact_text(words[1]) if len(words) > 1 else ""
     if key is None or is_dangerous_key(key, value):
-        analysis.mark_opaque(f"sets {key or 'a setting that is not known'}, which may execute something")
+        analysis.mark_opaque(f"sets {key or 'an unknown setting'}, which may execute commands")
 
 
 _VERBS_WITHOUT_VALUE: Final = frozenset({"unset", "edit", "remove-section", "rename-section"})

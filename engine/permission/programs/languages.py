@@ -44,7 +44,7 @@ def _check_make_variable(analysis: ProgramAnalysis, left: str, value: str) -> No
     if name.startswith(".SHELL") or is_dangerous_setting(name, value):
         analysis.mark_opaque(f"sets {name}, which may make it run something else")
     elif left.endswith("!") or not _PLAIN_VALUE.fullmatch(value):
-        analysis.mark_opaque(f"sets {name} to what may be executed")
+        analysis.mark_opaque(f"sets {name} to a value that may be executed")
 
 
 def analyze_compiler(analysis: ProgramAnalysis, program: Program) -> None:
@@ -72,7 +72,7 @@ def analyze_npm_config(analysis: ProgramAnalysis, program: Program) -> None:
         return
     for word in words:
         if word is None or word.partition("=")[0] in _NPM_KEYS:
-            analysis.mark_opaque("sets what it runs")
+            analysis.mark_opaque("sets the program that it runs")
 
 
 _CMAKE_STARTING: Final = frozenset({"env", "time", "chdir"})
@@ -142,7 +142,7 @@ def _use_tool(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
         for word in [word for word in rest if not (exact_text(word) or "").startswith("-")]:
             analysis.touch(word, "write")
     elif name not in _CMAKE_TELLING:
-        analysis.mark_opaque("its tool is not known")
+        analysis.mark_opaque("its tool is unknown")
 
 
 def analyze_dd(analysis: ProgramAnalysis, _: Program) -> None:
@@ -191,7 +191,7 @@ def analyze_sqlite(analysis: ProgramAnalysis, program: Program) -> None:
     for word in texts:
         text = exact_text(word)
         if text is None:
-            analysis.mark_opaque("its commands are not known")
+            analysis.mark_opaque("its commands are unknown")
         elif _SQLITE_SQL.search(text) or not all(_is_harmless_line(line) for line in text.splitlines()):
             analysis.mark_opaque("its commands may execute others, or write files")
 
@@ -220,7 +220,7 @@ def analyze_database(analysis: ProgramAnalysis, program: Program) -> None:
     for word in texts:
         text = exact_text(word)
         if text is None:
-            analysis.mark_opaque("its commands are not known")
+            analysis.mark_opaque("its commands are unknown")
         elif analysis.name == "psql":
             if _PSQL_SQL.search(text) and not _PSQL_COMMAND.fullmatch(text):
                 analysis.mark_opaque("its commands may execute others")
@@ -289,7 +289,7 @@ def analyze_java(analysis: ProgramAnalysis, program: Program) -> None:
     if first is not None and first.endswith((".java", ".jar")):
         analysis.run_file(first)
     if operands and first is None:
-        analysis.mark_opaque("the class to run is not known")
+        analysis.mark_opaque("the class to run is unknown")
 
 
 _SSH_COMMANDS: Final = frozenset({"proxycommand", "localcommand", "knownhostscommand"})
@@ -314,7 +314,7 @@ def check_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) ->
         text = exact_text(value)
         match = _SSH_SETTING.fullmatch(text) if text is not None else None
         if match is None:
-            analysis.mark_opaque("a setting of its is not known")
+            analysis.mark_opaque("one of its settings is unknown")
             continue
         name, set_to = match[1].lower(), match[2].strip().strip('"')
         if name in _SSH_COMMANDS and set_to.lower() != "none":
@@ -324,9 +324,9 @@ def check_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) ->
         elif name == "permitlocalcommand" or name in _SSH_COMMANDS:
             continue
         elif name == "remotecommand":
-            analysis.mark_opaque("a setting of its is a command")
+            analysis.mark_opaque("one of its settings is a command")
         elif name not in _SSH_HARMLESS:
-            analysis.mark_opaque(f"its setting {match[1]} is not known")
+            analysis.mark_opaque(f"its setting {match[1]} is unknown")
 
 
 def analyze_scp(analysis: ProgramAnalysis, program: Program) -> None:

@@ -72,7 +72,7 @@ def extend_registry(tables: Mapping[str, object]) -> ProgramRegistry:
     arity = dict(DEFAULT_REGISTRY.arity)
     for name, table in tables.items():
         if not name or "/" in name or name != name.strip():
-            raise ConfigError(f"programs.{name}: a program is named without its folder")
+            raise ConfigError(f"programs.{name}: name a program without its folder")
         programs[name] = _parse_program(f"programs.{name}", table, (name,), arity)
     registry = ProgramRegistry(programs, arity)
     problems = [problem for name in tables for problem in find_program_contradictions(registry, name)]
@@ -98,7 +98,7 @@ def _parse_program(where: str, table: object, path: tuple[str, ...], arity: dict
     entries = _Entries(where, {str(key): value for key, value in cast("Mapping[object, object]", table).items()})
     for key in entries.values:
         if key not in _ENTRIES:
-            raise ConfigError(f"{where}.{key}: there is no such entry")
+            raise ConfigError(f"{where}.{key}: there is no such key")
     if "arity" in entries.values:
         arity[path] = entries.count("arity")
     base = entries.base()
@@ -152,26 +152,26 @@ class _Entries:
     def text(self, key: str, default: str) -> str:
         value = self.values.get(key, default)
         if not isinstance(value, str):
-            raise ConfigError(f"{self.where}.{key}: this is a text")
+            raise ConfigError(f"{self.where}.{key}: this has to be a string")
         return value
 
     def switch(self, key: str, default: bool) -> bool:  # noqa: FBT001  # it is a value here
         value = self.values.get(key, default)
         if not isinstance(value, bool):
-            raise ConfigError(f"{self.where}.{key}: this is true or false")
+            raise ConfigError(f"{self.where}.{key}: this has to be true or false")
         return value
 
     def choice(self, key: str, choices: Mapping[str, _Choice], default: _Choice) -> _Choice:
         value = self.text(key, default)
         if value not in choices:
             named = ", ".join(repr(choice) for choice in choices)
-            raise ConfigError(f"{self.where}.{key}: this is one of {named}, not {value!r}")
+            raise ConfigError(f"{self.where}.{key}: this has to be one of {named}, not {value!r}")
         return choices[value]
 
     def count(self, key: str) -> int:
         value = self.values.get(key)
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_ARITY:
-            raise ConfigError(f"{self.where}.{key}: this is a number of words, from 1 to {_MAX_ARITY}")
+            raise ConfigError(f"{self.where}.{key}: this has to be a number of words from 1 to {_MAX_ARITY}")
         return value
 
     def tables(self, key: str) -> dict[str, object]:
@@ -194,7 +194,7 @@ def find_contradictions(registry: ProgramRegistry) -> list[str]:
         if count < len(path):
             problems.append(f"{whole}: its arity is less than its own words")
         if len(path) > 1 and registry.arity_of(path[:-1]) >= count:
-            problems.append(f"{whole}: its arity says nothing that {' '.join(path[:-1])} doesn't say")
+            problems.append(f"{whole}: its arity adds nothing to that of {' '.join(path[:-1])}")
     return problems
 
 

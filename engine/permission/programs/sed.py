@@ -60,7 +60,7 @@ def _add_script(analysis: ProgramAnalysis, texts: Sequence[Argument]) -> bool:
     """Add the files that a script in these texts reads and writes; return whether the script is known."""
     exact = [text for text in map(exact_text, texts) if text is not None]
     if len(exact) != len(texts):
-        analysis.mark_opaque("its script is not known")
+        analysis.mark_opaque("its script is unknown")
         return False
     try:
         script = _Script("\n".join(exact)).read()
@@ -102,7 +102,7 @@ class _Script:
                 continue
             self._read_command()
         if self.depth:
-            raise UnsupportedScript("its script has an open brace")
+            raise UnsupportedScript("its script has an unclosed brace")
         return self
 
     def _read_command(self) -> None:
@@ -123,7 +123,7 @@ class _Script:
         elif command == "}":
             self.depth -= 1
             if self.depth < 0:
-                raise UnsupportedScript("its script closes a brace that is not open")
+                raise UnsupportedScript("its script closes a brace that was never opened")
             self._end()
         elif command in _ALONE:
             self._end()
@@ -154,7 +154,7 @@ class _Script:
             case "e":
                 raise UnsupportedScript("its script executes commands")
             case _:
-                raise UnsupportedScript("its script is not understood")
+                raise UnsupportedScript("its script is not supported")
 
     def _read_address(self, *, first: bool) -> bool:
         match = (_NUMBER if first else _SECOND).match(self.text, self.at)
@@ -179,7 +179,7 @@ class _Script:
         self._part(delimiter, is_pattern=False)
         self._skip(_FLAGS)
         if self._peek() == "e":
-            raise UnsupportedScript("its script executes what it has replaced")
+            raise UnsupportedScript("its script executes the replaced text")
         if self._peek() == "w":
             self.at += 1
             self.written_files += self._file_name()
@@ -192,11 +192,11 @@ class _Script:
         if self.text.startswith("\\\n", self.at):
             self.at += 2
         elif self._peek() in {"", "\n"}:
-            raise UnsupportedScript("its script is not understood")
+            raise UnsupportedScript("its script is not supported")
         start = self.at
         self._skip(_REST)
         if self._peek() and "\\" in self.text[start : self.at]:
-            raise UnsupportedScript("its script has a text that goes on")
+            raise UnsupportedScript("its script has a text of several lines")
 
     def _file_name(self) -> list[str]:
         self._skip(_BLANK)
@@ -205,13 +205,13 @@ class _Script:
         name = self.text[start : self.at]
         if not name or name != name.rstrip() or any(sign in name for sign in ";}"):
             # Whether these end the name differs from one sed to the other.
-            raise UnsupportedScript("its script names a file that is not plain")
+            raise UnsupportedScript("its script has an unusual file name")
         return [] if name in _STANDARD else [name]
 
     def _delimiter(self) -> str:
         delimiter = self._peek()
         if delimiter in {"", "\n", "\\", "[", "]"}:
-            raise UnsupportedScript("its script is not understood")
+            raise UnsupportedScript("its script is not supported")
         self.at += 1
         return delimiter
 
@@ -227,13 +227,13 @@ class _Script:
             if sign == "\\":
                 # In brackets it is a backslash for some, and takes what follows with it for others.
                 if is_bracket and self._peek() == "]":
-                    raise UnsupportedScript("its script has a bracket that is not plain")
+                    raise UnsupportedScript("its script has an ambiguous bracket")
                 self.at += 1
             elif is_pattern:
                 if sign == "\n":
                     break
                 is_bracket = self._continue_bracket(sign) if is_bracket else self._open_bracket(sign)
-        raise UnsupportedScript("its script has an open pattern")
+        raise UnsupportedScript("its script has an unclosed pattern")
 
     def _open_bracket(self, sign: str) -> bool:
         """Skip the first signs of a bracket, if one begins here; return whether it does."""
@@ -250,7 +250,7 @@ class _Script:
     def _end(self) -> None:
         self._skip(_BLANK)
         if self._peek() not in _ENDED and self._peek() != "":
-            raise UnsupportedScript("its script is not understood")
+            raise UnsupportedScript("its script is not supported")
 
     def _peek(self) -> str:
         return self.text[self.at : self.at + 1]

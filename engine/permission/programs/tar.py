@@ -71,7 +71,7 @@ def _touch_archive(analysis: ProgramAnalysis, value: Argument, mode: str, *, for
     if text is None and mode not in {"x", "t", "d"}:
         analysis.touch(None, "write")
     elif text is not None and ":" in text.partition("/")[0] and not forced:
-        analysis.mark_opaque("its archive is on another machine, which is reached by another program")
+        analysis.mark_opaque("its archive is on another machine, reached through another program")
     elif text != "-":
         analysis.touch(value, "read" if mode in {"x", "t", "d"} else "write")
 
@@ -79,11 +79,11 @@ def _touch_archive(analysis: ProgramAnalysis, value: Argument, mode: str, *, for
 def _act(analysis: ProgramAnalysis, value: Argument) -> None:
     text = exact_text(value)
     if text is None:
-        analysis.mark_opaque("what it does at a checkpoint is not known")
+        analysis.mark_opaque("its checkpoint action is unknown")
     elif text.startswith("exec="):
         analysis.run_text(text.removeprefix("exec="))
     elif not text.startswith(_HARMLESS_ACTIONS):
-        analysis.mark_opaque(f"what it does at a checkpoint is not known: {text}")
+        analysis.mark_opaque(f"its checkpoint action is unknown: {text}")
 
 
 def _read_list(analysis: ProgramAnalysis, value: Argument, *, verbatim: bool) -> None:
@@ -95,4 +95,4 @@ def _read_list(analysis: ProgramAnalysis, value: Argument, *, verbatim: bool) ->
         text == "-" and isinstance(analysis.invocation.stdin, UnknownInput) and analysis.invocation.stdin.lists_files
     )
     if not (verbatim or has_names):
-        analysis.mark_opaque("it reads a list of files, of which some may be options")
+        analysis.mark_opaque("it reads a list of files, some of which may be options")

@@ -50,13 +50,13 @@ def analyze_bwrap(analysis: ProgramAnalysis, program: Program) -> None:
     while at < len(words):
         text = exact_text(words[at])
         if text is None:
-            analysis.mark_opaque("one of its words is not known")
+            analysis.mark_opaque("one of its words is unknown")
             return
         if text == "--" or not text.startswith("-"):
             at += text == "--"
             break
         if text not in _TAKES:
-            analysis.mark_opaque(f"its option {text} is not known")
+            analysis.mark_opaque(f"its option {text} is unknown")
             return
         if text == "--setenv":
             name, value = [*words[at + 1 : at + 3], "", ""][:2]

@@ -75,7 +75,7 @@ def analyze_npx(analysis: ProgramAnalysis, program: Program) -> None:
     if names & {"-p", "--package", "--from", "--spec"} and operands:
         analysis.start(operands)
     elif operands and exact_text(operands[0]) is None:
-        analysis.mark_opaque("the package to run is not known")
+        analysis.mark_opaque("the package to run is unknown")
 
 
 def analyze_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
@@ -88,7 +88,7 @@ def analyze_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
     if names & {"-m", "--module"}:
         analysis.start(["python", "-m", *operands])
     elif first is None:
-        analysis.mark_opaque("the command to run is not known")
+        analysis.mark_opaque("the command to run is unknown")
     elif (
         names & {"-s", "--script", "--gui-script"}
         or first.endswith((".py", ".pyw", ".pyz"))
@@ -96,7 +96,7 @@ def analyze_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
         or "://" in first
     ):
         if "://" in first:
-            analysis.mark_opaque("runs a program text from elsewhere")
+            analysis.mark_opaque("runs code from another machine")
         analysis.start(["python", *operands])
     elif operands:
         analysis.start(operands)
@@ -128,7 +128,7 @@ def analyze_nix(analysis: ProgramAnalysis, program: Program) -> None:
     for at, word in enumerate(words):
         text = exact_text(word)
         if text is None or text in {"--expr", "-f", "--file", "repl"}:
-            analysis.mark_opaque("evaluates what is not known")
+            analysis.mark_opaque("evaluates an unknown expression")
         if text in {"-c", "--command"}:
             analysis.start(words[at + 1 :])
             return

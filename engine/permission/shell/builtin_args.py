@@ -62,7 +62,7 @@ def set_unknown(shell: SimulatedShell, call: CommandCall, names: Sequence[Field]
     for field in names:
         name = field.exact_text
         if name is None or not _NAME.fullmatch(name):
-            shell.findings.mark_opaque(f"{call.name} sets a variable that is not known")
+            shell.findings.mark_opaque(f"{call.name} sets an unknown variable")
         else:
             if is_dangerous(name, None):
                 shell.findings.mark_opaque(f"it sets {name}")

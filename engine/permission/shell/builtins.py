@@ -62,7 +62,7 @@ def _printf(shell: SimulatedShell, call: CommandCall) -> Outcome:
         name = arguments[1] if first == "-v" and len(arguments) > 1 else Field(first[2:])
         set_unknown(shell, call, [name])
     elif first.startswith("-") and first not in ("-", "--"):
-        shell.findings.mark_opaque("an option of printf that is not known")
+        shell.findings.mark_opaque("an unknown option of printf")
     elif not call.command.redirects:
         shell.output = _format_printf(
             [field.exact_text for field in arguments if field.exact_text != "--"], len(arguments)
@@ -109,10 +109,10 @@ def _test(shell: SimulatedShell, call: CommandCall) -> Outcome:
     arguments = call.arguments
     if call.name == "[":
         if not arguments or arguments[-1].exact_text != "]":
-            shell.findings.mark_opaque("a test that does not end")
+            shell.findings.mark_opaque("a test without its closing bracket")
         arguments = arguments[:-1]
     if not is_safe_test(arguments):
-        shell.findings.mark_opaque("a test whose operators are not known")
+        shell.findings.mark_opaque("a test with unknown operators")
     return call.outcome
 
 
@@ -173,7 +173,7 @@ def _command(shell: SimulatedShell, call: CommandCall) -> Outcome:
         if option == "--":
             break
         if set(option[1:]) - set("pvV") or option == "-":
-            shell.findings.mark_opaque("an option of command that is not known")
+            shell.findings.mark_opaque("an unknown option of command")
         if set(option) & set("vV"):
             return _harmless(shell, call)
     return _run_inner(shell, call, count)
@@ -188,7 +188,7 @@ def _run_inner(shell: SimulatedShell, call: CommandCall, count: int) -> Outcome:
         return _harmless(shell, call)
     inner = call.drop_words(count)
     if inner.fields[0].exact_text is None:
-        shell.findings.mark_opaque("a command whose name is not known")
+        shell.findings.mark_opaque("a command with an unknown name")
         return call.outcome
     if inner.name in ("declare", "typeset", "local", "export", "readonly"):
         # Its words were read as plain ones.
@@ -198,7 +198,7 @@ def _run_inner(shell: SimulatedShell, call: CommandCall, count: int) -> Outcome:
             if field.exact_text
         ]
         if len(words) != len(inner.fields):
-            shell.findings.mark_opaque(f"{inner.name} with words that are not known")
+            shell.findings.mark_opaque(f"{inner.name} with unknown words")
         inner = attrs.evolve(inner, command=Simple([], list(words), call.command.redirects))
     return shell.run_builtin_or_program(inner)
 
@@ -208,23 +208,23 @@ def _exec(shell: SimulatedShell, call: CommandCall) -> Outcome:
     while count < len(call.fields):
         option = call.fields[count].exact_text or ""
         if call.fields[count].may_be_option:
-            shell.findings.mark_opaque("an option of exec that is not known")
+            shell.findings.mark_opaque("an unknown option of exec")
         if not option.startswith("-"):
             break
         count += 1
         if option == "--":
             break
         if set(option[1:]) - set("cla"):
-            shell.findings.mark_opaque("an option of exec that is not known")
+            shell.findings.mark_opaque("an unknown option of exec")
         if "a" in option[1:-1]:
-            shell.findings.mark_opaque("an option of exec that is not known")
+            shell.findings.mark_opaque("an unknown option of exec")
         count += option.endswith("a")
     if count >= len(call.fields):
         call.state.stdin = UnknownInput() if isinstance(call.stdin, str) else call.stdin
         return call.outcome
     inner = call.drop_words(count)
     if inner.fields[0].exact_text is None:
-        shell.findings.mark_opaque("a command whose name is not known")
+        shell.findings.mark_opaque("a command with an unknown name")
         return call.outcome
     shell.run_program(inner)
     return call.outcome
@@ -240,15 +240,15 @@ def _trap(shell: SimulatedShell, call: CommandCall) -> Outcome:
     arguments = call.arguments
     first = arguments[0] if arguments else Field("-p")
     if first.exact_text is None:
-        shell.findings.mark_opaque("a trap that is not known")
+        shell.findings.mark_opaque("an unknown trap")
     elif first.exact_text in ("-l", "-p", "-", "") or len(arguments) == 1:
         pass
     elif first.exact_text.startswith("-") and first.exact_text != "--":
-        shell.findings.mark_opaque("an option of trap that is not known")
+        shell.findings.mark_opaque("an unknown option of trap")
     else:
         action = (arguments[1] if first.exact_text == "--" else first).exact_text
         if action is None:
-            shell.findings.mark_opaque("a trap that is not known")
+            shell.findings.mark_opaque("an unknown trap")
         else:
             signals = arguments[2:] if first.exact_text == "--" else arguments[1:]
             is_last = all(signal.exact_text in ("EXIT", "0") for signal in signals)

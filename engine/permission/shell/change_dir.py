@@ -18,7 +18,7 @@ def change_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:
         return _move_to(shell, call, call.state.previous_folders)
     if len(operands) > 1 or target is None or target.startswith("-"):
         if any(field.exact_text is None for field in operands):
-            shell.findings.mark_opaque("a folder that is not known")
+            shell.findings.mark_opaque("an unknown folder")
         return _move_to(shell, call, None)
     shell.programs.add_file(target, "read", "cd", call.state.folders)
     return _move_to(shell, call, _resolve_target(call.state.folders, target))
@@ -30,7 +30,7 @@ def push_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:
     target = call.arguments[0].exact_text if len(call.arguments) == 1 else None
     if target is None or target[:1] in ("-", "+"):
         if any(field.exact_text is None for field in call.arguments):
-            shell.findings.mark_opaque("a folder that is not known")
+            shell.findings.mark_opaque("an unknown folder")
         state.folder_stack = None
         return _move_to(shell, call, None)
     shell.programs.add_file(target, "read", "pushd", state.folders)

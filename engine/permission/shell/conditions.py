@@ -32,7 +32,7 @@ def check_condition(expander: Expander, condition: Conditional, state: ShellStat
         if plain in _ARITHMETIC and index:
             operands = (values[index - 1], following)
             if any(value is None or not is_number(value) for value in operands):
-                expander.findings.mark_opaque("a condition that may calculate with something that is no number")
+                expander.findings.mark_opaque("a condition that may calculate with a value that is not a number")
 
 
 def _is_identifier(value: Value | None) -> bool:

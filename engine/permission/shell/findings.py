@@ -41,7 +41,7 @@ class Findings:
         """Count a step; return whether it may be taken."""
         self.steps += 1
         if self.is_exhausted:
-            self.mark_opaque("there are too many ways through this script")
+            self.mark_opaque("this script has too many execution paths")
         return not self.is_exhausted
 
     def mark_opaque(self, reason: str) -> None:
@@ -75,7 +75,7 @@ class Findings:
         """Return all that was found."""
         self._check_executed_files()
         if self.trusts_names and any(_reads_like_option(use.path) for use in self._paths if use.access == "write"):
-            self.mark_opaque("it makes a file whose name reads like an option")
+            self.mark_opaque("it creates a file whose name looks like an option")
         return Scan(
             commands=tuple(self._commands),
             paths=tuple(self._paths),
@@ -94,7 +94,7 @@ class Findings:
         names = set[str]() if is_built else {posixpath.basename(use.path) for use in written}
         for file in self._executed_files:
             if is_vague or posixpath.basename(file) in names or (written and _MAGIC & set(file)):
-                self.mark_opaque(f"it runs {file[:200]}, which it may have written")
+                self.mark_opaque(f"it runs {file[:200]}, which it may have written itself")
 
 
 def _reads_like_option(path: str) -> bool:

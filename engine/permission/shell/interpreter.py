@@ -189,7 +189,7 @@ class Interpreter(Loops):
 
     def _define(self, function: Function, state: ShellState) -> None:
         if function.name == "command_not_found_handle":
-            self.findings.mark_opaque("it says what is done with commands that are not found")
+            self.findings.mark_opaque("it defines what happens when a command is not found")
         state.functions[function.name] = (function,)
         self.defined.append(function)
 

@@ -95,7 +95,7 @@ class ProgramScanner:
         effects = self._effects(run)
         self._add_effects(run, effects)
         if len(run.through) >= _MAX_DEPTH:
-            self.findings.mark_opaque("programs that start each other too deeply")
+            self.findings.mark_opaque("programs that start each other are nested too deeply")
             return UnknownInput()
         for started in effects.starts:
             self._start(started, run)
@@ -125,7 +125,7 @@ class ProgramScanner:
             self.findings.add_executed_file(name)
         for file in effects.runs:
             if file is None or isinstance(file, WordPrefix):
-                self.findings.mark_opaque("it runs a file whose name is not certain")
+                self.findings.mark_opaque("it runs a file with an unknown name")
             else:
                 self.findings.add_executed_file(file)
         if not run.remote:
@@ -140,7 +140,7 @@ class ProgramScanner:
         if isinstance(started, ShellText):
             self.scan_text(started, ProgramRun(run.fields, folder, run.stdin, through, remote))
         elif not started.argv or started.argv[0] is None or isinstance(started.argv[0], WordPrefix):
-            self.findings.mark_opaque(f"{posixpath.basename(name)} starts a command whose name is not known")
+            self.findings.mark_opaque(f"{posixpath.basename(name)} starts a command with an unknown name")
         elif self.findings.take_step():
             patterns = {field.text: field for field in run.fields if field.pattern is not None}
             fields = tuple(_field_of(word, patterns) for word in started.argv)
@@ -172,7 +172,7 @@ class ProgramScanner:
     def _add_access(self, path: Argument, access: Access, run: ProgramRun) -> None:
         name = posixpath.basename(run.fields[0].text or "")
         if path is None or isinstance(path, WordPrefix):
-            self.findings.mark_opaque(f"{name}: a file whose name is not certain")
+            self.findings.mark_opaque(f"{name}: a file with an unknown name")
             return
         folders = None if run.folder is None else (run.folder,)
         pattern = _pattern_for(path, run.fields)
@@ -192,11 +192,11 @@ class ProgramScanner:
             return
         whole = path if path.startswith("/") or folders is None else f"{folders[0]}/{path}"
         if _ELSEWHERE.search(posixpath.normpath(whole)) or _ELSEWHERE.search(whole):
-            self.findings.mark_opaque(f"a file that is another one for each process: {path[:200]}")
+            self.findings.mark_opaque(f"a file that is a different one for each process: {path[:200]}")
         if path.startswith("/"):
             self._add(path, access, by, is_pattern=is_pattern)
         elif folders is None:
-            self.findings.mark_opaque(f"a file in a folder that is not known: {path[:200]}")
+            self.findings.mark_opaque(f"a file in an unknown folder: {path[:200]}")
         else:
             for folder in folders:
                 begin = escape_pattern(folder) if is_pattern else folder
@@ -251,7 +251,7 @@ def _worst_of(effects: ProgramEffects, other: ProgramEffects) -> ProgramEffects:
     """Return the first effects with what is worse in the other ones."""
     opaque = effects.opaque or other.opaque
     if _started_names(other) != _started_names(effects):
-        opaque = "what it starts depends on words that are not certain"
+        opaque = "what it starts depends on unknown words"
     return attrs.evolve(effects, opaque=opaque, reads_only=effects.reads_only and other.reads_only)
 
 

@@ -56,7 +56,7 @@ class Parameters(ABC):
     def check_subscript(self, subscript: str | None, name: str, state: ShellState) -> None:
         """Doubt a subscript that may evaluate something."""
         if not is_safe_subscript(subscript, name, state):
-            self.findings.mark_opaque("the subscript of an array that is not known to be a number")
+            self.findings.mark_opaque("an array subscript that may not be a number")
 
     def parameter(self, part: Parameter, state: ShellState) -> Value:
         """Return what a parameter becomes."""
@@ -72,7 +72,7 @@ class Parameters(ABC):
         if operator in ("keys", "names"):
             return _ANY_FIELDS
         if operator == "indirect":
-            self.findings.mark_opaque("a variable whose name is not known")
+            self.findings.mark_opaque("a variable with an unknown name")
             return ValueKind.UNKNOWN
         if operator.startswith("@"):
             if operator not in _QUOTING:
@@ -86,7 +86,7 @@ class Parameters(ABC):
         for expression in slices:
             self.arithmetic(expression, state)
         if len(slices) > 1 and any(not isinstance(piece, Text) or "-" in piece.text for piece in slices[1]):
-            self.findings.mark_opaque("the length of a piece of text, which may be wrong")
+            self.findings.mark_opaque("a substring length that may be invalid")
 
     def _with_operand(self, part: Parameter, state: ShellState) -> Value:
         operator = part.operator
@@ -165,7 +165,7 @@ class Parameters(ABC):
             text += "1" if is_number(value) else "\0"
         assigned = assigned_numbers(text, state)
         if assigned is None:
-            self.findings.mark_opaque("arithmetic with what is not known to be a number")
+            self.findings.mark_opaque("arithmetic with a value that may not be a number")
             return
         for name in assigned:
             if is_dangerous(name, None) or name in state.readonly:

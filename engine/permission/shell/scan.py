@@ -138,9 +138,9 @@ class _Scanner:
         """Scan a text that a program gives to a shell."""
         shell = text.shell.rpartition("/")[2]
         if shell not in _BASH | _POSIX:
-            self.findings.mark_opaque(f"a text for the shell {shell[:40]}")
+            self.findings.mark_opaque(f"a script for the shell {shell[:40]}")
         elif self.depth >= _MAX_TEXTS or len(run.through) > _MAX_TEXTS:
-            self.findings.mark_opaque("scripts in scripts too deeply")
+            self.findings.mark_opaque("scripts in scripts are nested too deeply")
         elif self.findings.take_step():
             folders = None if text.cwd is None else (text.cwd,)
             positional = tuple(
@@ -190,9 +190,9 @@ def _find_unreadable(script: str) -> str:
     if len(script) > MAX_CHARS:
         return f"it is longer than {MAX_CHARS} characters"
     if _HIDDEN.search(script):
-        return "a control character, or one that cannot be seen"
+        return "a control character or an invisible one"
     if not script.isascii() and _ODD_BLANK.search(script):
-        return "a blank that is none"
+        return "a character that only looks like a space"
     return ""
 
 

@@ -53,7 +53,7 @@ def set_options(shell: SimulatedShell, call: CommandCall) -> None:
         word = remaining[0]
         text = word.exact_text
         if word.may_be_option:
-            shell.findings.mark_opaque("an option of set that is not known")
+            shell.findings.mark_opaque("an unknown option of set")
             call.state.positional = None
             return
         if text is None or text[:1] not in ("-", "+"):
@@ -65,9 +65,9 @@ def set_options(shell: SimulatedShell, call: CommandCall) -> None:
         for letter in text[1:]:
             if letter == "o" and remaining:
                 if remaining.pop(0).exact_text not in _NAMES:
-                    shell.findings.mark_opaque("an option of set that changes how the script is read")
+                    shell.findings.mark_opaque("an option of set that changes how the script is parsed")
             elif letter != "o" and letter not in _LETTERS:
-                shell.findings.mark_opaque("an option of set that changes how the script is read")
+                shell.findings.mark_opaque("an option of set that changes how the script is parsed")
     if remaining:
         call.state.positional = tuple(remaining)
 
@@ -77,4 +77,4 @@ def shopt(shell: SimulatedShell, call: CommandCall) -> None:
     for field in call.arguments:
         text = field.exact_text
         if text is None or (text not in _SHOPT and text not in ("-s", "-u", "-q", "-p", "-sq", "-qs")):
-            shell.findings.mark_opaque("an option of shopt that changes how the script is read")
+            shell.findings.mark_opaque("an option of shopt that changes how the script is parsed")

@@ -53,11 +53,11 @@ class SimpleCommands(SimulatedShell):
         settings = {assignment.name: self._value(assignment, state) for assignment in command.assignments}
         for variable, value in settings.items():
             if variable in state.readonly:
-                self.findings.mark_opaque(f"it sets {variable}, which can't be set any more")
+                self.findings.mark_opaque(f"it sets {variable}, which is readonly")
             if (name != "read" or variable not in _OF_READ) and is_dangerous(variable, _text(value)):
                 self.findings.mark_opaque(f"it sets {variable}")
         if name is None:
-            self.findings.mark_opaque("a command whose name is not known")
+            self.findings.mark_opaque("a command with an unknown name")
             return (state, state)
         call = CommandCall(name, fields, state, stdin, command)
         return self._dispatch(call, settings)
@@ -116,7 +116,7 @@ class SimpleCommands(SimulatedShell):
         if is_dangerous(name, _text(value)):
             self.findings.mark_opaque(f"it sets {name}")
         if name in state.readonly and not is_new:
-            self.findings.mark_opaque(f"it sets {name}, which can't be set any more")
+            self.findings.mark_opaque(f"it sets {name}, which is readonly")
         old = state.variables.get(name, ValueKind.UNKNOWN)
         if assignment.subscript is not None or (isinstance(old, tuple) and assignment.elements is None):
             value = ValueKind.UNKNOWN
@@ -173,13 +173,13 @@ class SimpleCommands(SimulatedShell):
             return UnknownInput()
         name = fields[0].exact_text if len(fields) == 1 else None
         if name is None:
-            self.findings.mark_opaque("a redirection whose file is not known")
+            self.findings.mark_opaque("a redirection with an unknown file")
             return UnknownInput()
         if redirect.operator in (">&", "<&") and _DUPLICATED.fullmatch(name):
             return UnknownInput()
         if redirect.operator == "<&" or (redirect.operator == ">&" and not _PLAIN.fullmatch(name)):
             # What `>&` is given, bash expands twice: `>&'$(rm x)'` runs rm.
-            self.findings.mark_opaque("a redirection that is not understood")
+            self.findings.mark_opaque("an unsupported redirection")
             return UnknownInput()
         if _HARMLESS.fullmatch(name):
             return None if name == "/dev/null" else UnknownInput()

@@ -47,7 +47,7 @@ def _compare(script: str, ours: DollarReader) -> str:
     parser, query = _tools()
     root = parser.parse(script.encode()).root_node
     if root.has_error:
-        return "the grammar finds an error in it"
+        return "tree-sitter's grammar finds a syntax error"
     starts, masked = set(ours.starts), ours.masked
     if not script.isascii():
         offsets = _offsets(script)
@@ -56,7 +56,7 @@ def _compare(script: str, ours: DollarReader) -> str:
     for node in QueryCursor(query).captures(root).get("name", []):
         at = node.start_byte
         if at not in starts and not any(start <= at < end for start, end in masked):
-            return "the two readings of it do not agree"
+            return "the two parsers disagree about its commands"
     return ""
 
 

@@ -29,7 +29,7 @@ def read(shell: SimulatedShell, call: CommandCall) -> Outcome:
         for field in operands or ():
             call.state.add_array(field.exact_text or "")
     if operands is None:
-        shell.findings.mark_opaque("an option of read that is not known")
+        shell.findings.mark_opaque("an unknown option of read")
     else:
         set_unknown(shell, call, operands or [Field("REPLY")])
     return call.outcome
@@ -52,7 +52,7 @@ def getopts(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Follow `getopts`."""
     record_command(shell, call)
     if any(field.is_many for field in call.fields[:3]) or len(call.fields) < 3:
-        shell.findings.mark_opaque("getopts with words that are not known")
+        shell.findings.mark_opaque("getopts with unknown words")
     else:
         set_unknown(shell, call, call.fields[2:3])
     return call.outcome
@@ -63,7 +63,7 @@ def unset(shell: SimulatedShell, call: CommandCall) -> Outcome:
     record_command(shell, call)
     operands = without_options(call, "vfn", "")
     if operands is None:
-        shell.findings.mark_opaque("an option of unset that is not known")
+        shell.findings.mark_opaque("an unknown option of unset")
         return call.outcome
     set_unknown(shell, call, operands)
     for field in operands:
@@ -80,7 +80,7 @@ def let(shell: SimulatedShell, call: CommandCall) -> Outcome:
     record_command(shell, call)
     for field in call.arguments:
         if field.exact_text is None:
-            shell.findings.mark_opaque("arithmetic with what is not known to be a number")
+            shell.findings.mark_opaque("arithmetic with a value that may not be a number")
         else:
             shell.expander.arithmetic([Text(field.exact_text, quoted=True)], call.state)
     return call.outcome
@@ -187,7 +187,7 @@ def _mark_declared(shell: SimulatedShell, call: CommandCall, name: str, flags: s
     if "A" in flags and not isinstance(state.variables.get(name), tuple):
         state.associative_arrays |= {name}
     if name in state.readonly:
-        shell.findings.mark_opaque(f"it sets {name}, which can't be set any more")
+        shell.findings.mark_opaque(f"it sets {name}, which is readonly")
     if set(flags) & set("lu"):
         state.untracked |= {name}
     if "r" in flags or call.name == "readonly":

@@ -683,7 +683,7 @@ def test_names_that_become_words_may_be_options(tmp_path: Path, script: str, nam
 
 def test_a_script_that_makes_such_a_name_itself_is_opaque(tmp_path: Path) -> None:
     found = scan("touch -- --checkpoint=1; ls | xargs tar cf x.tar", cwd=str(tmp_path), home="/home/dev")
-    assert found.opaque == ("it makes a file whose name reads like an option",)
+    assert found.opaque == ("it creates a file whose name looks like an option",)
 
 
 @pytest.mark.parametrize("script", ["cat <(ls)", "diff <(ls) <(ls -a)", "exec 3<a; cat /dev/fd/3"])

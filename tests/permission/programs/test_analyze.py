@@ -469,7 +469,7 @@ def test_a_user_adds_a_program() -> None:
         ),
         touches=(FileAccess(path="x", access="read"),),
     )
-    assert meaning("deploy -z there ls", known=known).opaque == "its option -z is not known"
+    assert meaning("deploy -z there ls", known=known).opaque == "its option -z is unknown"
     assert meaning("peek x", known=known).reads_only
     assert meaning("k exec p -- nc", known=known).starts
     assert meaning("k shell", known=known).opaque == "shell: starts a shell"
@@ -478,23 +478,23 @@ def test_a_user_adds_a_program() -> None:
 
 
 BROKEN = (
-    ('[programs.x]\nwhat = 1', "programs.x.what: there is no such entry"),
-    ('[programs.x]\noptions = 1', "programs.x.options: this is a text"),
+    ('[programs.x]\nwhat = 1', "programs.x.what: there is no such key"),
+    ('[programs.x]\noptions = 1', "programs.x.options: this has to be a string"),
     ('[programs.x]\noptions = "x"', "programs.x: an option begins with a dash"),
     ('[programs.x]\noptions = "-a=what"', "programs.x: an option is written"),
     ('[programs.x]\noptions = "-a -a=reads"', "programs.x: the option -a has two meanings"),
-    ('[programs.x]\noperands = "what"', "programs.x: 'what' is no role"),
-    ('[programs.x]\nstrict = 1', "programs.x.strict: this is true or false"),
-    ('[programs.x]\ntail = "what"', "programs.x.tail: this is one of"),
+    ('[programs.x]\noperands = "what"', "programs.x: 'what' is not a role"),
+    ('[programs.x]\nstrict = 1', "programs.x.strict: this has to be true or false"),
+    ('[programs.x]\ntail = "what"', "programs.x.tail: this has to be one of"),
     ('[programs.x]\nlike = "what"', "programs.x.like: there is no program 'what'"),
-    ('[programs.x]\narity = 0', "programs.x.arity: this is a number of words"),
-    ('[programs.x]\narity = true', "programs.x.arity: this is a number of words"),
+    ('[programs.x]\narity = 0', "programs.x.arity: this has to be a number of words"),
+    ('[programs.x]\narity = true', "programs.x.arity: this has to be a number of words"),
     ('[programs.x]\nwithout_first = "-e"', "programs.x: the option -e is not among the options"),
     ('[programs]\nx = 1', "programs.x: this has to be a table"),
     ('[programs.x]\ncommands = 1', "programs.x.commands: this has to be a table"),
     ('[programs.x.commands]\ny = 1', "programs.x.commands.y: this has to be a table"),
-    ('[programs.x.commands.y]\nwhat = 1', "programs.x.commands.y.what: there is no such entry"),
-    ('[programs."/bin/x"]\nreading = "free"', "programs./bin/x: a program is named without its folder"),
+    ('[programs.x.commands.y]\nwhat = 1', "programs.x.commands.y.what: there is no such key"),
+    ('[programs."/bin/x"]\nreading = "free"', "programs./bin/x: name a program without its folder"),
     ('[programs.x]\nreading = "free"\nopaque = "?"', "programs.x: it only reads, and it is opaque"),
     ('[programs.x]\nstarted = "sh"', "programs.x: it starts sh with its tail, but has none"),
     ('[programs.x]\ntail = "command"\noptions = "-a="', "programs.x: options of the command that it starts would be taken"),
@@ -529,8 +529,8 @@ def test_contradictions_are_seen() -> None:
     assert find_contradictions(odd)[2:] == [
         "nobody: it has an arity, but is in no table",
         "git x y: its arity is less than its own words",
-        "git x y: its arity says nothing that git x doesn't say",
-        "git push: its arity says nothing that git doesn't say",
+        "git x y: its arity adds nothing to that of git x",
+        "git push: its arity adds nothing to that of git",
     ]
 
 

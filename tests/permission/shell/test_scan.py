@@ -141,16 +141,16 @@ def test_unknown_words_are_none() -> None:
     ("script", "reason"),
     [
         ("eval x", "eval"),
-        ("$x", "a command whose name is not known"),
+        ("$x", "a command with an unknown name"),
         ("PATH=/tmp ls", "it sets PATH"),
-        ("echo a\rb", "a control character, or one that cannot be seen"),
-        ("echo a\u202eb", "a control character, or one that cannot be seen"),
-        ("echo a\u00a0b", "a blank that is none"),
+        ("echo a\rb", "a control character or an invisible one"),
+        ("echo a\u202eb", "a control character or an invisible one"),
+        ("echo a\u00a0b", "a character that only looks like a space"),
         ("echo 'a", "line 1: a quote is not closed"),
         ("ls\nfi", "line 2: unexpected 'fi'"),
         ("x" * (MAX_CHARS + 1), f"it is longer than {MAX_CHARS} characters"),
-        ("echo > $x", "a redirection whose file is not known"),
-        ('cd "$x"; ls', "a folder that is not known"),
+        ("echo > $x", "a redirection with an unknown file"),
+        ('cd "$x"; ls', "an unknown folder"),
         ("zsh -c ls", None),
     ],
 )
@@ -186,7 +186,7 @@ def test_a_command_that_only_the_grammar_sees_is_a_disagreement() -> None:
     _, parser = parse_script("ls; rm x")
     assert find_disagreement("ls; rm x", parser) == ""
     parser.starts.pop()
-    assert find_disagreement("ls; rm x", parser) == "the two readings of it do not agree"
+    assert find_disagreement("ls; rm x", parser) == "the two parsers disagree about its commands"
 
 
 @pytest.mark.parametrize("script", ["cat <<E; ls\na $(rm x) b\nE", "echo `rm x`"])
@@ -195,7 +195,7 @@ def test_the_grammar_looks_into_here_documents_and_backticks(script: str) -> Non
     assert find_disagreement(script, parser) == ""
     ((_, inner),) = parser.inner
     inner.starts[0] = 10**6
-    assert find_disagreement(script, parser) == "the two readings of it do not agree"
+    assert find_disagreement(script, parser) == "the two parsers disagree about its commands"
 
 
 # ---- anything at all -------------------------------------------------------------------------------------------------

@@ -161,9 +161,9 @@ CONTAINERS: Final[Mapping[str, Program]] = {
     "systemd-nspawn": _exec(
         options="-D= --directory= -b -M= --machine= -u= --user= --chdir= -E= --bind= --bind-ro= -q --private-network --image= -i= -x --as-pid2"
     ),
-    "machinectl": Program(opaque="may start a shell elsewhere"),
+    "machinectl": Program(opaque="may start a shell on another machine"),
     "chroot": _wrapper(displaced=True, options="--groups= --userspec= --skip-chdir --help --version", operands="plain"),
-    **rows("proot schroot fakechroot", Program(opaque="its options are not known here")),
+    **rows("proot schroot fakechroot", Program(opaque="its options are not in the tables")),
     "nsenter": _wrapper(
         displaced=True,
         options="-a --all -t= --target= -m? --mount? -u? --uts? -i? --ipc? -n? --net? -N= --net-socket= -p? --pid? -C? --cgroup? -U? --user? -T? --time? -S= --setuid= -G= --setgid= --preserve-credentials --keep-caps -r? --root? -w? --wd? -W= --wdns= -e --env -F --no-fork -Z --follow-context -c --join-cgroup -h -V",
@@ -239,7 +239,7 @@ CONTAINERS: Final[Mapping[str, Program]] = {
             options="--run=shell --command=shell -c=code --expr=code -E=code -p= --packages= -A= --attr= --pure -i=program -f=runs --file=runs --argstr= --arg= -I= --option= --extra-experimental-features= --impure -j= -K -k -v",
         ),
     ),
-    "guix": Program(opaque="its options are not known here"),
+    "guix": Program(opaque="its options are not in the tables"),
     **rows(
         """aws az gcloud gh glab doctl heroku flyctl fly vercel netlify firebase supabase wrangler railway sfdx sf
 pulumi cdk sam sls serverless sst eksctl kind k3d skaffold kustomize argocd flux istioctl vault consul
@@ -253,8 +253,8 @@ kubectx kubens doctor""",
             "alias": Program(
                 permutes=False,
                 commands={
-                    "set": Program(opaque="sets an alias, which may execute something"),
-                    "import": Program(opaque="sets aliases, which may execute something"),
+                    "set": Program(opaque="sets an alias, which may execute commands"),
+                    "import": Program(opaque="sets aliases, which may execute commands"),
                 },
             ),
             "extension": _PLAIN,
@@ -277,7 +277,7 @@ kubectx kubens doctor""",
             "enter": Program(reader="shell_from_stdin", options="-c= --container= -d= --distro= -r= --release="),
         },
     ),
-    "distrobox": Program(opaque="starts commands elsewhere"),
+    "distrobox": Program(opaque="starts commands on another machine"),
     "vault": Program(),
     "act": Program(),
 }

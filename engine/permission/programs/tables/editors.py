@@ -76,7 +76,7 @@ EDITORS: Final[Mapping[str, Program]] = {
     "dc": Program(reader="dc", options="-ilqsvhw -e= --expression= -f=reads --file=reads --mathlib --quiet --standard"),
     "m4": Program(reader="interpreter", options="-D= -U= -I= -P -Q -s -E -d? -t= -o=writes -l= -F=writes -R=code"),
     "gnuplot": Program(reader="interpreter", permutes=False, options="-e=code -p --persist -c=runs -d -V"),
-    **rows("run-parts", Program(opaque="runs every program of a folder")),
+    **rows("run-parts", Program(opaque="runs every program in a folder")),
     "dialog": Program(),
     "fzf": Program(
         options="--preview=shell --bind=code --listen? -q= --query= -f= --filter= --with-shell=code --become=code --history=edits --height= --prompt= -m -0 -1 +m +s -e -i -n= -d= --preview-window= --layout= --header= --ansi --multi --no-sort --tac --reverse --border? --with-nth= --delimiter= --nth="

@@ -151,7 +151,7 @@ COMMANDS: Final[Mapping[str, Program]] = {
     "fetch": Program(options=_FETCHED + "-k -q -v -p -f -t -a -n -u -4 -6 --recurse-submodules? --upload-pack=shell"),
     "fetch-pack": Program(options="--exec=shell --upload-pack=shell --depth= --shallow-since= --shallow-exclude="),
     "filter-branch": _FILTERS,
-    "for-each-repo": Program(opaque="starts commands of git in other repositories"),
+    "for-each-repo": Program(opaque="runs git commands in other repositories"),
     "grep": _reading(
         options="""-O?code --open-files-in-pager?code -f=reads -e= -A= -B= -C= -m= --max-count= --max-depth= --threads=
             --color? -nilLcwvhHqzIoFEGPpWraz --and --or --not --untracked --cached --no-index --name-only --count

@@ -94,14 +94,14 @@ def parse_options(notation: str, *, single: bool = False) -> dict[str, Option]:
 def role_of(text: str) -> Role:
     """Return the role of that name. Raises `ValueError` if there is none."""
     if text not in _BY_NAME:
-        raise ValueError(f"{text!r} is no role")
+        raise ValueError(f"{text!r} is not a role")
     return _BY_NAME[text]
 
 
 def _spellings(names: str, *, single: bool) -> Iterator[str]:
     for name in names.split("|"):
         if name in {"", "-", "--"} or name[0] not in "-+":
-            raise ValueError(f"an option begins with a dash, unlike {name!r}")
+            raise ValueError(f"an option begins with a dash, not like {name!r}")
         if single or name.startswith("--") or name == "+":
             yield name
         else:

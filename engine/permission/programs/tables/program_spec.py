@@ -92,7 +92,7 @@ class Program:
         names_with: options with which this is so.
         filters: with these options and no others it prints some of the lines that it reads; "-": with none.
         opaque: why nobody can tell what it does, whatever its words are.
-        displaced: what it starts works in a folder that is not known.
+        displaced: what it starts works in an unknown folder.
         hosts: its operands may be on other machines, as in `host:file`.
         runs: the files that it takes its work from, of those that are there.
         started: the program that it starts with the words of its tail.

@@ -97,7 +97,7 @@ WRAPPERS: Final[Mapping[str, Program]] = {
         reader="script",
     ),
     "scriptreplay": Program(),
-    "scriptlive": Program(opaque="replays what was typed to a shell"),
+    "scriptlive": Program(opaque="replays input to a shell"),
     "busybox": Program(permutes=False, strict=True, options="--help --list --list-full --install!code", tail="command"),
     **rows("toybox coreutils", Program(permutes=False, strict=True, options="--help", tail="command")),
     "ld.so": _wrapper(
@@ -105,9 +105,9 @@ WRAPPERS: Final[Mapping[str, Program]] = {
             --audit=code --preload=code --argv0= --list-tunables --list-diagnostics"""
         + _HELP
     ),
-    "parallel": Program(opaque="makes command lines for a shell out of what it reads"),
-    "sem": Program(opaque="makes command lines for a shell"),
-    "rush": Program(opaque="makes command lines for a shell out of what it reads"),
+    "parallel": Program(opaque="makes shell commands from its input"),
+    "sem": Program(opaque="makes shell commands"),
+    "rush": Program(opaque="makes shell commands from its input"),
     # ---- observers ----
     "strace": _wrapper(
         options="""-a|--columns= -b|--detach-on= -c|--summary-only -C|--summary -D -d|--debug -e= --trace= --signal= --status= --abbrev=
@@ -285,7 +285,7 @@ unset env doctor tasks version self-update reshim""",
         },
     ),
     **rows(
-        "logrotate anacron monit incrond openvpn pppd dhclient", Program(opaque="runs commands of its configuration")
+        "logrotate anacron monit incrond openvpn pppd dhclient", Program(opaque="runs commands from its configuration")
     ),
     "ip": Program(
         permutes=False,

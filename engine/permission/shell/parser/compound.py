@@ -50,7 +50,7 @@ class CompoundReader(SimpleReader):
         """Read commands up to one of the reserved words, which is left; at least one."""
         items = self._list(frozenset(ends))
         if not items:
-            raise self.unsupported(f"nothing stands before {ends[0]!r}")
+            raise self.unsupported(f"nothing comes before {ends[0]!r}")
         return items
 
     def _with_redirects(self, command: Command) -> Command:
@@ -108,7 +108,7 @@ class CompoundReader(SimpleReader):
                 self._blanks()
                 patterns.append(self._required_word())
                 if patterns[-1].plain == "esac":
-                    raise self.unsupported("a pattern that may be the end")
+                    raise self.unsupported("a pattern that may be the end of the case")
                 self._blanks()
                 if not self._skip_sign("|"):
                     break
@@ -118,7 +118,7 @@ class CompoundReader(SimpleReader):
             if self._reserved() == "esac":
                 continue
             if self.source.startswith(";;&", self.at) or not self._skip_sign(";;"):
-                raise self.unsupported("a branch of a case that falls through")
+                raise self.unsupported("a case branch that falls through")
 
     # ---- loops -------------------------------------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class CompoundReader(SimpleReader):
         if not self.source.startswith("((", self.at):
             return self._for_words(is_select=False)
         if self.is_posix:
-            raise self.unsupported("`for ((` in a shell that may not know it")
+            raise self.unsupported("`for ((`, which only bash supports")
         self.move_to(self.at + 2)
         expression = self.arithmetic("))")
         self._blanks()
@@ -157,7 +157,7 @@ class CompoundReader(SimpleReader):
         if self._reserved() != "{":
             return self._do()
         if self.is_posix:
-            raise self.unsupported("a loop in braces in a shell that may not know it")
+            raise self.unsupported("a loop in braces, which only bash supports")
         self.move_to(self.at + 1)
         body = self._body("}")
         self._keyword("}")
@@ -196,13 +196,13 @@ class CompoundReader(SimpleReader):
         self._blanks()
         match = FUNCTION_NAME.match(self.source, self.at)
         if match is None:
-            raise self.unsupported("a function's name is missing")
+            raise self.unsupported("a function name is missing")
         self.move_to(match.end())
         parentheses = PARENTHESES.match(self.source, self.at)
         if parentheses is not None:
             self.move_to(parentheses.end())
         elif self.source[self.at : self.at + 1] not in (" ", "\t", "\n"):
-            raise self.unsupported("a function's name that is not understood")
+            raise self.unsupported("an unsupported function name")
         return self._definition(match.group())
 
     def _definition(self, name: str) -> Function:
@@ -210,7 +210,7 @@ class CompoundReader(SimpleReader):
         if self._reserved() not in ("{", "if", "while", "until", "for", "case", "[[") and not self.source.startswith(
             "(", self.at
         ):
-            raise self.unsupported("a function's body is missing")
+            raise self.unsupported("a function body is missing")
         return Function(name, self._command())
 
     def _conditional(self) -> Command:
@@ -242,10 +242,10 @@ class CompoundReader(SimpleReader):
                 parts.append(Text(match.group(), quoted=True))
                 self.move_to(match.end())
             elif sign in "<>`":
-                raise self.unsupported("a pattern that is not understood")
+                raise self.unsupported("an unsupported pattern")
             else:
                 self._word_piece(sign, parts)
         text = "".join(part.text for part in parts if isinstance(part, Text))
         if text.count("(") != text.count(")"):
-            raise self.unsupported("a pattern that is not understood")
+            raise self.unsupported("an unsupported pattern")
         return Word(tuple(parts), start, self.at)

@@ -132,7 +132,7 @@ class DollarReader(ABC):
         if match is not None:
             self.at = match.end()
             if source.startswith("\\\n", self.at):
-                raise self.unsupported("a name that may go on in the next line")
+                raise self.unsupported("a name that may continue on the next line")
             parts.append(Parameter(match.group(1) or match.group(2), quoted))
             return
         following = source[self.at + 1 : self.at + 2]
@@ -143,7 +143,7 @@ class DollarReader(ABC):
             else:
                 self.at += 2
                 if source.startswith("\\\n", self.at):
-                    raise self.unsupported("an operator in two lines")
+                    raise self.unsupported("an operator split over two lines")
                 parts.append(Substitution(self._nested(), quoted))
         elif following == "{":
             self.at += 2
@@ -166,18 +166,18 @@ class DollarReader(ABC):
             return self._counted_or_indirect(sign, quoted=quoted)
         match = _BRACED.match(source, self.at)
         if match is None:
-            raise self.unsupported("an expansion that is not understood")
+            raise self.unsupported("an unsupported expansion")
         self.at = match.end()
         parameter = Parameter(match.group(1), quoted, subscript=match.group(2))
         if self._skip_sign("}"):
             return parameter
         operator = _OPERATOR.match(source, self.at)
         if operator is None:
-            raise self.unsupported("an expansion that is not understood")
+            raise self.unsupported("an unsupported expansion")
         self.at = operator.end()
         parameter.operator = operator.group()
         if self.is_posix and (parameter.operator[0] in "/^,@" or parameter.operator == ":" or parameter.subscript):
-            raise self.unsupported("an expansion in a shell that may not know it")
+            raise self.unsupported("an expansion that only bash supports")
         if parameter.operator == ":":
             parameter.operator = "slice"
             parameter.operand = self._slice()
@@ -189,18 +189,18 @@ class DollarReader(ABC):
         """Read `${#x}` and `${!x}`, from after the sign."""
         match = _BRACED.match(self.source, self.at)
         if match is None:
-            raise self.unsupported("an expansion that is not understood")
+            raise self.unsupported("an unsupported expansion")
         self.at = match.end()
         parameter = Parameter(match.group(1), quoted, "length", subscript=match.group(2))
         if sign == "!":
             if self.is_posix:
-                raise self.unsupported("an expansion in a shell that may not know it")
+                raise self.unsupported("an expansion that only bash supports")
             parameter.operator = "keys" if parameter.subscript in ("@", "*") else "indirect"
             if parameter.subscript is None and self.source[self.at : self.at + 2] in ("*}", "@}"):
                 self.at += 1
                 parameter.operator = "names"
         if not self._skip_sign("}"):
-            raise self.unsupported("an expansion that is not understood")
+            raise self.unsupported("an unsupported expansion")
         return parameter
 
     def _operand(self, *, quoted: bool) -> tuple[Part, ...]:
@@ -227,7 +227,7 @@ class DollarReader(ABC):
                 parts.append(Text(source[self.at + 1], quoted=True))
                 self.at += 2
             else:
-                raise self.unsupported("an expansion that is not understood")
+                raise self.unsupported("an unsupported expansion")
         return tuple(parts)
 
     def _slice(self) -> tuple[Part, ...]:
@@ -241,7 +241,7 @@ class DollarReader(ABC):
             elif self.source.startswith("$", self.at):
                 self.dollar(parts, quoted=True)
             else:
-                raise self.unsupported("an expansion that is not understood")
+                raise self.unsupported("an unsupported expansion")
         return tuple(parts)
 
     def arithmetic(self, end: str) -> tuple[Part, ...]:
@@ -271,14 +271,14 @@ class DollarReader(ABC):
             elif sign == "$":
                 self.dollar(parts, quoted=True)
             else:
-                raise self.unsupported("arithmetic that is not understood")
+                raise self.unsupported("unsupported arithmetic")
 
     # ---- other quotes ------------------------------------------------------------------------------------------------
 
     def _ansi_c(self) -> Text:
         """Read `$'…'`, from after the dollar."""
         if self.is_posix:
-            raise self.unsupported("$'…' in a shell that may not know it")
+            raise self.unsupported("$'…', which only bash supports")
         match = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.source, self.at)
         if match is None:
             raise self.unsupported("a quote is not closed")
@@ -288,7 +288,7 @@ class DollarReader(ABC):
             return Text(text, quoted=True)
         value = _C_ESCAPE.sub(_decode_escape, text)
         if "\0" in value or "\ufffd" in value:
-            raise self.unsupported("a character in $'…' that cannot be told")
+            raise self.unsupported("a character in $'…' that cannot be decoded")
         return Text(value, quoted=True)
 
     def _backticks(self, *, quoted: bool) -> Substitution:

@@ -85,7 +85,7 @@ class LineReader(WordReader):
     def _no_continuation(self) -> None:
         """Refuse an operator that may go on in the next line."""
         if self.source.startswith("\\\n", self.at) and re.compile(r"(?:\\\n)+[&|;<>()\-]").match(self.source, self.at):
-            raise self.unsupported("an operator in two lines")
+            raise self.unsupported("an operator split over two lines")
 
     def _required_word(self) -> Word:
         start = self.at
@@ -99,7 +99,7 @@ class LineReader(WordReader):
     def _redirect(self) -> Redirect | None:
         """Read a redirection, if one stands here."""
         if _BAD_REDIRECT.match(self.source, self.at):
-            raise self.unsupported("a redirection that is not understood")
+            raise self.unsupported("an unsupported redirection")
         match = _REDIRECT.match(self.source, self.at)
         if match is None:
             return None
@@ -132,10 +132,10 @@ class LineReader(WordReader):
     def _start_here_document(self, redirect: Redirect, *, strips_tabs: bool) -> None:
         word = redirect.target
         if not all(isinstance(part, Text) for part in word.parts) or "\\\n" in self.source[word.start : word.end]:
-            raise self.unsupported("the end of a here-document that is not understood")
+            raise self.unsupported("an unsupported end mark of a here-document")
         end = "".join(part.text for part in word.parts if isinstance(part, Text))
         if "\n" in end or not end or "$" in self.source[word.start : word.end]:
-            raise self.unsupported("the end of a here-document that is not understood")
+            raise self.unsupported("an unsupported end mark of a here-document")
         is_literal = any(isinstance(part, Text) and part.quoted for part in word.parts)
         redirect.operator = "<<"
         self._pending_documents.append(_HereDocument(redirect, end, is_literal, strips_tabs))

@@ -28,7 +28,7 @@ class Parser(CompoundReader):
         """Read the whole text."""
         body = self._list(frozenset())
         if self.at < len(self.source):
-            raise self.unsupported("the script does not end where it seems to")
+            raise self.unsupported("the script goes on where it should end")
         if self._pending_documents:
             raise self.unsupported("a here-document does not end")
         return body
@@ -99,7 +99,7 @@ class Parser(CompoundReader):
         pipeline = Pipeline([], negated=False)
         while (word := self._reserved()) in ("!", "time"):
             if word == "time" and self.is_posix:
-                raise self.unsupported("`time` in a shell that may not know it")
+                raise self.unsupported("`time`, which only bash supports")
             self.move_to(self.at + len(word))
             pipeline.negated = pipeline.negated != (word == "!")
             start = self.at - len(word)
@@ -117,7 +117,7 @@ class Parser(CompoundReader):
                 return pipeline
             self.move_to(self.at + 1)
             if self._skip_sign("&") and self.is_posix:
-                raise self.unsupported("`|&` in a shell that may not know it")
+                raise self.unsupported("`|&`, which only bash supports")
             self._no_continuation()
             self._newlines()
 
@@ -125,7 +125,7 @@ class Parser(CompoundReader):
         source = self.source
         if source.startswith("((", self.at):
             if self.is_posix:
-                raise self.unsupported("`((` in a shell that may not know it")
+                raise self.unsupported("`((`, which only bash supports")
             self.move_to(self.at + 2)
             return self._with_redirects(ArithmeticCommand(self.arithmetic("))")))
         if self._skip_sign("("):

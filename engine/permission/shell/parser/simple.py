@@ -71,7 +71,7 @@ class SimpleReader(LineReader):
                 continue
             word = self._required_word()
             if source[self.at - 1] == "}" and source[self.at : self.at + 1] in ("<", ">") and source[word.start] == "{":
-                raise self.unsupported("a redirection whose number goes to an element of an array")
+                raise self.unsupported("a redirection that stores its number in an array element")
             if not command.words:
                 self._check_first(word)
                 self.starts.append(word.start)
@@ -84,9 +84,9 @@ class SimpleReader(LineReader):
         """Refuse what bash would take for a reserved word, but for how it is written."""
         written = self.source[word.start : word.end]
         if "\\\n" in written and ("=" in written or "[" in written):
-            raise self.unsupported("an assignment in two lines")
+            raise self.unsupported("an assignment split over two lines")
         if word.plain in _KEYWORDS and "\\\n" in written:
-            raise self.unsupported("a reserved word in two lines")
+            raise self.unsupported("a reserved word split over two lines")
         if written in _KEYWORDS:
             raise self.unsupported(f"unexpected {written!r}")
 
@@ -98,11 +98,11 @@ class SimpleReader(LineReader):
         match = _ASSIGNMENT.match(self.source, self.at)
         if match is None:
             if _SUBSCRIPTED.match(self.source, self.at):
-                raise self.unsupported("a subscript that is not understood")
+                raise self.unsupported("an unsupported subscript")
             return False
         assignment = self._assignment(match)
         if declares and self.is_posix and not _is_whole(assignment.value):
-            raise self.unsupported("an assignment in a shell that may split its value")
+            raise self.unsupported("an assignment whose value other shells may split")
         if declares:
             command.words.append(assignment)
         else:
@@ -114,7 +114,7 @@ class SimpleReader(LineReader):
         self.move_to(match.end())
         name, subscript, plus = match.groups()
         if self.is_posix and (subscript or plus or self.source.startswith("(", self.at)):
-            raise self.unsupported("an assignment in a shell that may not know it")
+            raise self.unsupported("an assignment that only bash supports")
         if self._skip_sign("("):
             return Assignment(name, subscript, bool(plus), Word((), start, start), self._elements(), start)
         return Assignment(name, subscript, bool(plus), self.word(), None, start)
@@ -131,7 +131,7 @@ class SimpleReader(LineReader):
                 self.move_to(match.end())
                 elements.append(Assignment("", match.group(1), bool(match.group(2)), self.word(), None, start))
             elif self.source.startswith("[", self.at):
-                raise self.unsupported("a subscript that is not understood")
+                raise self.unsupported("an unsupported subscript")
             else:
                 elements.append(self._required_word())
 
@@ -144,7 +144,7 @@ class SimpleReader(LineReader):
             raise self.unsupported("unexpected '('")
         name = self.source[word.start : word.end]
         if not FUNCTION_NAME.fullmatch(name):
-            raise self.unsupported("a function's name that is not understood")
+            raise self.unsupported("an unsupported function name")
         self.starts.pop()
         self.move_to(parentheses.end())
         return self._definition(name)

@@ -46,7 +46,7 @@ class WordReader(DollarReader):
         """Refuse a word that ends in an unsupported way, or that another shell may read otherwise."""
         written = self.source[word.start : word.end]
         if written.endswith("\\\n") and self.source[self.at : self.at + 1] in ("<", ">", "(", "&"):
-            raise self.unsupported("a word that ends in the line before")
+            raise self.unsupported("a word that ends on the line before")
         if self.is_posix and "{" in written and ("," in written or ".." in written):
             raise self.unsupported("a brace expansion, which only bash supports")
 
@@ -70,7 +70,7 @@ class WordReader(DollarReader):
             parts.append(self._backticks(quoted=False))
         elif sign in "<>":
             if self.is_posix:
-                raise self.unsupported("a process substitution in a shell that may not know it")
+                raise self.unsupported("a process substitution, which only bash supports")
             self.move_to(self.at + 2)
             parts.append(Process(self._nested()))
         else:
@@ -88,7 +88,7 @@ class WordReader(DollarReader):
             raise self.unsupported("the script ends with a backslash")
         if following == "\n" and parts and source[self.at + 2 : self.at + 3] not in ("", " ", "\t", "\n"):
             # It may be the name of an assignment, or the number of a redirection.
-            raise self.unsupported("a word in two lines")
+            raise self.unsupported("a word split over two lines")
         if following != "\n":
             parts.append(Text(following, quoted=True))
         self.move_to(self.at + 2)
