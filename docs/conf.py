@@ -14,6 +14,7 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
 from engine.core.version import __version__  # noqa: E402
+from scripts import api_reference  # noqa: E402
 
 project = "engine"
 author = "The engine developers"
@@ -74,7 +75,20 @@ def _read_page(app: Sphinx, docname: str, source: list[str]) -> None:
     page = re.sub(r"\[([^\]]+)\]\(examples/\)", r"\1", page)
     for file, name in PAGES.items():
         page = re.sub(rf"\]\((?:\.\./)?{re.escape(file)}(?=[)#])", f"]({name}.md", page)
-    source[0] = f"{page}\n{_navigation(page)}" if docname == root_doc else page
+    if docname == root_doc:
+        page += f"\n{_navigation(page)}"
+    if docname == "reference/api":
+        page = re.sub(r"^## `([\w.]+)`$", r"## [`\1`](api/\1.md)", page, flags=re.MULTILINE)
+        page += "\n:::{toctree}\n:hidden:\n:glob:\n\napi/*\n:::\n"
+    source[0] = page
+
+
+def _write_api_pages(app: Sphinx) -> None:
+    """Write the pages of the public modules, which are not kept."""
+    folder = DOCS / "reference" / "api"
+    folder.mkdir(exist_ok=True)
+    for module, page in api_reference.module_pages().items():
+        (folder / f"{module}.md").write_text(page, encoding="utf-8")
 
 
 def _write_llms_txt(app: Sphinx, exception: Exception | None) -> None:
@@ -87,6 +101,7 @@ def _write_llms_txt(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Register the two hooks."""
+    """Register the hooks."""
+    app.connect("builder-inited", _write_api_pages)
     app.connect("source-read", _read_page)
     app.connect("build-finished", _write_llms_txt)
