@@ -21,10 +21,10 @@ comma := ,
 say = @printf '%s\n' "== $(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check soak bench cover lint types guards docs wheel fragments format surface pins prices core dev clean
+.PHONY: help demo test test-fast full check static soak bench cover lint ruff flake8-async types mypy pyright guards docs wheel fragments format surface pins prices core dev clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 core dev: # the environment: of the demo, of the developers
 	@PYTHON='$(PYTHON)' scripts/venv.sh $@
@@ -32,10 +32,18 @@ core dev: # the environment: of the demo, of the developers
 demo: core ## the main job, offline and unattended, in a scratch folder
 	@$(BIN)/engine demo
 
-test: dev ## every test
+test: dev ## every test; long enumerations are sampled
 	@$(PYTEST) -n $(JOBS) --dist worksteal $(or $(ARGS),--require-runs $(CANCELLED_RUNS))
 
-check: lint types guards docs wheel fragments ## lint, types, import layers, examples, documentation, wheel
+test-fast: dev ## the unit tests: no processes, nothing that takes seconds
+	@$(PYTEST) -n $(JOBS) --dist worksteal -m "not slow and not os and not soak" $(ARGS)
+
+full: check ## what a release needs: the checks, and every test with nothing sampled
+	@$(PYTEST) -n $(JOBS) --dist worksteal --full --require-runs $(CANCELLED_RUNS) --timeout 1200 -o faulthandler_timeout=0 $(ARGS)
+
+check: static guards ## lint, types, documentation, wheel, import layers, examples
+
+static: lint types docs wheel fragments # what needs no test run
 
 soak: dev ## the property tests for SOAK seconds each, from SEED
 	@$(PYTEST) tests/properties tests/permission tests/os/test_kill.py tests/store -m soak -n $(JOBS) --dist worksteal --soak-seconds $(SOAK) --soak-seed $(SEED) \
@@ -52,25 +60,36 @@ cover: dev ## branch coverage of the tests: 95% of the whole, all of nursery/
 	@$(BIN)/coverage report
 	@$(BIN)/coverage report --include='engine/nursery/*' --fail-under=100
 
-lint: dev
+lint: ruff flake8-async
+
+ruff: dev
 	$(call say,ruff check)
 	@$(BIN)/ruff check --quiet $(SOURCES)
 	$(call say,ruff format --check)
 	@$(BIN)/ruff format --quiet --diff $(SOURCES)
-	$(call say,flake8-async)
-	@$(BIN)/flake8-async --enable $(ASYNC_RULES)$(comma)$(ASYNC_RULES_OF_THE_ENGINE) $$(find engine -name '*.py')
-	@$(BIN)/flake8-async --enable $(ASYNC_RULES) $$(find $(filter-out engine,$(SOURCES)) -name '*.py')
 	$(call say,codespell)
 	@$(BIN)/codespell $(SOURCES) docs newsfragments *.md
+
+# It takes a second for a thousand lines, so it reads only files in which its rules can find something.
+flake8-async: dev
+	$(call say,flake8-async)
+	@$(BIN)/flake8-async --enable $(ASYNC_RULES)$(comma)$(ASYNC_RULES_OF_THE_ENGINE) $$(grep $(IS_ASYNC) engine)
+	@$(BIN)/flake8-async --enable $(ASYNC_RULES) $$(grep $(IS_ASYNC) $(filter-out engine,$(SOURCES)))
+
+IS_ASYNC := --recursive --files-with-matches --word-regexp --extended-regexp --include='*.py' 'async|await|trio'
 
 # What ruff lacks. Tests may have async generators (fixtures). Not 910, a checkpoint on every path of every async function:
 # one that finds the slot settled has to return at once, since a checkpoint there would be one more place to be cancelled.
 ASYNC_RULES := ASYNC101,ASYNC102,ASYNC103,ASYNC104,ASYNC112,ASYNC113,ASYNC118,ASYNC119,ASYNC120,ASYNC123,ASYNC125,ASYNC126
 ASYNC_RULES_OF_THE_ENGINE := ASYNC900,ASYNC911,ASYNC912
 
-types: dev
+types: mypy pyright
+
+mypy: dev
 	$(call say,mypy)
 	@$(BIN)/mypy --no-error-summary $(SOURCES)
+
+pyright: dev
 	$(call say,pyright)
 	@$(PYRIGHT) --warnings
 	$(call say,pyright --verifytypes)
@@ -98,8 +117,9 @@ format: dev ## let ruff format, and fix what it can
 	@$(BIN)/ruff check --fix-only $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
 
-surface: dev ## pin the public names and signatures anew
+surface: dev ## pin the public names and signatures, and write the API reference from their docstrings
 	@$(BIN)/python tests/test_surface.py --write
+	@$(BIN)/python scripts/api_reference.py --write
 
 pins: ## resolve the dependencies anew and write requirements/
 	@PYTHON='$(or $(PYTHON),python3)' scripts/pin.sh

@@ -76,6 +76,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="the first seed of soak tests (default: 0, or a random one if they go on for seconds)",
     )
+    group.addoption(
+        "--full",
+        action="store_true",
+        help="enumerate everything, where an ordinary run takes a sample (see the `is_full` fixture)",
+    )
     group.addoption("--live", action="store_true", help="run the tests that talk to real providers")
     group.addoption(
         "--require-runs",
@@ -108,11 +113,31 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # A long test that begins last would cost its whole length: the other worker has nothing left to do meanwhile.
+    items.sort(key=_is_short)
     if config.option.live:
         return
     for item in items:
         if item.get_closest_marker("live"):
             item.add_marker(pytest.mark.skip(reason="talks to a real provider: give --live"))
+
+
+def _is_short(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is None
+
+
+# ---- samples ---------------------------------------------------------------------------------------------------------
+
+
+def runs_in_full(config: pytest.Config) -> bool:
+    """Tell whether enumerations are to be complete: under `make full` and `make soak`."""
+    return bool(config.option.full or config.option.soak_seconds)
+
+
+@pytest.fixture(scope="session")
+def is_full(pytestconfig: pytest.Config) -> bool:
+    """Whether a test that enumerates tries everything; otherwise it takes a sample, for the sake of `make test`."""
+    return runs_in_full(pytestconfig)
 
 
 # ---- the shared folder -----------------------------------------------------------------------------------------------

@@ -728,6 +728,7 @@ async def test_the_bounds_of_a_sub_agent_hold_whatever_its_rules_allow(autojump_
 # -- a cancel anywhere -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_t19_a_cancel_anywhere_three_levels_deep_ends_the_whole_tree_within_one_grace() -> None:
     def level(number: int) -> Answer:
         return [*text(f"Level {number}. "), *send("deeper", id=f"s{number}"), *done("calls")]
@@ -743,6 +744,7 @@ def test_t19_a_cancel_anywhere_three_levels_deep_ends_the_whole_tree_within_one_
     assert cancel_everywhere(scenario, ways=("user", "host"), every=4).runs > 100
 
 
+@pytest.mark.slow
 def test_a_cancel_anywhere_while_some_wait_for_a_place() -> None:
     looks = [[*call("look", {"key": key, "seconds": 0.5}, id="1"), *done("calls")] for key in ("x", "y", "z")]
     calls = [item for n in range(3) for item in send(f"t{n}", id=str(n))]

@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.conftest import Start
 
+pytestmark = pytest.mark.slow
+
 SESSION = re.compile(r'"session_id": ?"(ses_\w+)"')
 
 

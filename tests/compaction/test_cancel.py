@@ -53,15 +53,19 @@ SCENARIOS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_compaction_may_be_cancelled_at_every_point(name: str, count_runs: CountRuns) -> None:
-    report = cancel_everywhere(SCENARIOS[name], ways=("user", "host"))
-    report_mixed = cancel_everywhere(SCENARIOS[name], ways=("host_deadline", "user_then_host", "leave"), every=10)
+def test_a_compaction_may_be_cancelled_at_every_point(name: str, is_full: bool, count_runs: CountRuns) -> None:
+    report = cancel_everywhere(SCENARIOS[name], ways=("user", "host"), every=1 if is_full else 2)
+    report_mixed = cancel_everywhere(
+        SCENARIOS[name], ways=("host_deadline", "user_then_host", "leave"), every=10 if is_full else 20
+    )
     count_runs(report.runs + report_mixed.runs)
     base = play(SCENARIOS[name])
     assert next(e.outcome for e in base.seen if isinstance(e, CompactionEnded)) == "compacted", "it was really done"
 
 
+@pytest.mark.slow
 def test_wherever_it_is_cancelled_the_history_is_the_old_one_or_the_new_one() -> None:
     scenario = SCENARIOS["foreseen"]
     points = len(play(scenario).points.names)

@@ -228,6 +228,7 @@ def check(journal: Journal, before: SessionState) -> None:
     assert state.turns == before.turns + (before.turn is not None)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32), moves=st.integers(1, 80))
 def test_every_prefix_of_a_journal_can_be_recovered(seed: int, moves: int) -> None:
     events = history(seed, moves)

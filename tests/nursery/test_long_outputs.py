@@ -402,7 +402,8 @@ async def test_cancelled_while_it_is_kept_the_result_stands(spill: Path) -> None
                 await trio.sleep(0.01)
 
 
-def test_cancelled_at_any_instant() -> None:
+@pytest.mark.slow
+def test_cancelled_at_any_instant(is_full: bool) -> None:
     """(The kit's engines keep nothing, so it is cut only.)"""
 
     @engine.tool(name="read", read_only=True)
@@ -416,5 +417,5 @@ def test_cancelled_at_any_instant() -> None:
         return ToolDecision(text=LONG + LONG)
 
     for hooks in (Hooks(), Hooks(after_tool=(put,))):
-        report = cancel_everywhere(attrs.evolve(tool_scenario(long, {}), hooks=hooks))
+        report = cancel_everywhere(attrs.evolve(tool_scenario(long, {}), hooks=hooks), every=1 if is_full else 3)
         assert report.runs > 50

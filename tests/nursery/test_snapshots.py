@@ -87,6 +87,7 @@ def test_what_fails_or_takes_too_long_is_told_once_and_the_turn_goes_on(
     assert run.result.stop_reason == "completed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["user", "host"])
 def test_cancelled_anywhere_a_snapshot_is_in_the_record_only_if_it_was_completed(way: Way) -> None:
     answers: list[Answer] = [[*LOOK, *WORK, *done("calls")], [*call("work", {"key": "x"}, id="3"), *done("calls")]]

@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.conftest import REPOSITORY, CountRuns, Soak
+from tests.conftest import REPOSITORY, CountRuns, Soak, runs_in_full
 
 pytestmark = [
     pytest.mark.os,
@@ -21,8 +21,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks for processes that are left in /proc"),
 ]
 
-# Of each manner, so many tests, and so many kills in each: more than 200 in every run of the tests.
-PARTS, KILLS = 11, 10
+# So many tests of each manner in `make full`, and in `make test`; so many kills in each.
+PARTS, SAMPLED, KILLS = 11, 4, 10
 ALONE = 13
 # In so many rounds, the most, an engine is gone before it can be killed.
 SPARE = 4
@@ -69,10 +69,15 @@ def kill(folder: Path, seed: int, manner: str, kills: int = KILLS) -> Killed:
     return found
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give the tests that go on in parts theirs."""
+    if "part" in metafunc.fixturenames:
+        metafunc.parametrize("part", range(PARTS if runs_in_full(metafunc.config) else SAMPLED))
+
+
 AGAIN = "kills of an engine that opened what a kill had left"
 
 
-@pytest.mark.parametrize("part", range(PARTS))
 def test_whenever_it_is_killed(tmp_path: Path, part: int, soak: Soak, count_runs: CountRuns) -> None:
     for seed in soak.seeds(at_least=1):
         found = kill(tmp_path / str(seed), PARTS * seed + part, "random")
@@ -84,7 +89,6 @@ def test_whenever_it_is_killed(tmp_path: Path, part: int, soak: Soak, count_runs
         assert len(found.phases) >= 3, found
 
 
-@pytest.mark.parametrize("part", range(PARTS))
 def test_in_whatever_function_it_is_killed(tmp_path: Path, part: int, soak: Soak, count_runs: CountRuns) -> None:
     for seed in soak.seeds(at_least=1):
         found = kill(tmp_path / str(seed), PARTS * seed + part, "points")

@@ -249,6 +249,7 @@ some_allowance = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(some_layers, some_query(), DENY, st.data())
 @settings(max_examples=150, deadline=None)
 def test_a_deny_more_never_allows_more(layers: Rules, asked: PermissionQuery, deny: Rule, data: st.DataObject) -> None:
@@ -273,6 +274,7 @@ def _with(given_rules: tuple[Rule, ...], deny: Rule, data: st.DataObject) -> tup
     return (*given_rules[:at], deny, *given_rules[at:])
 
 
+@pytest.mark.slow
 @given(some_layers, some_query(), st.lists(st.tuples(some_query(), some_allowance), max_size=4))
 @settings(max_examples=150, deadline=None)
 def test_whatever_is_allowed_lifts_no_deny(
@@ -292,6 +294,7 @@ def test_whatever_is_allowed_lifts_no_deny(
         assert after.verdict == "deny"
 
 
+@pytest.mark.slow
 @given(some_layers, some_query(), some_rules)
 @settings(max_examples=150, deadline=None)
 def test_a_sub_agent_may_do_what_it_and_all_above_it_may(
@@ -305,6 +308,7 @@ def test_a_sub_agent_may_do_what_it_and_all_above_it_may(
     assert weight(rules_at_work.judge(nested)) == max(map(weight, alone))
 
 
+@pytest.mark.slow
 @given(some_layers, some_query(), st.sampled_from(GRANT_SCOPES), st.data())
 @settings(max_examples=150, deadline=None)
 def test_an_offer_that_is_made_answers_the_question(
@@ -328,6 +332,7 @@ def test_an_offer_that_is_made_answers_the_question(
         assert rules_at_work.judge(other) == elsewhere
 
 
+@pytest.mark.slow
 @given(some_layers, some_query(), some_query())
 @settings(max_examples=150, deadline=None)
 def test_a_grant_goes_no_further_than_what_was_offered(
@@ -677,6 +682,7 @@ def test_what_is_hidden_from_a_parent_is_hidden_from_its_child() -> None:
     assert not policy().hides(chain[1:], PROJECT, "edit")
 
 
+@pytest.mark.slow
 @given(some_layers, some_query(), st.sampled_from(["bash", "edit", "read"]))
 @settings(max_examples=100, deadline=None)
 def test_whatever_is_hidden_is_denied_when_it_is_called(layers: Rules, asked: PermissionQuery, name: str) -> None:

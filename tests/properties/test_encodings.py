@@ -35,6 +35,8 @@ from engine.providers.wire.wire_format import WireEncoder
 from engine.testing.transcript_strategies import Items, asks, hosted_work, item_of, signature_of, transcripts
 from tests.properties.bodies import MARKS, Turn, messages_of, turns_of
 
+pytestmark = pytest.mark.slow
+
 WIRES: tuple[WireName, ...] = get_args(WireName)
 SPOKEN = [wire for wire in WIRES if find_spec(f"engine.providers.{wire}.wire") is not None]
 READ = ToolSchema(

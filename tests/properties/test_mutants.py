@@ -11,6 +11,8 @@ import pytest
 import engine
 from tests.properties.mutants import MUTANTS, plant
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 PACKAGE = Path(engine.__file__).parent
 

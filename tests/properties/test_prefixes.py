@@ -33,6 +33,8 @@ from tests.conftest import CountRuns
 from tests.properties.test_encodings import READ, SPOKEN, check, encode, hosts_of, model_of
 from tests.support.scribe import Scribe, Wall, new_journal
 
+pytestmark = pytest.mark.slow
+
 # A scribe begins turns without a word; an engine does not.
 BEGIN = UserMessage(id=MessageId("begin"), parts=(TextPart(id=PartId("begin"), text="begin"),))
 

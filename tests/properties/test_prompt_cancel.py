@@ -26,6 +26,8 @@ from engine.testing.script import Answer, call, done, text
 from engine.tools.call_values import Need
 from engine.tools.tool import Tool
 
+pytestmark = pytest.mark.slow
+
 WAYS: tuple[Way, ...] = ("user", "host", "leave")
 
 

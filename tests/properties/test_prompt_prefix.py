@@ -27,6 +27,8 @@ from tests.properties.bodies import messages_of
 from tests.properties.test_encodings import SPOKEN, encoder_of, hosts_of, model_of
 from tests.support.world import world
 
+pytestmark = pytest.mark.slow
+
 DAY = 86_400.0
 SKILL = "---\nname: {name}\ndescription: How to {name}.\n---\nDo."
 

@@ -16,6 +16,8 @@ from engine.testing.invariants import Evidence, Seen, check
 from tests.conftest import CountRuns, Soak
 from tests.support.parked import FINE, Home, asks, do, look, office, question
 
+pytestmark = pytest.mark.slow
+
 SCRIPTS = {
     "a permission": (asks(*look("a"), *do("b", 0.1), *do("c")), PermissionAsked),
     "a question": (asks(*question("Which?"), *look("a", 0.1)), QuestionAsked),

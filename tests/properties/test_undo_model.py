@@ -28,6 +28,8 @@ from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.context import ToolContext
 from tests.conftest import Soak
 
+pytestmark = pytest.mark.slow
+
 Files = dict[str, str]
 NAMES: tuple[str, ...] = ("a", "b", "d", "d/x", "d/y", "e/f/g")
 NAME = st.sampled_from(NAMES).map(str)

@@ -375,6 +375,7 @@ async def test_cut_off_between_the_files_and_the_record_undo_goes_on(repository:
         assert state_of(host.root) == after
 
 
+@pytest.mark.slow
 @needs_git
 async def test_an_undo_may_be_cancelled_at_any_moment_and_the_next_one_does_the_rest(repository: Project) -> None:
     async with hosted(repository) as host:

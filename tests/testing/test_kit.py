@@ -38,6 +38,7 @@ async def fetch(args: Fetch, ctx: engine.ToolContext) -> str:
     return f"the page at {args.url}"
 
 
+@pytest.mark.slow
 def test_an_embedders_own_tool_in_three_lines() -> None:
     report = cancel_everywhere(tool_scenario(fetch, {"url": "a"}))
     assert report.runs >= 5 * report.points

@@ -13,6 +13,8 @@ import pytest
 from tests.cli.conftest import Start
 from tests.cli.processes import Command
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 [models."anthropic/claude-sonnet-4-5"]
 context = 12_000

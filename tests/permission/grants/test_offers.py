@@ -179,6 +179,7 @@ _UNKNOWN = st.none() | st.just(WordPrefix("./")) | st.just(WordPrefix(""))
 _NAMES = sorted({*DEFAULT_REGISTRY.programs, "frobnicate"})
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(
     st.lists(st.sampled_from(_NAMES), min_size=1, max_size=3),
@@ -191,6 +192,7 @@ def test_an_offer_matches_the_command_it_came_from(names: list[str], rest: list[
         assert Wildcard(offer).matches(line), (offer, line)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(st.sampled_from(_NAMES), st.lists(_WORD | _UNKNOWN | st.sampled_from(_NAMES), max_size=6))
 def test_a_prefix_is_the_beginning_of_the_command(name: str, rest: list[Argument]) -> None:

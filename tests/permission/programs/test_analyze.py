@@ -567,6 +567,7 @@ _WORD = _TEXT | st.sampled_from(_OPTIONS) | st.none() | _TEXT.map(WordPrefix)
 _STDIN = st.none() | st.just(UnknownInput()) | st.just(UnknownInput(lists_files=True)) | _TEXT
 
 
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(
     st.sampled_from(sorted(DEFAULT_REGISTRY.programs)),

@@ -249,6 +249,7 @@ async def strike_at_random(model: HttpModel, times: int, seed: int, check: Calla
         check()
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_thousand_cancels_of_streams_leave_nothing(count_runs: CountRuns) -> None:
     async def main() -> None:

@@ -278,6 +278,7 @@ def check(schema: Any, dialect: SchemaDialect) -> None:
         check(child, dialect)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS)
 @settings(max_examples=60)
 @given(schema=roots)
@@ -290,6 +291,7 @@ def test_any_schema_comes_out_in_the_dialect(dialect: SchemaDialect, schema: dic
         assert reference.removeprefix("#/$defs/") in adapted["$defs"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS)
 @settings(max_examples=60)
 @given(schema=roots)

@@ -128,6 +128,7 @@ async def test_spoilt_pages_are_found_and_said(path: Path) -> None:
         await open_sqlite_store(path)
 
 
+@pytest.mark.slow
 async def test_every_page_may_be_spoilt(path: Path, tmp_path: Path) -> None:
     """Whatever page it is: an error that says so, and a new file that can be opened, with nothing in it that is wrong."""
     await made(path)

@@ -301,6 +301,7 @@ async def test_it_settles_with_its_childs_end_when_cancelled(autojump_clock: Moc
         await w.goes_on()
 
 
+@pytest.mark.slow
 def test_a_cancel_anywhere() -> None:
     looks = [[*call("look", {"key": key, "seconds": 0.5}, id="1"), *done("calls")] for key in ("x", "y")]
     scenario = Scenario(script=[tasks("x", "y"), *looks], tools=(TOOL,), must_stop=True)

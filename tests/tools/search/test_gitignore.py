@@ -74,6 +74,7 @@ def test_many_rules_and_a_hostile_one_take_no_long_time() -> None:
     assert time.process_time() - began < 5
 
 
+@pytest.mark.slow
 def test_a_hostile_file_is_bounded() -> None:
     """Ten bytes in braces stand for a thousand patterns; and rules may be many: those that are too much don't count."""
     rules = b"\n".join([b"a", b"{" + b"," * 999 + b"}" + b"?" * 2_900, b"*b", *(b"*c%d" % n for n in range(200_000))])
