@@ -10,7 +10,6 @@ import attrs
 import pytest
 
 import engine
-import engine.testing
 from engine.core import errors, settings
 from engine.core.events import (
     CONTINUE_REASONS,
