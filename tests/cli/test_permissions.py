@@ -128,7 +128,7 @@ def test_a_grants_file_that_makes_no_sense_is_told_and_nothing_runs(engine: Star
     state = tmp_path / "no-state" / "engine" / "grants.json"
     state.parent.mkdir(parents=True)
     state.write_text("{")
-    told = f"{state} can't be understood, so nothing of it counts: "
+    told = f"{state} is invalid, so it is ignored: "
     assert said(engine, code=2).startswith(f"engine permissions: {told}")
     assert ran(engine, "hello", code=2).startswith(f"engine run: {told}")
 
@@ -263,7 +263,7 @@ def test_odd_rules_are_named(engine: Start, config: Path) -> None:
     assert said(engine, "lint") == "nothing to say about the rules\n"
     ruled(config, "allow bash python *")
     told = said(engine, "lint", code=1)
-    assert told.startswith(f"warning: 'allow bash python *' of the layer user ({config}:3): 'python' runs whatever")
+    assert told.startswith(f"warning: 'allow bash python *' of the layer user ({config}:3): 'python' runs other")
 
 
 def test_a_project_is_trusted_from_any_of_its_folders(engine: Start, tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_a_project_is_trusted_from_any_of_its_folders(engine: Start, tmp_path: P
         (("explain", "bash"), "the following arguments are required: pattern"),
         (("revoke",), "the following arguments are required: id"),
         (("revoke", "grant_1"), "there is no grant 'grant_1' in "),
-        (("trust", "/"), "/ can't be trusted: it holds all that you have. Trust the folder of a project."),
+        (("trust", "/"), "/ can't be trusted: it contains your home folder. Trust the folder of a project."),
         (("trust", "/nowhere"), "there is no folder /nowhere"),
         (("distrust",), " is not trusted"),
         (("--config", "/nowhere.toml"), "/nowhere.toml"),

@@ -1,4 +1,4 @@
-"""The file of grants for projects, which outlive the engine. All of it blocks, so it runs in a thread that is waited for."""
+"""The file of grants for projects, which outlive the engine. Its methods block, so they run in a thread that is waited for."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _TEXTS_OF_ORIGIN: Final = ("session_id", "call_id", "tool", "by")
 
 @attrs.frozen
 class GrantFile:
-    """Keeps grants. Its methods raise `ConfigError` for a file that makes no sense, `StoreError` for one that can't be used."""
+    """Stores grants. Its methods raise `ConfigError` for an invalid file, `StoreError` for one that can't be used."""
 
     path: Path
 
     def load(self) -> tuple[Grant, ...]:
-        """Return all grants that are kept."""
+        """Return all stored grants."""
         return tuple(self._grants(self._file.read()))
 
     def add(self, grant: Grant, now: float) -> tuple[Grant, ...]:
-        """Keep one more, and return all; those whose time is up are dropped."""
+        """Store one more, drop expired ones, and return all."""
         return self.add_all([grant], now)
 
     def add_all(self, grants: Sequence[Grant], now: float) -> tuple[Grant, ...]:
-        """Keep several more, all of them or none, and return all; those whose time is up are dropped."""
+        """Store several more, all of them or none, drop expired ones, and return all."""
         for grant in grants:
             if grant.scope != "project":
-                raise ConfigError(f"a grant for a {grant.scope} is not kept")
+                raise ConfigError(f"a grant for a {grant.scope} is not stored")
 
         def add_to(entries: Sequence[object]) -> Sequence[object]:
             kept = {each.id: each for each in self._grants(entries) if not each.is_expired(now)}
@@ -49,7 +49,7 @@ class GrantFile:
         return tuple(self._grants(self._file.update(add_to)))
 
     def revoke(self, name: str) -> tuple[Grant, ...]:
-        """Forget the one of that id, and return the others."""
+        """Remove the grant with that id, and return the others."""
 
         def remove_from(entries: Sequence[object]) -> Sequence[object]:
             grants = self._grants(entries)
@@ -71,11 +71,10 @@ class GrantFile:
                 grant = _decode(entry)
             except ConfigError as error:
                 raise ConfigError(
-                    f"{self.path} can't be understood, so nothing of it counts: its grant {number}: {error}. Mend it, or "
-                    "move it away."
+                    f"{self.path} is invalid, so it is ignored: its grant {number}: {error}. Repair it, or move it away."
                 ) from error
             if grant.id in grants:
-                raise ConfigError(f"{self.path}: there are two grants {grant.id}, so nothing of it counts")
+                raise ConfigError(f"{self.path}: there are two grants {grant.id}, so it is ignored")
             grants[grant.id] = grant
         return list(grants.values())
 
@@ -105,7 +104,7 @@ def _decode(entry: object) -> Grant:
 
 
 def _require_keys(value: object, names: set[str]) -> dict[str, object]:
-    """Return an object with just these members: one more may be a limit that this engine does not know."""
+    """Return an object with exactly these keys: another one may be a limit that this engine does not know."""
     members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
     if members.keys() != names:
         raise ConfigError(f"it must have {', '.join(sorted(names))}, and nothing else")

@@ -1,8 +1,8 @@
-"""What somebody's "always" has given: for a turn, a session, or a project, until it is revoked or over.
+"""Grants: what the user's "always" allows, for a turn, a session or a project, until it is revoked or expires.
 
-A grant answers what the rules would ask about; what they deny stays denied, so whoever
-judges looks here only for an "ask". Its pattern is one of a rule's, and must match
-whatever the unknown words of a right are; its other spellings give it nothing.
+A grant answers what the rules would ask about; what they deny stays denied, so it is looked up
+only for an "ask". Its pattern is a rule's pattern and must match a right whatever its unknown
+parts are; the other spellings of a right do not count.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class GrantOrigin:
     """How a grant came about.
 
     Attributes:
-        session_id: the session whose call asked.
+        session_id: the session whose call was asked about.
         call_id: that call.
         tool: its tool.
         granted: when, in seconds since the epoch.
-        by: who said "always".
+        by: who answered "always".
     """
 
     session_id: SessionId
@@ -47,16 +47,16 @@ class GrantOrigin:
 
 @attrs.frozen(kw_only=True)
 class Grant:
-    """A right that was given for longer than one call. Raises `ConfigError` if it makes no sense.
+    """A right allowed for longer than one call. Raises `ConfigError` if it is invalid.
 
     Attributes:
-        id: its name.
-        permission: the name of the right.
-        pattern: what it is for, as a rule's.
-        scope: how long, at most.
-        project: the project that it holds in: its folder, absolute and real.
-        session_id: the session that it holds in, and in those below it; None with the scope "project".
-        turn_id: the turn that it holds in; None with any other scope than "turn".
+        id: its identifier.
+        permission: the permission.
+        pattern: what it covers, as in a rule.
+        scope: where it applies.
+        project: the folder of the project that it applies to, absolute and real.
+        session_id: the session that it applies to, with those below it; None for the scope "project".
+        turn_id: the turn that it applies to; None unless the scope is "turn".
         until: when it ends, in seconds since the epoch; None: with its scope.
         origin: how it came about.
     """
@@ -77,7 +77,7 @@ class Grant:
         if not self.id or not self.permission or not self.pattern.strip():
             raise ConfigError("a grant has an id, a permission and a pattern")
         if UNKNOWN in self.pattern:
-            raise ConfigError(f"the grant of {self.pattern!r} would cover nothing: a part of it is not known")
+            raise ConfigError(f"the grant of {self.pattern!r} would cover nothing: a part of it is unknown")
         if not self.project.startswith("/"):
             raise ConfigError(f"a grant's project is an absolute path, not {self.project!r}")
         self._check_scope("session", self.session_id, is_needed=self.scope != "project")
@@ -90,11 +90,11 @@ class Grant:
             raise ConfigError(f"a grant for a {self.scope} names {'its' if is_needed else 'no'} {kind}")
 
     def is_expired(self, now: float) -> bool:
-        """Tell whether its time is up."""
+        """Return whether it has expired."""
         return self.until is not None and not now < self.until
 
     def is_valid_for(self, chain: Collection[PermissionScope], now: float) -> bool:
-        """Tell whether it holds now in the sessions and turns of *chain*."""
+        """Return whether it applies now to the sessions and turns of *chain*."""
         return (
             (self.session_id is None or any(scope.session_id == self.session_id for scope in chain))
             and (self.turn_id is None or any(scope.turn_id == self.turn_id for scope in chain))
@@ -113,7 +113,7 @@ class _CompiledGrant:
 
 @attrs.frozen(eq=False)
 class _GrantList:
-    """The grants of one right in one project, in the order in which they came."""
+    """The grants of one permission in one project, in the order in which they were added."""
 
     compiled: Sequence[_CompiledGrant]
     index: CommandIndex | PathIndex
@@ -121,7 +121,7 @@ class _GrantList:
 
 @attrs.define(eq=False)
 class Grants:
-    """All grants that an engine knows of.
+    """All grants of an engine.
 
     Attributes:
         home: the user's home folder, absolute and real.
@@ -129,15 +129,15 @@ class Grants:
 
     home: str
     _compiled: dict[str, _CompiledGrant] = attrs.field(init=False, factory=dict[str, _CompiledGrant])
-    # Made when somebody asks, and forgotten when something changes: by project and permission.
+    # A cache, by project and permission; cleared when a grant is added or dropped.
     _grant_lists: dict[tuple[str, str], _GrantList] = attrs.field(init=False, factory=dict[tuple[str, str], _GrantList])
 
     def add(self, grant: Grant) -> None:
-        """Remember a grant. Raises `ConfigError` if its pattern matches nothing, or its id is taken."""
+        """Add a grant. Raises `ConfigError` if its pattern matches nothing, or its id exists already."""
         self.add_all([grant])
 
     def add_all(self, grants: Iterable[Grant]) -> None:
-        """Remember several grants, or none of them. Raises `ConfigError` as `add` does."""
+        """Add several grants, or none of them. Raises `ConfigError` as `add` does."""
         ready: dict[str, _CompiledGrant] = {}
         for grant in grants:
             if grant.id in self._compiled or grant.id in ready:
@@ -147,35 +147,35 @@ class Grants:
         self._grant_lists.clear()
 
     def replace_project_grants(self, grants: Iterable[Grant]) -> None:
-        """Put *grants* in the place of all those for projects: what their file holds now. Raises `ConfigError`, and changes nothing."""
+        """Replace all grants for projects by *grants*, the content of their file. Raises `ConfigError`, and changes nothing."""
         fresh = {grant.id: self._compile(grant) for grant in grants}
         if any(compiled.grant.scope != "project" for compiled in fresh.values()):
-            raise ConfigError("only grants for a project are kept")
+            raise ConfigError("only grants for a project are stored in the file")
         others = {name: compiled for name, compiled in self._compiled.items() if compiled.grant.scope != "project"}
         self._compiled = fresh | others
         self._grant_lists.clear()
 
     def current(self, now: float) -> tuple[Grant, ...]:
-        """Return the grants whose time is not up, in the order in which they were given."""
+        """Return the grants that have not expired, oldest first."""
         compiled = (compiled.grant for compiled in self._compiled.values())
         return tuple(
             sorted((grant for grant in compiled if not grant.is_expired(now)), key=lambda one: one.origin.granted)
         )
 
     def revoke(self, name: str) -> Grant:
-        """Take a grant back, and return it. Raises `ConfigError` if there is none of that id."""
+        """Remove a grant and return it. Raises `ConfigError` if there is none with that id."""
         compiled = self._compiled.pop(name, None)
         if compiled is None:
-            raise ConfigError(f"there is no grant {name!r}: it was revoked, is over, or was never given")
+            raise ConfigError(f"there is no grant {name!r}: it was revoked, has expired, or never existed")
         self._grant_lists.clear()
         return compiled.grant
 
     def end_turn(self, turn_id: TurnId) -> None:
-        """Drop what was given for a turn."""
+        """Drop the grants for a turn."""
         self._drop(compiled.grant.id for compiled in list(self._compiled.values()) if compiled.grant.turn_id == turn_id)
 
     def drop_other_turns(self, session_id: SessionId, turn_id: TurnId) -> None:
-        """Drop what was given for other turns of a session: it has one at a time, so they are over."""
+        """Drop the grants for other turns of a session: it has one turn at a time, so those have ended."""
         self._drop(
             compiled.grant.id
             for compiled in list(self._compiled.values())
@@ -183,13 +183,13 @@ class Grants:
         )
 
     def end_session(self, session_id: SessionId) -> None:
-        """Drop what was given for a session, or a turn of it."""
+        """Drop the grants for a session and its turns."""
         self._drop(
             compiled.grant.id for compiled in list(self._compiled.values()) if compiled.grant.session_id == session_id
         )
 
     def drop_expired(self, now: float) -> None:
-        """Forget the grants whose time is up; they have counted for nothing since."""
+        """Drop the grants that have expired; they no longer count anyway."""
         self._drop(compiled.grant.id for compiled in list(self._compiled.values()) if compiled.grant.is_expired(now))
 
     def find(self, right: RequiredRight, chain: Collection[PermissionScope], project: str, now: float) -> Grant | None:

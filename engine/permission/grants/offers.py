@@ -1,11 +1,11 @@
 """What to offer for "always": patterns that match a command, the narrowest first.
 
-The first is the command itself. The second, where there is one, is the words that say what it
-does (`git push`, `npm run build`) and then anything. There is none for a program that runs what it is
-given (`sudo`, `npx`, `python -c`, `xargs`), none for one that destroys, and none for one that nobody knows;
-where a wrapper's command is known, its words are part of the prefix: `sudo npm install *`.
+The first is the command itself. The second, if there is one, is the words that say what it does
+(`git push`, `npm run build`) followed by anything. There is none for a program that runs its
+arguments (`sudo`, `npx`, `python -c`, `xargs`), for one that destroys, or for an unknown one. Where
+a wrapper's command is known, its words are part of the prefix: `sudo npm install *`.
 
-Patterns are matched against `command_line` the command, and every offer matches the command it came from.
+Patterns are matched against `command_line`, and every offer matches the command it came from.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.permission.rules.wildcard import exact
 _MAX_OFFER: Final = 10_000
 _MAX_DEPTH: Final = 8
 _NOTHING: Final = Program()
-# Options before a sub-command that change nothing of what it does: a rule need not name them.
+# Options before a sub-command that do not change what it does: a rule need not name them.
 _IDLE: Final = {
     "git": frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-advice"}),
     "npm": frozenset({"--silent", "-s"}),
@@ -40,22 +40,22 @@ _IDLE: Final = {
 def command_line(argv: Sequence[Argument]) -> str:
     """Return the text that a command's patterns are matched against.
 
-    It is the words, each quoted where a shell would need it, with a blank between; what nobody knows
-    is U+FFFC. Options before a sub-command that do nothing, as `git --no-pager`, are left out.
+    It is the words, quoted where a shell would need it, with spaces between; an unknown part is
+    U+FFFC. Options before a sub-command that change nothing, such as `git --no-pager`, are left out.
     """
     return " ".join(_quote(word) for word in _drop_idle_options(argv))
 
 
 def full_command_line(argv: Sequence[Argument]) -> str:
-    """Return the same with all of its words."""
+    """Return the command line with all of its words."""
     return " ".join(_quote(word) for word in argv)
 
 
 def bare_command_line(argv: Sequence[Argument], registry: ProgramRegistry = DEFAULT_REGISTRY) -> str:
-    """Return the same without any options before its sub-command, and the program without its folder.
+    """Return the command line without options before its sub-command and without the folder of its program.
 
-    For what must not be evaded by writing a command differently: `git -C x push` is `git push` here, and
-    `/usr/bin/rm x` is `rm x`. Not for what is allowed.
+    For rules that must not be evaded by writing a command differently: `git -C x push` is `git push`
+    here, and `/usr/bin/rm x` is `rm x`. Not for what is allowed.
     """
     if not argv or not _is_literal(argv[0]):
         return command_line(argv)
@@ -68,12 +68,12 @@ def bare_command_line(argv: Sequence[Argument], registry: ProgramRegistry = DEFA
 
 
 def command_prefix(argv: Sequence[Argument], registry: ProgramRegistry = DEFAULT_REGISTRY) -> tuple[str, ...] | None:
-    """Return the words that say what a command does, as far as anything may stand behind them; None: there are none."""
+    """Return the words that say what a command does, if anything may follow them; None if there are none."""
     return _prefix(tuple(_drop_idle_options(argv)), registry, _MAX_DEPTH)
 
 
 def offers_for(argv: Sequence[Argument], registry: ProgramRegistry = DEFAULT_REGISTRY) -> tuple[str, ...]:
-    """Return the patterns to offer for a command, the narrowest first; none if even that is not known."""
+    """Return the patterns to offer for a command, the narrowest first; none if the program is unknown."""
     if not argv or not _is_literal(argv[0]):
         return ()
     offers: list[str] = []
@@ -143,7 +143,7 @@ def _program_prefix(
 def _wrapper_prefix(
     argv: tuple[Argument, ...], inner: tuple[Argument, ...], registry: ProgramRegistry, depth: int
 ) -> tuple[str, ...] | None:
-    """Return the words of a wrapper, and the prefix of its command, if that stands at the end as it is."""
+    """Return the words of a wrapper and the prefix of its command, if that command is the end of the line."""
     start = len(argv) - len(inner)
     if start < 1 or argv[start:] != inner:
         return None
@@ -155,7 +155,7 @@ def _wrapper_prefix(
 def _interpreter_prefix(
     argv: tuple[Argument, ...], program: Program, runs: tuple[Argument, ...]
 ) -> tuple[str, ...] | None:
-    """Return the words up to the file or the module that an interpreter runs."""
+    """Return the words up to the file or module that an interpreter runs."""
     arguments = _reader(program).parse(argv[1:])
     end = len(argv) - len(arguments.operands)
     has_module = any(used.option.role == "stops" for used in arguments.used)
@@ -170,7 +170,7 @@ def _interpreter_prefix(
 def _subcommand_prefix(
     argv: tuple[Argument, ...], name: str, program: Program, registry: ProgramRegistry
 ) -> tuple[str, ...] | None:
-    """Return as many words as say what a command does, and the options between them."""
+    """Return the sub-commands that say what a command does, with the options between them."""
     path: list[str] = [name]
     end = 1
     row: Program | None = program
@@ -208,7 +208,7 @@ def _reader(program: Program) -> ArgumentParser:
 
 
 def _is_launcher(path: Sequence[str], registry: ProgramRegistry) -> bool:
-    """Tell whether the last word is a program that runs what it is given, as of `npx node`."""
+    """Return whether the last word is a program that runs its arguments, as in `npx node`."""
     if len(path) < 2:
         return False
     entry = registry.find(base_name(path[-1]))

@@ -1,8 +1,8 @@
-"""A small file of what the user has decided: never half written, never overwritten unread, and nobody else's to change.
+"""A small file of the user's decisions: written atomically, never overwritten unread, writable for its owner alone.
 
-A change is made under a lock, to what is in the file at that moment; the new file takes
-the place of the old one at once. A file that can't be understood is left as it is, and
-nothing of it counts. All of it blocks, so it runs in a thread that is waited for.
+A change is made under a lock, to the file's content at that moment; the new file replaces the old
+one atomically. An invalid file is left alone and ignored. All of it blocks, so it runs in a
+thread that is waited for.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class StateFile:
     """A file with a list.
 
     Attributes:
-        path: where it is.
-        what: the list's name.
+        path: the file.
+        list_name: the key of the list in the document.
         lock_seconds: how long to wait for another process that changes it.
     """
 
@@ -45,11 +45,11 @@ class StateFile:
     lock_seconds: float = _LOCK_SECONDS
 
     def read(self) -> Entries:
-        """Return the list; an empty one where there is no file.
+        """Return the list; an empty one if there is no file.
 
         Raises:
-            ConfigError: for a file that can't be understood, or that others can change.
-            StoreError: for one that can't be read.
+            ConfigError: the file is invalid, or others can change it.
+            StoreError: the file can't be read.
         """
         with self._translate_errors("read"):
             try:
@@ -65,12 +65,12 @@ class StateFile:
         return self._entries(data)
 
     def update(self, change: Callable[[Entries], Entries]) -> Entries:
-        """Put what *change* makes of the list in its place, and return it. Raises as `read` does, and what *change* raises.
+        """Replace the list by the result of *change*, and return it. Raises what `read` and *change* raise.
 
-        If it raises, the file is as it was.
+        If it raises, the file is unchanged.
         """
         with self._translate_errors("write"):
-            # Where the file is really: a link to it stays one.
+            # Replace the real file, so that a link to it stays one.
             real = Path(os.path.realpath(self.path))
             real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._hold_lock(real):
@@ -85,32 +85,27 @@ class StateFile:
         try:
             document: object = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise self._invalid(f"it is no JSON text ({error})") from error
+            raise self._invalid(f"it is not valid JSON ({error})") from error
         values = cast("dict[str, object]", document) if isinstance(document, dict) else {}
         version = values.get("version")
         if isinstance(version, int) and version > VERSION:
-            raise ConfigError(
-                f"{self.path} was written by a newer engine (version {version}): nothing of it counts here"
-            )
+            raise ConfigError(f"{self.path} was written by a newer engine (version {version}), so it is ignored")
         entries = values.get(self.list_name)
         if version != VERSION or not isinstance(entries, list):
-            raise self._invalid(f"it holds no version {VERSION}, or no list {self.list_name!r}")
+            raise self._invalid(f"it has no version {VERSION}, or no list {self.list_name!r}")
         return cast("Entries", entries)
 
     def _invalid(self, why: str) -> ConfigError:
-        return ConfigError(
-            f"{self.path} can't be understood, so nothing of it counts: {why}. Mend it, or move it away."
-        )
+        return ConfigError(f"{self.path} is invalid, so it is ignored: {why}. Repair it, or move it away.")
 
     def _check(self, state: os.stat_result, folder: os.stat_result) -> None:
         if not stat.S_ISREG(state.st_mode):
-            raise ConfigError(f"{self.path} is no regular file, so nothing of it counts")
+            raise ConfigError(f"{self.path} is not a regular file, so it is ignored")
         for subject, status in ((str(self.path), state), (f"the folder of {self.path}", folder)):
             is_shared = status.st_mode & 0o022 and not (status is folder and status.st_mode & stat.S_ISVTX)
             if status.st_uid not in {0, os.geteuid()} or is_shared:
                 raise ConfigError(
-                    f"{subject} can be changed by others, so nothing of it counts: it must be yours, and not be writable for "
-                    "anybody else"
+                    f"{subject} can be changed by others, so it is ignored: you must own it, and nobody else may have write permission"
                 )
 
     @contextlib.contextmanager
@@ -121,10 +116,10 @@ class StateFile:
             while not _try_lock(lock):
                 if time.monotonic() >= deadline:
                     raise StoreError(f"can't change {self.path}: another process has been changing it for too long")
-                time.sleep(_POLL_SECONDS)  # in a thread: a lock of the kernel tells nobody when it is free
+                time.sleep(_POLL_SECONDS)  # in a thread: a file lock cannot be waited for with a timeout
             yield
         finally:
-            os.close(lock)  # and with it goes the lock
+            os.close(lock)  # this releases the lock
 
     @contextlib.contextmanager
     def _translate_errors(self, verb: str) -> Generator[None]:
@@ -143,9 +138,11 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Put *data* in the place of a file, at once, for its owner alone."""
+    """Replace a file atomically; only its owner may read it."""
     prefix = f".{path.name}."
-    for leftover in path.parent.glob(f"{prefix}*"):  # by a process that was killed: whoever holds the lock is alone
+    for leftover in path.parent.glob(
+        f"{prefix}*"
+    ):  # of a process that was killed; the lock is held, so nobody else writes one
         leftover.unlink(missing_ok=True)
     temporary = path.with_name(prefix + secrets.token_hex(8))
     try:
@@ -154,11 +151,11 @@ def _replace(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:  # whatever it is goes on: no half of a file must stay
+    except BaseException:  # re-raised: a partial file must not stay behind
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
-    # It has its name; that this outlives a loss of power is more than some file systems promise.
+    # The file is in place; make the rename durable too, which some file systems do not support.
     with contextlib.suppress(OSError):
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

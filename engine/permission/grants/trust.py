@@ -1,8 +1,8 @@
-"""Which folders the user trusts: what lies in any other one runs nothing, and widens nothing.
+"""Trusted folders: the files of any other project start no programs and widen no permissions.
 
-Trust is a folder's, by its real path, and that of the folders below it as far as they
-belong to the same repository: one that was put into it is not what the user looked at.
-All of it blocks, so it runs in a thread that is waited for.
+Trust belongs to a folder, by its real path, and to the folders below it in the same repository:
+a repository inside it is not what the user looked at. All of it blocks, so it runs in a thread
+that is waited for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MARKS: Final = (".git", ".hg", ".jj", ".svn")
 class Trust:
     """The folders that a user trusts.
 
-    Its methods raise `ConfigError` for a file that makes no sense, `StoreError` for one that can't be used.
+    Its methods raise `ConfigError` for an invalid file, `StoreError` for one that can't be used.
 
     Attributes:
         path: the file.
@@ -36,25 +36,25 @@ class Trust:
     home: Path
 
     def trusted(self) -> tuple[str, ...]:
-        """Return the folders, as they are in the file."""
+        """Return the folders in the file."""
         return tuple(self._folders(self._file.read()))
 
     def is_trusted(self, folder: str | Path) -> bool:
-        """Tell whether *folder* is trusted, or one above it in the same repository is."""
+        """Return whether *folder*, or one above it in the same repository, is trusted."""
         return self._trusting_folder(folder, self.trusted()) is not None
 
     def trust(self, folder: str | Path) -> str:
-        """Trust a folder from now on, and return its real path. Raises `ConfigError` for one that holds everything."""
+        """Trust a folder and return its real path. Raises `ConfigError` for one that contains the home folder."""
         real = _real(folder)
         if not Path(real).is_dir():
             raise ConfigError(f"there is no folder {real}")
         if self._contains_home(Path(real)):
-            raise ConfigError(f"{real} can't be trusted: it holds all that you have. Trust the folder of a project.")
+            raise ConfigError(f"{real} can't be trusted: it contains your home folder. Trust the folder of a project.")
         self._file.update(lambda entries: sorted({*self._folders(entries), real}))
         return real
 
     def distrust(self, folder: str | Path) -> str:
-        """Trust a folder no longer, and return its real path. Raises `ConfigError` if it is not trusted for itself."""
+        """Stop trusting a folder and return its real path. Raises `ConfigError` if it is not in the list itself."""
         real = _real(folder)
 
         def remove_from(entries: Sequence[object]) -> Sequence[object]:
@@ -72,7 +72,7 @@ class Trust:
         return StateFile(self.path, "folders")
 
     def _trusting_folder(self, folder: str | Path, folders: Sequence[str]) -> str | None:
-        """Return which of *folders* makes *folder* trusted."""
+        """Return the one of *folders* that makes *folder* trusted; None if it is not trusted."""
         real = Path(_real(folder))
         for above in (real, *real.parents):
             if self._contains_home(above):
@@ -80,11 +80,11 @@ class Trust:
             if str(above) in folders and (above == real or self._is_in_repository(above)):
                 return str(above)
             if _is_repository(above):
-                return None  # what is above belongs to another one, or to none
+                return None  # the folders above belong to another repository, or to none
         return None
 
     def _is_in_repository(self, folder: Path) -> bool:
-        """Tell whether a folder lies in a repository; one that holds the home folder keeps somebody's settings."""
+        """Return whether a folder lies in a repository; one that contains the home folder only versions settings."""
         for above in (folder, *folder.parents):
             if self._contains_home(above):
                 return False
@@ -99,8 +99,8 @@ class Trust:
         folders = [entry for entry in entries if isinstance(entry, str) and entry.startswith("/")]
         if len(folders) < len(entries):
             raise ConfigError(
-                f"{self.path} can't be understood, so nothing of it counts: not all of its folders are absolute paths. Mend "
-                "it, or move it away."
+                f"{self.path} is invalid, so it is ignored: not all of its folders are absolute paths. Repair it, or move "
+                "it away."
             )
         return folders
 

@@ -1,14 +1,14 @@
 r"""Patterns for paths, as in `.gitignore`: `*` and `?` stay inside a name, `**` is any folders, `[a-z]`, `{a,b}`, `\`.
 
-- without a slash: that name at any depth, inside and outside of the project; `**/x` the same;
-- with one: a path of the project, whether it begins with `./` or not;
-- `/x` is a path of the machine, `~/x` or `$HOME/x` one in the home folder;
-- whoever names a folder names all that is in it; a slash at the end changes nothing;
-- `*` and `**` alone are every path.
+- without a slash: that name at any depth, inside and outside of the project; `**/x` is the same;
+- with a slash: a path in the project, with or without `./` at the beginning;
+- `/x` is an absolute path, `~/x` or `$HOME/x` a path in the home folder;
+- a pattern that matches a folder matches everything in it; a slash at the end changes nothing;
+- `*` and `**` alone match every path.
 
-A path is told as seen from the project if it lies inside (`.` is the project itself), and
-absolute otherwise; `..` and links are resolved before. A path with U+FFFC in it is not
-known: a pattern may match it, but only one that matches every path surely does.
+A path inside the project is given relative to it (`.` is the project itself), any other as an
+absolute path; `..` and links are resolved before. A path that contains U+FFFC is partly unknown:
+a pattern may match it, but only one that matches every path certainly does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.permission.rules.wildcard import exact as exact_text
 
 MAX_PATTERN_CHARS: Final = 4_096
 
-# Whoever names a folder names what is below.
+# A pattern that matches a folder matches what is below it.
 _BELOW: Final = r"(?:/.*)?\Z"
 _EVERY: Final = frozenset({"*", "**", "**/*", "**/**", ""})
 _HOMES: Final = ("~", "$HOME")
@@ -36,39 +36,39 @@ _FOLDERS: Final = "**"
 # A class (or a bracket that begins none), an escaped character, a character.
 _PIECE: Final = re.compile(r"\[[!^]?+.[^\]]*\]|\\?.", re.DOTALL)
 _CLASS_WITH_SLASH: Final = re.compile(r"(?:\\.|[^\[\\]|\[[!^]?+[^/][^\]/]*\])*+\[[^\]]*/", re.DOTALL)
-# What a path that was resolved does not have.
+# What a resolved path does not contain.
 _UNRESOLVED: Final = re.compile(rf"{UNKNOWN}|//|(?:^|/)\.\.(?:/|\Z)|/\.(?:/|\Z)|^\./|./\Z|\A\Z", re.DOTALL)
 
-# Where a pattern holds: for every path, for a name at any depth, for a path of the machine.
+# What a pattern applies to: every path, a name at any depth, or an absolute path.
 Reach = Literal["every", "name", "path"]
 
 
 def exact(path: str) -> str:
-    """Return a pattern that matches *path*, as told to rules, and what is below it."""
+    """Return a pattern that matches *path*, in the form that rules know, and what is below it."""
     if path.startswith("/"):
         return escaped(path)
     return "./" if path == "." else f"./{escaped(path)}"
 
 
 def absolute(project: str, path: str) -> str:
-    """Return *path*, told as seen from *project* or absolute, as an absolute one."""
+    """Return *path*, which is relative to *project* or absolute, as an absolute path."""
     if path.startswith("/"):
         return path
     return project if path == "." else f"{project.rstrip('/')}/{path}"
 
 
 def is_resolved(path: str) -> bool:
-    """Tell whether *path* is known, and names no folder by `.` or `..`."""
+    """Return whether *path* has no unknown part and no `.` or `..` in it."""
     return _UNRESOLVED.search(path) is None
 
 
 @attrs.frozen
 class Shape:
-    """One of the patterns that a pattern with braces stands for.
+    """One alternative of a pattern with braces.
 
     Attributes:
-        reach: where it holds.
-        names: the names of the path, as globs; all of them if it is a path of the machine.
+        reach: what it applies to.
+        names: the names of the path, as globs; all names of an absolute path.
     """
 
     reach: Reach
@@ -76,7 +76,7 @@ class Shape:
 
     @property
     def plain(self) -> str | None:
-        """The one path, or name, that it means with all below; None: it means several."""
+        """The only path, or name, that it matches besides what is below; None if it matches several."""
         texts = [_name(name)[0] for name in self.names if name != _FOLDERS]
         if self.reach == "every" or len(texts) < len(self.names) or not all(text.is_plain for text in texts):
             return None
@@ -85,7 +85,7 @@ class Shape:
 
     @property
     def needles(self) -> tuple[str, str]:
-        """Two plain texts that every path holds which it matches: what it begins with, and another."""
+        """Two texts that every matching path contains: its beginning, and another."""
         runs = [""]
         for name in self.names:
             if name == _FOLDERS:
@@ -99,7 +99,7 @@ class Shape:
         return first, max(others, key=len, default="")
 
     def covers(self, other: Shape, project: tuple[str, ...]) -> bool:
-        """Tell whether it surely matches all that *other* matches; in doubt, False."""
+        """Return whether it certainly matches everything that *other* matches; in doubt, False."""
         if self.reach == "every" or self == other:
             return True
         if self.reach == "path":
@@ -109,7 +109,7 @@ class Shape:
             return _covers(anywhere, (_FOLDERS, *other.names))
         if other.reach == "every":
             return False
-        # Inside of the project the names of its own folder do not count.
+        # Inside the project, the names of the project's own path do not count.
         if other.names[: len(project)] == project:
             return _covers(anywhere, other.names[len(project) :])
         return _are_disjoint(project, other.names) and _covers(anywhere, other.names)
@@ -117,14 +117,14 @@ class Shape:
 
 @attrs.define(eq=False)
 class PathPattern:
-    """A pattern, ready for use in a project. Raises `ConfigError` for what matches nothing.
+    """A compiled pattern in a project. Raises `ConfigError` for a pattern that matches nothing.
 
     Attributes:
         pattern: as it was written.
         project: the project's folder, absolute and real.
-        home: the same of the user's home.
-        shapes: what its braces stand for.
-        is_every: it matches every path.
+        home: the user's home folder, absolute and real.
+        shapes: the alternatives of its braces.
+        is_every: whether it matches every path.
     """
 
     pattern: str
@@ -147,24 +147,24 @@ class PathPattern:
                 _expression([shape.names for shape in self.shapes if shape.reach == "path"], "/"),
             )
         except GlobError as error:
-            raise ConfigError(f"the path pattern {self.pattern!r} makes no sense: {error}") from error
+            raise ConfigError(f"the path pattern {self.pattern!r} is invalid: {error}") from error
         self.is_every = any(shape.reach == "every" for shape in self.shapes)
 
     def matches(self, path: str) -> bool:
-        """Tell whether it matches *path*, whatever the unknown in it is."""
+        """Return whether it matches *path*, whatever the unknown parts are."""
         return self.is_every or (is_resolved(path) and self._matches(path))
 
     def may_match(self, path: str) -> bool:
-        """Tell whether it matches *path* for some value of the unknown in it; in doubt, True."""
+        """Return whether it matches *path* for some value of the unknown parts; in doubt, True."""
         return self.is_every or not is_resolved(path) or self._matches(path)
 
     def covers(self, other: PathPattern) -> bool:
-        """Tell whether it surely matches all that *other* matches, in the same project; in doubt, False."""
+        """Return whether it certainly matches everything that *other* matches in the same project; in doubt, False."""
         project = _names(escaped(self.project))
         return all(any(own.covers(shape, project) for own in self.shapes) for shape in other.shapes)
 
     def overlaps(self, other: PathPattern) -> bool:
-        """Tell whether there may be a path that both match; in doubt, True."""
+        """Return whether a path may match both; in doubt, True."""
         return not all(
             own.reach == "path" == shape.reach and _are_disjoint(own.names, shape.names)
             for own in self.shapes
@@ -177,13 +177,13 @@ class PathPattern:
         return is_named or by_path.match(absolute(self.project, path)) is not None
 
     def _compiled(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        # Most patterns are never asked, so they are not made before.
+        # Compiled at first use: most patterns are never tried.
         by_name, by_path = self._sources
         self._regexes = re.compile(by_name, re.DOTALL), re.compile(by_path, re.DOTALL)
         return self._regexes
 
     def _shape(self, pattern: str) -> Shape:
-        """Return what a pattern without braces means."""
+        """Return the shape of a pattern without braces."""
         text = pattern.rstrip("/")
         if text in _EVERY:
             return Shape("every")
@@ -207,7 +207,7 @@ class PathPattern:
     def _make_shape(self, reach: Reach, names: tuple[str, ...]) -> Shape:
         odd = next((name for name in names if name in {".", ".."}), None)
         if odd is not None:
-            raise ConfigError(f"the path pattern {self.pattern!r} matches nothing: paths are told without {odd!r}")
+            raise ConfigError(f"the path pattern {self.pattern!r} matches nothing: paths never contain {odd!r}")
         return Shape(reach, names) if names else Shape("every")  # all is below the machine's root
 
 
@@ -219,14 +219,14 @@ def _check(pattern: str) -> None:
         raise ConfigError(f"a path pattern may have {MAX_PATTERN_CHARS:,} characters, not {len(pattern):,}")
     if pattern.startswith("!"):
         raise ConfigError(
-            f"{subject}: rules have actions instead of a '!'; a name that begins with one is written '\\!'"
+            f"{subject}: rules have actions instead of a '!'; a literal '!' at the beginning is written '\\!'"
         )
     if "\0" in pattern or UNKNOWN in pattern:
-        raise ConfigError(f"{subject} matches nothing: it holds a character that no path has")
+        raise ConfigError(f"{subject} matches nothing: it contains a character that no path contains")
     if "//" in pattern:
         raise ConfigError(f"{subject} matches nothing: it has two slashes in a row")
     if _CLASS_WITH_SLASH.match(pattern):
-        raise ConfigError(f"{subject}: no class holds a slash; a bracket that begins none is written '\\['")
+        raise ConfigError(f"{subject}: a class cannot contain a slash; a literal bracket is written '\\['")
 
 
 def _names(path: str) -> tuple[str, ...]:
@@ -236,14 +236,14 @@ def _names(path: str) -> tuple[str, ...]:
 def _expression(paths: Sequence[tuple[str, ...]], before: str) -> str:
     if not paths:
         return "(?!)"
-    # glob_regex ends with \Z; here what is below counts as well.
+    # glob_regex ends with \Z; here a match also covers what is below.
     sources = [before + glob_regex("/".join(names)).removesuffix(r"\Z") for names in paths]
     return f"(?:{'|'.join(sources)}){_BELOW}"
 
 
 @lru_cache(maxsize=1_024)
 def _name(glob: str) -> tuple[Wildcard, bool]:
-    """Return what matches all that *glob*, a name, matches, with a slash behind it; and whether it is no more than that."""
+    """Return a wildcard that matches every name that *glob* matches, plus a slash; and whether it is equivalent."""
     parts: list[str] = []
     is_same = True
     for piece in _PIECE.findall(glob):
@@ -254,14 +254,14 @@ def _name(glob: str) -> tuple[Wildcard, bool]:
             is_same = False
         else:
             parts.append(piece if piece in {"*", "?"} else exact_text(piece[-1]))
-    # The slash, because of what a " *" at the end of a wildcard means.
+    # With a slash, because " *" has a special meaning at the end of a wildcard.
     return Wildcard("".join(parts) + "/"), is_same
 
 
 def _covers(names: tuple[str, ...], others: tuple[str, ...]) -> bool:
-    """Tell whether the paths of *others* are all among those of *names*, or below them; in doubt, False.
+    """Return whether the paths of *others* are all among those of *names* or below them; in doubt, False.
 
-    Row *i* tells for each *j* whether `names[i:]` covers `others[j:]`.
+    Row *i* holds for each *j* whether `names[i:]` covers `others[j:]`.
     """
     row = [True] * (len(others) + 1)
     for at in range(len(names) - 1, -1, -1):
@@ -285,7 +285,7 @@ def _covers_name(glob: str, other: str) -> bool:
 
 
 def _are_disjoint(names: tuple[str, ...], others: tuple[str, ...]) -> bool:
-    """Tell whether no path can lie at or below both; in doubt, False."""
+    """Return whether no path can be at or below both; in doubt, False."""
     for own, other in zip(names, others, strict=False):
         if _FOLDERS in {own, other}:
             return False

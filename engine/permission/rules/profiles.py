@@ -1,12 +1,12 @@
-"""The defaults: what holds where no rule says otherwise, in four kinds that a user picks by name.
+"""The defaults: the rules that apply where no other rule does, in four profiles that a user picks by name.
 
-- `ask`: reading inside the project is free, whatever changes something is asked about;
-- `auto-edit`: files of the project are edited without asking as well, and commands run unasked in a sandbox;
-- `read-only`: nothing is changed, whoever asks;
+- `ask`: reading inside the project is free, changes are asked about;
+- `auto-edit`: the project's files may be edited without asking, and sandboxed commands run without asking;
+- `read-only`: nothing may be changed;
 - `full`: everything is allowed.
 
-Files that hold secrets are asked about in all but the last, and so is writing what some
-program runs by itself later on.
+All but the last ask about files that look like secrets, and about writing files that some
+program runs later by itself.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ SECRETS: Final = (
     ".kube",
     ".password-store",
 )
-# They look like those above, and are made to be read.
+# They look like those above, but are meant to be read.
 NO_SECRETS: Final = ("*.env.example", "*.env.sample", "*.env.template", "*.env.dist", "id_*.pub")
 
-# What some program runs, or is told to run something by, without being asked to: git's hooks and settings, the engine's
-# own, those of editors, of shells that enter a folder, of other agents.
+# Files that some program runs or obeys by itself: hooks and settings of git, of the engine, of editors, of shells that
+# enter a folder, of other agents.
 RUN_LATER: Final = (
     ".git",
     ".gitmodules",
@@ -113,7 +113,7 @@ RUN_LATER: Final = (
     ".exrc",
 )
 
-# What nobody has to be asked about: it asks by itself, or touches nothing but the session's own. Also `skill`: the user put it there.
+# Never asked about: these ask by themselves, or touch only the session's own state. A `skill` was installed by the user.
 _OWN: Final = ("question", "todo", "bash_output", "bash_stop", "skill", "task_output", "task_stop")
 
 

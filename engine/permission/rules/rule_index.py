@@ -1,7 +1,7 @@
-"""Which of many patterns may match a text: the few that are worth a closer look, found without trying them all.
+"""Find the few patterns that may match a text without trying all of them.
 
-Patterns that begin with a plain text are looked up by it, those that end with one by that,
-and the others are asked whether the text holds what they can't do without.
+Patterns that begin with a plain text are looked up by it, those that end with one by that; the
+rest are filtered by a text that their matches must contain.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from engine.core.permission_types import UNKNOWN
 from engine.permission.rules.path_pattern import PathPattern, absolute, is_resolved
 from engine.permission.rules.wildcard import Wildcard
 
-# The number of a pattern, and a text that its matches hold besides.
+# The number of a pattern, and another text that its matches contain.
 _Numbers = list[tuple[str, int]]
-# Patterns that begin, or end, with a text; by its length, then by itself.
+# Patterns by the text that they begin or end with: by its length, then by the text.
 _ByLength = dict[int, dict[str, _Numbers]]
 
 
@@ -45,7 +45,7 @@ class CommandIndex:
         self._sorted = sorted((pattern.head, number) for number, pattern in enumerate(self.patterns) if pattern.head)
 
     def candidates(self, text: str) -> list[int]:
-        """Return the numbers of all patterns that may match *text*, and of few others, the highest first."""
+        """Return the numbers of all patterns that may match *text*, and few others, highest first."""
         prefix, unknown, _ = text.partition(UNKNOWN)
         if unknown:
             numbers = self._matching_prefix(prefix)
@@ -64,7 +64,7 @@ class CommandIndex:
         return numbers
 
     def _matching_prefix(self, prefix: str) -> list[int]:
-        """Return the patterns of all kinds that may match a text of which only the beginning is known."""
+        """Return the numbers of the patterns that may match a text that begins with *prefix*, in any order."""
         result = [number for _, number in self._loose]
         for tails in self._tails.values():
             for numbers in tails.values():
@@ -72,7 +72,7 @@ class CommandIndex:
         at = bisect_left(self._sorted, (prefix, -1))
         while at < len(self._sorted) and self._sorted[at][0].startswith(prefix):
             head, number = self._sorted[at]
-            if head != prefix or self.patterns[number].is_plain:  # else it is found by its head
+            if head != prefix or self.patterns[number].is_plain:  # else `candidates` finds it by its head
                 result.append(number)
             at += 1
         return result
@@ -99,7 +99,7 @@ class PathIndex:
                     by_text.setdefault(plain, []).append(number)
 
     def candidates(self, path: str) -> list[int]:
-        """Return the numbers of all patterns that may match *path*, and of few others, the highest first."""
+        """Return the numbers of all patterns that may match *path*, and few others, highest first."""
         if not is_resolved(path):
             return list(range(len(self.patterns) - 1, -1, -1))
         whole = absolute(self.project, path)
@@ -116,7 +116,7 @@ def _put(by_length: _ByLength, text: str, entry: tuple[str, int]) -> None:
 
 
 def _folders(path: str) -> Iterator[str]:
-    """Yield an absolute path, and before it the folders that lead to it."""
+    """Yield the folders that lead to an absolute path, and the path."""
     at = path.find("/", 1)
     while at > 0:
         yield path[:at]

@@ -1,4 +1,4 @@
-"""On which line of a TOML document each value begins, for words about what is wrong with it."""
+"""Find the line of each value in a TOML document, for error messages."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _TOKEN: Final = re.compile(
 
 
 def value_lines(text: str) -> Mapping[TomlPath, int]:
-    """Return the line of each value of a valid document, counted from 1; what can't be placed is left out."""
+    """Return the line of each value in a valid document, counted from 1; values that cannot be located are left out."""
     reader = _Reader(_tokens(text))
     try:
         reader.read()
-    except (IndexError, RecursionError):  # it is no valid document after all: somebody else says so
+    except (IndexError, RecursionError):  # it is not valid after all, which the TOML parser reports
         return {}
     return reader.lines
 
@@ -52,7 +52,7 @@ class _Reader:
     _tables: dict[TomlPath, int] = attrs.field(init=False, factory=dict[TomlPath, int])
 
     def read(self) -> None:
-        """Read all of it."""
+        """Read the whole document."""
         table: TomlPath = ()
         while self._at < len(self.tokens):
             if self._next() == "\n":
@@ -104,7 +104,7 @@ class _Reader:
             self._plain()
 
     def _plain(self) -> None:
-        """Read what is neither an array nor a table: a date or a number may be several tokens."""
+        """Read a value that is neither an array nor a table; a date or a number may be several tokens."""
         began = self._at
         while self._at < len(self.tokens) and self._next() not in {"\n", ",", "]", "}"}:
             self._at += 1

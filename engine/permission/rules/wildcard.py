@@ -1,16 +1,16 @@
-r"""Patterns for commands and names: `*` is any text, `?` one character, all else is itself.
+r"""Patterns for commands and names: `*` is any text, `?` one character, all else is literal.
 
-`*` takes slashes and line ends too, and a pattern matches the whole text or nothing. A
-` *` at the end may be missing: `ls *` matches `ls` and `ls -la`, not `lsof`. `[*]` and
-`[?]` are the star and the question mark themselves; `exact` writes them.
+`*` matches slashes and line ends too, and a pattern must match the whole text. A ` *` at the
+end is optional: `ls *` matches `ls` and `ls -la`, not `lsof`. `[*]` and `[?]` are a literal
+star and question mark; `exact` writes them.
 
-A text may hold U+FFFC in place of what nobody knows before it runs: any text, none and
-spaces among it. Then there are two questions: does a pattern match *whatever it is*
-(what an "allow" needs), and *could* it match (what "ask" and "deny" need)?
+A text may contain U+FFFC for a part that is unknown until it runs: any text, possibly empty,
+possibly with spaces. Then there are two questions: does a pattern match *whatever it is* (what
+an "allow" needs), and *could* it match (what "ask" and "deny" need)?
 
-Neither takes more than a step for each character of the text, times the pattern's length
-at worst: the first is a regular expression whose stars take the first fit and are not
-asked again, the second runs all states at once, as the bits of a number.
+Both take at worst a step for each character of the text, times the pattern's length: the first
+is a regular expression that does not backtrack over stars, the second runs all states at once,
+as the bits of a number.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_STARS: Final = 100
 _STAR: Final = "*"
 _ANY: Final = "?"
 _ELEMENT: Final = re.compile(r"\[[*?]\]|.", re.DOTALL)
-# A character that stands for "one, whichever" where a pattern is taken for a text; no file and no command holds it.
+# Stands for "any one character" where a pattern is treated as a text; no file name and no command contains it.
 _ONE: Final = "\ufdd0"
 
 
@@ -42,15 +42,15 @@ def exact(text: str) -> str:
 
 @attrs.define(eq=False)
 class Wildcard:
-    """A pattern, ready for use. Raises `ConfigError` for one that is too long.
+    """A compiled pattern. Raises `ConfigError` for one that is too long.
 
     Attributes:
         pattern: as it was written.
         head: the plain text that every match begins with.
         tail: the plain text that every match ends with.
-        needle: a plain text that every match holds behind the head.
-        is_plain: it matches one text only, `head`.
-        is_open: it begins and ends with what matches any text.
+        needle: a plain text that every match contains after the head.
+        is_plain: whether it matches only one text, `head`.
+        is_open: whether it begins and ends with a star.
     """
 
     pattern: str
@@ -79,15 +79,15 @@ class Wildcard:
         self.is_open = elements[:1] == [_STAR] == elements[-1:]
 
     def matches(self, text: str) -> bool:
-        """Tell whether it matches *text*, whatever the unknown in it is."""
+        """Return whether it matches *text*, whatever the unknown parts are."""
         if self.is_plain:
             return text == self.head and UNKNOWN not in text
-        # Most patterns are never asked, so it is not made before.
+        # Compiled at first use: most patterns are never tried.
         regex = self._regex or self._compiled()
         return regex.match(text) is not None
 
     def may_match(self, text: str) -> bool:
-        """Tell whether it matches *text* for some value of the unknown in it."""
+        """Return whether it matches *text* for some value of the unknown parts."""
         if UNKNOWN not in text:
             return self.matches(text)
         if self.is_open:
@@ -97,7 +97,7 @@ class Wildcard:
         return self._machine.accepts(text)
 
     def covers(self, other: Wildcard) -> bool:
-        """Tell whether it surely matches all that *other* matches; in doubt, False."""
+        """Return whether it certainly matches everything that *other* matches; in doubt, False."""
         if self.pattern == other.pattern:
             return True
         if _ONE in self.pattern:
@@ -108,7 +108,7 @@ class Wildcard:
         return self.matches(widest) and self.matches(shortest)
 
     def overlaps(self, other: Wildcard) -> bool:
-        """Tell whether there may be a text that both match; in doubt, True."""
+        """Return whether a text may match both; in doubt, True."""
         elements = _elements(other.pattern)
         shapes = [elements, elements[:-2]] if _is_optional(elements) else [elements]
         return any(self.may_match(_as_text(shape).replace(_ONE, UNKNOWN)) for shape in shapes)
@@ -120,17 +120,17 @@ class Wildcard:
 
 @lru_cache(maxsize=256)
 def wildcard(pattern: str) -> Wildcard:
-    """Return *pattern*, ready for use; the latest ones are remembered."""
+    """Return *pattern* compiled; the latest ones are cached."""
     return Wildcard(pattern)
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Tell whether *pattern* matches *text*, whatever the unknown in it is."""
+    """Return whether *pattern* matches *text*, whatever the unknown parts are."""
     return wildcard(pattern).matches(text)
 
 
 def may_match(pattern: str, text: str) -> bool:
-    """Tell whether *pattern* matches *text* for some value of the unknown in it."""
+    """Return whether *pattern* matches *text* for some value of the unknown parts."""
     return wildcard(pattern).may_match(text)
 
 
@@ -184,14 +184,14 @@ def _sequence(elements: list[str]) -> str:
     if not rest:
         return first
     *middle, last = rest
-    # Between two stars the first fit is as good as any other.
+    # Between two stars the first match is as good as any other.
     return first + "".join(f"(?>.*?{part})" for part in middle) + ".*" + last
 
 
 def _one(element: str) -> str:
     if element == _ANY:
         return f"[^{UNKNOWN}]"
-    # One that is no wildcard can't be sure of the unknown.
+    # A literal never certainly matches an unknown part.
     return "(?!)" if element == UNKNOWN else re.escape(_plain(element))
 
 
@@ -200,10 +200,10 @@ class _Machine:
     """A pattern as an automaton: bit *i* is set when its first *i* elements match what was read.
 
     Attributes:
-        by_char: which elements take a character, where more than the wildcards do.
-        any: which elements take every character, but once.
-        stars: which take as many as there are.
-        final: where the pattern is over.
+        by_char: the elements that match a character, for characters in the pattern.
+        any: the elements that match any one character.
+        stars: the elements that match any text.
+        final: the states in which the pattern has matched.
         full: all bits.
     """
 
@@ -231,12 +231,12 @@ class _Machine:
         )
 
     def accepts(self, text: str) -> bool:
-        """Tell whether the pattern may match *text*."""
+        """Return whether the pattern may match *text*."""
         by_char, anything, stars = self.by_char, self.any, self.stars
         states = 1 | (stars & 1) << 1
         for char in text:
             if char == UNKNOWN:
-                # It may be what any number of elements want: all behind the first state are reached.
+                # It may match any number of elements: every state after the first one is reached.
                 states = self.full & -(states & -states)
             else:
                 states = (states & by_char.get(char, anything)) << 1 | (states & stars)

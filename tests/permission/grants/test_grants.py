@@ -160,7 +160,7 @@ def test_kept_grants_take_the_place_of_kept_grants() -> None:
         ({"scope": "ever"}, "scope is turn, session or project"),
         ({"id": ""}, "has an id"),
         ({"pattern": " "}, "and a pattern"),
-        ({"pattern": f"a{UNKNOWN}"}, "a part of it is not known"),
+        ({"pattern": f"a{UNKNOWN}"}, "a part of it is unknown"),
         ({"project": "app"}, "absolute path"),
         ({"session_id": None}, "a grant for a session names its session"),
         ({"scope": "project"}, "a grant for a project names no session"),

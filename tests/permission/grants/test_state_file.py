@@ -68,14 +68,14 @@ def test_a_change_that_fails_changes_nothing(file: StateFile) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "it is no JSON text"),
-        (b"{", "it is no JSON text"),
-        (b"\xff", "it is no JSON text"),
-        (b"[" * 100_000, "it is no JSON text"),
-        (b"[]", "it holds no version 1, or no list 'things'"),
-        (b'{"things": []}', "it holds no version 1"),
+        (b"", "it is not valid JSON"),
+        (b"{", "it is not valid JSON"),
+        (b"\xff", "it is not valid JSON"),
+        (b"[" * 100_000, "it is not valid JSON"),
+        (b"[]", "it has no version 1, or no list 'things'"),
+        (b'{"things": []}', "it has no version 1"),
         (b'{"version": 1, "things": {}}', "no list 'things'"),
-        (b'{"version": 0, "things": []}', "it holds no version 1"),
+        (b'{"version": 0, "things": []}', "it has no version 1"),
         (b'{"version": 2, "things": []}', "was written by a newer engine (version 2)"),
         (b" " * (MAX_BYTES + 1), "it is larger than"),
     ],
@@ -113,11 +113,11 @@ def test_a_file_of_somebody_else_does_not_count(file: StateFile, not_root: None)
 def test_what_is_no_file_does_not_count(file: StateFile) -> None:
     file.path.parent.mkdir(mode=0o700)
     os.mkfifo(file.path, 0o600)
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         file.read()
     file.path.unlink()
     file.path.mkdir()
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         file.read()
 
 
@@ -278,7 +278,7 @@ def test_grants_are_kept(tmp_path: Path) -> None:
 
 def test_a_grant_for_a_session_is_not_kept(tmp_path: Path) -> None:
     file = GrantFile(tmp_path / "grants.json")
-    with pytest.raises(ConfigError, match="a grant for a session is not kept"):
+    with pytest.raises(ConfigError, match="a grant for a session is not stored"):
         file.add(attrs.evolve(GRANT, scope="session", session_id=SessionId("s")), 0)
     assert not file.path.exists()
 
@@ -311,7 +311,7 @@ def test_a_grant_that_makes_no_sense_keeps_all_from_counting(
         with pytest.raises(ConfigError) as error:
             use()
         assert words in str(error.value)
-        assert "nothing of it counts" in str(error.value)
+        assert "it is ignored" in str(error.value)
     assert file.path.read_bytes() == before
 
 
@@ -392,7 +392,7 @@ def test_a_repository_of_the_home_folder_is_none_of_what_is_in_it(trust: Trust, 
 
 def test_what_holds_everything_is_never_trusted(trust: Trust, home: Path) -> None:
     for everything in ("/", home, home.parent):
-        with pytest.raises(ConfigError, match="can't be trusted: it holds all that you have"):
+        with pytest.raises(ConfigError, match="can't be trusted: it contains your home folder"):
             trust.trust(everything)
     assert not trust.path.exists()
     StateFile(trust.path, "folders").update(lambda _: ["/", str(home)])

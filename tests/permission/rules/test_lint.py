@@ -161,8 +161,8 @@ def test_an_override_of_a_repository() -> None:
 def test_a_pattern_that_can_match_nothing() -> None:
     broken = Rule(permission="read", pattern="a/../b", action="deny", origin="c:1")
     assert [str(finding) for finding in lint([Layer("user", (broken,))], PROJECT, HOME)] == [
-        "error: 'deny read a/../b' of the layer user (c:1): the path pattern 'a/../b' matches nothing: paths are told "
-        "without '..'"
+        "error: 'deny read a/../b' of the layer user (c:1): the path pattern 'a/../b' matches nothing: paths "
+        "never contain '..'"
     ]
 
 

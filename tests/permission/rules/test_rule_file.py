@@ -75,15 +75,15 @@ bash""",
         "a rule is written 'ACTION PERMISSION PATTERN', for example 'allow bash git status'",
         "c.toml:7: the rule 'allow bash': a rule is written 'ACTION PERMISSION PATTERN', for example "
         "'allow bash git status'; to match everything, 'allow bash *'",
-        "c.toml:7: the rule 'deny read a/../b': the path pattern 'a/../b' matches nothing: paths are told without '..'",
+        "c.toml:7: the rule 'deny read a/../b': the path pattern 'a/../b' matches nothing: paths never contain '..'",
         "c.toml:7: permissions.rules must be a text, not a number: a rule is written 'ACTION PERMISSION PATTERN', "
         "for example 'allow bash git status'",
         "c.toml:7: the rule '': a rule is written 'ACTION PERMISSION PATTERN', for example 'allow bash git status'",
         "c.toml:7: the rule 'ask a:b c': 'a:b' is not the name of a permission, nor a wildcard for several",
         "c.toml:7: permissions.rules must be a text, not an array: a rule is written 'ACTION PERMISSION PATTERN', "
         "for example 'allow bash git status'",
-        "c.toml:8: the rule 'deny read !a': the path pattern '!a': rules have actions instead of a '!'; "
-        "a name that begins with one is written '\\!'",
+        "c.toml:8: the rule 'deny read !a': the path pattern '!a': rules have actions instead of a '!'; a "
+        "literal '!' at the beginning is written '\\!'",
     ]
 
 
