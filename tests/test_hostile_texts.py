@@ -20,9 +20,9 @@ from engine.compaction.preserved import paths_in, rules_in
 from engine.compaction.summary_prompt import TEMPLATE, sections_of, tidied
 from engine.core.errors import JournalCorrupt
 from engine.core.messages import Message, Settlement
-from engine.export.html_text import prose
+from engine.export.html_text import render_text
 from engine.export.markdown import parse_markdown
-from engine.export.sanitize import harmless
+from engine.export.sanitize import escape_unsafe_chars
 from engine.files.escaping import inert
 from engine.files.front_matter import FrontMatterError, parse_document
 from engine.prompt.command_text import Command
@@ -74,11 +74,11 @@ READERS: dict[str, Callable[[str], object]] = {
     "extracted": _extracted,
     "fitted": wanted_of(_Answer).check,
     "front matter": _front_matter,
-    "harmless": harmless,
+    "harmless": escape_unsafe_chars,
     "imported": lambda text: imported(text, "/a", "/home"),
     "inert": inert,
     "paths": lambda text: paths_in(json.dumps({"patch": f"*** Add File: a{text}b"})),
-    "prose": prose,
+    "prose": render_text,
     "rules": rules_in,
     "sections": sections_of,
     "tidied": lambda text: tidied(text, TEMPLATE),

@@ -15,7 +15,7 @@ async def main() -> None:
         watcher = session.subscribe(after=0)
         await session.run("go")
         seen: list[Durable | Live | Resync] = []
-        while (event := watcher.take()) is not None:
+        while (event := watcher.try_next()) is not None:
             seen.append(event)
         evidence = Evidence(
             events=seen,

@@ -12,7 +12,7 @@ ANSWER = "It rained all day. " * 600
 def drain(cursor: Cursor) -> list[str]:
     """Take what there is now, and tell each event in a word."""
     told: list[str] = []
-    while (event := cursor.take()) is not None:
+    while (event := cursor.try_next()) is not None:
         match event:
             case engine.TextDelta():
                 told.append(f"delta {event.offset}+{len(event.text)}")

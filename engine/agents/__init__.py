@@ -6,9 +6,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from engine.agents.background import AgentJob as AgentJob
     from engine.agents.background import AgentJobs as AgentJobs
-    from engine.agents.discovery import FoundAgent as FoundAgent
-    from engine.agents.discovery import FoundAgents as FoundAgents
-    from engine.agents.discovery import find_agents as find_agents
+    from engine.agents.discovery import LoadedAgent as LoadedAgent
+    from engine.agents.discovery import LoadedAgents as LoadedAgents
+    from engine.agents.discovery import load_agents as load_agents
     from engine.agents.markdown_file import AgentFile as AgentFile
     from engine.agents.markdown_file import AgentFileError as AgentFileError
     from engine.agents.markdown_file import parse_agent as parse_agent
@@ -20,7 +20,7 @@ else:
         __name__,
         {
             "engine.agents.background": "AgentJob AgentJobs",
-            "engine.agents.discovery": "FoundAgent FoundAgents find_agents",
+            "engine.agents.discovery": "LoadedAgent LoadedAgents load_agents",
             "engine.agents.markdown_file": "AgentFile AgentFileError parse_agent",
             "engine.config.agent_config": "AgentConfig",
             "engine.core.agent_result": "AgentResult AgentStatus",

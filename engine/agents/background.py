@@ -33,34 +33,34 @@ class AgentJob:
     _stop: Callable[[], None] = attrs.field(alias="stop")
     _peek: Callable[[], str] = attrs.field(alias="peek")
     result: AgentResult | None = attrs.field(default=None, init=False)
-    trouble: str = attrs.field(default="", init=False)
+    error: str = attrs.field(default="", init=False)
     is_stopped: bool = attrs.field(default=False, init=False)
-    over: trio.Event = attrs.field(factory=trio.Event, init=False)
+    finished: trio.Event = attrs.field(factory=trio.Event, init=False)
     _began_at: float = attrs.field(factory=trio.current_time, init=False)
 
     @property
     def is_running(self) -> bool:
         """Whether it has not ended."""
-        return not self.over.is_set()
+        return not self.finished.is_set()
 
     @property
-    def said(self) -> str:
+    def last_text(self) -> str:
         """What it has said last, as far as it got."""
         return self._peek() if self.result is None else self.result.text
 
     @property
-    def state(self) -> str:
+    def status_text(self) -> str:
         """How it is, in a few words."""
         if self.is_running:
             return f"running for {trio.current_time() - self._began_at:.1f} s"
         if self.result is None:
-            return self.trouble
+            return self.error
         return self.result.error or "completed"
 
-    def end(self) -> None:
+    def mark_finished(self) -> None:
         """It is over: nothing of its session is held any longer than that is. Not a checkpoint."""
-        self._stop, self._peek = _nothing, _nothing_said
-        self.over.set()
+        self._stop, self._peek = _do_nothing, _no_text
+        self.finished.set()
 
     def stop(self) -> None:
         """End it. Not a checkpoint; `over` tells when it is settled and saved."""
@@ -68,11 +68,11 @@ class AgentJob:
         self._stop()
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """There is nothing to end any more."""
 
 
-def _nothing_said() -> str:
+def _no_text() -> str:
     return ""
 
 
@@ -95,9 +95,9 @@ class AgentJobs:
     def get(self, session_id: str) -> AgentJob:
         """Return the one of that name. Raises `ToolError`, which names the others."""
         if session_id not in self._jobs:
-            known = ", ".join(f"{job.session_id} ({job.agent}, {job.state})" for job in self.all()) or "none"
+            jobs = ", ".join(f"{job.session_id} ({job.agent}, {job.status_text})" for job in self.all()) or "none"
             raise ToolError(
-                f"There is no sub-agent {session_id[:80]!r} in the background. There are: {known}. One that ended with "
+                f"There is no sub-agent {session_id[:80]!r} in the background. There are: {jobs}. One that ended with "
                 "the engine that ran it can be gone on with: call task with its task_id."
             )
         return self._jobs[session_id]
@@ -120,5 +120,5 @@ class AgentJobs:
         """End them all, for good, and wait until they have ended. Always a checkpoint; if cancelled, they end all the same."""
         self.close()
         for job in self.all():
-            await job.over.wait()
+            await job.finished.wait()
         await trio.lowlevel.checkpoint()

@@ -72,26 +72,26 @@ _ACTIONS: Final[Mapping[str, Action]] = {"allow": "allow", "ask": "ask", "deny":
 _ALIASES: Final = frozenset({"sonnet", "opus", "haiku", "sonnet[1m]", "opusplan", "best", "default"})
 
 
-def tools_named(names: Iterable[str], warnings: Warnings) -> tuple[str, ...]:
+def translate_tools(names: Iterable[str], warnings: Warnings) -> tuple[str, ...]:
     """Return the tools that these names mean here; those of no built-in tool may be of a host's own."""
-    found: list[str] = []
+    tools: list[str] = []
     for name in (each.strip() for each in names):
         plain = name.lower().replace("_", "").replace("-", "")
         if plain in _TOOLS:
-            found += _TOOLS[plain]
+            tools += _TOOLS[plain]
         elif "(" in name:
             warnings.append(f"the tool {name[:60]!r} is not given: one for some calls alone is a matter of `rules`")
         elif name:
-            found.append(name)
-    return tuple(dict.fromkeys(found))
+            tools.append(name)
+    return tuple(dict.fromkeys(tools))
 
 
-def is_every(names: Iterable[str]) -> bool:
+def includes_all(names: Iterable[str]) -> bool:
     """Tell whether a list of tools means all of them."""
     return any(name.strip() == "*" for name in names)
 
 
-def model_named(name: str, warnings: Warnings) -> str | None:
+def translate_model(name: str, warnings: Warnings) -> str | None:
     """Return the model that a name means here; None: that of who calls."""
     name = name.strip()
     if name in {"", "inherit"}:
@@ -105,7 +105,7 @@ def model_named(name: str, warnings: Warnings) -> str | None:
     return name
 
 
-def rules_of(permission: Value, origin: str, warnings: Warnings) -> tuple[Rule, ...]:
+def translate_permissions(permission: Value, origin: str, warnings: Warnings) -> tuple[Rule, ...]:
     """Return the rules that another program's map of permissions is."""
     if isinstance(permission, str):
         return tuple(_rules("*", permission, origin, warnings))
@@ -113,29 +113,29 @@ def rules_of(permission: Value, origin: str, warnings: Warnings) -> tuple[Rule, 
         warnings.append("`permission` is a map of rights, so it was not heeded: nothing is allowed by it")
         return ()
     return tuple(
-        rule for name, said in permission.items() for rule in _rules_of_right(str(name), said, origin, warnings)
+        rule for name, setting in permission.items() for rule in _permission_rules(str(name), setting, origin, warnings)
     )
 
 
-def _rules_of_right(name: str, said: Value, origin: str, warnings: Warnings) -> Iterable[Rule]:
+def _permission_rules(name: str, setting: Value, origin: str, warnings: Warnings) -> Iterable[Rule]:
     right = _RIGHTS.get(name)
     if right is None:
         warnings.append(f"the permission {name[:60]!r} is not known here")
         return
-    if isinstance(said, Mapping):
-        for pattern, action in said.items():
+    if isinstance(setting, Mapping):
+        for pattern, action in setting.items():
             yield from _rules(right, action, origin, warnings, str(pattern))
     else:
-        yield from _rules(right, said, origin, warnings)
+        yield from _rules(right, setting, origin, warnings)
 
 
 def _rules(right: str, action: Value, origin: str, warnings: Warnings, pattern: str = "*") -> Iterable[Rule]:
-    said = action.lower() if isinstance(action, str) else ""
-    known = _ACTIONS.get(said)
-    chosen: Action = known or "deny"
-    if known is None:
+    word = action.lower() if isinstance(action, str) else ""
+    known_action = _ACTIONS.get(word)
+    effective: Action = known_action or "deny"
+    if known_action is None:
         warnings.append(f"the permission {right!r} is allow, ask or deny, not {str(action)[:60]!r}: it counts as deny")
     try:
-        yield Rule(action=chosen, permission=right, pattern=pattern, origin=origin)
+        yield Rule(action=effective, permission=right, pattern=pattern, origin=origin)
     except ConfigError as error:
         warnings.append(f"the permission {right!r}: {error}")

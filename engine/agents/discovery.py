@@ -27,7 +27,7 @@ _MAX_DEPTH: Final = 3
 
 
 @attrs.frozen(kw_only=True)
-class Place:
+class AgentFolder:
     """A folder that may hold agents.
 
     Attributes:
@@ -40,7 +40,7 @@ class Place:
 
 
 @attrs.frozen(kw_only=True)
-class FoundAgent:
+class LoadedAgent:
     """An agent in a file.
 
     Attributes:
@@ -57,7 +57,7 @@ class FoundAgent:
 
 
 @attrs.frozen(kw_only=True)
-class FoundAgents:
+class LoadedAgents:
     """What was found.
 
     Attributes:
@@ -66,29 +66,29 @@ class FoundAgents:
         not_trusted: folders of a project that nobody trusts: nothing of them was read.
     """
 
-    found: tuple[FoundAgent, ...] = ()
+    agents: tuple[LoadedAgent, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
     not_trusted: tuple[str, ...] = ()
 
-    def added_to(self, config: Config) -> Config:
+    def merge_into(self, config: Config) -> Config:
         """Return a configuration with these; what it says itself of an agent goes before what a file says."""
-        both = {agent.name: agent.config for agent in self.found}
+        both = {agent.name: agent.config for agent in self.agents}
         for name, own in config.agents.items():
             both[name] = own.over(both[name]) if name in both else own
         return attrs.evolve(config, agents=both)
 
     @property
-    def complaints(self) -> Iterator[tuple[str, str]]:
+    def problems_and_warnings(self) -> Iterator[tuple[str, str]]:
         """All that is to be told of files, by path: of those that can't be used, and of those that can in part."""
         yield from self.problems
-        for agent in self.found:
+        for agent in self.agents:
             for warning in agent.warnings:
                 yield str(agent.path), warning
 
 
-def places_of(
+def agent_folders(
     user: Iterable[Path], project: str, is_trusted: Callable[[str], bool]
-) -> tuple[tuple[Place, ...], tuple[str, ...]]:
+) -> tuple[tuple[AgentFolder, ...], tuple[str, ...]]:
     """Return where agents are looked for, and the folders that hold some perhaps and are not trusted. It blocks.
 
     Args:
@@ -96,59 +96,59 @@ def places_of(
         project: the project's folder, real; empty: there is none.
         is_trusted: tells whether that is trusted.
     """
-    places = tuple(Place(folder=folder) for folder in user)
+    places = tuple(AgentFolder(folder=folder) for folder in user)
     root = Path(project)
     there = [root / name for name in PROJECT_FOLDERS if project and (root / name).is_dir()]
     if not there:
         return places, ()
     if not is_trusted(project):
         return places, tuple(map(str, there))
-    return (*places, *(Place(folder=folder, within=root) for folder in there)), ()
+    return (*places, *(AgentFolder(folder=folder, within=root) for folder in there)), ()
 
 
-def find_agents(
-    places: Iterable[Place], *, tools: Sequence[str] = (), not_trusted: tuple[str, ...] = ()
-) -> FoundAgents:
+def load_agents(
+    places: Iterable[AgentFolder], *, tools: Sequence[str] = (), not_trusted: tuple[str, ...] = ()
+) -> LoadedAgents:
     """Return the agents in these folders; of two of one name, the first. It blocks, and never fails.
 
     With *tools*, the names of those that there are, an agent that wants others is told of.
     """
-    found: dict[str, FoundAgent] = {}
+    agents: dict[str, LoadedAgent] = {}
     disabled: set[str] = set()
     problems: list[tuple[str, str]] = []
     for place in places:
         for path in _files(place, problems):
             try:
-                one = _read(path, place)
-                if one.is_disabled and one.name in BUILT_IN:
+                file = _read(path, place)
+                if file.is_disabled and file.name in BUILT_IN:
                     raise AgentFileError(
-                        f"{one.name} is built in, so it stays: a rule `deny task {one.name}` keeps others from it"
+                        f"{file.name} is built in, so it stays: a rule `deny task {file.name}` keeps others from it"
                     )
-                if one.is_disabled or one.name in disabled:
+                if file.is_disabled or file.name in disabled:
                     # Of two of one name the first counts, also with this.
-                    disabled.add(one.name)
+                    disabled.add(file.name)
                     continue
-                if one.name in found:
-                    raise AgentFileError(f"{found[one.name].path} has that name already")
-                if len(found) == MAX_AGENTS:
+                if file.name in agents:
+                    raise AgentFileError(f"{agents[file.name].path} has that name already")
+                if len(agents) == MAX_AGENTS:
                     raise AgentFileError(f"there are {MAX_AGENTS} agents already")
             except (AgentFileError, OSError) as error:
-                problems.append((str(path), _words(error)))
+                problems.append((str(path), _error_text(error)))
                 continue
-            config, lifted = (one.config, ()) if place.within is None else _bounded(one)
-            warnings = (*one.warnings, *lifted, *_unknown_tools(config, tools))
-            found[one.name] = FoundAgent(name=one.name, config=config, path=path, warnings=warnings)
-    return FoundAgents(
-        found=tuple(sorted(found.values(), key=lambda agent: agent.name)),
+            config, lifted = (file.config, ()) if place.within is None else _keep_deny_bounds(file)
+            warnings = (*file.warnings, *lifted, *_unknown_tools(config, tools))
+            agents[file.name] = LoadedAgent(name=file.name, config=config, path=path, warnings=warnings)
+    return LoadedAgents(
+        agents=tuple(sorted(agents.values(), key=lambda agent: agent.name)),
         problems=tuple(problems),
         not_trusted=not_trusted,
     )
 
 
-def with_known_models(found: FoundAgents, check: Callable[[str], object]) -> FoundAgents:
+def drop_unknown_models(loaded: LoadedAgents, check: Callable[[str], object]) -> LoadedAgents:
     """Return the agents with models of hosts that are known: *check* raises `ConfigError` for any other. Not a checkpoint."""
-    agents: list[FoundAgent] = []
-    for agent in found.found:
+    agents: list[LoadedAgent] = []
+    for agent in loaded.agents:
         model = agent.config.model
         try:
             if model is not None:
@@ -158,17 +158,17 @@ def with_known_models(found: FoundAgents, check: Callable[[str], object]) -> Fou
             warning = f"the model {model!r}: {error}: it works with the model of who calls it"
             config = attrs.evolve(agent.config, model=None)
             agents.append(attrs.evolve(agent, config=config, warnings=(*agent.warnings, warning)))
-    return attrs.evolve(found, found=tuple(agents))
+    return attrs.evolve(loaded, agents=tuple(agents))
 
 
-def sources(config: Config, found: FoundAgents) -> dict[str, str]:
+def agent_sources(config: Config, loaded: LoadedAgents) -> dict[str, str]:
     """Return where each agent comes from, by name: the *config* before what was found was added to it, a file, or nowhere."""
-    files = {agent.name: str(agent.path) for agent in found.found}
-    said = dict.fromkeys(config.agents, config.source or "the configuration")
-    return {**dict.fromkeys(BUILT_IN, "built in"), **files, **said}
+    files = {agent.name: str(agent.path) for agent in loaded.agents}
+    configured = dict.fromkeys(config.agents, config.source or "the configuration")
+    return {**dict.fromkeys(BUILT_IN, "built in"), **files, **configured}
 
 
-def _bounded(one: AgentFile) -> tuple[AgentConfig, tuple[str, ...]]:
+def _keep_deny_bounds(one: AgentFile) -> tuple[AgentConfig, tuple[str, ...]]:
     """Return an agent of a project without what would lift the bounds of one that is built in, and what is told of that."""
     if one.name not in BUILT_IN or not BUILT_IN[one.name].bounds:
         return one.config, ()
@@ -185,9 +185,9 @@ def _unknown_tools(config: AgentConfig, tools: Sequence[str]) -> Iterator[str]:
         yield f"there is no tool {', '.join(unknown)} here: it works without"
 
 
-def _files(place: Place, problems: list[tuple[str, str]]) -> list[Path]:
+def _files(place: AgentFolder, problems: list[tuple[str, str]]) -> list[Path]:
     """Return the files of a folder and those below it, sorted."""
-    found: list[Path] = []
+    paths: list[Path] = []
     try:
         real = Path(os.path.realpath(place.folder))
         if place.within is not None and not real.is_relative_to(os.path.realpath(place.within)):
@@ -195,16 +195,16 @@ def _files(place: Place, problems: list[tuple[str, str]]) -> list[Path]:
         for folder, names, files in os.walk(real):
             depth = len(Path(folder).relative_to(real).parts)
             names[:] = sorted(n for n in names if not n.startswith(".") and depth + 1 < _MAX_DEPTH)
-            found += [Path(folder, name) for name in sorted(files) if name.endswith(".md") and not name.startswith(".")]
-            if len(found) > _MAX_ENTRIES:
+            paths += [Path(folder, name) for name in sorted(files) if name.endswith(".md") and not name.startswith(".")]
+            if len(paths) > _MAX_ENTRIES:
                 raise AgentFileError(f"it holds more than {_MAX_ENTRIES:,} files")
     except (AgentFileError, OSError, ValueError) as error:
-        problems.append((str(place.folder), _words(error)))
+        problems.append((str(place.folder), _error_text(error)))
         return []
-    return found
+    return paths
 
 
-def _read(path: Path, place: Place) -> AgentFile:
+def _read(path: Path, place: AgentFolder) -> AgentFile:
     if path.is_symlink():
         raise AgentFileError("it is a link: name the folder that it really is in, or copy it")
     # Not blocking: a pipe of that name may have nobody at its other end.
@@ -222,5 +222,5 @@ def _read(path: Path, place: Place) -> AgentFile:
     return parse_agent(text, path.stem, str(path), is_project=place.within is not None)
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

@@ -12,7 +12,7 @@ from typing import Final, TypeVar, cast
 
 import attrs
 
-from engine.agents.compat import Warnings, is_every, model_named, rules_of, tools_named
+from engine.agents.compat import Warnings, includes_all, translate_model, translate_permissions, translate_tools
 from engine.agents.yaml_subset import Value, nested
 from engine.config.agent_config import AgentConfig, Mode
 from engine.config.builtin_agents import PLANNING
@@ -29,7 +29,7 @@ MAX_DESCRIPTION_CHARS: Final = 4_000
 _NAMES: Final = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
 # They say how a program shows it, and nothing of how it works.
 _IGNORED: Final = frozenset({"color", "colour", "version", "author", "license", "tags", "title", "icon"})
-_YES_NO: Final[Mapping[str, bool]] = {"true": True, "yes": True, "false": False, "no": False}
+_BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "yes": True, "false": False, "no": False}
 
 
 class AgentFileError(Exception):
@@ -73,10 +73,10 @@ def parse_agent(text: str, stem: str, origin: str, *, is_project: bool = False) 
     try:
         name = reader.name(stem)
         config = reader.config(document.body)
-        is_disabled = any([reader.yes("disable"), reader.yes("disabled")])
+        is_disabled = any([reader.boolean("disable"), reader.boolean("disabled")])
     except (ConfigError, FrontMatterError) as error:
         raise AgentFileError(str(error)) from error
-    reader.tell_rest()
+    reader.warn_about_rest()
     return AgentFile(name, config, tuple(reader.warnings), is_disabled)
 
 
@@ -88,7 +88,7 @@ class _Reader:
     origin: str
     is_project: bool
     warnings: Warnings = attrs.field(factory=list[str], init=False)
-    denied: list[Rule] = attrs.field(factory=list[Rule], init=False)
+    tool_denials: list[Rule] = attrs.field(factory=list[Rule], init=False)
 
     def name(self, stem: str) -> str:
         """Return what it is called: by its field, or by its file, whose name is *stem*."""
@@ -107,8 +107,8 @@ class _Reader:
         return AgentConfig(
             description=" ".join(self.text("description").split())[:MAX_DESCRIPTION_CHARS],
             mode=self._mode(),
-            hidden=self.yes("hidden"),
-            model=model_named(self.text("model"), self.warnings),
+            hidden=self.boolean("hidden"),
+            model=translate_model(self.text("model"), self.warnings),
             options=self._options(),
             system=body or self.text("prompt") or None,
             rules=rules,
@@ -122,26 +122,26 @@ class _Reader:
 
     def text(self, name: str) -> str:
         """Return a field that is a text; empty if there is none."""
-        value = self._take(name, "")
+        value = self._pop(name, "")
         if isinstance(value, str):
             return value
         raise ConfigError(f"{name} must be a text")
 
-    def yes(self, name: str) -> bool:
+    def boolean(self, name: str) -> bool:
         """Return a field that is true or false; one that is not there is false."""
-        said = self.text(name).lower()
-        if said and said not in _YES_NO:
-            raise ConfigError(f"{name} must be true or false, not {said[:40]!r}")
-        return _YES_NO.get(said, False)
+        text = self.text(name).lower()
+        if text and text not in _BOOLEANS:
+            raise ConfigError(f"{name} must be true or false, not {text[:40]!r}")
+        return _BOOLEANS.get(text, False)
 
-    def _take(self, name: str, otherwise: T) -> Value | T:
+    def _pop(self, name: str, otherwise: T) -> Value | T:
         """Return what a field holds, read now. Raises `FrontMatterError`."""
         value = self.fields.pop(name, None)
         if value is None:
             return otherwise
         return value if isinstance(value, str) else nested(*value)
 
-    def tell_rest(self) -> None:
+    def warn_about_rest(self) -> None:
         """Warn of the fields that nobody has taken."""
         rest = sorted(name for name in self.fields if name not in _IGNORED)
         if rest:
@@ -161,47 +161,47 @@ class _Reader:
         )
 
     def _number(self, *names: str, as_a: Callable[[str], int | float]) -> int | None:
-        found: int | float | None = None
+        number: int | float | None = None
         for name in names:
-            said = self.text(name)
-            if said:
+            text = self.text(name)
+            if text:
                 try:
-                    found = as_a(said)
+                    number = as_a(text)
                 except ValueError as error:
-                    raise ConfigError(f"{name} must be a number, not {said[:40]!r}") from error
-        return cast("int | None", found)
+                    raise ConfigError(f"{name} must be a number, not {text[:40]!r}") from error
+        return cast("int | None", number)
 
     def _tools(self) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
         """Return the tools that it has, None: all, and those that it has not."""
         without = [*self._names("without"), *self._names("disallowedTools"), *self._names("disallowed-tools")]
-        given = self._take("tools", None)
-        if given is None:
-            return None, tools_named(without, self.warnings)
-        if isinstance(given, Mapping):
-            return self._chosen(given, without)
-        names = self._split(given, "tools")
-        tools = None if is_every(names) else tools_named(names, self.warnings)
-        return tools, tools_named(without, self.warnings)
+        tools_field = self._pop("tools", None)
+        if tools_field is None:
+            return None, translate_tools(without, self.warnings)
+        if isinstance(tools_field, Mapping):
+            return self._switched_tools(tools_field, without)
+        names = self._split(tools_field, "tools")
+        tools = None if includes_all(names) else translate_tools(names, self.warnings)
+        return tools, translate_tools(without, self.warnings)
 
-    def _chosen(
-        self, given: Mapping[str, Value], without: Iterable[str]
+    def _switched_tools(
+        self, switches: Mapping[str, Value], without: Iterable[str]
     ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
         """Return the same, of tools that are switched on and off."""
-        switched_on = tools_named(
-            (name for name, said in given.items() if _is_yes(said) and name != "*"), self.warnings
+        switched_on = translate_tools(
+            (name for name, said in switches.items() if _is_true(said) and name != "*"), self.warnings
         )
-        switched_off = [name for name, said in given.items() if not _is_yes(said)]
+        switched_off = [name for name, said in switches.items() if not _is_true(said)]
         # A tool's right is mostly its name, so patterns of names are patterns of rights.
-        self.denied += [
+        self.tool_denials += [
             Rule(action="deny", permission=name, pattern="*", origin=self.origin)
             for name in switched_off
             if "*" in name and name != "*"
         ]
-        refused = tools_named([*without, *(name for name in switched_off if "*" not in name)], self.warnings)
+        refused = translate_tools([*without, *(name for name in switched_off if "*" not in name)], self.warnings)
         return switched_on if "*" in switched_off else None, refused
 
     def _names(self, field: str) -> Iterable[str]:
-        return self._split(self._take(field, ""), field)
+        return self._split(self._pop(field, ""), field)
 
     def _split(self, value: Value, field: str) -> tuple[str, ...]:
         if isinstance(value, str):
@@ -213,14 +213,16 @@ class _Reader:
     def _rules(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
         """Return its rules, and its bounds."""
         rules = (
-            [*rules_of(self._take("permission", ""), self.origin, self.warnings)] if "permission" in self.fields else []
+            [*translate_permissions(self._pop("permission", ""), self.origin, self.warnings)]
+            if "permission" in self.fields
+            else []
         )
         bounds: list[Rule] = []
         for field, into in (("rules", rules), ("bounds", bounds)):
-            value = self._take(field, ())
+            value = self._pop(field, ())
             if not isinstance(value, tuple) or not all(isinstance(rule, str) for rule in value):
                 raise ConfigError(f"{field} must be a list of rules, each a text")
-            into += [self._own(parse_rule(cast("str", rule), self.origin)) for rule in value]
+            into += [self._without_override(parse_rule(cast("str", rule), self.origin)) for rule in value]
         match self.text("permissionMode"):
             case "" | "default":
                 pass
@@ -230,14 +232,14 @@ class _Reader:
                 self.warnings.append(
                     f"permissionMode {mode[:40]!r} is not heeded: what it may do is a matter of `rules`"
                 )
-        return (*rules, *self.denied), tuple(bounds)
+        return (*rules, *self.tool_denials), tuple(bounds)
 
-    def _own(self, rule: Rule) -> Rule:
+    def _without_override(self, rule: Rule) -> Rule:
         if rule.override and self.is_project:
             self.warnings.append(f"the rule '{rule}' lifts no deny: it came with a project")
             return attrs.evolve(rule, override=False)
         return rule
 
 
-def _is_yes(said: Value) -> bool:
-    return isinstance(said, str) and _YES_NO.get(said.lower(), False)
+def _is_true(value: Value) -> bool:
+    return isinstance(value, str) and _BOOLEANS.get(value.lower(), False)

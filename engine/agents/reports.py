@@ -33,39 +33,39 @@ This comes from the engine, not from the user. Start the command again only if i
 _MAX_COMMAND: Final = 2_000
 
 
-def lost(work: BackgroundWork) -> tuple[str, str]:
+def render_lost(work: BackgroundWork) -> tuple[str, str]:
     """Return what a model is told of what worked in the background when the engine went away, and what people are."""
     if work.kind == "agent":
-        said = report(work.name, work.work_id, "interrupted", LOST)
-        return said, f"The sub-agent {work.name} ({work.work_id}) was interrupted: the engine that ran it ended"
+        text = render_report(work.name, work.work_id, "interrupted", LOST)
+        return text, f"The sub-agent {work.name} ({work.work_id}) was interrupted: the engine that ran it ended"
     command = work.detail if len(work.detail) <= _MAX_COMMAND else f"{work.detail[:_MAX_COMMAND]}…"
     return JOB.format(
         name=shown_path(work.name), command=inert(command)
     ), f"The background job {work.name} ended with the engine that ran it"
 
 
-def told(agent: str, result: AgentResult) -> str:
+def render_result(agent: str, result: AgentResult) -> str:
     """Return what came of a sub-agent's work, and how to go on with it."""
-    said = result.text.strip()
+    text = result.text.strip()
     if result.status == "completed":
-        head = said or "(The sub-agent ended without a word.)"
+        head = text or "(The sub-agent ended without a word.)"
     else:
-        rest = f"What it had said:\n{said}" if said else "It had said nothing."
+        rest = f"What it had said:\n{text}" if text else "It had said nothing."
         head = f"The sub-agent {agent} did not complete its task ({result.error}, after {_steps(result)}). {rest}"
-    return f"{head}\n\n{_note(agent, result)}"
+    return f"{head}\n\n{_footer(agent, result)}"
 
 
-def cut_off(agent: str, result: AgentResult) -> str:
+def render_cancelled(agent: str, result: AgentResult) -> str:
     """Return what came of a sub-agent whose call was cancelled, and, if *agent* has a name, how to go on with it."""
-    said = _shortened(result.text)
+    text = _shortened(result.text)
     is_over = result.status == "completed"
     head = f"Cancelled {'just as' if is_over else 'before'} it had finished."
-    if said:
-        head += f" {'It said' if is_over else 'The sub-agent had said'}:\n{said}"
-    return f"{head}\n\n{_note(agent, result)}" if agent else head
+    if text:
+        head += f" {'It said' if is_over else 'The sub-agent had said'}:\n{text}"
+    return f"{head}\n\n{_footer(agent, result)}" if agent else head
 
 
-def facts_of(agent: str, result: AgentResult) -> str:
+def result_facts(agent: str, result: AgentResult) -> str:
     """Return how a sub-agent ended, for clients."""
     facts = {
         "summary": f"{agent}: {result.status}, {_steps(result)}",
@@ -83,7 +83,7 @@ def facts_of(agent: str, result: AgentResult) -> str:
     return json.dumps(facts)
 
 
-def report(agent: str, session_id: str, status: str, text: str) -> str:
+def render_report(agent: str, session_id: str, status: str, text: str) -> str:
     """Return what a model is told of a sub-agent that has ended in the background."""
     # What it says must not end the frame that tells whose words these are.
     framed = inert(_shortened(text))
@@ -94,7 +94,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}\n[cut here: ask it for the rest, by its task_id]"
 
 
-def _note(agent: str, result: AgentResult) -> str:
+def _footer(agent: str, result: AgentResult) -> str:
     return f"[{agent}, task_id {result.session_id}: {result.status} after {_steps(result)}. {_changed(result)}]"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.agents.discovery import FoundAgents, find_agents, places_of, with_known_models
+from engine.agents.discovery import LoadedAgents, agent_folders, drop_unknown_models, load_agents
 from engine.config.config import Config
 from engine.permission.project import find_project_root
 from engine.permission.user_policy import UserFiles
@@ -14,7 +14,7 @@ from engine.settings_file.config_file import usual_path
 _USER_FOLDERS = ("~/.claude/agents", "~/.config/opencode/agents", "~/.config/opencode/agent")
 
 
-def find_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[str, ...] = ()) -> FoundAgents:
+def find_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[str, ...] = ()) -> LoadedAgents:
     """Return the agents in the user's files, and in those of the project if it is trusted. It blocks.
 
     Args:
@@ -29,11 +29,11 @@ def find_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[st
     def is_trusted(folder: str) -> bool:
         return trusts or files.trust.is_trusted(folder)
 
-    places, not_trusted = places_of(user, find_project_root(str(cwd), home=str(files.home)), is_trusted)
-    found = find_agents(places, tools=tools, not_trusted=not_trusted)
-    if not any(agent.config.model for agent in found.found):
+    places, not_trusted = agent_folders(user, find_project_root(str(cwd), home=str(files.home)), is_trusted)
+    found = load_agents(places, tools=tools, not_trusted=not_trusted)
+    if not any(agent.config.model for agent in found.agents):
         return found
     # Imported here: providers cost time, and few agents name a model.
     from engine.providers.registry import split_name
 
-    return with_known_models(found, lambda model: None if model.startswith("local:") else split_name(model, config))
+    return drop_unknown_models(found, lambda model: None if model.startswith("local:") else split_name(model, config))

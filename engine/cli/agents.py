@@ -16,7 +16,7 @@ from typing import Final, cast
 
 import attrs
 
-from engine.agents.discovery import FoundAgents, sources
+from engine.agents.discovery import LoadedAgents, agent_sources
 from engine.cli import say
 from engine.cli.agent_files import find_user_agents
 from engine.cli.default_tools import offered_tools
@@ -68,9 +68,9 @@ def _list(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     own = load_config(given.config, os.environ)
     tools = tuple(tool.name for tool in offered_tools())
     found = find_user_agents(own, cwd.resolve(), trusts=given.trust, tools=(*tools, "skill", "web_search"))
-    config = found.added_to(own)
-    agents, where = config.all_agents, sources(own, found)
-    for path, why in found.complaints:
+    config = found.merge_into(own)
+    agents, where = config.all_agents, agent_sources(own, found)
+    for path, why in found.problems_and_warnings:
         complain(f"{visible(path)}: {visible(why)}")
     for folder in found.not_trusted:
         complain(f"{visible(folder)} was not read: the project is not trusted (`engine permissions trust`)")
@@ -86,8 +86,8 @@ def _list(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     return say(_as_list(agents, where) if name is None else _whole(name, agents[name], where))
 
 
-def _as_json(agents: Mapping[str, AgentConfig], where: Mapping[str, str], found: FoundAgents) -> str:
-    warnings = {agent.name: list(agent.warnings) for agent in found.found}
+def _as_json(agents: Mapping[str, AgentConfig], where: Mapping[str, str], found: LoadedAgents) -> str:
+    warnings = {agent.name: list(agent.warnings) for agent in found.agents}
     documents = [
         {"name": name, **facts(agent), "source": where[name], "warnings": warnings.get(name, [])}
         for name, agent in agents.items()

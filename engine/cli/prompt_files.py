@@ -119,11 +119,11 @@ def _model_of(command: Command, flags: Flags) -> str:
     if flags.model or not command.model:
         return flags.model or ""
     # Imported here: few commands want a model, and providers cost time.
-    from engine.agents.compat import model_named
+    from engine.agents.compat import translate_model
     from engine.providers.registry import split_name
 
     warnings: list[str] = []
-    model = model_named(command.model, warnings) or ""
+    model = translate_model(command.model, warnings) or ""
     try:
         if model and not model.startswith("local:"):
             split_name(model, flags.config)

@@ -181,7 +181,7 @@ def _config(given: argparse.Namespace, cwd: Path) -> Config:
         complain(f"the agent {visible(path)} can't be used: {visible(why)}")
     for folder in found.not_trusted:
         complain(f"{visible(folder)} was not read: the project is not trusted (`engine permissions trust`)")
-    return found.added_to(config)
+    return found.merge_into(config)
 
 
 def _add_session_flags(parser: argparse.ArgumentParser) -> None:

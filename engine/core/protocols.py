@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted, Summariser
     from engine.core.named_locks import Locks
     from engine.core.permission_types import Approver, Opinion
-    from engine.core.snapshot_types import Change, Entry, Put, Taken
+    from engine.core.snapshot_types import Change, Put, SnapshotResult, TreeEntry
 
 
 class ModelStream(Protocol):
@@ -174,7 +174,7 @@ class ContextKeeper(Protocol):
 class Snapshots(Protocol):
     """Notes the files of a project as they are, and puts them back. Paths are real and absolute."""
 
-    async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> Taken:
+    async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> SnapshotResult:
         """Note the files of the project around *cwd* as they are. A checkpoint.
 
         If cancelled, or not done *within* so many seconds, nothing was taken. Raises `SnapshotError`.
@@ -199,7 +199,7 @@ class Snapshots(Protocol):
         """
         ...
 
-    async def read(self, tree: str, entries: Collection[Entry]) -> dict[str, bytes]:
+    async def read(self, tree: str, entries: Collection[TreeEntry]) -> dict[str, bytes]:
         """Return what is in entries of a project's snapshots, by their ids. A checkpoint. Raises `SnapshotError`."""
         ...
 

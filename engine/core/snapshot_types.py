@@ -18,7 +18,7 @@ LEFT_OUT: Final = "160000"
 
 
 @attrs.frozen
-class Entry:
+class TreeEntry:
     """A file, a program or a symbolic link as a snapshot holds it; of what is left out, only that it was there.
 
     Attributes:
@@ -40,8 +40,8 @@ class Change:
     """What became of a path from one snapshot to another. None: nothing is there."""
 
     path: str
-    before: Entry | None
-    after: Entry | None
+    before: TreeEntry | None
+    after: TreeEntry | None
 
     @property
     def is_left_out(self) -> bool:
@@ -54,12 +54,12 @@ class Put:
     """What is to be put at a path, in place of what must be there now. None: nothing."""
 
     path: str
-    now: Entry | None
-    want: Entry | None
+    now: TreeEntry | None
+    want: TreeEntry | None
 
 
 @attrs.frozen
-class Taken:
+class SnapshotResult:
     """A snapshot that was taken, or None for one that could not be, and what somebody should know of it.
 
     Attributes:

@@ -22,24 +22,24 @@ async def collect_session(store: Store, session_id: SessionId) -> Sequence[Seque
     first = await store.load(session_id)
     if not first:
         raise SessionNotFound(f"the store has no session {session_id!r}")
-    found: dict[SessionId, Sequence[Durable]] = {session_id: first}
+    journals: dict[SessionId, Sequence[Durable]] = {session_id: first}
     if not isinstance(store, Catalogue):
-        return list(found.values())
+        return list(journals.values())
     waiting = [session_id]
     while waiting:
         for child in await _children(store, waiting.pop(0)):
-            if child.id not in found:  # rows of a damaged file may name each other
-                found[child.id] = await store.load(child.id)
+            if child.id not in journals:  # rows of a damaged file may name each other
+                journals[child.id] = await store.load(child.id)
                 waiting.append(child.id)
-    return [journal for journal in found.values() if journal]
+    return [journal for journal in journals.values() if journal]
 
 
 async def _children(store: Catalogue, parent: SessionId) -> Sequence[SessionRow]:
     """Return the rows of a session's children, the oldest first."""
-    found: list[SessionRow] = []
+    rows: list[SessionRow] = []
     while True:
-        last = found[-1] if found else None
+        last = rows[-1] if rows else None
         page = await store.list_sessions(SessionQuery(parent_id=parent, limit=_PAGE, before=last))
-        found += page
+        rows += page
         if len(page) < _PAGE:
-            return found[::-1]
+            return rows[::-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def money(cost: float) -> str:
+def format_cost(cost: float) -> str:
     """Return dollars, with as many digits as tell something; empty: nothing was spent."""
     if not cost:
         return ""

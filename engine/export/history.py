@@ -28,7 +28,7 @@ from engine.core.state import SessionState
 
 
 @attrs.frozen(kw_only=True)
-class Entry:
+class HistoryEntry:
     """A message, and when it came into the transcript, in seconds since the epoch."""
 
     message: Message
@@ -50,7 +50,7 @@ class History:
     """
 
     state: SessionState
-    entries: tuple[Entry, ...]
+    entries: tuple[HistoryEntry, ...]
     created: float = 0.0
     parent_call_id: CallId | None = None
     turns: Mapping[TurnId, TurnResult] = attrs.field(factory=dict[TurnId, TurnResult])
@@ -60,8 +60,8 @@ class History:
 def render_history(events: Iterable[Durable]) -> History:
     """Return what was said in the session of *events*. Raises `JournalCorrupt` for an event that can't follow."""
     state = SessionState()
-    entries: dict[MessageId, Entry] = {}
-    undone: dict[TurnId, list[Entry]] = {}
+    entries: dict[MessageId, HistoryEntry] = {}
+    undone: dict[TurnId, list[HistoryEntry]] = {}
     turns: dict[TurnId, TurnResult] = {}
     steps: dict[MessageId, StepEnded] = {}
     first: Durable | None = None
@@ -87,7 +87,9 @@ def render_history(events: Iterable[Durable]) -> History:
                 if isinstance(event, StepEnded):
                     steps[event.message_id] = event
                 for message in _new(before, state.transcript):
-                    entries.setdefault(message.id, Entry(message=message, time=event.time, turn_id=event.turn_id))
+                    entries.setdefault(
+                        message.id, HistoryEntry(message=message, time=event.time, turn_id=event.turn_id)
+                    )
     return History(
         state=state,
         entries=tuple(entries.values()),

@@ -28,11 +28,11 @@ from engine.core.messages import (
     TextPart,
     UserMessage,
 )
-from engine.export.format_cost import money
-from engine.export.history import Entry, History
+from engine.export.format_cost import format_cost
+from engine.export.history import History, HistoryEntry
 from engine.export.html_style import STYLE, policy
-from engine.export.html_text import escaped, prose
-from engine.export.sanitize import in_one_line
+from engine.export.html_text import escape, render_text
+from engine.export.sanitize import one_line
 
 # What a browser shows as a picture and as nothing else; a drawing (SVG) is a document, in which anything may stand.
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -52,7 +52,7 @@ _HEADINGS: Final[Mapping[str, str]] = {
 
 
 @attrs.frozen(kw_only=True)
-class Filling:
+class ContextUsage:
     """What fills the window of a session's model.
 
     Attributes:
@@ -66,7 +66,7 @@ class Filling:
     kinds: Sequence[tuple[str, int]]
 
 
-def render_html(stories: Sequence[History], title: str, *, engine: str, window: Filling | None = None) -> str:
+def render_html(stories: Sequence[History], title: str, *, engine: str, window: ContextUsage | None = None) -> str:
     """Return the page of a session.
 
     Args:
@@ -80,33 +80,33 @@ def render_html(stories: Sequence[History], title: str, *, engine: str, window: 
     for story in stories[1:]:
         if story.state.parent_id is not None:
             below.setdefault((story.state.parent_id, story.parent_call_id), []).append(story)
-    body = "\n".join(_Writer(below).story(root))
-    heading = escaped(in_one_line(title, _TITLE_CHARS) or "Untitled session")
+    body = "\n".join(_Writer(below).session(root))
+    heading = escape(one_line(title, _TITLE_CHARS) or "Untitled session")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy()}">\n'
         '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{heading}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<header><h1>{heading}</h1>\n<p>{escaped(_facts(stories))}</p>{_window(window)}</header>\n"
-        f"<main>\n{body}\n</main>\n<footer><p>Written by engine {escaped(engine)}.</p></footer>\n</body>\n</html>\n"
+        f"<header><h1>{heading}</h1>\n<p>{escape(_facts(stories))}</p>{_window(window)}</header>\n"
+        f"<main>\n{body}\n</main>\n<footer><p>Written by engine {escape(engine)}.</p></footer>\n</body>\n</html>\n"
     )
 
 
 def _facts(stories: Sequence[History]) -> str:
     """Return when it began, with which model, and what was spent, by its sub-agents as well."""
-    spent, taken = sum(story.state.cost for story in stories), sum(story.state.usage.total for story in stories)
-    tokens = f"{taken:,} tokens" if taken else ""
-    facts = (_time(stories[0].created), stories[0].state.model, tokens, money(spent))
+    spent, tokens_used = sum(story.state.cost for story in stories), sum(story.state.usage.total for story in stories)
+    tokens = f"{tokens_used:,} tokens" if tokens_used else ""
+    facts = (_time(stories[0].created), stories[0].state.model, tokens, format_cost(spent))
     return " · ".join(fact for fact in facts if fact)
 
 
-def _window(filling: Filling | None) -> str:
+def _window(filling: ContextUsage | None) -> str:
     """Return the table of what fills the model's window, folded up."""
     if filling is None or not filling.kinds:
         return ""
     rows = "\n".join(
-        f'<tr><th scope="row">{escaped(in_one_line(kind, 100))}</th><td>{tokens:,}</td>'
+        f'<tr><th scope="row">{escape(one_line(kind, 100))}</th><td>{tokens:,}</td>'
         f'<td><meter min="0" max="{filling.tokens}" value="{tokens}"></meter></td></tr>'
         for kind, tokens in filling.kinds
     )
@@ -130,7 +130,7 @@ class _Writer:
     _below: Mapping[tuple[SessionId, CallId | None], Sequence[History]]
     _count: int = attrs.field(default=0, init=False)
 
-    def story(self, story: History, depth: int = 0) -> Iterator[str]:
+    def session(self, story: History, depth: int = 0) -> Iterator[str]:
         """Yield the elements of one session."""
         results = {
             result.call_id: result
@@ -143,11 +143,13 @@ class _Writer:
                 yield from self._entry(story, entry, results, depth)
         yield from self._children(story, None, depth)
 
-    def _entry(self, story: History, entry: Entry, results: Mapping[CallId, CallResult], depth: int) -> Iterator[str]:
+    def _entry(
+        self, story: History, entry: HistoryEntry, results: Mapping[CallId, CallResult], depth: int
+    ) -> Iterator[str]:
         message = entry.message
         if isinstance(message, UserMessage):
             parts = [
-                f"<div>{prose(message.text)}</div>",
+                f"<div>{render_text(message.text)}</div>",
                 *(_media(p) for p in message.parts if not isinstance(p, TextPart)),
             ]
             kind = "user" if message.origin in {"user", "steer", "queue"} else "engine"
@@ -156,12 +158,12 @@ class _Writer:
             parts = [part for item in message.parts for part in self._part(story, item, results, depth)]
             yield self._article("assistant", message.model or "Assistant", entry, parts)
 
-    def _article(self, kind: str, heading: str, entry: Entry, parts: Sequence[str]) -> str:
+    def _article(self, kind: str, heading: str, entry: HistoryEntry, parts: Sequence[str]) -> str:
         self._count += 1
         at = f"m{self._count}"
-        when = escaped(_time(entry.time))
+        when = escape(_time(entry.time))
         return (
-            f'<article class="{kind}" id="{at}"><h2><a href="#{at}" title="{when}">{escaped(heading)}</a></h2>\n'
+            f'<article class="{kind}" id="{at}"><h2><a href="#{at}" title="{when}">{escape(heading)}</a></h2>\n'
             + "\n".join(parts)
             + "\n</article>"
         )
@@ -169,37 +171,37 @@ class _Writer:
     def _part(self, story: History, part: object, results: Mapping[CallId, CallResult], depth: int) -> Iterator[str]:
         match part:
             case TextPart():
-                yield prose(part.text)
-                sources = [in_one_line(c.title or c.url, 200) for c in part.citations if c.title or c.url]
+                yield render_text(part.text)
+                sources = [one_line(c.title or c.url, 200) for c in part.citations if c.title or c.url]
                 if sources:
-                    yield f'<p class="when">Sources: {escaped("; ".join(sources))}</p>'
+                    yield f'<p class="when">Sources: {escape("; ".join(sources))}</p>'
             case ReasoningPart() if part.text.strip():
-                yield f"<details><summary>Thinking</summary>{prose(part.text)}</details>"
+                yield f"<details><summary>Thinking</summary>{render_text(part.text)}</details>"
             case CallPart():
                 yield self._call(story, part, results.get(part.call_id), depth)
             case ProviderPart():
-                yield f'<p class="when">{escaped(in_one_line(part.kind, 100))}: done by the model\'s host</p>'
+                yield f'<p class="when">{escape(one_line(part.kind, 100))}: done by the model\'s host</p>'
             case _:
                 return
 
     def _call(self, story: History, call: CallPart, result: CallResult | None, depth: int) -> str:
         state, mark = _state(result)
-        brief = escaped(in_one_line(_brief(call.arguments), _BRIEF_CHARS))
-        inside = [f"<pre>{escaped(_readable(call.arguments))}</pre>"]
+        brief = escape(one_line(_brief(call.arguments), _BRIEF_CHARS))
+        inside = [f"<pre>{escape(_readable(call.arguments))}</pre>"]
         if result is not None:
-            inside.append(f"<pre>{escaped(result.settlement.text)}</pre>")
+            inside.append(f"<pre>{escape(result.settlement.text)}</pre>")
             inside += [*map(_media, result.settlement.images), *map(_media, result.settlement.files)]
         inside += self._children(story, call.call_id, depth)
         return (
-            f'<details><summary><span class="{mark}">{escaped(state)}</span> <b>{escaped(in_one_line(call.tool, 100))}</b>'
+            f'<details><summary><span class="{mark}">{escape(state)}</span> <b>{escape(one_line(call.tool, 100))}</b>'
             f" {brief}</summary>\n" + "\n".join(inside) + "\n</details>"
         )
 
     def _children(self, story: History, call_id: CallId | None, depth: int) -> list[str]:
         children = self._below.get((story.state.session_id, call_id), ()) if depth < _DEEPEST else ()
         return [
-            f"<details><summary>{escaped(in_one_line(child.state.agent or 'Sub-agent', 100))}</summary>\n"
-            + "\n".join(self.story(child, depth + 1))
+            f"<details><summary>{escape(one_line(child.state.agent or 'Sub-agent', 100))}</summary>\n"
+            + "\n".join(self.session(child, depth + 1))
             + "\n</details>"
             for child in children
         ]
@@ -218,11 +220,11 @@ def _state(result: CallResult | None) -> tuple[str, str]:
 def _brief(arguments: str) -> str:
     """Return what tells calls of one tool apart: the first short text among the arguments."""
     try:
-        found: object = json.loads(arguments)
+        value: object = json.loads(arguments)
     except (ValueError, RecursionError):
         return arguments
-    if isinstance(found, dict):
-        texts = [value for value in found.values() if isinstance(value, str) and value.strip()]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        texts = [value for value in value.values() if isinstance(value, str) and value.strip()]  # pyright: ignore[reportUnknownVariableType]
         return str(texts[0]) if texts else ""
     return arguments
 
@@ -238,5 +240,5 @@ def _media(part: MediaPart) -> str:
     if isinstance(part, ImagePart) and part.media_type in IMAGES and _BASE64.match(part.data):
         return f'<p><img alt="" src="data:{part.media_type};base64,{part.data}"></p>'
     name = f"{part.name}, " if isinstance(part, FilePart) and part.name else ""
-    told = in_one_line(f"{name}{part.media_type}, {len(part.data) * 3 // 4:,} bytes: not shown", 200)
-    return f'<p class="when">{escaped(told)}</p>'
+    note = one_line(f"{name}{part.media_type}, {len(part.data) * 3 // 4:,} bytes: not shown", 200)
+    return f'<p class="when">{escape(note)}</p>'

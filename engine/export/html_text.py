@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from engine.export.sanitize import harmless
+from engine.export.sanitize import escape_unsafe_chars
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[^`]*\Z")
 _HEADING: Final = re.compile(r"#{1,6} +(\S.*)\Z")
@@ -19,30 +19,30 @@ _HEADING: Final = re.compile(r"#{1,6} +(\S.*)\Z")
 _INLINE: Final = re.compile(r"`([^`\n]+)`|\*\*([^*\n]+)\*\*")
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return *text* as HTML that shows it, and does nothing else."""
-    return html.escape(harmless(text), quote=True)
+    return html.escape(escape_unsafe_chars(text), quote=True)
 
 
-def prose(text: str) -> str:
+def render_text(text: str) -> str:
     """Return what a model or a person wrote as paragraphs, headings and blocks of code."""
-    return "\n".join(_blocks(harmless(text)))
+    return "\n".join(_blocks(escape_unsafe_chars(text)))
 
 
 def _blocks(text: str) -> Iterator[str]:
     lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
-        found = _FENCE.match(line)
+        fence_match = _FENCE.match(line)
         if fence:
-            if found is not None and found[1].startswith(fence) and line.strip() == found[1]:
+            if fence_match is not None and fence_match[1].startswith(fence) and line.strip() == fence_match[1]:
                 yield f"<pre>{html.escape(chr(10).join(lines))}</pre>"
                 lines, fence = [], ""
             else:
                 lines.append(line)
-        elif found is not None:
+        elif fence_match is not None:
             yield from _paragraphs(lines)
-            lines, fence = [], found[1]
+            lines, fence = [], fence_match[1]
         else:
             lines.append(line)
     if fence:  # it was cut off
@@ -66,11 +66,11 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
 
 
 def _inline(text: str) -> str:
-    told: list[str] = []
+    parts: list[str] = []
     at = 0
-    for found in _INLINE.finditer(text):
-        told.append(html.escape(text[at : found.start()]))
-        is_code = found[1] is not None
-        told.append(f"<code>{html.escape(found[1])}</code>" if is_code else f"<b>{html.escape(found[2])}</b>")
-        at = found.end()
-    return "".join([*told, html.escape(text[at:])])
+    for span in _INLINE.finditer(text):
+        parts.append(html.escape(text[at : span.start()]))
+        is_code = span[1] is not None
+        parts.append(f"<code>{html.escape(span[1])}</code>" if is_code else f"<b>{html.escape(span[2])}</b>")
+        at = span.end()
+    return "".join([*parts, html.escape(text[at:])])

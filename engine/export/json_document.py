@@ -32,7 +32,7 @@ from engine.core.state import SessionState
 
 FORMAT: Final = "engine-session"
 VERSION: Final = 1
-MOST_SESSIONS: Final = 10_000
+MAX_SESSIONS: Final = 10_000
 
 _ID: Final = re.compile(r"[\w.:@+=-]{1,200}\Z", re.ASCII)
 _Object: TypeAlias = "dict[str, object]"
@@ -64,11 +64,11 @@ def parse_json_document(text: str | bytes) -> tuple[tuple[Durable, ...], ...]:
     The first session has no parent any more: what it belonged to is not there. And no session has a right any more that
     only the user of this machine can give.
     """
-    found: dict[SessionId, tuple[Durable, ...]] = {}
+    journals: dict[SessionId, tuple[Durable, ...]] = {}
     paths: dict[SessionId, tuple[SessionId, ...]] = {}
     for number, item in enumerate(_sessions_in(text)):
         session_id, documents = _session(item, number)
-        if session_id in found:
+        if session_id in journals:
             raise JournalCorrupt(f"session {session_id} stands there twice")
         events = [_without_rights(_event(entry, session_id, seq)) for seq, entry in enumerate(documents, 1)]
         first = events[0]
@@ -79,22 +79,22 @@ def parse_json_document(text: str | bytes) -> tuple[tuple[Durable, ...], ...]:
         elif first.parent_id not in paths:
             raise JournalCorrupt(f"session {session_id} is below {first.parent_id}, which does not stand before it")
         paths[session_id] = (*(paths[first.parent_id] if first.parent_id is not None else ()), session_id)
-        found[session_id] = _folded(events, session_id, paths[session_id])
-    return tuple(found.values())
+        journals[session_id] = _check_order(events, session_id, paths[session_id])
+    return tuple(journals.values())
 
 
 def with_fresh_ids(journals: Journals, fresh: Callable[[], str]) -> tuple[tuple[Durable, ...], ...]:
     """Return the same sessions under other ids."""
     ids = {journal[0].session_id: SessionId(fresh()) for journal in journals}
-    return tuple(tuple(_renamed(event, ids) for event in journal) for journal in journals)
+    return tuple(tuple(_with_ids(event, ids) for event in journal) for journal in journals)
 
 
-def in_folder(journals: Journals, cwd: str) -> tuple[tuple[Durable, ...], ...]:
+def with_cwd(journals: Journals, cwd: str) -> tuple[tuple[Durable, ...], ...]:
     """Return the same sessions, as if they had worked in the folder *cwd* all the time."""
-    return tuple(tuple(_moved(event, cwd) for event in journal) for journal in journals)
+    return tuple(tuple(_with_cwd(event, cwd) for event in journal) for journal in journals)
 
 
-def _moved(event: Durable, cwd: str) -> Durable:
+def _with_cwd(event: Durable, cwd: str) -> Durable:
     match event:
         case SessionCreated():
             return attrs.evolve(event, context=attrs.evolve(event.context, cwd=cwd))
@@ -118,7 +118,7 @@ def _without_rights(event: Durable) -> Durable:
             return event
 
 
-def _renamed(event: Durable, ids: Mapping[SessionId, SessionId]) -> Durable:
+def _with_ids(event: Durable, ids: Mapping[SessionId, SessionId]) -> Durable:
     event = attrs.evolve(
         event, session_id=ids[event.session_id], path=tuple(ids.get(name, name) for name in event.path)
     )
@@ -137,20 +137,20 @@ def _renamed(event: Durable, ids: Mapping[SessionId, SessionId]) -> Durable:
 
 def _sessions_in(text: str | bytes) -> Sequence[object]:
     try:
-        found: object = json.loads(text, parse_constant=_no_constant)
+        value: object = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise JournalCorrupt(f"this is no whole JSON document: {error}") from error
-    if not isinstance(found, dict) or cast("_Object", found).get("format") != FORMAT:
+    if not isinstance(value, dict) or cast("_Object", value).get("format") != FORMAT:
         raise JournalCorrupt(f'this is no exported session: it does not say "format": "{FORMAT}"')
-    whole = cast("_Object", found)
+    whole = cast("_Object", value)
     version = whole.get("version")
     if type(version) is not int or version != VERSION:
         raise JournalCorrupt(f"this is version {version!r} of an exported session; this engine knows {VERSION}")
     sessions = whole.get("sessions")
     if not isinstance(sessions, list) or not sessions:
         raise JournalCorrupt("there are no sessions in it")
-    if len(cast("list[object]", sessions)) > MOST_SESSIONS:
-        raise JournalCorrupt(f"there are more than {MOST_SESSIONS:,} sessions in it")
+    if len(cast("list[object]", sessions)) > MAX_SESSIONS:
+        raise JournalCorrupt(f"there are more than {MAX_SESSIONS:,} sessions in it")
     return cast("list[object]", sessions)
 
 
@@ -182,7 +182,7 @@ def _event(entry: object, session_id: SessionId, seq: int) -> Durable:
     return event
 
 
-def _folded(events: Sequence[Durable], session_id: SessionId, path: tuple[SessionId, ...]) -> tuple[Durable, ...]:
+def _check_order(events: Sequence[Durable], session_id: SessionId, path: tuple[SessionId, ...]) -> tuple[Durable, ...]:
     """Return *events* once all of them are known to follow one another."""
     state = SessionState()
     for event in events:

@@ -40,8 +40,8 @@ import attrs
 from engine.core.errors import JournalCorrupt
 from engine.core.ids import CallId, MessageId, PartId
 from engine.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, TextPart, UserMessage
-from engine.export.history import Entry, History
-from engine.export.sanitize import harmless, in_one_line
+from engine.export.history import History, HistoryEntry
+from engine.export.sanitize import escape_unsafe_chars, one_line
 
 FORMAT: Final = "engine-conversation/1"
 
@@ -78,7 +78,7 @@ def render_markdown(story: History, title: str) -> str:
         title: what the session is called.
     """
     state = story.state
-    heading = in_one_line(title, _TITLE_CHARS) or "Untitled"
+    heading = one_line(title, _TITLE_CHARS) or "Untitled"
     fields = {
         "format": FORMAT,
         "title": heading,
@@ -87,7 +87,7 @@ def render_markdown(story: History, title: str) -> str:
         "model": state.model,
         "created": _time(story.created),
     }
-    front = "".join(f"{name}: {in_one_line(value, 1_000)}\n" for name, value in fields.items() if value)
+    front = "".join(f"{name}: {one_line(value, 1_000)}\n" for name, value in fields.items() if value)
     results = {
         result.call_id: result
         for entry in story.entries
@@ -107,7 +107,7 @@ def _time(moment: float) -> str:
         return ""
 
 
-def _sections(entry: Entry, results: dict[CallId, CallResult]) -> Iterator[tuple[Section, str]]:
+def _sections(entry: HistoryEntry, results: dict[CallId, CallResult]) -> Iterator[tuple[Section, str]]:
     message = entry.message
     if isinstance(message, UserMessage):
         is_users = message.origin in {"user", "steer", "queue"}
@@ -122,12 +122,12 @@ def _sections(entry: Entry, results: dict[CallId, CallResult]) -> Iterator[tuple
 
 
 def _call(call: CallPart, result: CallResult | None) -> str:
-    told = f"**{in_one_line(call.tool, 100)}**\n\n{_fenced(call.arguments, 'json')}"
+    text = f"**{one_line(call.tool, 100)}**\n\n{_fenced(call.arguments, 'json')}"
     if result is None:
-        return f"{told}\n\n*(no result)*"
+        return f"{text}\n\n*(no result)*"
     settlement = result.settlement
     state = "failed" if settlement.failed else settlement.status
-    return f"{told}\n\n{state}:\n\n{_fenced(settlement.text, 'text')}"
+    return f"{text}\n\n{state}:\n\n{_fenced(settlement.text, 'text')}"
 
 
 def _fenced(text: str, language: str) -> str:
@@ -139,7 +139,7 @@ def _fenced(text: str, language: str) -> str:
 
 def _body(text: str) -> str:
     """Return *text* so that no line of it is taken for the beginning of a section."""
-    return _ANY_HEADING.sub(r"\\\1", harmless(text).strip("\n"))
+    return _ANY_HEADING.sub(r"\\\1", escape_unsafe_chars(text).strip("\n"))
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -154,9 +154,9 @@ def parse_markdown(text: str, new_id: Callable[[str], str]) -> Conversation:
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     fields, start = _front_matter(lines)
-    said = fields.get("format", FORMAT)
-    if said != FORMAT:
-        raise JournalCorrupt(f"the Markdown says that its format is {said[:80]!r}; this engine knows {FORMAT}")
+    format_name = fields.get("format", FORMAT)
+    if format_name != FORMAT:
+        raise JournalCorrupt(f"the Markdown says that its format is {format_name[:80]!r}; this engine knows {FORMAT}")
     model = fields.get("model", "")
     messages = tuple(_message(name, body, model, new_id) for name, body in _merged(_read(lines[start:])))
     if not messages:
@@ -184,7 +184,7 @@ def _first_heading(lines: Sequence[str]) -> str:
         if _HEADING.match(line):
             return ""
         if line.startswith("# "):
-            return in_one_line(line[2:], _TITLE_CHARS)
+            return one_line(line[2:], _TITLE_CHARS)
     return ""
 
 

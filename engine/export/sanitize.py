@@ -30,13 +30,13 @@ UNSEEN: Final = frozenset(
 _SUSPECT: Final = re.compile(r"[^\t\n\x20-\x7e]")
 
 
-def harmless(text: str) -> str:
+def escape_unsafe_chars(text: str) -> str:
     r"""Return *text* with what is no good character written as `\u202e`; a carriage return is left out."""
-    return _SUSPECT.sub(_written, text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass"))
+    return _SUSPECT.sub(_escape_char, text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass"))
 
 
-def _written(found: re.Match[str]) -> str:
-    char = found.group()
+def _escape_char(match: re.Match[str]) -> str:
+    char = match.group()
     if char == "\r":
         return ""
     code = ord(char)
@@ -45,7 +45,7 @@ def _written(found: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def in_one_line(text: str, width: int) -> str:
+def one_line(text: str, width: int) -> str:
     """Return the beginning of *text* on one line of at most *width* characters."""
-    line = " ".join(harmless(text[: 8 * width]).split())
+    line = " ".join(escape_unsafe_chars(text[: 8 * width]).split())
     return line if len(line) <= width else line[: width - 1] + "…"

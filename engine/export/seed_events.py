@@ -12,7 +12,7 @@ from engine.core.ids import SessionId
 from engine.core.messages import Message
 
 
-def opening(
+def seed_events(
     session_id: SessionId,
     *,
     kind: Literal["fork", "import"],

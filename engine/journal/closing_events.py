@@ -54,7 +54,7 @@ def running_calls(state: SessionState) -> frozenset[CallId]:
     return frozenset(() if step is None else (call.call_id for call in step.calls if call.state == "running"))
 
 
-def recovery(
+def closing_events(
     state: SessionState, results_id: MessageId, *, parked: bool = False, agents: Iterable[RunningAgent] = ()
 ) -> list[Durable]:
     """Return the events that close the open turn of *state*; none if there is none.
@@ -73,7 +73,7 @@ def recovery(
         events.append(RecoveryAnswered(request_id=turn.recovery, answer="withdrawn"))
     if turn.step is not None:
         by_call = {agent.call_id: agent for agent in agents}
-        ending = _unanswered if parked else partial(_interrupted, agents=by_call)
+        ending = _settle_unanswered if parked else partial(_settle_interrupted, agents=by_call)
         events += _close_step(turn.step, results_id, ending)
     result = TurnResult(
         stop_reason="aborted",
@@ -117,7 +117,7 @@ def _close_part(step: OpenStep, part: OpenPart, call: OpenCall | None) -> Durabl
     return PartDiscarded(message_id=step.message_id, part_id=part.part_id, reason="failed")
 
 
-def _interrupted(call: OpenCall, agents: Mapping[CallId, RunningAgent]) -> Settlement:
+def _settle_interrupted(call: OpenCall, agents: Mapping[CallId, RunningAgent]) -> Settlement:
     if call.state == "running":
         agent = agents.get(call.call_id)
         how_to_resume = ""
@@ -140,7 +140,7 @@ def _interrupted(call: OpenCall, agents: Mapping[CallId, RunningAgent]) -> Settl
     )
 
 
-def _unanswered(call: OpenCall) -> Settlement:
+def _settle_unanswered(call: OpenCall) -> Settlement:
     if call.state == "running":
         return Settlement(
             status="aborted",

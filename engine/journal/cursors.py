@@ -36,11 +36,11 @@ from engine.core.state import Resync
 from engine.journal.partial_output import DELTAS
 
 if TYPE_CHECKING:
-    from engine.journal.journal import Journal
+    from engine.journal.log import Journal
 
 REFILL = 512
 
-Entry = Durable | Live
+JournalEntry = Durable | Live
 
 _KINDS: dict[type[AssistantPart], PartKind] = {TextPart: "text", ReasoningPart: "reasoning", CallPart: "call"}
 
@@ -90,7 +90,7 @@ class Cursor:
         """Return itself."""
         return self
 
-    async def __anext__(self) -> Entry | Resync:
+    async def __anext__(self) -> JournalEntry | Resync:
         """Return the next event; the iteration ends when the engine has closed and nothing is left.
 
         A cancellation point; it parks, or lets others run, only at times. If cancelled,
@@ -102,7 +102,7 @@ class Cursor:
             await trio.lowlevel.checkpoint()
             self._credit = REFILL
         while True:
-            entry = self.take()
+            entry = self.try_next()
             if entry is not None:
                 return entry
             if self.journal.is_closed:
@@ -111,7 +111,7 @@ class Cursor:
             self._credit = REFILL
 
     @enable_ki_protection
-    def take(self) -> Entry | Resync | None:
+    def try_next(self) -> JournalEntry | Resync | None:
         """Return the next event if there is one now. Not a checkpoint."""
         journal = self.journal
         if not self._behind and self._position >= journal._base:
@@ -163,7 +163,7 @@ class Cursor:
 
     # -- what was handed over ------------------------------------------------------------
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: JournalEntry) -> None:
         if isinstance(entry, (TextDelta, ReasoningDelta, ArgumentsDelta)):
             self._offsets[entry.part_id] = entry.offset + len(entry.text)
         elif not isinstance(entry, (CallProgress, CallHeartbeat)):
@@ -184,7 +184,7 @@ class Cursor:
 
     # -- what was missed --------------------------------------------------------------------
 
-    def _next_missed(self) -> Entry | None:
+    def _next_missed(self) -> JournalEntry | None:
         """Return the next of what was missed; None when it has caught up.
 
         Durable events come as they are. A delta that was missed is told again from

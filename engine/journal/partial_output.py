@@ -34,10 +34,10 @@ from engine.core.ids import PartId, SessionId
 from engine.core.state import SessionState
 
 if TYPE_CHECKING:
-    from engine.journal.journal import Journal
+    from engine.journal.log import Journal
 
 # Less than the tenth of a second that is promised: writing takes its time as well.
-SAVED_EVERY = 0.075
+SAVE_INTERVAL = 0.075
 DELTAS: dict[PartKind, type[Delta]] = {
     "text": TextDelta,
     "reasoning": ReasoningDelta,
@@ -88,7 +88,7 @@ class DraftSaver:
                     offset=saved,
                     text=part.text()[saved:],
                 )
-                self._give(partial(self._store.save_draft, grown))
+                self._call_store(partial(self._store.save_draft, grown))
 
     def note(self, event: Durable) -> None:
         """Forget the drafts of a part that is over, or begins anew. Not a checkpoint."""
@@ -102,9 +102,9 @@ class DraftSaver:
 
     def _forget(self, session_id: SessionId, part_id: PartId) -> None:
         if self._saved.pop(part_id, None) is not None:
-            self._give(partial(self._store.delete_drafts, session_id, part_id))
+            self._call_store(partial(self._store.delete_drafts, session_id, part_id))
 
-    def _give(self, order: Callable[[], None]) -> None:
+    def _call_store(self, order: Callable[[], None]) -> None:
         if self._has_failed:
             return
         try:
@@ -118,24 +118,24 @@ def with_drafts(state: SessionState, events: Sequence[Durable], drafts: Iterable
     turn = state.turn
     if turn is None or turn.step is None:
         return state
-    begun = _begun(events, {part.part_id for part in turn.step.parts if part.part is None})
-    length = dict.fromkeys(begun, 0)
+    starts = _text_starts(events, {part.part_id for part in turn.step.parts if part.part is None})
+    length = dict.fromkeys(starts, 0)
     for draft in drafts:
         # A kill may come between the end of a part and the removal of its drafts.
-        is_of_it = draft.part_id in begun and draft.after >= begun[draft.part_id]
+        is_of_it = draft.part_id in starts and draft.after >= starts[draft.part_id]
         if is_of_it and draft.offset <= length[draft.part_id]:
             state = apply(state, draft)
             length[draft.part_id] = draft.offset + len(draft.text)
     return state
 
 
-def _begun(events: Sequence[Durable], parts: set[PartId]) -> dict[PartId, int]:
+def _text_starts(events: Sequence[Durable], parts: set[PartId]) -> dict[PartId, int]:
     """Return after which event the present text of each of *parts* begins."""
-    begun = dict.fromkeys(parts, 0)
+    starts = dict.fromkeys(parts, 0)
     for index in range(len(events) - 1, -1, -1):
         event = events[index]
         if isinstance(event, StepStarted):
             break
-        if isinstance(event, PartReplaced) and begun.get(event.part_id) == 0:
-            begun[event.part_id] = event.seq or 0
-    return begun
+        if isinstance(event, PartReplaced) and starts.get(event.part_id) == 0:
+            starts[event.part_id] = event.seq or 0
+    return starts

@@ -28,7 +28,7 @@ from engine.core.ids import CallId, MessageId, PartId
 from engine.core.messages import Settlement
 from engine.core.protocols import Trace
 from engine.core.state import OpenCall
-from engine.journal.journal import TurnJournal
+from engine.journal.log import TurnJournal
 from engine.nursery.loop_detection import Seen
 from engine.nursery.scheduling import Slot, SlotState, admissible
 from engine.tools.call_values import GRACE

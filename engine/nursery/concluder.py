@@ -27,7 +27,7 @@ from engine.core.events import TurnEnded, TurnResult
 from engine.core.exception_groups import describe
 from engine.core.ids import MessageId
 from engine.core.messages import Settlement
-from engine.journal.closing_events import recovery
+from engine.journal.closing_events import closing_events
 from engine.tools.call_values import GRACE
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def conclude(run: TurnRun) -> None:
     durable = await _make_durable(run)
     result = attrs.evolve(ended.result, durable=durable)
     run.result = result
-    run.journal.journal.release(None if durable else attrs.evolve(ended, result=result))
+    run.journal.log.release(None if durable else attrs.evolve(ended, result=result))
     run.over.set()
     if run.on_ended is not None:
         run.on_ended(result)
@@ -177,7 +177,7 @@ def _close_by_force(run: TurnRun) -> None:
         run.step.ledger.close()
         run.step = None
     # No port is asked for anything here: it may be one that failed.
-    for event in recovery(run.journal.journal.snapshot(), MessageId(f"{run.journal.turn_id}_results")):
+    for event in closing_events(run.journal.log.snapshot(), MessageId(f"{run.journal.turn_id}_results")):
         if not isinstance(event, TurnEnded):
             run.journal.append(event)
 

@@ -150,7 +150,7 @@ async def _compact(
     if run.deps.summariser is not None and run.deps.summariser is not models[0]:
         models = (run.deps.summariser, *models)
     asker = Asker(run=run, models=models)
-    run.journal.append(CompactionStarted(trigger=wish.trigger, messages=len(run.journal.journal.state.transcript)))
+    run.journal.append(CompactionStarted(trigger=wish.trigger, messages=len(run.journal.log.state.transcript)))
     ended = CompactionEnded(outcome="cancelled")
     try:
         view = attrs.evolve(view_of(run, state), failure=failure)
@@ -166,7 +166,7 @@ async def _compact(
 @enable_ki_protection
 def _put_in_place(run: TurnRun, made: Compaction | NotCompacted | None) -> CompactionEnded:
     """Put a shorter history in place of the old one; return how it ended. Not a checkpoint."""
-    messages = len(run.journal.journal.state.transcript)
+    messages = len(run.journal.log.state.transcript)
     if made is None:
         return CompactionEnded(outcome="failed", detail="there was nothing to summarise", messages=messages)
     if isinstance(made, NotCompacted):
@@ -186,7 +186,7 @@ def _put_in_place(run: TurnRun, made: Compaction | NotCompacted | None) -> Compa
 def view_of(run: TurnRun, state: LoopState) -> ContextView:
     """Return what the keeper may look at: the next request as it would be now. Not a checkpoint."""
     return view_from(
-        run.journal.journal.state,
+        run.journal.log.state,
         run.deps.models[state.model_index].info,
         run.registry,
         loop=state,
@@ -232,7 +232,7 @@ def _counted_in(session: SessionState) -> Counted | None:
 
 def _is_at_work(run: TurnRun) -> bool:
     """Tell whether the model is in the middle of its work, so that a summary interrupts it."""
-    return is_at_work(run.journal.journal.state.transcript[:])
+    return is_at_work(run.journal.log.state.transcript[:])
 
 
 def _told(view: ContextView) -> str:

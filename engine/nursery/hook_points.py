@@ -37,7 +37,7 @@ from engine.core.ids import RequestId
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import UserMessage
 from engine.core.protocols import IdSource
-from engine.journal.journal import Journal
+from engine.journal.log import Journal
 from engine.nursery.inbox import engine_message, nudge
 from engine.nursery.transition import HookVerdict
 from engine.tools.hook_runner import Desk, name_of
@@ -109,7 +109,7 @@ async def ask_to_stop(
         cwd=run.cwd,
         text=text,
         already_blocked=already_blocked,
-        agent=run.journal.journal.state.agent,
+        agent=run.journal.log.state.agent,
     )
     for hook in hooks:
         decision = await run.desk.ask(hook, subject, StopDecision())
@@ -121,7 +121,7 @@ async def ask_to_stop(
 
 async def ask_about_compaction(run: TurnRun, wish: CompactionWish) -> CompactionWish | None:
     """Ask the hooks whether, and how, the history may be summarised now; None: not. A checkpoint if a hook is one."""
-    transcript = run.journal.journal.state.transcript
+    transcript = run.journal.log.state.transcript
     subject = Compacting(
         session_id=run.session_id,
         cwd=run.cwd,
@@ -152,7 +152,7 @@ async def tell_of_compaction(run: TurnRun, trigger: CompactionTrigger) -> None:
     """Show the new history to the hooks; what they add for the model is put behind it. A checkpoint if a hook is one."""
     if not run.hooks.after_compaction:
         return
-    messages = run.journal.journal.state.transcript[:]
+    messages = run.journal.log.state.transcript[:]
     subject = Compacted(session_id=run.session_id, cwd=run.cwd, trigger=trigger, messages=messages)
     said = await run.desk.ask_each(run.hooks.after_compaction, subject, Context())
     contexts = [text for name, context in said for text in _told(name, context)]

@@ -17,7 +17,7 @@ from engine.core.ids import InputId, MessageId, PartId, TurnId
 from engine.core.messages import MediaPart, Origin, TextPart, UserMessage
 from engine.core.protocols import IdSource
 from engine.core.state import PendingInput
-from engine.journal.journal import Journal
+from engine.journal.log import Journal
 
 if TYPE_CHECKING:
     from engine.nursery.running_turn import TurnRun
@@ -81,7 +81,7 @@ def report(
 
 def steers(run: TurnRun) -> list[PendingInput]:
     """Return the input that the next request must hold, in the order of its admission."""
-    return [item for item in run.journal.journal.state.inbox if item.mode != "queue"]
+    return [item for item in run.journal.log.state.inbox if item.mode != "queue"]
 
 
 @enable_ki_protection

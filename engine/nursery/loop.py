@@ -139,15 +139,15 @@ def _request(run: TurnRun, state: LoopState) -> ModelRequest:
     return ModelRequest(
         model=model.info.name,
         system=run.system,
-        transcript=run.journal.journal.state.transcript,
+        transcript=run.journal.log.state.transcript,
         # The same tools to the end: without them a request would not begin with the bytes of the one before.
         tools=run.registry.schemas_for(model.info.name, run.hidden),
         tool_choice="none" if run.wrapping_up else "auto",
         options=options,
         max_output=min(state.output_cap(options), model.info.output),
         output_schema=run.output_schema,
-        reasoning_from=run.journal.journal.state.reasoning_from,
-        session_id=run.journal.journal.session_id,
+        reasoning_from=run.journal.log.state.reasoning_from,
+        session_id=run.journal.log.session_id,
     )
 
 

@@ -11,7 +11,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.errors import CallNotFound, ConfigError, TurnParked
 from engine.core.events import TurnResumed
 from engine.core.ids import CallId, MessageId
-from engine.journal.closing_events import recovery
+from engine.journal.closing_events import closing_events
 from engine.nursery.concluder import until_parked
 from engine.nursery.loop import take_up
 from engine.nursery.parkable import only_waits, spent, waiting_calls
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engine.core.deferred import Deferred
     from engine.core.protocols import IdSource
     from engine.core.state import SessionState
-    from engine.journal.journal import Journal
+    from engine.journal.log import Journal
     from engine.nursery.running_turn import TurnRun
     from engine.tools.registry import Registry
 
@@ -45,13 +45,13 @@ def park(run: TurnRun) -> bool:
     step = run.step
     if run.cause is not None or not run.parks or step is None or step.failure is not None:
         return False
-    if not only_waits(run.journal.journal.state, partial(may_enter_again, run.registry)):
+    if not only_waits(run.journal.log.state, partial(may_enter_again, run.registry)):
         return False
     # A change of what calls share can't wait for another engine: it is a function.
     if not step.ledger.apply_settled():
         return False
     step.ledger.close()
-    run.journal.shut()
+    run.journal.stop()
     return run.end(Cause(kind="parked", reason="aborted", detail="the engine ended while the turn waited"))
 
 
@@ -69,10 +69,10 @@ async def run_own_turn(run: TurnRun) -> None:
 @enable_ki_protection
 def begin_again(run: TurnRun) -> None:
     """Begin to go on with a turn that another engine has left. Not a checkpoint."""
-    journal = run.journal.journal
+    journal = run.journal.log
     turn = journal.state.turn
     assert turn is not None
-    usage, cost = spent(journal.newest(), turn.turn_id)
+    usage, cost = spent(journal.newest_first(), turn.turn_id)
     run.budget.steps, run.budget.usage, run.budget.cost = turn.steps, usage, cost
     run.output_tokens = usage.output
     run.journal.append(TurnResumed())
@@ -88,7 +88,7 @@ def leave_parked(journal: Journal, ids: IdSource) -> None:
     """End the parked turn of a session, if it has one: something else was said. Not a checkpoint."""
     turn = journal.state.turn
     if turn is not None:
-        for event in recovery(journal.state, MessageId(ids.new("msg")), parked=True):
+        for event in closing_events(journal.state, MessageId(ids.new("msg")), parked=True):
             journal.append(event, turn_id=turn.turn_id)
 
 
@@ -126,7 +126,7 @@ async def settle(
     while entry is not None and not entry.is_settled:
         # A turn that is parked meanwhile settles nothing any more.
         if run.over.is_set():
-            check_not_parked(run.journal.journal.state)
+            check_not_parked(run.journal.log.state)
             break
         with trio.move_on_after(ROUND):
             await entry.outcome.wait()

@@ -9,7 +9,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.events import APPROVAL, ContextChanged, SharedContext
 from engine.core.ids import CallId
 from engine.core.permission_types import PermissionScope
-from engine.journal.journal import Journal
+from engine.journal.log import Journal
 
 # What `plan_exit` leaves in the shared context once the user has approved a plan.
 _APPROVED: Final = (APPROVAL, '"build"')

@@ -31,7 +31,7 @@ from engine.core.events import (
 from engine.core.ids import RequestId
 from engine.core.permission_types import Allowance, Approver, PermissionQuery
 from engine.core.protocols import Model
-from engine.journal.journal import TurnJournal
+from engine.journal.log import TurnJournal
 from engine.tools.context import Words
 
 

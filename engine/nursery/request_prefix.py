@@ -56,7 +56,7 @@ async def prepare_prompt(run: TurnRun) -> None:
 
 def _renewal(run: TurnRun) -> Reason | None:
     """Return why there is to be a new baseline; None: the old one stands. Not a checkpoint."""
-    prompt = run.journal.journal.state.prompt
+    prompt = run.journal.log.state.prompt
     if prompt is None:
         return "start"
     if prompt.is_outdated:
@@ -78,7 +78,7 @@ async def _read(run: TurnRun, layers: PromptLayers, reason: Reason | None) -> Re
     # Imported here: most engines have no layers.
     from engine.prompt.layers import Wanted
 
-    state = run.journal.journal.state
+    state = run.journal.log.state
     # The session's own: one that stands in for it for a turn is not worth a message.
     info = run.deps.models[0].info
     files = layers.instructions
@@ -106,7 +106,7 @@ def _touched(run: TurnRun, reason: Reason | None) -> tuple[str, ...]:
     from engine.compaction.preserved import pins_of
 
     # What was told of their folders went with the history, and has to be known before they are worked on again.
-    files = pins_of(run.journal.journal.state.transcript[:]).files
+    files = pins_of(run.journal.log.state.transcript[:]).files
     return tuple(dict.fromkeys([*run.touched, *(str(PurePath(run.cwd) / file.path) for file in reversed(files))]))
 
 
@@ -163,7 +163,7 @@ def _apply(run: TurnRun, reading: Reading, reason: Reason | None) -> None:
     if reason is not None:
         project = reading.project if reading.is_own else ""
         run.journal.append(PromptSet(sections=tuple(sections), cwd=run.cwd, project=project, reason=reason))
-    prompt = run.journal.journal.state.prompt
+    prompt = run.journal.log.state.prompt
     if not isinstance(prompt, PromptState):  # the record is closed: the turn has ended meanwhile
         return
     # The first section is the way of working: a model that takes over in the middle goes on with that of the first one.
@@ -179,7 +179,7 @@ def _sections(run: TurnRun, reading: Reading) -> Sequence[PromptSection]:
     from engine.prompt.reminders import mode_section
     from engine.prompt.skill_section import TOOL, skill_section
 
-    state = run.journal.journal.state
+    state = run.journal.log.state
     chain = active_scopes(run.chain, state.context)
     is_bound = any(link.is_bound and link.session_id == run.session_id for link in chain)
     is_offered = run.registry.get(TOOL) is not None and TOOL not in run.hidden
@@ -218,7 +218,7 @@ def _tell_of_problems(run: TurnRun, reading: Reading) -> None:
 def _is_news(run: TurnRun, text: str) -> bool:
     """Tell whether the session was not told that yet, by this engine. Not a checkpoint."""
     assert run.prompt is not None
-    return run.prompt.is_news(run.journal.journal.path[0], text)
+    return run.prompt.is_news(run.journal.log.path[0], text)
 
 
 # -- what tools touch ------------------------------------------------------------------------------

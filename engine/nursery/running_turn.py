@@ -19,7 +19,7 @@ from engine.core.messages import UserMessage
 from engine.core.permission_types import PermissionScope
 from engine.core.protocols import Deps
 from engine.core.settings import Settings
-from engine.journal.journal import TurnJournal
+from engine.journal.log import TurnJournal
 from engine.nursery.budget import Budget, Exhausted
 from engine.nursery.file_changes import Changes
 from engine.nursery.loop_detection import DoomWindow
@@ -254,17 +254,17 @@ class TurnRun:
     @property
     def session_id(self) -> SessionId:
         """Its session."""
-        return self.journal.journal.session_id
+        return self.journal.log.session_id
 
     @property
     def cwd(self) -> str:
         """The session's working directory."""
-        return self.journal.journal.state.context.cwd
+        return self.journal.log.state.context.cwd
 
     @property
     def system(self) -> str:
         """What the next request begins with."""
-        prompt = self.journal.journal.state.prompt
+        prompt = self.journal.log.state.prompt
         return self.settings.system if self.prompt is None or prompt is None else prompt.text
 
     @property
@@ -278,7 +278,7 @@ class TurnRun:
         A checkpoint; if cancelled, nothing is lost. A store that was waited for in vain has little time from then on,
         until it answers: a turn of many steps must not wait as long for each.
         """
-        journal = self.journal.journal
+        journal = self.journal.log
         seconds = self.settings.durable_within * (_WHEN_IT_LAGS if self.store_lags else _AT_A_BARRIER)
         # Whatever a store raises is an answer: raised here it would keep a turn from its end.
         with ErrorBoundary() as boundary:

@@ -18,7 +18,7 @@ from engine.core.errors import SnapshotError
 from engine.core.events import Notice, SnapshotTaken
 from engine.core.exception_groups import describe
 from engine.core.protocols import Snapshots, Trace
-from engine.journal.journal import TurnJournal
+from engine.journal.log import TurnJournal
 
 # Seconds that the first snapshot of an engine may take, which may have to read the whole project, and each other one.
 FIRST_SECONDS: Final = 5.0
@@ -88,7 +88,7 @@ class TurnSnapshots:
 
     @enable_ki_protection
     def _tell_of_late_changes(self) -> None:
-        journal = self.journal.journal
+        journal = self.journal.log
         if not self._is_late_told and not journal.is_closed:
             self._is_late_told = True
             text = "a sub-agent in the background goes on to change files: to undo the turn that started it does not put these back"
@@ -96,7 +96,7 @@ class TurnSnapshots:
 
     async def _take(self, step: int, seconds: float) -> bool:
         """Take one and record it; return whether there is one. Always a checkpoint."""
-        journal = self.journal.journal
+        journal = self.journal.log
         self.trace.point("snapshot")
         try:
             taken = await self.snapshots.take(self.cwd(), owner=journal.session_id, within=seconds)

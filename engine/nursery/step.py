@@ -114,7 +114,7 @@ class Step:
         now = self.run.deps.clock.now()
         for command in commands:
             if type(command) is Grow:
-                journal.grow(command.part_id, command.text, now)
+                journal.append_delta(command.part_id, command.text, now)
             else:
                 self._carry_out_one(command)
 
@@ -145,7 +145,7 @@ class Step:
             self.ledger.announce(command.call_id, command.part_id, command.tool)
 
     def _close_block(self, command: CloseBlock) -> None:
-        text = self.run.journal.journal.open_text(command.part_id)
+        text = self.run.journal.log.open_text(command.part_id)
         if command.kind == "text":
             self._texts.append(text)
             self.has_content = self.has_content or bool(text)
@@ -162,7 +162,7 @@ class Step:
             )
 
     def _close_call(self, command: CloseCall) -> None:
-        arguments = self.run.journal.journal.open_text(command.part_id)
+        arguments = self.run.journal.log.open_text(command.part_id)
         self.has_content = True
         self._end_part(
             CallPart(
@@ -271,7 +271,7 @@ class Step:
                 tool=entry.tool_name,
                 elapsed=0.0 if entry.started_at is None else now - entry.started_at,
                 last_progress=entry.last_progress,
-                pending_inputs=len(self.run.journal.journal.state.inbox),
+                pending_inputs=len(self.run.journal.log.state.inbox),
             )
         )
 
@@ -463,7 +463,7 @@ def _step(
         parallel=run.settings.parallel,
         chain=run.settings.chain,
         trace=run.deps.trace,
-        context=run.journal.journal.state.context,
+        context=run.journal.log.state.context,
         on_modifier_error=modifier_failed,
     )
     step = Step(
@@ -494,7 +494,7 @@ async def run_step(step: Step) -> StepOutcome:
             step.start_admitted()
         else:
             nursery.start_soon(read_stream, step, name="model stream")
-            if step.run.journal.journal.drafts is not None:
+            if step.run.journal.log.drafts is not None:
                 nursery.start_soon(keep_drafts, step, name="drafts")
         await step.stream_over.wait()
         await step.collect()

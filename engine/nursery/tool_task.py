@@ -166,7 +166,7 @@ class _Call:
 
     @property
     def session_id(self) -> SessionId:
-        return self.step.run.journal.journal.session_id
+        return self.step.run.journal.log.session_id
 
     @property
     def settings(self) -> Settings:

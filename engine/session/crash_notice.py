@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from trio.lowlevel import enable_ki_protection
 
-from engine.agents.reports import lost
+from engine.agents.reports import render_lost
 from engine.core.events import BackgroundEnded
 from engine.core.protocols import IdSource
-from engine.journal.journal import Journal
+from engine.journal.log import Journal
 from engine.nursery.inbox import report
 
 
@@ -15,7 +15,7 @@ from engine.nursery.inbox import report
 def tell_of_lost(journal: Journal, ids: IdSource) -> None:
     """Take in, for the model at the next request, what is gone. Not a checkpoint."""
     for work in journal.state.background:
-        text, display = lost(work)
+        text, display = render_lost(work)
         report(journal, ids, text, "steer", display=display)
         # After its report: cut off between the two, it is told twice rather than never.
         journal.append(BackgroundEnded(work_id=work.work_id))

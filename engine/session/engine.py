@@ -38,8 +38,8 @@ from engine.core.protocols import ContextKeeper, Deps, IdSource, Model, Snapshot
 from engine.core.settings import Settings
 from engine.core.system_clock import RandomIds, SystemClock
 from engine.core.threads import to_thread
-from engine.journal.closing_events import RunningAgent, recovery
-from engine.journal.journal import Journal
+from engine.journal.closing_events import RunningAgent, closing_events
+from engine.journal.log import Journal
 from engine.nursery.concluder import all_over, close_bounded
 from engine.nursery.parkable import only_waits
 from engine.nursery.parking import may_enter_again, run_own_turn
@@ -433,7 +433,7 @@ class Engine:
         # What only waits is left as it is, for `resume`; a sub-agent's turn has nobody left to tell.
         waits = way.settings.park and len(journal.path) == 1
         if not (waits and only_waits(journal.state, partial(may_enter_again, way.registry))):
-            for event in recovery(journal.state, MessageId(self._ids.new("msg")), agents=agents):
+            for event in closing_events(journal.state, MessageId(self._ids.new("msg")), agents=agents):
                 journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
         if journal.state.background:
             # Imported here: it takes a crash.

@@ -35,7 +35,7 @@ from engine.core.permission_types import PermissionScope, Rule
 from engine.core.protocols import Deps, Model
 from engine.core.settings import Headless, Settings
 from engine.core.state import SessionState
-from engine.journal.journal import Cursor, Journal, Position
+from engine.journal.log import Cursor, Journal, Position
 from engine.nursery.hook_points import greet, tell_end, tell_idle
 from engine.nursery.inbox import admit, report
 from engine.nursery.parking import check_not_parked, park, settle

@@ -9,7 +9,7 @@ from engine.core.events import HistoryReplaced
 from engine.core.protocols import Deps
 from engine.core.settings import Settings
 from engine.core.threads import to_thread
-from engine.journal.journal import Journal
+from engine.journal.log import Journal
 from engine.nursery.context_window import Counted, view_from
 from engine.nursery.transition import LoopState
 from engine.tools.registry import Registry

@@ -16,7 +16,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.agents.background import MAX_RUNNING, AgentJob, AgentJobs
-from engine.agents.reports import cut_off, facts_of, report, told
+from engine.agents.reports import render_cancelled, render_report, render_result, result_facts
 from engine.core.agent_result import AgentResult
 from engine.core.errors import SessionElsewhere, SessionNotFound, SubAgentRefused, TurnOver
 from engine.core.events import CallProgress
@@ -86,8 +86,8 @@ class Above:
             Settlement(
                 status="aborted",
                 reason="cancelled",
-                text=cut_off(self.agent, told),
-                metadata=facts_of(self.agent, told) if self.agent else "",
+                text=render_cancelled(self.agent, told),
+                metadata=result_facts(self.agent, told) if self.agent else "",
             ),
         )
 
@@ -250,10 +250,10 @@ class Children:
         """One in the background has ended: the session hears of it. Not a checkpoint."""
         result = job.result
         status = "aborted" if result is None else result.status
-        text = f"It never began: {job.trouble}." if result is None else told(job.agent, result)
+        text = f"It never began: {job.error}." if result is None else render_result(job.agent, result)
         self._session.report(
-            report(job.agent, job.session_id, status, text),
-            f"The sub-agent {job.agent} ({job.session_id}) has ended: {job.state}",
+            render_report(job.agent, job.session_id, status, text),
+            f"The sub-agent {job.agent} ({job.session_id}) has ended: {job.status_text}",
             may_wake=may_wake,
         )
         # After its report: cut off between the two, it is told twice rather than never.
@@ -340,11 +340,11 @@ class _Background:
                 came_to_its_end = True
         finally:
             if boundary.error is not None:
-                job.trouble = describe(boundary.error)
+                job.error = describe(boundary.error)
             self._children.closed(child)
             if job.result is None:
-                job.trouble = job.trouble or "it was stopped before it had begun"
-            job.end()
+                job.error = job.error or "it was stopped before it had begun"
+            job.mark_finished()
             self._children.tell(job, may_wake=came_to_its_end)
 
     async def _work(self, child: Session, job: AgentJob) -> None:

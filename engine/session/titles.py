@@ -19,7 +19,7 @@ from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import ModelOptions, ModelRequest, TextChunk, TextDone, TextStarted, UsageReported
 from engine.core.messages import TextPart, Transcript, Usage, UserMessage
 from engine.core.protocols import IdSource, Model
-from engine.journal.journal import Journal
+from engine.journal.log import Journal
 
 MAX_CHARS: Final = 80
 PATIENCE: Final = 30.0

@@ -22,7 +22,7 @@ from engine.core.exception_groups import leave
 from engine.core.ids import InputId, TurnId
 from engine.core.protocols import Model
 from engine.core.state import Resync
-from engine.journal.journal import Cursor
+from engine.journal.log import Cursor
 from engine.nursery.running_turn import Cause, TurnRun
 from engine.nursery.turn_task import run_turn
 from engine.session.answers import Answer, Recovery, worded

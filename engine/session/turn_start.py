@@ -22,8 +22,8 @@ from engine.core.events import TurnEnded, TurnResult, TurnStarted
 from engine.core.exception_groups import describe
 from engine.core.ids import MessageId, TurnId
 from engine.core.permission_types import HidingApprover, PermissionScope
-from engine.journal.closing_events import recovery
-from engine.journal.journal import TurnJournal
+from engine.journal.closing_events import closing_events
+from engine.journal.log import TurnJournal
 from engine.nursery.budget import Budget
 from engine.nursery.inbox import admit, promote
 from engine.nursery.parking import begin_again, leave_parked
@@ -223,7 +223,7 @@ def _abandon(session: Session, run: TurnRun, error: BaseException) -> None:
     if session._journal.state.turn is not None:
         result = TurnResult(stop_reason="internal_error", detail=describe(error))
         # No port is asked for anything here: it may be the one that failed.
-        for event in recovery(session._journal.state, MessageId(f"{run.journal.turn_id}_results")):
+        for event in closing_events(session._journal.state, MessageId(f"{run.journal.turn_id}_results")):
             if not isinstance(event, TurnEnded):
                 run.journal.append(event)
         run.journal.close(TurnEnded(result=result))

@@ -32,12 +32,12 @@ from engine.core.fold import fold
 from engine.core.ids import CallId, InputId, TurnId
 from engine.core.messages import Message, UserMessage
 from engine.core.protocols import Deps, Snapshots
-from engine.core.snapshot_types import Change, Entry, Put
+from engine.core.snapshot_types import Change, Put, TreeEntry
 from engine.core.state import SessionState
 from engine.core.threads import to_thread
 from engine.journal.closing_events import CRASHED
-from engine.journal.journal import Journal
-from engine.snapshots.turn_history import Past, PastTurn, past
+from engine.journal.log import Journal
+from engine.snapshots.turn_history import PastTurn, TurnHistory, turn_history
 
 # Somebody waits for it and wants it, so it may take longer than within a turn.
 _SECONDS: Final = 60.0
@@ -101,8 +101,8 @@ class FileDiff:
     """
 
     path: str
-    before: Entry | None
-    after: Entry | None
+    before: TreeEntry | None
+    after: TreeEntry | None
     text: str = ""
 
 
@@ -116,7 +116,9 @@ class _Plan:
     left: list[str] = attrs.field(factory=list[str])
     older: list[str] = attrs.field(factory=list[str])
 
-    def add(self, path: str, *, now: Entry | None, usual: Entry | None, want: Entry | None, force: bool) -> None:
+    def add(
+        self, path: str, *, now: TreeEntry | None, usual: TreeEntry | None, want: TreeEntry | None, force: bool
+    ) -> None:
         """Add a path, which is *usual* if nobody but the turn has changed it."""
         if any(entry is not None and entry.is_left_out for entry in (now, want)):
             self.left.append(path)
@@ -146,7 +148,7 @@ class History:
     async def undo(self, *, force: bool) -> Undone:
         """Undo the newest turn that counts. See `Session.undo`."""
         events = await self._events()
-        seen = await to_thread(past, events, CRASHED)
+        seen = await to_thread(turn_history, events, CRASHED)
         if not seen.done:
             raise NothingToUndo("there is no turn to undo")
         turn = seen.done[-1]
@@ -167,7 +169,7 @@ class History:
 
     async def _undo_files(
         self,
-        seen: Past,
+        seen: TurnHistory,
         turn: PastTurn,
         before: SessionState,
         transcript: Sequence[Message],
@@ -178,7 +180,7 @@ class History:
         if not turn.trees:
             self._append_undone(turn, before, transcript, ())
             await self._flush()
-            return Undone(turn_id=turn.turn_id, inputs=inputs, remarks=(_UNNOTED,) if turn.is_unnoted else ())
+            return Undone(turn_id=turn.turn_id, inputs=inputs, remarks=(_UNNOTED,) if turn.has_no_snapshot else ())
         snapshots = self._snapshots()
         changed = await self._changed(snapshots, turn)
         remarks: list[str] = []
@@ -204,7 +206,7 @@ class History:
     async def redo(self, *, force: bool) -> Redone:
         """Redo the turn that was undone last. See `Session.redo`."""
         events = await self._events()
-        seen = await to_thread(past, events, CRASHED)
+        seen = await to_thread(turn_history, events, CRASHED)
         if not seen.undone:
             raise NothingToUndo("there is no turn to redo: none was undone, or a new prompt came after that")
         undone = seen.undone[-1]
@@ -249,14 +251,14 @@ class History:
 
     async def diff(self, turn_id: str | None) -> tuple[FileDiff, ...]:
         """Return what a turn did to files. See `Session.diff`."""
-        turn = self._turn(await to_thread(past, await self._events(), CRASHED), turn_id)
-        if turn.is_unnoted and not turn.trees:
+        turn = self._turn(await to_thread(turn_history, await self._events(), CRASHED), turn_id)
+        if turn.has_no_snapshot and not turn.trees:
             raise SnapshotError(f"what turn {turn.turn_id} changed was not noted, so it can't be compared")
         if not turn.trees:
             return ()
         snapshots = self._snapshots()
         changed = await self._changed(snapshots, turn)
-        if turn.is_missed and turn.redone is None:
+        if turn.is_last_change_missed and turn.redone is None:
             now = await self._now(snapshots, changed)
             tail = await self._tail(snapshots, turn, changed, now)
             changed |= {**tail.own, **tail.unsure}
@@ -266,7 +268,7 @@ class History:
 
     async def restore(self, paths: Sequence[str], turn_id: str | None, *, force: bool) -> tuple[str, ...]:
         """Put chosen files back as they were before a turn. See `Session.restore`."""
-        seen = await to_thread(past, await self._events(), CRASHED)
+        seen = await to_thread(turn_history, await self._events(), CRASHED)
         turn = self._turn(seen, turn_id, with_files=True)
         snapshots = self._snapshots()
         # A folder on the way may be a link by now: what was there then can be meant, or what is there.
@@ -329,7 +331,7 @@ class History:
         since = {change.path: change for change in await self._diff(snapshots, last, now)}
         wanted = dict(changed)
         unsure: Mapping[str, Change] = {}
-        if turn.is_missed and turn.redone is None:
+        if turn.is_last_change_missed and turn.redone is None:
             tail = await self._tail(snapshots, turn, changed, now)
             wanted |= {**tail.own, **tail.unsure}
             unsure = tail.unsure
@@ -365,14 +367,14 @@ class History:
 
     def _diffs(self, changed: Mapping[str, Change], contents: Mapping[str, bytes]) -> tuple[FileDiff, ...]:
         # Imported here: it is needed by who compares, and by no turn.
-        from engine.snapshots.diff import difference
+        from engine.snapshots.diff import unified_diff
 
         return tuple(
             FileDiff(
                 path=self._shown([path])[0],
                 before=change.before,
                 after=change.after,
-                text=difference(self._shown([path])[0], change, contents),
+                text=unified_diff(self._shown([path])[0], change, contents),
             )
             for path, change in sorted(changed.items())
         )
@@ -421,10 +423,10 @@ class History:
             raise SnapshotError("the engine was opened without snapshots, so it can't put files back")
         return self._deps.snapshots
 
-    def _turn(self, seen: Past, turn_id: str | None, *, with_files: bool = False) -> PastTurn:
+    def _turn(self, seen: TurnHistory, turn_id: str | None, *, with_files: bool = False) -> PastTurn:
         if turn_id is None:
             # One of which nothing is known may have changed files: it is not passed over in silence.
-            found = next((t for t in reversed(seen.done) if t.trees or (t.is_unnoted and not with_files)), None)
+            found = next((t for t in reversed(seen.done) if t.trees or (t.has_no_snapshot and not with_files)), None)
             if found is None and seen.done and not with_files:
                 found = seen.done[-1]
         else:

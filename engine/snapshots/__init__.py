@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from engine.core.snapshot_types import LINK as LINK
     from engine.core.snapshot_types import PROGRAM as PROGRAM
     from engine.core.snapshot_types import Change as Change
-    from engine.core.snapshot_types import Entry as Entry
     from engine.core.snapshot_types import Put as Put
-    from engine.core.snapshot_types import Taken as Taken
+    from engine.core.snapshot_types import SnapshotResult as SnapshotResult
+    from engine.core.snapshot_types import TreeEntry as TreeEntry
     from engine.snapshots.project import ProjectSnapshots as ProjectSnapshots
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            "engine.core.snapshot_types": "Change Entry FILE LEFT_OUT LINK PROGRAM Put Taken",
+            "engine.core.snapshot_types": "Change FILE LEFT_OUT LINK PROGRAM Put SnapshotResult TreeEntry",
             "engine.snapshots.project": "ProjectSnapshots",
         },
     )

@@ -19,14 +19,14 @@ from engine.core.snapshot_types import LEFT_OUT
 from engine.snapshots.location import is_git_folder
 
 LARGEST_FILE: Final = 10_485_760
-_NOTHING: Final = b"0 " + b"0" * 40
+_REMOVED: Final = b"0 " + b"0" * 40
 # So much is added at once; what is done stays done if there is no time for more.
 _BATCH_FILES: Final = 4_000
 _BATCH_BYTES: Final = 33_554_432
 
 
 @attrs.define
-class Sorted:
+class IndexUpdate:
     """What is to be done to the index.
 
     Attributes:
@@ -60,9 +60,9 @@ class Sorted:
             yield _joined(batch)
 
 
-def sort_out(
+def plan_index_update(
     root: str, others: Iterable[bytes], changed: Iterable[bytes], marked: Iterable[bytes], own: tuple[bytes, ...] = ()
-) -> Sorted:
+) -> IndexUpdate:
     """Look at each path that git has named, and say what becomes of it.
 
     Args:
@@ -72,19 +72,19 @@ def sort_out(
         marked: what was left out the last time.
         own: what is no part of the project: what begins with one of these is removed where it is known.
     """
-    found = Sorted()
+    update = IndexUpdate()
     top = os.fsencode(root)
     for path in sorted({*others}):
         if path.endswith(b"/"):
-            found.repositories.append(path[:-1])
+            update.repositories.append(path[:-1])
         else:
-            _sort(found, top, path, is_known=False)
+            _classify(update, top, path, is_indexed=False)
     for path in sorted({*changed, *marked}):
         if path.startswith(own):
-            found.infos.append(_NOTHING + b"\t" + path + b"\0")
+            update.infos.append(_REMOVED + b"\t" + path + b"\0")
         else:
-            _sort(found, top, path, is_known=True)
-    return found
+            _classify(update, top, path, is_indexed=True)
+    return update
 
 
 def git_folders_among(root: str, paths: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -98,25 +98,25 @@ def stale_marks(root: str, marked: Iterable[bytes]) -> bytes:
     """Return lines for `update-index --index-info` that remove those marks where there is no file any more."""
     top = os.fsencode(root)
     gone = (path for path in marked if not os.path.isfile(os.path.join(top, path)))  # noqa: PTH113, PTH118 - of bytes
-    return b"".join(_NOTHING + b"\t" + path + b"\0" for path in gone)
+    return b"".join(_REMOVED + b"\t" + path + b"\0" for path in gone)
 
 
-def _sort(found: Sorted, top: bytes, path: bytes, *, is_known: bool) -> None:
+def _classify(update: IndexUpdate, top: bytes, path: bytes, *, is_indexed: bool) -> None:
     whole = os.path.join(top, path)  # noqa: PTH118 - Path has no bytes
     try:
         state = os.lstat(whole)
     except OSError:
         state = None
-    is_beyond = is_known and state is not None and _is_beyond_link(top, path)
+    is_beyond = is_indexed and state is not None and _is_beyond_link(top, path)
     if state is None or is_beyond or not (stat.S_ISREG(state.st_mode) or stat.S_ISLNK(state.st_mode)):
-        if is_known:
-            found.infos.append(_NOTHING + b"\t" + path + b"\0")
+        if is_indexed:
+            update.infos.append(_REMOVED + b"\t" + path + b"\0")
         return
     if stat.S_ISREG(state.st_mode) and (state.st_size > LARGEST_FILE or not os.access(whole, os.R_OK)):
-        found.marks.append(path)
-        found.infos.append(f"{LEFT_OUT} {_state_id(state)}\t".encode() + path + b"\0")
+        update.marks.append(path)
+        update.infos.append(f"{LEFT_OUT} {_state_id(state)}\t".encode() + path + b"\0")
         return
-    found.added.append((path, state.st_size))
+    update.added.append((path, state.st_size))
 
 
 def _is_beyond_link(top: bytes, path: bytes) -> bool:
@@ -127,8 +127,8 @@ def _is_beyond_link(top: bytes, path: bytes) -> bool:
 
 
 def _state_id(state: os.stat_result) -> str:
-    told = f"{state.st_size} {state.st_mtime_ns} {state.st_ino}"
-    return hashlib.sha1(told.encode(), usedforsecurity=False).hexdigest()
+    facts = f"{state.st_size} {state.st_mtime_ns} {state.st_ino}"
+    return hashlib.sha1(facts.encode(), usedforsecurity=False).hexdigest()
 
 
 def _joined(paths: Iterable[bytes]) -> bytes:

@@ -18,52 +18,52 @@ from typing import Final, cast
 import attrs
 
 from engine.core.errors import SnapshotError
-from engine.core.snapshot_types import FILE, LEFT_OUT, LINK, PROGRAM, Change, Entry
+from engine.core.snapshot_types import FILE, LEFT_OUT, LINK, PROGRAM, Change, TreeEntry
 from engine.files.safe_open import open_folder
 from engine.snapshots.classify import LARGEST_FILE
-from engine.snapshots.location import Place, write_whole
+from engine.snapshots.location import SnapshotDir, write_atomically
 from engine.snapshots.repository import safe_name
 from engine.snapshots.restore import blob_id
 
-_Known = dict[str, Entry | None]
+_Origins = dict[str, TreeEntry | None]
 
 
 @attrs.frozen
-class Copies:
+class FileCopies:
     """The copies of a project. All of it blocks."""
 
-    place: Place
+    place: SnapshotDir
 
     @property
     def folder(self) -> Path:
         """Where they are."""
-        return self.place.own / "copies"
+        return self.place.project_dir / "copies"
 
     def about_to_change(self, paths: Iterable[str]) -> None:
         """Keep what is at these paths, unless they are known. Raises `SnapshotError`."""
-        known = self._known()
-        new = {path: self._copied(path) for path in paths if path not in known and self._is_inside(path)}
+        origins = self._origins()
+        new = {path: self._copy(path) for path in paths if path not in origins and self._is_inside(path)}
         if new:
             try:
                 with (self.folder / "known").open("a", encoding="ascii") as file:
-                    file.write("".join(f"{json.dumps([path, *_told(entry)])}\n" for path, entry in new.items()))
+                    file.write("".join(f"{json.dumps([path, *_to_row(entry)])}\n" for path, entry in new.items()))
             except OSError as error:
-                raise _refused(error) from error
+                raise _write_error(error) from error
 
     def take(self, owner: str, paths: Iterable[str]) -> str:
         """Note the known files, and *paths*, as they are; return the snapshot's name. Raises `SnapshotError`."""
-        known = self._known()
-        rows = [[path, *_told(self._copied(path)), *_told(origin)] for path, origin in known.items()]
-        rows += [[path, *_told(self._copied(path))] for path in paths if path not in known]
+        origins = self._origins()
+        rows = [[path, *_to_row(self._copy(path)), *_to_row(origin)] for path, origin in origins.items()]
+        rows += [[path, *_to_row(self._copy(path))] for path in paths if path not in origins]
         whole = "".join(f"{json.dumps(row)}\n" for row in sorted(rows)).encode()
         tree = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
         kept = self._kept(tree, owner)
         try:
             kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self.folder / "trees" / tree, whole)
-            write_whole(kept, b"")
+            write_atomically(self.folder / "trees" / tree, whole)
+            write_atomically(kept, b"")
         except OSError as error:
-            raise _refused(error) from error
+            raise _write_error(error) from error
         return tree
 
     def is_kept(self, tree: str, owner: str) -> bool:
@@ -100,13 +100,13 @@ class Copies:
     def _kept(self, tree: str, owner: str) -> Path:
         return self.folder / "kept" / safe_name(owner) / tree
 
-    def _known(self) -> _Known:
+    def _origins(self) -> _Origins:
         self._make()
-        known: _Known = {}
+        origins: _Origins = {}
         for row in _rows(self.folder / "known"):
             # The first time counts.
-            known.setdefault(row[0], _entry(row[1], row[2]))
-        return known
+            origins.setdefault(row[0], _entry(row[1], row[2]))
+        return origins
 
     def _make(self) -> None:
         self.place.make()
@@ -114,9 +114,9 @@ class Copies:
             for name in ("trees", "contents", "kept"):
                 (self.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise _refused(error) from error
+            raise _write_error(error) from error
 
-    def _tree(self, tree: str) -> dict[str, tuple[Entry | None, tuple[Entry | None] | None]]:
+    def _tree(self, tree: str) -> dict[str, tuple[TreeEntry | None, tuple[TreeEntry | None] | None]]:
         path = self.folder / "trees" / tree
         if not path.exists():
             raise SnapshotError("the snapshot is gone: old ones are removed after a while")
@@ -124,7 +124,7 @@ class Copies:
             row[0]: (_entry(row[1], row[2]), (_entry(row[3], row[4]),) if len(row) > 3 else None) for row in _rows(path)
         }
 
-    def _copied(self, path: str) -> Entry | None:
+    def _copy(self, path: str) -> TreeEntry | None:
         """Return what is at a path, and keep it."""
         try:
             entry, data = _content(path)
@@ -133,32 +133,32 @@ class Copies:
         place = self.folder / "contents" / entry.id
         if data is not None and not place.exists():
             try:
-                write_whole(place, data)
+                write_atomically(place, data)
             except OSError as error:
-                raise _refused(error) from error
+                raise _write_error(error) from error
         return entry
 
 
-def _content(path: str) -> tuple[Entry, bytes | None]:
+def _content(path: str) -> tuple[TreeEntry, bytes | None]:
     with open_folder(path) as (folder, name):
         state = folder.look(name)
         if stat.S_ISLNK(state.st_mode):
             data = os.fsencode(folder.read_link(name))
-            return Entry(LINK, blob_id(data)), data
+            return TreeEntry(LINK, blob_id(data)), data
         if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST_FILE:
-            told = f"{state.st_size} {state.st_mtime_ns} {state.st_ino}"
-            return Entry(LEFT_OUT, blob_id(told.encode())), None
+            facts = f"{state.st_size} {state.st_mtime_ns} {state.st_ino}"
+            return TreeEntry(LEFT_OUT, blob_id(facts.encode())), None
         with os.fdopen(folder.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
             data = file.read(LARGEST_FILE + 1)
-    return Entry(PROGRAM if state.st_mode & stat.S_IXUSR else FILE, blob_id(data)), data
+    return TreeEntry(PROGRAM if state.st_mode & stat.S_IXUSR else FILE, blob_id(data)), data
 
 
-def _told(entry: Entry | None) -> tuple[str, str]:
+def _to_row(entry: TreeEntry | None) -> tuple[str, str]:
     return ("", "") if entry is None else (entry.mode, entry.id)
 
 
-def _entry(mode: str, object_id: str) -> Entry | None:
-    return Entry(mode, object_id) if mode else None
+def _entry(mode: str, object_id: str) -> TreeEntry | None:
+    return TreeEntry(mode, object_id) if mode else None
 
 
 def _rows(path: Path) -> list[list[str]]:
@@ -177,7 +177,7 @@ def _rows(path: Path) -> list[list[str]]:
     return rows
 
 
-def _refused(error: OSError) -> SnapshotError:
+def _write_error(error: OSError) -> SnapshotError:
     return SnapshotError(f"the snapshot can't be kept: {error.strerror or error}")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.core.snapshot_types import LINK, Change, Entry
+from engine.core.snapshot_types import LINK, Change, TreeEntry
 from engine.files.diff import changes
 
-_LOOKED_AT = 8_000
+_SNIFFED_BYTES = 8_000
 
 
-def difference(shown: str, change: Change, contents: Mapping[str, bytes]) -> str:
+def unified_diff(shown: str, change: Change, contents: Mapping[str, bytes]) -> str:
     """Return it; empty where one side is no text, or nothing is known of it."""
     before, after = _text(change.before, contents), _text(change.after, contents)
     if (before is None and change.before is not None) or (after is None and change.after is not None):
@@ -19,8 +19,8 @@ def difference(shown: str, change: Change, contents: Mapping[str, bytes]) -> str
     return changes(shown.replace("\n", "\\n"), before, after)
 
 
-def _text(entry: Entry | None, contents: Mapping[str, bytes]) -> str | None:
+def _text(entry: TreeEntry | None, contents: Mapping[str, bytes]) -> str | None:
     if entry is None or entry.mode == LINK or entry.id not in contents:
         return None
     data = contents[entry.id]
-    return None if b"\0" in data[:_LOOKED_AT] else data.decode(errors="replace")
+    return None if b"\0" in data[:_SNIFFED_BYTES] else data.decode(errors="replace")

@@ -11,57 +11,57 @@ from typing import Final
 import attrs
 
 from engine.core.errors import SnapshotError
-from engine.core.snapshot_types import Change, Entry
+from engine.core.snapshot_types import Change, TreeEntry
 from engine.core.threads import to_thread
 from engine.files.cancellable_thread import to_halting_thread
-from engine.snapshots.classify import Sorted, git_folders_among, sort_out, stale_marks
+from engine.snapshots.classify import IndexUpdate, git_folders_among, plan_index_update, stale_marks
 from engine.snapshots.location import exclude_file, git_folder
-from engine.snapshots.repository import PACKED, Repository, TooMuch
+from engine.snapshots.repository import PACKED, OutputTooLarge, Repository
 
 # More files than these are no project that anybody writes in.
-MOST_FILES: Final = 200_000
+MAX_FILES: Final = 200_000
 # And what is new in one must not fill the user's disk.
-MOST_BYTES: Final = 2_000_000_000
-_MANY_FILES: Final = f"there are more than {MOST_FILES:,} files"
+MAX_NEW_BYTES: Final = 2_000_000_000
+_MANY_FILES: Final = f"there are more than {MAX_FILES:,} files"
 # What else keeps a history in the folder of a project: to put that back in part would break it.
 _HISTORIES: Final = (".hg/", ".jj/", ".svn/")
 # The listing of that many, with long names.
-_MOST_LISTED: Final = 64_000_000
+_MAX_LISTING_BYTES: Final = 64_000_000
 # From so many new files on, they are packed.
-_MANY: Final = 500
+_PACK_FROM: Final = 500
 _READ_BYTES: Final = 67_108_864
 
 
-class TooLarge(Exception):
+class ProjectTooLarge(Exception):
     """It is no project that could be noted in a moment, or kept: the text says why."""
 
 
 @attrs.frozen
-class Shot:
+class GitSnapshot:
     """A snapshot that was taken: its tree, and what was left out because it is a repository of its own."""
 
     tree: str
     repositories: tuple[str, ...]
 
 
-async def take(repository: Repository, owner: str) -> Shot:
+async def take(repository: Repository, owner: str) -> GitSnapshot:
     """Note the files of the project as they are. A checkpoint; if cancelled, nothing was taken, and what was read is known.
 
     Raises `SnapshotError`, `TooLarge`.
     """
     await to_thread(repository.make)
-    async with repository.held():
+    async with repository.locked():
         index = repository.new_copy()
         try:
             await to_halting_thread(partial(repository.copy_index, index))
-            found = await _look(repository, index)
-            await _update(repository, index, found)
+            update = await _plan_update(repository, index)
+            await _update(repository, index, update)
             tree = (await repository.git("write-tree", index=index)).decode().strip()
             # Nothing of it counts before this; it is short, and whoever waits for it need not wait long.
-            await to_thread(_keep, repository, index, tree, found.marks, owner)
+            await to_thread(_keep, repository, index, tree, update.marks, owner)
         finally:
             repository.drop(index)
-    return Shot(tree, tuple(os.fsdecode(path) for path in found.repositories))
+    return GitSnapshot(tree, tuple(os.fsdecode(path) for path in update.repositories))
 
 
 async def prime(repository: Repository) -> None:
@@ -70,26 +70,26 @@ async def prime(repository: Repository) -> None:
     Raises `SnapshotError`, `TooLarge`.
     """
     await to_thread(repository.make)
-    async with repository.held():
+    async with repository.locked():
         index = repository.new_copy()
         try:
             await to_halting_thread(partial(repository.copy_index, index))
-            await _update(repository, index, await _look(repository, index))
-            await to_thread(repository.adopt, index)
+            await _update(repository, index, await _plan_update(repository, index))
+            await to_thread(repository.replace_index, index)
         finally:
             repository.drop(index)
 
 
 def _keep(repository: Repository, index: Path, tree: str, marks: Sequence[bytes], owner: str) -> None:
     try:
-        repository.adopt(index)
+        repository.replace_index(index)
         repository.keep_marks(marks)
         repository.keep(tree, owner)
     except OSError as error:
         raise SnapshotError(f"the snapshot can't be kept: {error.strerror or error}") from error
 
 
-async def _look(repository: Repository, index: Path) -> Sorted:
+async def _plan_update(repository: Repository, index: Path) -> IndexUpdate:
     """Ask git what there is that the index does not know, and what is not as it knows it. Always a checkpoint."""
     root = repository.place.root
     inside = await to_thread(_inside, repository)
@@ -100,22 +100,22 @@ async def _look(repository: Repository, index: Path) -> Sorted:
         await repository.git("update-index", "-z", "--index-info", index=index, input=stale)
     try:
         listing = ("ls-files", "-z", "--others", "--exclude-standard", *excludes)
-        others = _split(await repository.git(*listing, index=index, limit=_MOST_LISTED))
-        known = await to_thread(repository.known_files, index)
+        others = _split(await repository.git(*listing, index=index, limit=_MAX_LISTING_BYTES))
+        indexed = await to_thread(repository.indexed_files, index)
         # What may have changed, by sizes and times; a repository inside is not asked.
         dirty = ("diff-files", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
-        changed = _split(await repository.git(*dirty, index=index, limit=_MOST_LISTED)) if known else []
-    except TooMuch as error:
-        raise TooLarge(_MANY_FILES) from error
+        changed = _split(await repository.git(*dirty, index=index, limit=_MAX_LISTING_BYTES)) if indexed else []
+    except OutputTooLarge as error:
+        raise ProjectTooLarge(_MANY_FILES) from error
     bare = await to_thread(git_folders_among, root, others)
     others = [path for path in others if not path.startswith(bare)]
-    if len(others) + known > MOST_FILES:
-        raise TooLarge(_MANY_FILES)
-    found = await to_thread(lambda: sort_out(root, others, changed, repository.marks(), inside))
-    if found.size > MOST_BYTES:
-        raise TooLarge(f"more than {MOST_BYTES // 1_000_000_000} GB would have to be kept")
-    found.repositories += [path[:-1] for path in bare]
-    return found
+    if len(others) + indexed > MAX_FILES:
+        raise ProjectTooLarge(_MANY_FILES)
+    update = await to_thread(lambda: plan_index_update(root, others, changed, repository.marks(), inside))
+    if update.size > MAX_NEW_BYTES:
+        raise ProjectTooLarge(f"more than {MAX_NEW_BYTES // 1_000_000_000} GB would have to be kept")
+    update.repositories += [path[:-1] for path in bare]
+    return update
 
 
 def _excludes(repository: Repository, inside: Iterable[bytes]) -> tuple[str, ...]:
@@ -140,29 +140,29 @@ def _inside(repository: Repository) -> tuple[bytes, ...]:
     return tuple(os.fsencode(path.removeprefix(f"{root}/")) for path in paths if path.startswith(f"{root}/"))
 
 
-async def _update(repository: Repository, index: Path, found: Sorted) -> None:
+async def _update(repository: Repository, index: Path, update: IndexUpdate) -> None:
     """Bring the index up to date. A checkpoint if there is something to do; if cancelled, the batches before stay known."""
-    if found.infos:
+    if update.infos:
         await repository.git(
-            "update-index", "--replace", "-z", "--index-info", index=index, input=b"".join(found.infos)
+            "update-index", "--replace", "-z", "--index-info", index=index, input=b"".join(update.infos)
         )
-    how = PACKED if len(found.added) > _MANY and await repository.packs_together() else ()
-    batches = list(found.batches())
+    how = PACKED if len(update.added) > _PACK_FROM and await repository.packs_together() else ()
+    batches = list(update.batches())
     for number, batch in enumerate(batches):
         command = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
         await repository.git(*how, *command, index=index, input=batch)
         if number + 1 < len(batches):
-            await to_thread(repository.adopt, index)
+            await to_thread(repository.replace_index, index)
 
 
 async def diff(repository: Repository, old: str, new: str) -> tuple[Change, ...]:
     """Return what became of each path from one tree to another. Always a checkpoint. Raises `SnapshotError`."""
     what = ("--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
     try:
-        told = await repository.git("diff-tree", "-r", "-z", *what, old, new)
+        output = await repository.git("diff-tree", "-r", "-z", *what, old, new)
     except SnapshotError as error:
         raise SnapshotError(f"the snapshot is gone, or damaged: {error}") from error
-    return tuple(_changes(repository.place.root, told.split(b"\0")))
+    return tuple(_changes(repository.place.root, output.split(b"\0")))
 
 
 def _changes(root: str, fields: list[bytes]) -> Iterator[Change]:
@@ -175,26 +175,26 @@ def _changes(root: str, fields: list[bytes]) -> Iterator[Change]:
         )
 
 
-def _entry(mode: str, object_id: str) -> Entry | None:
-    return None if mode == "000000" else Entry(mode, object_id)
+def _entry(mode: str, object_id: str) -> TreeEntry | None:
+    return None if mode == "000000" else TreeEntry(mode, object_id)
 
 
-async def portions(repository: Repository, ids: Iterable[str]) -> list[list[str]]:
+async def batches_of(repository: Repository, ids: Iterable[str]) -> list[list[str]]:
     """Return ids of entries in portions that may be read at once. A checkpoint if there are any. Raises `SnapshotError`."""
-    wanted = sorted(set(ids))
-    if not wanted:
+    ids_sorted = sorted(set(ids))
+    if not ids_sorted:
         return []
-    told = await repository.git("cat-file", "--batch-check", input=_lines(wanted))
-    found: list[list[str]] = [[]]
+    output = await repository.git("cat-file", "--batch-check", input=_lines(ids_sorted))
+    batches: list[list[str]] = [[]]
     size = 0
-    for line in told.decode().splitlines():
-        object_id, _, length = _described(line)
-        if size + length > _READ_BYTES and found[-1]:
-            found.append([])
+    for line in output.decode().splitlines():
+        object_id, _, length = _parse_blob_header(line)
+        if size + length > _READ_BYTES and batches[-1]:
+            batches.append([])
             size = 0
-        found[-1].append(object_id)
+        batches[-1].append(object_id)
         size += length
-    return found
+    return batches
 
 
 async def read(repository: Repository, ids: Sequence[str]) -> dict[str, bytes]:
@@ -202,16 +202,16 @@ async def read(repository: Repository, ids: Sequence[str]) -> dict[str, bytes]:
     return dict(_contents(await repository.git("cat-file", "--batch", input=_lines(ids))))
 
 
-def _contents(told: bytes) -> Iterator[tuple[str, bytes]]:
+def _contents(output: bytes) -> Iterator[tuple[str, bytes]]:
     position = 0
-    while position < len(told):
-        end = told.index(b"\n", position)
-        object_id, _, size = _described(told[position:end].decode())
-        yield object_id, told[end + 1 : end + 1 + size]
+    while position < len(output):
+        end = output.index(b"\n", position)
+        object_id, _, size = _parse_blob_header(output[position:end].decode())
+        yield object_id, output[end + 1 : end + 1 + size]
         position = end + 1 + size + 1
 
 
-def _described(line: str) -> tuple[str, str, int]:
+def _parse_blob_header(line: str) -> tuple[str, str, int]:
     words = line.split(" ")
     if len(words) != 3 or words[1] != "blob":
         raise SnapshotError("the snapshot is gone, or damaged: it lacks the content of a file")

@@ -20,7 +20,7 @@ _KEY_CHARS: Final = 20
 # Nobody writes longer lists by hand; a pipe in their place would keep us waiting.
 _LARGEST_LIST: Final = 1_048_576
 # By these git itself knows such a folder.
-_OF_GIT: Final = ("HEAD", "objects", "refs")
+_GIT_DIR_ENTRIES: Final = ("HEAD", "objects", "refs")
 
 
 def default_folder() -> Path:
@@ -32,7 +32,7 @@ def default_folder() -> Path:
 
 
 @attrs.frozen
-class Place:
+class SnapshotDir:
     """A project, and the private folder of its snapshots.
 
     Attributes:
@@ -49,7 +49,7 @@ class Place:
         return hashlib.sha256(os.fsencode(self.root)).hexdigest()[:_KEY_CHARS]
 
     @property
-    def own(self) -> Path:
+    def project_dir(self) -> Path:
         """The private folder of this project."""
         return self.folder / self.key
 
@@ -62,14 +62,14 @@ class Place:
         """Make the private folder. It blocks. Raises `SnapshotError`."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.own.mkdir(mode=0o700, exist_ok=True)
-            if not (self.own / "root").exists():
-                write_whole(self.own / "root", os.fsencode(self.root))
+            self.project_dir.mkdir(mode=0o700, exist_ok=True)
+            if not (self.project_dir / "root").exists():
+                write_atomically(self.project_dir / "root", os.fsencode(self.root))
         except OSError as error:
             raise SnapshotError(f"snapshots can't be kept in {self.folder}: {error.strerror or error}") from error
 
     @classmethod
-    def of_key(cls, folder: Path, key: str) -> Place:
+    def of_key(cls, folder: Path, key: str) -> SnapshotDir:
         """Return the place that a snapshot's name speaks of. It blocks. Raises `SnapshotError`."""
         try:
             return cls(folder, os.fsdecode((folder / key / "root").read_bytes()))
@@ -77,7 +77,7 @@ class Place:
             raise SnapshotError("the snapshot is gone: old ones are removed after a while") from error
 
 
-def root_of(cwd: str) -> str:
+def project_root(cwd: str) -> str:
     """Return the real path of the project that a working directory is in. It blocks."""
     real = os.path.realpath(cwd)
     folder = real
@@ -98,7 +98,7 @@ def is_too_wide(root: str) -> bool:
 
 def is_git_folder(path: str) -> bool:
     """Tell whether a folder is what git keeps a repository in, under whatever name. It blocks."""
-    head, *folders = (os.path.join(path, name) for name in _OF_GIT)  # noqa: PTH118 - of a str, which may be no UTF-8
+    head, *folders = (os.path.join(path, name) for name in _GIT_DIR_ENTRIES)  # noqa: PTH118 - of a str, which may be no UTF-8
     return os.path.lexists(head) and all(map(os.path.isdir, folders))
 
 
@@ -127,15 +127,15 @@ def _git_folder(mark: Path) -> Path | None:
     if mark.is_dir():
         own = mark
     else:
-        told = _line(mark)
-        if not told.startswith("gitdir:"):
+        line = _first_line(mark)
+        if not line.startswith("gitdir:"):
             return None
-        own = mark.parent / told.removeprefix("gitdir:").strip()
-    common = _line(own / "commondir")
+        own = mark.parent / line.removeprefix("gitdir:").strip()
+    common = _first_line(own / "commondir")
     return own / common if common else own
 
 
-def _line(path: Path) -> str:
+def _first_line(path: Path) -> str:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return ""
@@ -145,7 +145,7 @@ def _line(path: Path) -> str:
         return ""
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes) -> None:
     """Write a file that is there whole or not at all. It blocks. Raises `OSError`."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:

@@ -28,18 +28,18 @@ import trio
 from engine.core.errors import SnapshotError
 from engine.core.threads import to_thread
 from engine.process.process import run_tree
-from engine.snapshots.location import Place, write_whole
+from engine.snapshots.location import SnapshotDir, write_atomically
 
 INDEX: Final = "index"
 # Beside the index: paths of which it only says that something is there.
 MARKS: Final = "left-out"
-_LOCK_ROUND: Final = 0.02
+_LOCK_POLL_SECONDS: Final = 0.02
 _GRACE: Final = 0.2
-_SHOWN: Final = 400
+_MAX_ERROR_BYTES: Final = 400
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 # Before it, each file would have got a pack of its own.
 _PACKS_SINCE: Final = (2, 38)
-_REFUSED: Final = re.compile(r"[^A-Za-z0-9_-]")
+_UNSAFE_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 _CONFIG: Final = """\
 [core]
@@ -85,21 +85,21 @@ class Repository:
         left_out: real paths of what is no part of it: the engine's own. Names that begin with one are left out, too.
     """
 
-    place: Place
+    place: SnapshotDir
     program: str
     left_out: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
         """The git directory."""
-        return self.place.own / "git"
+        return self.place.project_dir / "git"
 
     def make(self) -> None:
         """Make it if it is not there. It blocks. Raises `SnapshotError`."""
         self.place.make()
         if (self.folder / "HEAD").exists():
             return
-        made = self.place.own / f".git.{uuid4().hex}"
+        made = self.place.project_dir / f".git.{uuid4().hex}"
         try:
             for name in ("objects/info", "objects/pack", "refs", "info"):
                 (made / name).mkdir(mode=0o700, parents=True)
@@ -112,12 +112,14 @@ class Repository:
                 if not (self.folder / "HEAD").exists():
                     raise
         except OSError as error:
-            raise SnapshotError(f"snapshots can't be kept in {self.place.own}: {error.strerror or error}") from error
+            raise SnapshotError(
+                f"snapshots can't be kept in {self.place.project_dir}: {error.strerror or error}"
+            ) from error
         finally:
             shutil.rmtree(made, ignore_errors=True)
 
     @asynccontextmanager
-    async def held(self, *, alone: bool = False) -> AsyncGenerator[None]:
+    async def locked(self, *, alone: bool = False) -> AsyncGenerator[None]:
         """Keep it from being cleared away, or, *alone*, from being used. Entering is a checkpoint; a cancel leaves it free.
 
         Raises `SnapshotError`.
@@ -129,8 +131,8 @@ class Repository:
             reason = error.strerror or error
             raise SnapshotError(f"snapshots can't be kept in {self.place.folder}: {reason}") from error
         try:
-            while not _locked(lock, alone=alone):  # noqa: ASYNC110  # nothing wakes who waits for a file's lock
-                await trio.sleep(_LOCK_ROUND)
+            while not _try_lock(lock, alone=alone):  # noqa: ASYNC110  # nothing wakes who waits for a file's lock
+                await trio.sleep(_LOCK_POLL_SECONDS)
             yield
         finally:
             os.close(lock)
@@ -141,15 +143,15 @@ class Repository:
         """Return where a copy of the index can be, to work on. Who asks drops it."""
         return self.folder / f"{INDEX}.{uuid4().hex}"
 
-    def copy_index(self, copy: Path, is_unwanted: Callable[[], bool]) -> None:
+    def copy_index(self, copy: Path, is_cancelled: Callable[[], bool]) -> None:
         """Copy the index. It blocks. A copy that nobody waits for any more, and was dropped before it was made, is removed."""
         with suppress(FileNotFoundError):
             # With its time: by that git knows of which files it must look at the content, too.
             shutil.copy2(self.folder / INDEX, copy)
-        if is_unwanted():
+        if is_cancelled():
             self.drop(copy)
 
-    def adopt(self, copy: Path) -> None:
+    def replace_index(self, copy: Path) -> None:
         """Let a copy take the place of the index, and go on to be worked on. It blocks."""
         adopted = copy.with_name(f"{copy.name}.done")
         with suppress(FileNotFoundError):
@@ -162,7 +164,7 @@ class Repository:
             with suppress(OSError):
                 path.unlink()
 
-    def known_files(self, index: Path) -> int:
+    def indexed_files(self, index: Path) -> int:
         """Return how many files an index holds. It blocks."""
         with suppress(OSError), index.open("rb") as file:
             head = file.read(12)
@@ -178,13 +180,13 @@ class Repository:
     def keep_marks(self, paths: Sequence[bytes]) -> None:
         """Remember them. It blocks."""
         if paths or (self.folder / MARKS).exists():
-            write_whole(self.folder / MARKS, b"\0".join(paths))
+            write_atomically(self.folder / MARKS, b"\0".join(paths))
 
     def keep(self, tree: str, owner: str) -> None:
         """Keep a tree for a session, from now on for as long as trees are kept. It blocks."""
         kept = self._kept(tree, owner)
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(kept, f"{tree}\n".encode())
+        write_atomically(kept, f"{tree}\n".encode())
 
     def is_kept(self, tree: str, owner: str) -> bool:
         """Tell whether a tree was taken for a session, and is kept for it still. It blocks."""
@@ -211,7 +213,7 @@ class Repository:
         def take(chunk: bytes) -> None:
             output.extend(chunk)
             if limit is not None and len(output) > limit:
-                raise TooMuch
+                raise OutputTooLarge
 
         try:
             finished = await run_tree(
@@ -219,7 +221,7 @@ class Repository:
                 cwd=self.place.root,
                 marker=f"snapshot-{uuid4().hex}",
                 on_output=take,
-                on_errors=lambda chunk: errors.extend(chunk[: max(0, _SHOWN - len(errors))]),
+                on_errors=lambda chunk: errors.extend(chunk[: max(0, _MAX_ERROR_BYTES - len(errors))]),
                 input=input,
                 env=_environment(index),
                 grace=_GRACE,
@@ -227,14 +229,14 @@ class Repository:
         except OSError as error:
             raise SnapshotError(f"git could not be started: {error.strerror or error}") from error
         if finished.exit_code != 0:
-            told = errors.decode(errors="replace").strip() or f"it ended with {finished.exit_code or finished.signal}"
-            raise SnapshotError(f"git {_command(arguments)}: {told}")
+            reason = errors.decode(errors="replace").strip() or f"it ended with {finished.exit_code or finished.signal}"
+            raise SnapshotError(f"git {_command(arguments)}: {reason}")
         return bytes(output)
 
     async def packs_together(self) -> bool:
         """Tell whether this git puts many new files into one pack. A checkpoint."""
-        found = _VERSION.search((await self.git("version")).decode(errors="replace"))
-        return found is not None and (int(found[1]), int(found[2])) >= _PACKS_SINCE
+        version = _VERSION.search((await self.git("version")).decode(errors="replace"))
+        return version is not None and (int(version[1]), int(version[2])) >= _PACKS_SINCE
 
     async def tidy(self, days: float, seconds: float) -> None:
         """Let git drop what nobody has kept. A checkpoint; a cancel, or the end of that time, leaves the rest for later."""
@@ -243,13 +245,13 @@ class Repository:
             await self.git("-c", "gc.packRefs=false", "gc", "--quiet", f"--prune={days:g}.days.ago")
 
 
-class TooMuch(Exception):
+class OutputTooLarge(Exception):
     """Git had more to say than somebody wants to hear."""
 
 
 def safe_name(owner: str) -> str:
     """Return an owner's name as the name of a folder: another for each."""
-    return _REFUSED.sub(lambda found: f"={ord(found[0]):x}=", owner) or "="
+    return _UNSAFE_IN_NAME.sub(lambda found: f"={ord(found[0]):x}=", owner) or "="
 
 
 def _command(arguments: Sequence[str]) -> str:
@@ -272,7 +274,7 @@ def _environment(index: Path | None) -> dict[str, str]:
     return {**kept, **ours, **({} if index is None else {"GIT_INDEX_FILE": str(index)})}
 
 
-def _locked(lock: int, *, alone: bool) -> bool:
+def _try_lock(lock: int, *, alone: bool) -> bool:
     try:
         fcntl.flock(lock, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except BlockingIOError:

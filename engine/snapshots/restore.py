@@ -22,14 +22,14 @@ from uuid import uuid4
 import attrs
 
 from engine.core.errors import SnapshotError, UndoConflict, UndoIncomplete
-from engine.core.snapshot_types import FILE, LINK, PROGRAM, Entry, Put
+from engine.core.snapshot_types import FILE, LINK, PROGRAM, Put, TreeEntry
 from engine.files.safe_open import RealFolder, Swapped
 
 _EXECUTE: Final = 0o111
 _CHUNK: Final = 1_048_576
 
 
-def entry_at(path: str) -> Entry | None:
+def entry_at(path: str) -> TreeEntry | None:
     """Return what is at a real path. Raises `OSError`; `Strange` for a folder, a pipe and the like."""
     try:
         folder = RealFolder.above(path)
@@ -41,12 +41,12 @@ def entry_at(path: str) -> Entry | None:
         folder.close()
 
 
-class Strange(OSError):
+class NotAFile(OSError):
     """Something is there that no snapshot holds: a folder, a pipe."""
 
 
 @attrs.define(eq=False)
-class Putting:
+class RestoreJob:
     """Puts are prepared, as far as their contents are there, and then made.
 
     Attributes:
@@ -56,7 +56,7 @@ class Putting:
     """
 
     puts: Sequence[Put]
-    shown: Callable[[str], str]
+    display: Callable[[str], str]
     kept: Sequence[str] = ()
     _staged: dict[str, tuple[RealFolder, str]] = attrs.field(factory=dict[str, tuple[RealFolder, str]], init=False)
     _done: list[str] = attrs.field(factory=list[str], init=False)
@@ -73,14 +73,16 @@ class Putting:
                 # A link in the way that is to go does not stand in it then.
                 if put.now is not None or not any(above in going for above in _above(put.path)):
                     wrong.append(put.path)
-            except Strange:
+            except NotAFile:
                 # A folder that is empty once the removals are made does not stand in the way.
                 if put.now is not None or not self._becomes_free(put.path):
                     wrong.append(put.path)
             except OSError as error:
-                raise SnapshotError(f"{self.shown(put.path)} can't be looked at: {error.strerror or error}") from error
+                raise SnapshotError(
+                    f"{self.display(put.path)} can't be looked at: {error.strerror or error}"
+                ) from error
         if wrong:
-            raise _conflict([self.shown(path) for path in wrong])
+            raise _conflict([self.display(path) for path in wrong])
 
     def stage(self, contents: Mapping[str, bytes], halt: Callable[[], None]) -> None:
         """Write beside their places those entries whose contents are given. Raises `SnapshotError`."""
@@ -93,7 +95,7 @@ class Putting:
                 self._stage(put, put.want, contents[put.want.id], going)
             except OSError as error:
                 raise SnapshotError(
-                    f"{self.shown(put.path)} can't be put back: {error.strerror or error}. No file was changed."
+                    f"{self.display(put.path)} can't be put back: {error.strerror or error}. No file was changed."
                 ) from error
 
     def make(self, halt: Callable[[], None]) -> None:
@@ -129,7 +131,7 @@ class Putting:
             halt()
             self._make(put)
         except (OSError, UndoConflict) as error:
-            raise self._half_way(put, error) from error
+            raise self._failure(put, error) from error
         self._done.append(put.path)
 
     def _becomes_free(self, path: str) -> bool:
@@ -137,7 +139,7 @@ class Putting:
         going = self._going
         return all(os.path.join(folder, name) in going for folder, _, names in os.walk(path) for name in names)  # noqa: PTH118
 
-    def _stage(self, put: Put, want: Entry, data: bytes, going: set[str]) -> None:
+    def _stage(self, put: Put, want: TreeEntry, data: bytes, going: set[str]) -> None:
         # Where a file must go before its folder can come, it is written above that.
         at = put.path
         for above in _above(put.path):
@@ -163,10 +165,10 @@ class Putting:
     def _make(self, put: Put) -> None:
         try:
             now = entry_at(put.path)
-        except Strange:
+        except NotAFile:
             now = None  # a folder, in whose place a file comes only if there is nothing in it
         if now != put.now:
-            raise _conflict([self.shown(put.path)])
+            raise _conflict([self.display(put.path)])
         if put.want is None:
             folder = RealFolder.above(put.path)
             try:
@@ -186,8 +188,10 @@ class Putting:
         del self._staged[put.path]
         staged.close()
 
-    def _half_way(self, put: Put, error: OSError | UndoConflict) -> Exception:
-        reason = str(error) if isinstance(error, UndoConflict) else f"{self.shown(put.path)}: {error.strerror or error}"
+    def _failure(self, put: Put, error: OSError | UndoConflict) -> Exception:
+        reason = (
+            str(error) if isinstance(error, UndoConflict) else f"{self.display(put.path)}: {error.strerror or error}"
+        )
         if not self._done:
             if isinstance(error, UndoConflict):
                 return error
@@ -196,8 +200,8 @@ class Putting:
 
     def interrupted(self, reason: str) -> UndoIncomplete:
         """Return the error that says how far it came."""
-        done = tuple(self.shown(path) for path in self._done)
-        left = tuple(self.shown(put.path) for put in self.puts if put.path not in self._done)
+        done = tuple(self.display(path) for path in self._done)
+        left = tuple(self.display(put.path) for put in self.puts if put.path not in self._done)
         return UndoIncomplete(
             f"{len(done)} of {len(self.puts)} files are as they should be, the others are as they were: {reason}. "
             "The same again does the rest.",
@@ -241,22 +245,22 @@ def _above(path: str) -> list[str]:
     return folders
 
 
-def _entry_in(folder: RealFolder, name: str) -> Entry | None:
+def _entry_in(folder: RealFolder, name: str) -> TreeEntry | None:
     try:
         state = folder.look(name)
     except FileNotFoundError:
         return None
     if stat.S_ISLNK(state.st_mode):
-        return Entry(LINK, blob_id(os.fsencode(folder.read_link(name))))
+        return TreeEntry(LINK, blob_id(os.fsencode(folder.read_link(name))))
     if not stat.S_ISREG(state.st_mode):
-        raise Strange(errno.EISDIR, "it is no file", name)
+        raise NotAFile(errno.EISDIR, "it is no file", name)
     descriptor = folder.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:
         state = os.fstat(descriptor)
         digest = hashlib.sha1(f"blob {state.st_size}\0".encode(), usedforsecurity=False)
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
-    return Entry(PROGRAM if state.st_mode & stat.S_IXUSR else FILE, digest.hexdigest())
+    return TreeEntry(PROGRAM if state.st_mode & stat.S_IXUSR else FILE, digest.hexdigest())
 
 
 def blob_id(data: bytes) -> str:

@@ -14,11 +14,11 @@ import trio
 
 from engine.core.errors import SnapshotError
 from engine.core.threads import to_thread
-from engine.snapshots.location import Place
+from engine.snapshots.location import SnapshotDir
 from engine.snapshots.repository import Repository, safe_name
 
 KEPT_DAYS: Final = 30
-_STAMP: Final = ".swept"
+_STAMP_FILE: Final = ".swept"
 _DAY: Final = 86_400.0
 _SECONDS: Final = 20.0
 # Of one of the 256 folders of loose objects, as git's own rule of thumb has it; and of packs.
@@ -26,28 +26,28 @@ _MOST_LOOSE: Final = 27
 _MOST_PACKS: Final = 50
 
 
-async def tend(folder: Path, program: str | None) -> None:
+async def clean_up(folder: Path, program: str | None) -> None:
     """Remove what is old, once a day. A checkpoint; if cancelled, the rest is removed another time."""
     if not await to_thread(_is_due, folder):
         return
     for key in await to_thread(_keys, folder):
         with suppress(SnapshotError, OSError):
-            await _tend_one(await to_thread(Place.of_key, folder, key), program)
+            await _clean_up_project(await to_thread(SnapshotDir.of_key, folder, key), program)
 
 
-async def _tend_one(place: Place, program: str | None) -> None:
+async def _clean_up_project(place: SnapshotDir, program: str | None) -> None:
     repository = Repository(place, program or "git")
     with trio.move_on_after(_SECONDS):
-        async with repository.held(alone=True):
+        async with repository.locked(alone=True):
             wants_tidying = await to_thread(_drop, place, time.time() - KEPT_DAYS * _DAY)
         if wants_tidying and program is not None:
             # Others go on meanwhile, as with any git: what somebody has just written, and nothing names yet, is not a
             # day old, and what somebody has found to be there counts as just written.
-            async with repository.held():
+            async with repository.locked():
                 await repository.tidy(days=1, seconds=_SECONDS)
 
 
-def forget(folder: Path, owners: Collection[str]) -> None:
+def forget_sessions(folder: Path, owners: Collection[str]) -> None:
     """Keep nothing for these sessions any more: what only they needed goes with the next sweep. It blocks."""
     for key in _keys(folder):
         for kept in _kept_folders(folder / key):
@@ -59,7 +59,7 @@ def _is_due(folder: Path) -> bool:
     """Tell whether snapshots were ever kept, and the last sweep is a day old; if so, it is no more."""
     if not folder.is_dir():
         return False
-    stamp = folder / _STAMP
+    stamp = folder / _STAMP_FILE
     try:
         with suppress(FileNotFoundError):
             if abs(time.time() - stamp.stat().st_mtime) < _DAY:
@@ -80,11 +80,11 @@ def _kept_folders(own: Path) -> tuple[Path, Path]:
     return own / "git" / "refs" / "snapshots", own / "copies" / "kept"
 
 
-def _drop(place: Place, before: float) -> bool:
+def _drop(place: SnapshotDir, before: float) -> bool:
     """Drop what was kept before that; tell whether git has something to do. A project of which nothing is kept goes whole."""
     dropped = False
     left = 0
-    for folder in _kept_folders(place.own):
+    for folder in _kept_folders(place.project_dir):
         for path in _files(folder):
             if path.stat().st_mtime < before:
                 path.unlink()
@@ -93,10 +93,10 @@ def _drop(place: Place, before: float) -> bool:
                 left += 1
     _drop_halves(place, before)
     _drop_copies(place)
-    if not left and (place.own / "root").stat().st_mtime < before:
-        shutil.rmtree(place.own, ignore_errors=True)
+    if not left and (place.project_dir / "root").stat().st_mtime < before:
+        shutil.rmtree(place.project_dir, ignore_errors=True)
         return False
-    return (dropped or _is_untidy(place.own / "git" / "objects")) and (place.own / "git").exists()
+    return (dropped or _is_untidy(place.project_dir / "git" / "objects")) and (place.project_dir / "git").exists()
 
 
 def _is_untidy(objects: Path) -> bool:
@@ -107,10 +107,10 @@ def _is_untidy(objects: Path) -> bool:
     )
 
 
-def _drop_halves(place: Place, before: float) -> None:
+def _drop_halves(place: SnapshotDir, before: float) -> None:
     """Remove what engines that were killed have left half way."""
     for pattern in ("git/index.*", ".git.*", "git/.*", "copies/*/.*"):
-        for path in place.own.glob(pattern):
+        for path in place.project_dir.glob(pattern):
             with suppress(OSError):
                 if path.stat().st_mtime < min(before, time.time() - _DAY) and path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
@@ -118,9 +118,9 @@ def _drop_halves(place: Place, before: float) -> None:
                     path.unlink()
 
 
-def _drop_copies(place: Place) -> None:
+def _drop_copies(place: SnapshotDir) -> None:
     """Remove trees of copies that nobody keeps, and contents that no tree has."""
-    folder = place.own / "copies"
+    folder = place.project_dir / "copies"
     kept = {path.name for path in _files(folder / "kept")}
     needed: set[str] = set()
     for path in _files(folder / "trees"):

@@ -48,8 +48,8 @@ class PastTurn:
         begins: where in the record it begins.
         began: when that was, in seconds since the epoch.
         trees: the snapshots of its time: the first one is of the files before its first change.
-        is_missed: what it changed last is not in the last of them.
-        is_unnoted: it may have changed files, and there is no snapshot of how they were before.
+        is_last_change_missed: what it changed last is not in the last of them.
+        has_no_snapshot: it may have changed files, and there is no snapshot of how they were before.
         until: what was changed before that can be the turn's, in seconds since the epoch.
         ended: when its record was closed: after a crash this is later, and what was changed between may be anybody's.
         redone: the files that were changed again when it was redone last; None: it never was.
@@ -60,8 +60,8 @@ class PastTurn:
     begins: int
     began: float = 0.0
     trees: tuple[str, ...] = ()
-    is_missed: bool = False
-    is_unnoted: bool = False
+    is_last_change_missed: bool = False
+    has_no_snapshot: bool = False
     until: float = 0.0
     ended: float = 0.0
     redone: tuple[str, ...] | None = None
@@ -69,7 +69,7 @@ class PastTurn:
 
 
 @attrs.frozen(kw_only=True)
-class UndonePast:
+class UndoneTurn:
     """A turn that was undone.
 
     Attributes:
@@ -86,7 +86,7 @@ class UndonePast:
 
 
 @attrs.frozen(kw_only=True)
-class Past:
+class TurnHistory:
     """What a record says.
 
     Attributes:
@@ -99,17 +99,17 @@ class Past:
 
     turns: tuple[PastTurn, ...]
     done: tuple[PastTurn, ...]
-    undone: tuple[UndonePast, ...]
+    undone: tuple[UndoneTurn, ...]
     saved: tuple[str, ...]
     last_tree: str
 
 
-def past(events: Sequence[Durable], crashed: str) -> Past:
+def turn_history(events: Sequence[Durable], crashed: str) -> TurnHistory:
     """Return what *events* say; *crashed* is how the end of a turn is described that a crash has cut off."""
     reader = _Reader(events, crashed)
     for index, event in enumerate(events):
         reader.read(index, event)
-    return Past(
+    return TurnHistory(
         turns=tuple(reader.turns),
         done=tuple(reader.done),
         undone=tuple(reader.undone),
@@ -124,7 +124,7 @@ class _Reader:
     _crashed: str
     turns: list[PastTurn] = attrs.field(factory=list[PastTurn], init=False)
     done: list[PastTurn] = attrs.field(factory=list[PastTurn], init=False)
-    undone: list[UndonePast] = attrs.field(factory=list[UndonePast], init=False)
+    undone: list[UndoneTurn] = attrs.field(factory=list[UndoneTurn], init=False)
     saved: list[str] = attrs.field(factory=list[str], init=False)
     last_tree: str = attrs.field(default="", init=False)
     _open: PastTurn | None = attrs.field(default=None, init=False)
@@ -135,16 +135,16 @@ class _Reader:
                 self._open = PastTurn(turn_id=event.turn_id, begins=index, began=event.time)
                 self.undone, self.saved = [], []
             case SnapshotTaken():
-                self._taken(event)
-            case Notice() if self._open is not None and _is_of_a_lack(event):
-                self._open = attrs.evolve(self._open, is_missed=True, is_unnoted=not self._open.trees)
+                self._add_snapshot(event)
+            case Notice() if self._open is not None and _reports_missing_snapshot(event):
+                self._open = attrs.evolve(self._open, is_last_change_missed=True, has_no_snapshot=not self._open.trees)
             case Notice(code="files_restored"):
                 self.saved = []
             case TurnEnded():
-                self._ended(index, event)
+                self._end_turn(index, event)
             case TurnUndone() if self.done:
                 self.undone.append(
-                    UndonePast(turn=self.done.pop(), at=index, files=event.files, saved=tuple(self.saved))
+                    UndoneTurn(turn=self.done.pop(), at=index, files=event.files, saved=tuple(self.saved))
                 )
                 self.saved = []
             case TurnRedone() if self.undone:
@@ -156,31 +156,31 @@ class _Reader:
             case _:
                 pass
 
-    def _taken(self, event: SnapshotTaken) -> None:
+    def _add_snapshot(self, event: SnapshotTaken) -> None:
         self.last_tree = event.tree
         if self._open is None:
             self.saved.append(event.tree)
         else:
-            self._open = attrs.evolve(self._open, trees=(*self._open.trees, event.tree), is_missed=False)
+            self._open = attrs.evolve(self._open, trees=(*self._open.trees, event.tree), is_last_change_missed=False)
 
-    def _ended(self, index: int, event: TurnEnded) -> None:
+    def _end_turn(self, index: int, event: TurnEnded) -> None:
         if self._open is None:
             return
         is_crashed = event.result.detail == self._crashed
-        until = _last_sign(self._events[self._open.begins : index]) if is_crashed else event.time
-        is_missed = self._open.is_missed or is_crashed
-        ended = attrs.evolve(self._open, is_missed=is_missed, until=until, ended=event.time)
+        until = _last_activity(self._events[self._open.begins : index]) if is_crashed else event.time
+        is_last_change_missed = self._open.is_last_change_missed or is_crashed
+        ended = attrs.evolve(self._open, is_last_change_missed=is_last_change_missed, until=until, ended=event.time)
         self._open, self.saved = None, []
         self.turns.append(ended)
         self.done.append(ended)
 
 
-def _is_of_a_lack(event: Notice) -> bool:
+def _reports_missing_snapshot(event: Notice) -> bool:
     """Tell whether a notice says that there is no snapshot where there ought to be one."""
     is_in_vain = event.code in {"snapshot_failed", "snapshot_limited"} and event.level == "warning"
     return is_in_vain or event.code == "snapshot_missed"
 
 
-def _last_sign(events: Iterable[Durable]) -> float:
+def _last_activity(events: Iterable[Durable]) -> float:
     """Return when the turn last said something by itself, before a crash and before its record was closed."""
     return max((event.time for event in events if not isinstance(event, _CLOSING)), default=0.0)

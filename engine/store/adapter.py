@@ -64,11 +64,11 @@ class StoreAdapter:
         if self._leasing is not None:
             await self._leasing.claim(session_id)
         try:
-            found = await self.read(session_id)
-            if self.drafting is None or found.state.turn is None:
-                return found
+            session = await self.read(session_id)
+            if self.drafting is None or session.state.turn is None:
+                return session
             drafts = await self.drafting.drafts(session_id)
-            return attrs.evolve(found, state=with_drafts(found.state, found.events, drafts))
+            return attrs.evolve(session, state=with_drafts(session.state, session.events, drafts))
         except BaseException:
             self.release(session_id)
             raise
@@ -78,18 +78,18 @@ class StoreAdapter:
 
         A checkpoint if any was. What of them can't be read is left out; if cancelled, nothing has happened.
         """
-        calls, found = running_calls(state), list[RunningAgent]()
+        calls, agents = running_calls(state), list[RunningAgent]()
         if not calls or not isinstance(self.store, Catalogue):
-            return found
+            return agents
         with suppress(EngineError):
             query = SessionQuery(parent_id=state.session_id, limit=_MAX_AGENTS)
             for row in await self.store.list_sessions(query):
                 with suppress(EngineError):
                     child = await self.read(row.id)
-                    begun = [event.call_id for event in child.events.of_type(TurnStarted)]
-                    if begun and begun[-1] is not None and begun[-1] in calls:
-                        found.append(RunningAgent(call_id=begun[-1], session_id=row.id, agent=row.agent))
-        return found
+                    turn_calls = [event.call_id for event in child.events.of_type(TurnStarted)]
+                    if turn_calls and turn_calls[-1] is not None and turn_calls[-1] in calls:
+                        agents.append(RunningAgent(call_id=turn_calls[-1], session_id=row.id, agent=row.agent))
+        return agents
 
     def drafts(self) -> DraftSaver | None:
         """Return where one journal keeps its drafts; None if the store keeps none. Not a checkpoint."""
@@ -100,18 +100,18 @@ class StoreAdapter:
 
         Raises `SessionNotFound`, `JournalCorrupt`, `StoreError`.
         """
-        found: StoredSession | None
+        session: StoredSession | None
         if self._remembering is not None:
-            found = await self._remembering.open_session(session_id)
+            session = await self._remembering.open_session(session_id)
         else:
             # Imported here: the codec comes with it, and a new session needs none.
             from engine.store.lazy_events import LazyEvents, StoredSession
 
             events = await self.store.load(session_id)
-            found = StoredSession(fold(events), LazyEvents(session_id, events)) if events else None
-        if found is None:
+            session = StoredSession(fold(events), LazyEvents(session_id, events)) if events else None
+        if session is None:
             raise SessionNotFound(f"the store has no session {session_id!r}")
-        return found
+        return session
 
     def release(self, session_id: SessionId) -> None:
         """Let go of a session, after what was put. Not a checkpoint; no error if it is not held."""

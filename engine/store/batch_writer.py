@@ -187,7 +187,7 @@ class BatchTransaction:
                 self._write(rows)
                 rows = []
                 if not item.is_withdrawn:
-                    item.do(self)
+                    item.run(self)
         self._write(rows)
 
     def forget(self, session_id: SessionId, *, refused: bool) -> None:
@@ -233,17 +233,17 @@ class BatchTransaction:
     def _leases_of(self, rows: Sequence[EventRow]) -> dict[SessionId, Lease]:
         """Return the leases of the sessions that are to be written."""
         session_ids = {row.event.session_id for row in rows if row.error is None}
-        wanted = [session_id for session_id in session_ids if not self.is_refused(session_id)]
-        return dict(self.tables.leases_of(wanted, self.owner)) if wanted else {}
+        writable = [session_id for session_id in session_ids if not self.is_refused(session_id)]
+        return dict(self.tables.leases_of(writable, self.owner)) if writable else {}
 
     def _rejection(self, row: EventRow, leases: dict[SessionId, Lease], *, is_first: bool) -> Exception | None:
         """Return why *row* may not be written; its session's lease is looked at for the first one."""
         session_id = row.event.session_id
         if row.error is not None:
             return row.error
-        if is_first and (taken := self._claim(session_id, leases)) is not None:
-            return taken
-        last = self._last_of(session_id)
+        if is_first and (holder := self._claim(session_id, leases)) is not None:
+            return holder
+        last = self._last_seq(session_id)
         if row.seq != last + 1:
             return StoreError(
                 f"event {row.seq} of session {session_id} can't follow {last}, the last one in the store: "
@@ -256,18 +256,18 @@ class BatchTransaction:
         lease = leases.get(session_id)
         if self.owner.holds(lease):
             return None
-        found = take_lease(self.tables, self.owner, session_id, lease)
-        if found is not None:
-            return session_elsewhere(session_id, found)
+        holder = take_lease(self.tables, self.owner, session_id, lease)
+        if holder is not None:
+            return session_elsewhere(session_id, holder)
         self.forget(session_id, refused=False)
         return None
 
-    def _last_of(self, session_id: SessionId) -> int:
-        known = self.last[session_id] if session_id in self.last else self._committed_last.get(session_id)
-        if known is None:
-            known = self.tables.last_seq(session_id)
-            self.last[session_id] = known
-        return known
+    def _last_seq(self, session_id: SessionId) -> int:
+        last = self.last[session_id] if session_id in self.last else self._committed_last.get(session_id)
+        if last is None:
+            last = self.tables.last_seq(session_id)
+            self.last[session_id] = last
+        return last
 
 
 def _merge(target: dict[SessionId, T], updates: Mapping[SessionId, T | None]) -> None:

@@ -51,7 +51,7 @@ class WriteCommand:
     is_done: bool = attrs.field(default=False, init=False)
     is_withdrawn: bool = attrs.field(default=False, init=False)
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         """Do it, in the writer's thread. Raises what the database raises."""
         raise NotImplementedError
 
@@ -60,7 +60,7 @@ class WriteCommand:
 class RetryPending(WriteCommand):
     """Nothing, but for what is left from before, which is tried again."""
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         """Do nothing."""
 
 
@@ -68,7 +68,7 @@ class RetryPending(WriteCommand):
 class RenewLeases(WriteCommand):
     """Renew all leases."""
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         """Renew them."""
         at.tables.renew_leases(at.owner)
 
@@ -80,13 +80,13 @@ class ClaimSession(WriteCommand):
     session_id: SessionId
     error: SessionElsewhere | None = attrs.field(default=None, init=False)
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         """Take it if it is free."""
         lease = at.tables.leases_of([self.session_id], at.owner).get(self.session_id)
-        found = take_lease(at.tables, at.owner, self.session_id, lease)
-        if found is None:
+        holder = take_lease(at.tables, at.owner, self.session_id, lease)
+        if holder is None:
             at.forget(self.session_id, refused=True)
-        self.error = None if found is None else session_elsewhere(self.session_id, found)
+        self.error = None if holder is None else session_elsewhere(self.session_id, holder)
 
 
 @attrs.define(eq=False)
@@ -95,7 +95,7 @@ class ReleaseSession(WriteCommand):
 
     session_id: SessionId
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         """Give the lease back."""
         at.tables.release_lease(at.owner, self.session_id)
 
@@ -108,7 +108,7 @@ class SaveState(WriteCommand):
     made_by: str
     _body: str | None = attrs.field(default=None, init=False)
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         """Keep it, unless it is the fold of events that were refused: whoever has the session now has written others."""
         if at.is_refused(self.state.session_id):
             return
@@ -132,33 +132,33 @@ class DeleteSession(WriteCommand):
     deleted: Sequence[SessionId] = attrs.field(default=(), init=False)
     error: SessionElsewhere | None = attrs.field(default=None, init=False)
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         """Remove them, unless one of them is open or was used."""
         self.deleted, self.error = (), None
         rows = at.tables.session_tree(self.session_id)
         if self.quiet_since is not None and any(updated >= self.quiet_since for _, updated in rows):
             return
         # Held while they are removed, so that nobody goes on with one meanwhile.
-        self.error = self._hold(at, [session_id for session_id, _ in rows])
+        self.error = self._claim_all(at, [session_id for session_id, _ in rows])
         if self.error is not None:
             return
         for session_id, _ in rows:
             at.forget(session_id, refused=False)
         self.deleted = tuple(session_id for session_id, _ in rows if at.tables.delete_session(session_id))
 
-    def _hold(self, at: WriteTransaction, session_ids: Sequence[SessionId]) -> SessionElsewhere | None:
+    def _claim_all(self, at: WriteTransaction, session_ids: Sequence[SessionId]) -> SessionElsewhere | None:
         """Take all of them, and return None; or none, and return who has one."""
-        known = at.tables.leases()
+        leases = at.tables.leases()
         for session_id in session_ids:
-            lease = known.get(session_id)
+            lease = leases.get(session_id)
             if lease is not None and at.owner.is_live(lease):
                 return session_elsewhere(session_id, lease)
         for number, session_id in enumerate(session_ids):
-            found = take_lease(at.tables, at.owner, session_id, known.get(session_id))
-            if found is not None:
-                for taken in session_ids[:number]:
-                    at.tables.release_lease(at.owner, taken)
-                return session_elsewhere(session_id, found)
+            holder = take_lease(at.tables, at.owner, session_id, leases.get(session_id))
+            if holder is not None:
+                for claimed in session_ids[:number]:
+                    at.tables.release_lease(at.owner, claimed)
+                return session_elsewhere(session_id, holder)
         return None
 
 
@@ -166,7 +166,7 @@ class DeleteSession(WriteCommand):
 class ReclaimSpace(WriteCommand):
     """Give pages that hold nothing any more back to the disk, some of them."""
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         """Give them back."""
         at.tables.reclaim_space()
 
@@ -177,7 +177,7 @@ class SaveDraft(WriteCommand):
 
     delta: Delta
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         """Keep it, if the session is ours to write."""
         delta = self.delta
         if at.owner.holds(at.tables.leases_of([delta.session_id], at.owner).get(delta.session_id)):
@@ -191,7 +191,7 @@ class DeleteDrafts(WriteCommand):
     session_id: SessionId
     part_id: PartId | None = None
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         """Forget them."""
         at.tables.delete_drafts(self.session_id, None if self.part_id is None else PartId(storable(self.part_id)))
 

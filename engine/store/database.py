@@ -74,7 +74,7 @@ class _SessionWrites:
 
     def ticket(self, seq: int) -> int:
         """Return the ticket of that event; 0 if it is durable."""
-        return next((ticket for known, ticket in self.tickets if known >= seq), 0)
+        return next((ticket for put_seq, ticket in self.tickets if put_seq >= seq), 0)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -189,9 +189,9 @@ class DatabaseStore(ABC):
 
     async def list_sessions(self, query: SessionQuery | None = None) -> Sequence[SessionRow]:
         """See `Catalogue`; without a query, the newest hundred that have no parent. Always a checkpoint."""
-        asked = SessionQuery() if query is None else query
+        effective = SessionQuery() if query is None else query
         await self._wait_for(self._last_ticket)
-        return await self._read(lambda tables: tables.list_sessions(self._sink.owner, asked))
+        return await self._read(lambda tables: tables.list_sessions(self._sink.owner, effective))
 
     async def search(self, words: str, *, limit: int = 20, cwd: str | None = None) -> Sequence[Hit]:
         """See `Catalogue`. Always a checkpoint."""
@@ -306,18 +306,18 @@ class DatabaseStore(ABC):
         """See `StateCaching`. A checkpoint; if cancelled, the thread that reads is abandoned."""
         _check_id(session_id)
         await self._wait_written(session_id)
-        found = await self._read(lambda tables: tables.open_session(session_id, self._sink.schema))
-        if found is None:
+        opened = await self._read(lambda tables: tables.open_session(session_id, self._sink.schema))
+        if opened is None:
             return None
-        stored, self._saved_states[session_id] = found
+        stored, self._saved_states[session_id] = opened
         self.save_state(stored.state)
         return stored
 
     @enable_ki_protection
     def save_state(self, state: SessionState) -> None:
         """See `StateCaching`. Never blocks, not a checkpoint."""
-        known = self._saved_states.get(state.session_id, 0)
-        if state.seq - known < max(_SAVE_STATE_AFTER, state.seq // _SAVE_STATE_GROWTH):
+        last_saved = self._saved_states.get(state.session_id, 0)
+        if state.seq - last_saved < max(_SAVE_STATE_AFTER, state.seq // _SAVE_STATE_GROWTH):
             return
         self._saved_states[state.session_id] = state.seq
         try:

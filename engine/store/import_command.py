@@ -29,10 +29,10 @@ class ImportSessions(WriteCommand):
     error: StoreError | None = attrs.field(default=None, init=False)
     _rows: Sequence[EventRow] | None = attrs.field(default=None, init=False)
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         """Write them, unless one is there."""
         ids = [journal[0].session_id for journal in self.journals]
-        self.error = self._hold(at, ids)
+        self.error = self._claim_all(at, ids)
         if self.error is not None:
             return
         if self._rows is None:
@@ -43,18 +43,18 @@ class ImportSessions(WriteCommand):
             at.tables.release_lease(at.owner, session_id)
             at.forget(session_id, refused=True)
 
-    def _hold(self, at: WriteTransaction, ids: Sequence[SessionId]) -> StoreError | None:
+    def _claim_all(self, at: WriteTransaction, ids: Sequence[SessionId]) -> StoreError | None:
         """Take all of them, so that nobody else makes one meanwhile, and return None; or return why that can't be."""
-        known = at.tables.leases_of(ids, at.owner)
+        leases = at.tables.leases_of(ids, at.owner)
         for number, session_id in enumerate(ids):
-            taken = take_lease(at.tables, at.owner, session_id, known.get(session_id))
-            is_there = taken is None and at.tables.last_seq(session_id) > 0
-            if taken is None and not is_there:
+            holder = take_lease(at.tables, at.owner, session_id, leases.get(session_id))
+            is_there = holder is None and at.tables.last_seq(session_id) > 0
+            if holder is None and not is_there:
                 continue
-            for held in ids[: number + is_there]:
-                if not at.owner.holds(known.get(held)):
-                    at.tables.release_lease(at.owner, held)
-            why = "it is there already" if taken is None else str(session_elsewhere(session_id, taken))
+            for claimed in ids[: number + is_there]:
+                if not at.owner.holds(leases.get(claimed)):
+                    at.tables.release_lease(at.owner, claimed)
+            why = "it is there already" if holder is None else str(session_elsewhere(session_id, holder))
             return StoreError(f"session {session_id} can't be taken in: {why}")
         return None
 

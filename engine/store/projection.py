@@ -225,10 +225,10 @@ class SessionChange:
         self.usage += usage
         self.cost += cost
         if steps or cost or usage.total:
-            taken = self.spent.setdefault((slot_of(time), model), SpentAmount())
-            taken.steps += steps
-            taken.usage += usage
-            taken.cost += cost
+            amount = self.spent.setdefault((slot_of(time), model), SpentAmount())
+            amount.steps += steps
+            amount.usage += usage
+            amount.cost += cost
 
     def _add_turn(self, event: TurnStarted | TurnResumed | StepStarted | StepEnded | TurnEnded) -> None:
         match event:
@@ -265,8 +265,8 @@ class SessionChange:
                 self.is_title_lost = True
             case PartEnded():
                 if isinstance(event.part, TextPart) and event.part.text:
-                    said = IndexedText(seq, "assistant", event.message_id, event.part.id, event.time, event.part.text)
-                    self.texts.append(said)
+                    text = IndexedText(seq, "assistant", event.message_id, event.part.id, event.time, event.part.text)
+                    self.texts.append(text)
             case PartDiscarded():
                 self.texts.append(RemovedText(event.message_id, event.part_id))
 

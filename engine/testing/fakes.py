@@ -14,7 +14,7 @@ from engine.core.ids import SessionId
 from engine.core.messages import Message
 from engine.core.null_trace import NoTrace
 from engine.core.protocols import ContextView, Trace
-from engine.core.snapshot_types import Change, Entry, Put, Taken
+from engine.core.snapshot_types import Change, Put, SnapshotResult, TreeEntry
 
 
 @attrs.define(eq=False)
@@ -98,7 +98,7 @@ class ScriptedSnapshots:
     fails: bool = False
     taken: list[str] = attrs.field(factory=list[str], init=False)
 
-    async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> Taken:
+    async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> SnapshotResult:
         """Take one, unless it takes longer than *within*. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
         with trio.move_on_after(within):
@@ -106,8 +106,8 @@ class ScriptedSnapshots:
             if self.fails:
                 raise SnapshotError("the disk is full")
             self.taken.append(f"tree{len(self.taken) + 1}")
-            return Taken(self.taken[-1])
-        return Taken(None, ("too slow",))
+            return SnapshotResult(self.taken[-1])
+        return SnapshotResult(None, ("too slow",))
 
     async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
         """Note nothing. Always a checkpoint."""
@@ -118,7 +118,7 @@ class ScriptedSnapshots:
         await trio.lowlevel.checkpoint()
         return ()
 
-    async def read(self, tree: str, entries: Collection[Entry]) -> dict[str, bytes]:
+    async def read(self, tree: str, entries: Collection[TreeEntry]) -> dict[str, bytes]:
         """Return nothing. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
         return {}

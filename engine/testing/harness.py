@@ -33,7 +33,7 @@ from engine.core.llm_types import ModelInfo
 from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
 from engine.core.protocols import ContextKeeper, Model, Snapshots
 from engine.core.settings import Settings
-from engine.journal.journal import Cursor
+from engine.journal.log import Cursor
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.prompt.layers import PromptLayers
@@ -310,7 +310,7 @@ async def _check_store(run: Run, session: Session) -> None:
 
 
 def _drain(watcher: Cursor, run: Run) -> None:
-    while (event := watcher.take()) is not None:
+    while (event := watcher.try_next()) is not None:
         run.seen.append(event)
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from engine.agents.discovery import (
     MAX_BYTES,
     PROJECT_FOLDERS,
-    FoundAgents,
-    Place,
-    find_agents,
-    places_of,
-    sources,
-    with_known_models,
+    AgentFolder,
+    LoadedAgents,
+    agent_folders,
+    agent_sources,
+    drop_unknown_models,
+    load_agents,
 )
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import PLANNING
@@ -28,7 +28,7 @@ def agent(folder: Path, name: str, front: str = "description: x", body: str = "D
     return path
 
 
-def told(found: FoundAgents) -> dict[str, str]:
+def told(found: LoadedAgents) -> dict[str, str]:
     return {Path(path).name: why for path, why in found.problems}
 
 
@@ -47,8 +47,8 @@ def test_each_file_by_itself(tmp_path: Path) -> None:
     (tmp_path / "link.md").symlink_to("/etc/passwd")
     os.mkfifo(tmp_path / "pipe.md")
     (tmp_path / "folder.md").mkdir()
-    found = find_agents([Place(folder=tmp_path), Place(folder=tmp_path / "nowhere")])
-    assert [each.name for each in found.found] == ["below", "good"]
+    found = load_agents([AgentFolder(folder=tmp_path), AgentFolder(folder=tmp_path / "nowhere")])
+    assert [each.name for each in found.agents] == ["below", "good"]
     assert told(found) == {
         "README.md": "it does not begin with a line ---",
         "wrong.md": "an agent's mode is primary, subagent or all, not 'both'",
@@ -65,10 +65,10 @@ def test_the_users_go_before_the_projects(tmp_path: Path) -> None:
     for number, name in enumerate(PROJECT_FOLDERS):
         agent(tmp_path / "project" / name, "same", "description: theirs")
         agent(tmp_path / "project" / name, f"own{number}")
-    places, not_trusted = places_of([tmp_path / "user"], str(tmp_path / "project"), lambda _: True)
-    found = find_agents(places)
+    places, not_trusted = agent_folders([tmp_path / "user"], str(tmp_path / "project"), lambda _: True)
+    found = load_agents(places)
     assert not_trusted == ()
-    assert {each.name: each.config.description for each in found.found} == {
+    assert {each.name: each.config.description for each in found.agents} == {
         "same": "mine",
         **{f"own{n}": "x" for n in range(len(PROJECT_FOLDERS))},
     }
@@ -80,17 +80,17 @@ def test_a_project_lifts_no_bounds_of_one_that_is_built_in(tmp_path: Path) -> No
     lifting = "bounds: ['allow edit *', 'ask bash *', 'deny web *']\nrules: ['allow edit *']"
     path = agent(tmp_path / "project" / ".claude" / "agents", "plan", lifting)
     agent(tmp_path / "project" / ".claude" / "agents", "other", lifting)
-    places, _ = places_of([], str(tmp_path / "project"), lambda _: True)
-    found = find_agents(places)
-    agents = found.added_to(Config()).all_agents
+    places, _ = agent_folders([], str(tmp_path / "project"), lambda _: True)
+    found = load_agents(places)
+    agents = found.merge_into(Config()).all_agents
     assert [str(rule) for rule in agents["plan"].bounds] == [*map(str, PLANNING), "deny web *"]
     assert len(agents["other"].bounds) == 3
-    assert list(found.complaints) == [
+    assert list(found.problems_and_warnings) == [
         (str(path), f"the bound '{bound}' is not heeded: it came with a project")
         for bound in ("allow edit *", "ask bash *")
     ]
     # The user's own may: they know what they do.
-    mine = find_agents([Place(folder=path.parent)]).added_to(Config()).all_agents
+    mine = load_agents([AgentFolder(folder=path.parent)]).merge_into(Config()).all_agents
     assert len(mine["plan"].bounds) == len(PLANNING) + 3
 
 
@@ -98,9 +98,9 @@ def test_one_that_is_disabled_stays_so_whoever_else_has_it(tmp_path: Path) -> No
     agent(tmp_path / "user", "reviewer", "disable: true")
     path = agent(tmp_path / "user", "general", "disabled: true")
     agent(tmp_path / "project" / ".claude" / "agents", "reviewer")
-    places, _ = places_of([tmp_path / "user"], str(tmp_path / "project"), lambda _: True)
-    found = find_agents(places)
-    assert found.found == ()
+    places, _ = agent_folders([tmp_path / "user"], str(tmp_path / "project"), lambda _: True)
+    found = load_agents(places)
+    assert found.agents == ()
     assert found.problems == (
         (str(path), "general is built in, so it stays: a rule `deny task general` keeps others from it"),
     )
@@ -115,12 +115,12 @@ def test_of_a_project_that_nobody_trusts_nothing_is_read(tmp_path: Path) -> None
         asked.append(root)
         return False
 
-    places, not_trusted = places_of([tmp_path / "user"], str(tmp_path / "project"), is_trusted)
-    assert (find_agents(places), not_trusted) == (FoundAgents(), (str(folder),))
+    places, not_trusted = agent_folders([tmp_path / "user"], str(tmp_path / "project"), is_trusted)
+    assert (load_agents(places), not_trusted) == (LoadedAgents(), (str(folder),))
     assert asked == [str(tmp_path / "project")]
     asked.clear()
-    assert places_of([], str(tmp_path), is_trusted) == ((), ())
-    assert places_of([], "", is_trusted) == ((), ())
+    assert agent_folders([], str(tmp_path), is_trusted) == ((), ())
+    assert agent_folders([], "", is_trusted) == ((), ())
     assert asked == [], "who has no such folder needs no trust"
 
 
@@ -132,8 +132,8 @@ def test_a_projects_folder_leads_nowhere_else_by_a_link(tmp_path: Path) -> None:
     agent(project / "real", "fine")
     (project / ".opencode").mkdir()
     (project / ".opencode" / "agents").symlink_to(project / "real")
-    found = find_agents(places_of([], str(project), lambda _: True)[0])
-    assert [each.name for each in found.found] == ["fine"]
+    found = load_agents(agent_folders([], str(project), lambda _: True)[0])
+    assert [each.name for each in found.agents] == ["fine"]
     assert told(found) == {"agents": "it leads out of the project by a link"}
 
 
@@ -141,7 +141,7 @@ def test_a_folder_below_that_is_a_link_is_not_gone_into(tmp_path: Path) -> None:
     agent(tmp_path / "elsewhere", "secret")
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "more").symlink_to(tmp_path / "elsewhere")
-    assert find_agents([Place(folder=tmp_path / "agents")]) == FoundAgents()
+    assert load_agents([AgentFolder(folder=tmp_path / "agents")]) == LoadedAgents()
 
 
 def test_tools_and_models_that_are_not_there_are_told_of(tmp_path: Path) -> None:
@@ -150,27 +150,27 @@ def test_tools_and_models_that_are_not_there_are_told_of(tmp_path: Path) -> None
     def check(model: str) -> None:
         raise UnknownModel(f"no host answers to {model}")
 
-    found = with_known_models(find_agents([Place(folder=tmp_path)], tools=["read"]), check)
-    (one,) = found.found
+    found = drop_unknown_models(load_agents([AgentFolder(folder=tmp_path)], tools=["read"]), check)
+    (one,) = found.agents
     assert (one.config.model, one.config.tools) == (None, ("read", "frob"))
-    assert list(found.complaints) == [
+    assert list(found.problems_and_warnings) == [
         (str(path), "there is no tool frob here: it works without"),
         (str(path), "the model 'nosuch/x': no host answers to nosuch/x: it works with the model of who calls it"),
     ]
-    assert with_known_models(found, check) == found
+    assert drop_unknown_models(found, check) == found
 
 
 def test_they_are_added_to_a_configuration_which_goes_before_them(tmp_path: Path) -> None:
     path = agent(tmp_path, "reviewer", "description: from a file\nsteps: 5")
     agent(tmp_path, "explore", "description: mine")
     own = Config(agents={"reviewer": AgentConfig(steps=9), "own": AgentConfig()}, source="config.toml")
-    found = find_agents([Place(folder=tmp_path)])
-    config = found.added_to(own)
+    found = load_agents([AgentFolder(folder=tmp_path)])
+    config = found.merge_into(own)
     assert config.agents["reviewer"] == AgentConfig(description="from a file", steps=9, system="Do.")
     explore = config.all_agents["explore"]
     assert (explore.description, explore.mode, explore.tools is None) == ("mine", "subagent", False)
     assert list(config.all_agents) == ["build", "explore", "general", "own", "plan", "reviewer"]
-    assert sources(own, found) == {
+    assert agent_sources(own, found) == {
         "build": "built in",
         "plan": "built in",
         "general": "built in",
@@ -184,5 +184,5 @@ def test_they_are_added_to_a_configuration_which_goes_before_them(tmp_path: Path
 def test_too_many(tmp_path: Path) -> None:
     for number in range(205):
         agent(tmp_path, f"a{number:03}")
-    found = find_agents([Place(folder=tmp_path)])
-    assert (len(found.found), len(found.problems)) == (200, 5)
+    found = load_agents([AgentFolder(folder=tmp_path)])
+    assert (len(found.agents), len(found.problems)) == (200, 5)

@@ -451,7 +451,7 @@ def history(seed: int, moves: int) -> list[Durable | Live]:
     seen: list[Durable | Live] = []
     for _ in range(moves):
         scribe.move(draw)
-        while (entry := cursor.take()) is not None:
+        while (entry := cursor.try_next()) is not None:
             seen.append(entry)  # type: ignore[arg-type]  # it never fell behind: no resync
     return seen
 

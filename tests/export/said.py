@@ -24,7 +24,7 @@ from engine.core.messages import (
     UserMessage,
 )
 from engine.export.history import History, render_history
-from engine.export.seed_events import opening
+from engine.export.seed_events import seed_events
 from tests.store.journals import A
 
 HOSTILE = (
@@ -85,4 +85,6 @@ def session_of(texts: Sequence[str], *, session_id: SessionId = A) -> History:
         ]
     context = SharedContext(cwd=texts[0] if texts else "")
     model = texts[0] if texts else "model"
-    return render_history(opening(session_id, kind="import", messages=messages, context=context, model=model, at=1.7e9))
+    return render_history(
+        seed_events(session_id, kind="import", messages=messages, context=context, model=model, at=1.7e9)
+    )

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from engine.core.events import SessionCreated
 from engine.core.ids import CallId, MessageId, PartId, SessionId
 from engine.core.messages import ImagePart, TextPart, UserMessage
-from engine.export.history import Entry, render_history
-from engine.export.html_page import Filling, render_html
+from engine.export.history import HistoryEntry, render_history
+from engine.export.html_page import ContextUsage, render_html
 from engine.export.html_style import STYLE, policy
-from engine.export.html_text import prose
+from engine.export.html_text import render_text
 from tests.export.histories import journal_of
 from tests.export.said import HOSTILE, TEXTS, session_of
 from tests.store.journals import A, session
@@ -131,7 +131,7 @@ def test_images_stand_in_it_and_drawings_do_not() -> None:
     )
     story = session_of([])
     message = UserMessage(id=MessageId("m"), parts=parts)
-    written = render_html([attrs.evolve(story, entries=(Entry(message=message, time=0.0),))], "x", engine="1")
+    written = render_html([attrs.evolve(story, entries=(HistoryEntry(message=message, time=0.0),))], "x", engine="1")
     assert written.count("<img ") == 1
     assert f'src="data:image/png;base64,{PIXEL}"' in written
     assert "image/svg+xml, 72 bytes: not shown" in written
@@ -165,7 +165,7 @@ def test_what_was_spent_is_told_with_the_sub_agents_and_little_is_not_nothing() 
 
 def test_what_fills_the_window_is_a_table_and_as_dead_as_all_else() -> None:
     kinds = (("results of </table><script>x", 9_000), ("system", 1_000))
-    filling = Filling(tokens=10_000, usable=40_000, kinds=kinds)
+    filling = ContextUsage(tokens=10_000, usable=40_000, kinds=kinds)
     written = Page(render_html([session_of(["x"])], "x", engine="1", window=filling))
     assert written.wrong == []
     assert "The next request takes about 10,000 of 40,000 tokens" in written.text
@@ -182,18 +182,18 @@ def test_a_compacted_session_is_told_whole() -> None:
 
 
 def test_markdown_is_shown_as_far_as_it_helps_reading() -> None:
-    assert prose("# Head ##\none `a<b` **two**\nline\n\n```py\nx < 1\n```\nend") == (
+    assert render_text("# Head ##\none `a<b` **two**\nline\n\n```py\nx < 1\n```\nend") == (
         '<p dir="auto" class="heading">Head</p>\n'
         '<p dir="auto">one <code>a&lt;b</code> <b>two</b>\nline</p>\n'
         "<pre>x &lt; 1</pre>\n"
         '<p dir="auto">end</p>'
     )
-    assert prose("~~~\ncut off") == "<pre>cut off</pre>"
+    assert render_text("~~~\ncut off") == "<pre>cut off</pre>"
 
 
 @pytest.mark.parametrize("part", ["`", "**", "* *", "#", "# ", " #", "~", "```\n", "\n", "<", "\u202e", "`a", "**a"])
 def test_long_texts_take_no_longer_than_they_are(part: str) -> None:
     began = time.perf_counter()
-    prose(part * 100_000)
-    prose(f"# {part * 100_000}")
+    render_text(part * 100_000)
+    render_text(f"# {part * 100_000}")
     assert time.perf_counter() - began < 5

@@ -19,7 +19,7 @@ from engine.core.fold import fold
 from engine.core.ids import CallId, MessageId, PartId, SessionId
 from engine.core.prompt_section import PromptSection
 from engine.export.collect import collect_session
-from engine.export.json_document import in_folder, parse_json_document, render_json_document, with_fresh_ids
+from engine.export.json_document import parse_json_document, render_json_document, with_cwd, with_fresh_ids
 from engine.store.memory import MemoryStore
 from engine.store.sqlite.store import open_sqlite_store
 from tests.export.histories import journals
@@ -85,7 +85,7 @@ def test_a_sub_agent_that_is_exported_alone_stands_alone() -> None:
 
 
 def test_it_can_be_taken_in_for_another_folder() -> None:
-    (found, *_) = in_folder(parse_json_document(written(tree())), "/elsewhere")
+    (found, *_) = with_cwd(parse_json_document(written(tree())), "/elsewhere")
     assert fold(found).context.cwd == "/elsewhere"
 
 
@@ -206,7 +206,7 @@ def test_what_only_the_user_of_a_machine_can_allow_is_not_taken_in() -> None:
     assert dict(state.context.values) == {"keys": '"a"', "more": "1"}
     assert state.prompt is not None
     assert (state.prompt.project, state.prompt.cwd) == ("", "")
-    (moved,) = in_folder([found], "/here")
+    (moved,) = with_cwd([found], "/here")
     assert [fold(moved[:end]).context.cwd for end in (1, 3)] == ["/here", "/here"]
 
 

@@ -13,7 +13,7 @@ from engine.core.errors import JournalCorrupt
 from engine.core.messages import AssistantMessage, UserMessage
 from engine.export.history import render_history
 from engine.export.markdown import Conversation, parse_markdown, render_markdown
-from engine.export.sanitize import harmless
+from engine.export.sanitize import escape_unsafe_chars
 from tests.export.histories import journal_of
 from tests.export.said import HOSTILE, TEXTS, session_of
 from tests.store.journals import A, session
@@ -74,10 +74,10 @@ def test_it_is_taken_in_again_the_steps_of_an_answer_as_one() -> None:
 def test_whatever_is_said_comes_back_and_begins_no_message_of_its_own(texts: list[str]) -> None:
     text = render_markdown(session_of(texts), texts[0])
     text.encode()
-    assert harmless(text) == text
+    assert escape_unsafe_chars(text) == text
     expected: list[tuple[str, str]] = []
     for words in texts:
-        shown = harmless(words).strip("\n")
+        shown = escape_unsafe_chars(words).strip("\n")
         if shown.strip():
             expected.append(("user", shown))
             expected.append(("assistant", shown))
@@ -144,8 +144,8 @@ def test_nothing_else_is_raised_whatever_comes(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_terminal_has_nothing_to_obey(text: str) -> None:
-    assert harmless("a\U000e0101\ufe01\u034fb\u2764\ufe0f") == "a\\U000e0101\\ufe01\\u034fb\u2764\ufe0f"
-    assert not set(harmless(text)) & {"\x1b", "\x00", "\x07", "\r", "\u202e", "\u2028", "\ud83d"}
+    assert escape_unsafe_chars("a\U000e0101\ufe01\u034fb\u2764\ufe0f") == "a\\U000e0101\\ufe01\\u034fb\u2764\ufe0f"
+    assert not set(escape_unsafe_chars(text)) & {"\x1b", "\x00", "\x07", "\r", "\u202e", "\u2028", "\ud83d"}
 
 
 def test_long_texts_take_no_longer_than_they_are() -> None:

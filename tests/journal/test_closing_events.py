@@ -39,8 +39,8 @@ from engine.core.fold import fold
 from engine.core.ids import CallId, MessageId, PartId, RequestId, TurnId
 from engine.core.messages import CallPart, ReasoningPart, Settlement, TextPart, Usage
 from engine.core.state import Idle, Resync, SessionState
-from engine.journal.closing_events import CRASHED, recovery
-from engine.journal.journal import Journal
+from engine.journal.closing_events import CRASHED, closing_events
+from engine.journal.log import Journal
 from engine.testing.invariants import check_events, check_transcript
 from tests.support.scribe import Scribe, Wall, new_journal
 
@@ -179,7 +179,7 @@ HANDED = CallDelivered(call_id=C)
     ],
 )
 def test_what_closes_what_was_open(events: Sequence[Durable | Live], closing: list[Durable]) -> None:
-    assert recovery(fold(events), R) == closing
+    assert closing_events(fold(events), R) == closing
 
 
 # -- every prefix ---------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def recovered(events: Sequence[Durable]) -> Journal:
     journal = new_journal()
     journal.restore([decode_event(encode_event(event)) for event in events])  # type: ignore[misc]  # all durable
     turn = journal.state.turn
-    for event in recovery(journal.state, MessageId("results")):
+    for event in closing_events(journal.state, MessageId("results")):
         journal.append(event, turn_id=None if turn is None else turn.turn_id)
     return journal
 
@@ -208,7 +208,7 @@ def recovered(events: Sequence[Durable]) -> Journal:
 def seen(journal: Journal) -> list[Durable | Live]:
     found: list[Durable | Live] = []
     cursor = journal.follow(0)
-    while (entry := cursor.take()) is not None:
+    while (entry := cursor.try_next()) is not None:
         assert not isinstance(entry, Resync)
         found.append(entry)
     return found
@@ -221,7 +221,7 @@ def check(journal: Journal, before: SessionState) -> None:
     assert fold(journal.events()) == state == journal.snapshot()
     assert check_transcript(state.transcript) == []
     assert check_events(seen(journal)) == []
-    assert recovery(state, R) == []
+    assert closing_events(state, R) == []
     # It ends what was open and touches nothing else.
     assert state.transcript[: len(before.transcript)] == before.transcript[:]
     assert (state.inbox, state.context) == (before.inbox, before.context)
@@ -270,7 +270,7 @@ def test_the_text_that_was_received_is_kept(seed: int, moves: int) -> None:
     open_texts: dict[PartId, str] = {}
     if before.turn is not None and before.turn.step is not None:
         open_texts = {part.part_id: part.text for part in before.turn.step.parts if part.part is None and part.text}
-    for event in recovery(before, MessageId("results")):
+    for event in closing_events(before, MessageId("results")):
         journal.append(event, turn_id=None if before.turn is None else before.turn.turn_id)
     check(journal, before)
     ended = {event.part.id: event.part for event in journal.events() if isinstance(event, PartEnded)}

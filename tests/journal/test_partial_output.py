@@ -19,7 +19,7 @@ from engine.core.events import (
 from engine.core.ids import MessageId, PartId, SessionId, TurnId
 from engine.core.messages import TextPart
 from engine.core.state import OpenPart
-from engine.journal.journal import Journal, TurnJournal
+from engine.journal.log import Journal, TurnJournal
 from engine.journal.partial_output import DraftSaver, with_drafts
 from engine.store.memory import MemoryStore
 from tests.support.scribe import new_journal
@@ -74,12 +74,12 @@ def save(journal: Journal) -> None:
 def test_what_has_come_since_the_last_time_is_saved() -> None:
     journal, turn, store = begun(P, Q)
     save(journal)
-    turn.grow(P, "one ", 1.0)
-    turn.grow(P, "two ", 1.0)
+    turn.append_delta(P, "one ", 1.0)
+    turn.append_delta(P, "two ", 1.0)
     save(journal)
     save(journal)
-    turn.grow(Q, "beside", 1.0)
-    turn.grow(P, "three", 1.0)
+    turn.append_delta(Q, "beside", 1.0)
+    turn.append_delta(P, "three", 1.0)
     save(journal)
     assert [(d.part_id, d.offset, d.text) for d in store.kept] == [
         (P, 0, "one two "),
@@ -93,8 +93,8 @@ def test_what_has_come_since_the_last_time_is_saved() -> None:
 def test_drafts_are_forgotten_once_their_part_is_over() -> None:
     journal, turn, store = begun(P, Q)
     turn.append(PartStarted(message_id=M, part_id=PartId("short"), kind="text"))
-    turn.grow(P, "one", 1.0)
-    turn.grow(Q, "two", 1.0)
+    turn.append_delta(P, "one", 1.0)
+    turn.append_delta(Q, "two", 1.0)
     save(journal)
     turn.append(PartEnded(message_id=M, part=TextPart(id=P, text="one")))
     turn.append(PartDiscarded(message_id=M, part_id=Q, reason="failed"))
@@ -106,19 +106,19 @@ def test_drafts_are_forgotten_once_their_part_is_over() -> None:
 
 def test_a_part_that_began_anew_does_not_get_its_old_text_back() -> None:
     journal, turn, store = begun(P)
-    turn.grow(P, "wrong", 1.0)
+    turn.append_delta(P, "wrong", 1.0)
     save(journal)
     turn.append(PartReplaced(message_id=M, part_id=P))
     assert store.forgotten == [P]
     assert after_kill(journal, store) == {P: ""}
-    turn.grow(P, "right", 1.0)
+    turn.append_delta(P, "right", 1.0)
     save(journal)
     assert after_kill(journal, store) == {P: "right"}
 
 
 def test_what_does_not_follow_is_left_out() -> None:
     journal, turn, store = begun(P)
-    turn.grow(P, "one", 1.0)
+    turn.append_delta(P, "one", 1.0)
     save(journal)
     store.kept.append(attrs.evolve(store.kept[0], offset=7, text="far"))
     store.kept.append(attrs.evolve(store.kept[0], part_id=PartId("unknown")))
@@ -134,7 +134,7 @@ def test_a_session_without_an_open_step_has_no_drafts() -> None:
 def test_a_store_that_fails_costs_the_drafts_and_nothing_else() -> None:
     journal, turn, store = begun(P)
     store.has_failed = True
-    turn.grow(P, "one", 1.0)
+    turn.append_delta(P, "one", 1.0)
     save(journal)
     turn.append(PartEnded(message_id=M, part=TextPart(id=P, text="one")))
     assert (store.kept, store.forgotten) == ([], [])

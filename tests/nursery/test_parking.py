@@ -55,7 +55,7 @@ NO_RESULT = "no call 'x' waits for a result: it has one, was cancelled, or was n
 async def verify(home: Home, session: engine.Session) -> None:
     """Check all promises, on what a subscriber from the beginning is shown."""
     cursor = session.subscribe(after=0)
-    events: list[Seen] = list(iter(cursor.take, None))
+    events: list[Seen] = list(iter(cursor.try_next, None))
     stored = await home.store.load(session.id)
     found = Evidence(events=events, transcript=session.state.transcript, stored=stored, state=session.state)
     assert check(found) == []

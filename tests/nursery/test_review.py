@@ -228,7 +228,7 @@ async def test_a_sub_agent_could_be_started_after_the_turns_end(autojump_clock: 
         async with session.prompt("go") as turn:
             await trio.sleep(1)
             turn.cancel()
-        seen = list(iter(watcher.take, None))
+        seen = list(iter(watcher.try_next, None))
     assert isinstance(seen[-1], TurnEnded)
     assert len(model.requests) == 1
 

@@ -34,7 +34,7 @@ from engine.core.llm_types import StreamEvent
 from engine.core.messages import TextPart
 from engine.core.settings import Limits, Settings
 from engine.core.state import Resync
-from engine.journal.journal import RING, Position
+from engine.journal.log import RING, Position
 from engine.session.session import Session
 from engine.session.turn import Turn
 from engine.testing.cancel import cancel_everywhere
@@ -427,7 +427,7 @@ async def test_rule_06_the_end_is_seen_only_when_it_is_durable_and_later_events_
                 await trio.sleep(0.1)
             session.queue("later")
             seen: list[object] = []
-            while (event := watcher.take()) is not None:
+            while (event := watcher.try_next()) is not None:
                 seen.append(event)
             # The end, and the input behind it, are in the journal, and nobody sees them yet.
             assert not any(isinstance(event, TurnEnded) for event in seen)
@@ -440,7 +440,7 @@ async def test_rule_06_the_end_is_seen_only_when_it_is_durable_and_later_events_
                 if isinstance(event, TurnEnded):
                     assert event.seq is not None
                     assert store.durable[session.id] >= event.seq
-        following = [watcher.take(), watcher.take()]
+        following = [watcher.try_next(), watcher.try_next()]
         assert [type(event).__name__ for event in following] == ["TurnEnded", "InputAdmitted"]
 
 
@@ -469,16 +469,16 @@ async def test_rule_07_a_cursor_of_another_life_of_the_store_gets_one_resync(
     async with opened([*text("hello"), *done()]) as eng:
         session = await eng.create_session()
         cursor = session.subscribe(after=Position(epoch="before the restart", seq=3))
-        first = cursor.take()
+        first = cursor.try_next()
         assert isinstance(first, Resync)
         assert first.state == session.state
         await session.run("go")
         seen = []
-        while (event := cursor.take()) is not None:
+        while (event := cursor.try_next()) is not None:
             seen.append(event)
         assert not any(isinstance(event, Resync) for event in seen)
         assert fold([event for event in seen if not isinstance(event, Resync)], first.state) == session.state
-        assert isinstance(session.subscribe(after=10_000).take(), Resync)
+        assert isinstance(session.subscribe(after=10_000).try_next(), Resync)
 
 
 # -- 8: batches on the hot path -------------------------------------------------------------------------------------------
@@ -518,7 +518,7 @@ async def test_rule_08_a_cursor_that_fell_behind_gets_merged_deltas_and_every_st
         slow = session.subscribe()
         await session.run("go")
         seen = []
-        while (event := slow.take()) is not None:
+        while (event := slow.try_next()) is not None:
             seen.append(event)
     assert not any(isinstance(event, Resync) for event in seen)
     durable = [event for event in seen if not isinstance(event, Resync) and event.seq is not None]
@@ -662,7 +662,7 @@ async def test_rule_12_a_limit_reached_in_a_sub_agent_ends_the_limits_owner_and_
         result = await session.run("go", settings=limits)
         assert result.stop_reason == "step_limit"
         ends = []
-        while (event := watcher.take()) is not None:
+        while (event := watcher.try_next()) is not None:
             if isinstance(event, TurnEnded):
                 ends.append((len(event.path), event.result.stop_reason))
     assert ends == [(2, "step_limit"), (1, "step_limit")]

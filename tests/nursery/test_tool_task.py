@@ -366,7 +366,7 @@ async def test_nothing_is_shown_of_a_call_after_its_settlement(autojump_clock: M
             await trio.sleep(1.5)
             turn.cancel()
         seen = []
-        while (event := watcher.take()) is not None:
+        while (event := watcher.try_next()) is not None:
             seen.append(event)
     ended = next(i for i, e in enumerate(seen) if isinstance(e, CallSettled))
     assert not [

@@ -185,7 +185,7 @@ def _check_settled(left: SessionState, events: Sequence[Durable]) -> None:
 def _replayed(session: engine.Session) -> list[Seen]:
     """Return what a subscriber is shown who begins at the beginning: the deltas are told again."""
     cursor, seen = session.subscribe(after=0), list[Seen]()
-    while (event := cursor.take()) is not None:
+    while (event := cursor.try_next()) is not None:
         seen.append(event)
     return seen
 

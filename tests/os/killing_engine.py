@@ -229,7 +229,7 @@ class Told:
     async def go_on(self, session: engine.Session) -> None:
         """Flush, and tell it, again and again."""
         while True:
-            newest = next(session.journal.newest())
+            newest = next(session.journal.newest_first())
             assert newest.seq is not None
             await session.journal.store.flushed(session.id, newest.seq)
             self.tell_durable(newest)

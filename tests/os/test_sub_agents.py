@@ -97,8 +97,8 @@ async def test_one_in_the_background_leaves_no_process(tmp_path: Path, way: str)
         if way == "stop":
             job.stop()
             with trio.fail_after(5):
-                await job.over.wait()
-            assert job.state == "aborted: it was stopped"
+                await job.finished.wait()
+            assert job.status_text == "aborted: it was stopped"
     assert running(calls) == []
     assert not job.is_running
 

@@ -71,9 +71,9 @@ MUTANTS: dict[str, Mutant] = {
         scenarios=("question rejected",),
     ),
     "TurnEnded before the flush": Mutant(
-        file="journal/journal.py",
-        old="return self.journal.append(last, turn_id=self.turn_id, held=True)",
-        new="return self.journal.append(last, turn_id=self.turn_id)",
+        file="journal/log.py",
+        old="return self.log.append(last, turn_id=self.turn_id, held=True)",
+        new="return self.log.append(last, turn_id=self.turn_id)",
         scenarios=("slow store",),
     ),
     "a queued call started after the cancel": Mutant(

@@ -25,8 +25,8 @@ from engine.core.ids import InputId, MessageId, PartId, TurnId
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import CallPart, TextPart, Transcript, UserMessage
 from engine.core.state import SessionState
-from engine.journal.closing_events import recovery
-from engine.journal.journal import TurnJournal
+from engine.journal.closing_events import closing_events
+from engine.journal.log import TurnJournal
 from engine.nursery.parkable import only_waits
 from engine.providers.models.quirks_lookup import quirks_of
 from tests.conftest import CountRuns
@@ -55,7 +55,7 @@ def next_request(events: Sequence[Durable], *, parked: bool) -> Transcript:
     journal.restore(events)
     open_turn = journal.state.turn
     waits = only_waits(journal.state, lambda _: True)
-    for event in recovery(journal.state, MessageId("results"), parked=parked and waits):
+    for event in closing_events(journal.state, MessageId("results"), parked=parked and waits):
         journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
     turn = TurnJournal(journal, TurnId("next"))
     turn.append(TurnStarted())

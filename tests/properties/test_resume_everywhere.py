@@ -98,7 +98,7 @@ async def _is_outside(session: engine.Session, event: CallStarted) -> bool:
 
 async def _problems(home: Home, session: engine.Session) -> list[str]:
     cursor = session.subscribe(after=0)
-    events: list[Seen] = list(iter(cursor.take, None))
+    events: list[Seen] = list(iter(cursor.try_next, None))
     stored = await home.store.load(session.id)
     problems = check(Evidence(events=events, transcript=session.state.transcript, stored=stored, state=session.state))
     twice = [key for key in set(home.done) if home.done.count(key) > 1]

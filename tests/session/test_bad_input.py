@@ -52,7 +52,7 @@ from engine.core.messages import Message, Usage, UserMessage
 from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings, Timeouts
-from engine.journal.journal import Position
+from engine.journal.log import Position
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.session.session import Session
@@ -194,7 +194,7 @@ async def test_use_after_close(autojump_clock: MockClock) -> None:
     with pytest.raises(EngineClosed):
         w.engine.start_turn(w.session, "more")
     assert w.session.state.last_result == played.result, "looking is still allowed"
-    assert w.session.subscribe(after=0).take() is not None
+    assert w.session.subscribe(after=0).try_next() is not None
     with pytest.raises(RequestNotFound):
         await w.session.reply("ask_1", engine.Once())
 
@@ -492,7 +492,7 @@ async def test_a_subscription_from_a_place_that_is_not_there_is_a_resync(
 ) -> None:
     async with world(DONE) as w:
         await w.play()
-        event = w.session.subscribe(after=after).take()
+        event = w.session.subscribe(after=after).try_next()
         assert type(event).__name__ == "Resync"
         await w.goes_on()
 

@@ -48,7 +48,7 @@ async def test_a_finished_sub_agent_is_found_in_the_store(autojump_clock: trio.t
         watcher = session.subscribe(after=0)
         await session.run("go")
         children = set()
-        while (event := watcher.take()) is not None:
+        while (event := watcher.try_next()) is not None:
             children.add(event.session_id)
         (child_id,) = children - {session.id}
         child = await eng.open_session(child_id)
@@ -70,7 +70,7 @@ async def test_a_child_that_is_saving_its_end_does_not_hold_up_its_cancelled_par
             turn.cancel()
             await turn.wait()
         events = []
-        while (event := watcher.take()) is not None:
+        while (event := watcher.try_next()) is not None:
             events.append(event)
     ends = [event for event in events if isinstance(event, TurnEnded)]
     assert [len(event.path) for event in ends] == [2, 1]

@@ -36,7 +36,7 @@ from engine.core.messages import Message, Usage, UserMessage
 from engine.core.protocols import ContextView
 from engine.core.settings import Limits, Settings
 from engine.core.state import Busy, Idle, Resync, SessionState
-from engine.journal.journal import Cursor, Position
+from engine.journal.log import Cursor, Position
 from engine.permission.allow_all import AllowAll
 from engine.session.turn import Turn
 from engine.testing.fakes import ScriptedKeeper, SlowStore, TrioClock
@@ -326,7 +326,7 @@ async def test_o1_the_end_is_announced_only_when_everything_of_the_turn_is_durab
 
 def drained(cursor: Cursor) -> list[Seen]:
     seen: list[Seen] = []
-    while (event := cursor.take()) is not None:
+    while (event := cursor.try_next()) is not None:
         seen.append(event)
     return seen
 

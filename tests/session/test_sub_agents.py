@@ -30,7 +30,7 @@ from engine.core.llm_types import ModelInfo, ModelRequest, TextChunk, TextStarte
 from engine.core.messages import Usage
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.core.state import Resync
-from engine.journal.journal import Cursor
+from engine.journal.log import Cursor
 from engine.nursery.rate_limiter import LONG_PREFIX
 from engine.permission.policy import Policy
 from engine.permission.rules.rule_file import parse_rule
@@ -283,7 +283,7 @@ async def test_t19_who_comes_late_finds_what_children_ask_though_others_of_them_
                 if isinstance(event, CallSettled) and len(event.path) == 1:
                     break
             late = w.session.subscribe(after=w.session.state.seq)
-            assert late.take() is None
+            assert late.try_next() is None
             (asked,) = w.session.asked
             assert isinstance(asked, PermissionAsked)
             assert (asked.permission, len(asked.path), asked in seen) == ("write", 3, True)
@@ -397,7 +397,7 @@ async def test_cancelling_the_root_cancels_the_tree_within_one_grace(
 
 def drained(cursor: Cursor) -> list[Seen]:
     seen: list[Seen] = []
-    while (event := cursor.take()) is not None:
+    while (event := cursor.try_next()) is not None:
         seen.append(event)
     return seen
 

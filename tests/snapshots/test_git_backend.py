@@ -16,11 +16,11 @@ import trio.testing
 from engine.core.errors import SnapshotError, UndoConflict, UndoIncomplete
 from engine.core.snapshot_types import Put
 from engine.snapshots.classify import LARGEST_FILE
-from engine.snapshots.location import Place
+from engine.snapshots.location import SnapshotDir
 from engine.snapshots.project import ProjectSnapshots
 from engine.snapshots.repository import Repository
-from engine.snapshots.restore import Putting
-from engine.snapshots.retention import forget, tend
+from engine.snapshots.restore import RestoreJob
+from engine.snapshots.retention import clean_up, forget_sessions
 from tests.snapshots.conftest import Project, state_of
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
@@ -354,7 +354,7 @@ async def test_half_way_is_told_and_the_same_again_does_the_rest(project: Projec
     project.write({"a": "2", "b": "2", "c": "2", "made": "m"})
     second = await project.tree()
     puts = [Put(c.path, c.after, c.before) for c in await project.snapshots.diff(first, second, owner="ses_1")]
-    putting = Putting(puts, os.path.basename, (str(project.root),))
+    putting = RestoreJob(puts, os.path.basename, (str(project.root),))
     putting.check()
     putting.stage(await project.snapshots.read(first, [put.want for put in puts if put.want]), lambda: None)
     asked: list[int] = []
@@ -429,7 +429,7 @@ async def test_cancelled_at_any_moment_the_next_one_is_whole(project: Project) -
     assert await project.tree() == whole
     left = [
         path.name
-        for path in (project.snapshots.folder / Place(project.snapshots.folder, project.real).key / "git").glob(
+        for path in (project.snapshots.folder / SnapshotDir(project.snapshots.folder, project.real).key / "git").glob(
             "index*"
         )
     ]
@@ -438,7 +438,7 @@ async def test_cancelled_at_any_moment_the_next_one_is_whole(project: Project) -
 
 async def test_what_a_killed_engine_left_is_in_nobodys_way(project: Project) -> None:
     first = await project.tree()
-    git = Repository(Place(project.snapshots.folder, project.real), "git").folder
+    git = Repository(SnapshotDir(project.snapshots.folder, project.real), "git").folder
     for name in ("index.lock", "index.dead", "index.dead.lock"):
         (git / name).write_bytes(b"half")
     project.write({"a": "a"})
@@ -465,26 +465,26 @@ async def test_old_snapshots_go_and_those_of_a_session_with_it(project: Project)
     project.write({"a": "2"})
     second = await project.tree()
     folder = project.snapshots.folder
-    forget(folder, ["ses_1"])
+    forget_sessions(folder, ["ses_1"])
     third = await project.snapshots.take(str(project.root), owner="ses_2", within=60)
     assert third.tree == second
-    own = Place(folder, project.real).own
+    own = SnapshotDir(folder, project.real).project_dir
     long_ago = time.time() - 40 * 86_400
     for path in (own / "git").rglob("objects/??/*"):
         os.utime(path, (long_ago, long_ago))
     os.utime(own / "git/refs/snapshots/ses_2" / second.split("-")[2])
     (own / "git/refs/snapshots/ses_2/old").write_text(f"{first.split('-')[2]}\n")
     os.utime(own / "git/refs/snapshots/ses_2/old", (long_ago, long_ago))
-    await tend(folder, shutil.which("git"))
+    await clean_up(folder, shutil.which("git"))
     assert [*(own / "git/objects/pack").glob("*.pack")]  # git has tidied up; who keeps what is known all the same
     assert await project.snapshots.diff(second, second, owner="ses_2") == ()
     with pytest.raises(SnapshotError, match="the snapshot is gone, or was not taken for this session"):
         await project.snapshots.diff(first, second, owner="ses_2")
-    await tend(folder, shutil.which("git"))  # once a day
+    await clean_up(folder, shutil.which("git"))  # once a day
     (folder / ".swept").unlink()
     for path in [own / "root", *(own / "git/refs").rglob("*")]:
         os.utime(path, (long_ago, long_ago))
-    await tend(folder, shutil.which("git"))
+    await clean_up(folder, shutil.which("git"))
     assert not own.exists()
     with pytest.raises(SnapshotError, match="the snapshot is gone: old ones are removed"):
         await project.snapshots.diff(second, second, owner="ses_2")

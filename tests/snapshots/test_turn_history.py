@@ -19,14 +19,14 @@ from engine.core.events import (
 )
 from engine.core.ids import MessageId, TurnId
 from engine.core.messages import Usage
-from engine.snapshots.turn_history import Past, PastTurn, UndonePast, past
+from engine.snapshots.turn_history import PastTurn, TurnHistory, UndoneTurn, turn_history
 
 CRASHED = "it crashed"
 
 
-def read(*events: Durable) -> Past:
+def read(*events: Durable) -> TurnHistory:
     numbered = [attrs.evolve(event, time=float(number)) for number, event in enumerate(events)]
-    return past(numbered, CRASHED)
+    return turn_history(numbered, CRASHED)
 
 
 def turn(name: str, *trees: str, detail: str = "", between: Sequence[Durable] = ()) -> list[Durable]:
@@ -47,7 +47,7 @@ def test_turns_come_and_go() -> None:
     second = PastTurn(turn_id=TurnId("2"), begins=4, began=4.0, until=5.0, ended=5.0)
     assert read(*one, *two).done == (first, second)
     undone = read(*one, *two, undo)
-    assert (undone.done, undone.undone) == ((first,), (UndonePast(turn=second, at=6, files=(), saved=()),))
+    assert (undone.done, undone.undone) == ((first,), (UndoneTurn(turn=second, at=6, files=(), saved=()),))
     again = read(*one, *two, undo, redo)
     assert (again.done, again.undone) == ((first, second), ())
     third = read(*one, *two, undo, *turn("3"))
@@ -78,23 +78,23 @@ def test_a_redone_turn_knows_what_it_has_left() -> None:
 
 
 def test_what_was_missed_and_until_when() -> None:
-    assert read(*turn("1", "a", between=[missed()])).done[0].is_missed
+    assert read(*turn("1", "a", between=[missed()])).done[0].is_last_change_missed
     after = SnapshotTaken(step=1, tree="b", turn_id=TurnId("1"))
-    assert not read(*turn("1", "a", between=[missed(), after])).done[0].is_missed
+    assert not read(*turn("1", "a", between=[missed(), after])).done[0].is_last_change_missed
     limited = Notice(level="warning", code="snapshot_limited", text="")
     for notice in (missed(), limited, attrs.evolve(limited, code="snapshot_failed")):
-        assert read(*turn("1", between=[notice])).done[0].is_unnoted
-        assert not read(*turn("1", "a", between=[notice])).done[0].is_unnoted
-    assert not read(*turn("1", between=[attrs.evolve(limited, level="info")])).done[0].is_unnoted
+        assert read(*turn("1", between=[notice])).done[0].has_no_snapshot
+        assert not read(*turn("1", "a", between=[notice])).done[0].has_no_snapshot
+    assert not read(*turn("1", between=[attrs.evolve(limited, level="info")])).done[0].has_no_snapshot
     closed = StepEnded(
         step=1, message_id=MessageId("m"), results_id=MessageId("r"), finish=None, usage=Usage(), cost=0.0
     )
     crashed = read(*turn("1", "a", between=[closed], detail=CRASHED)).done[0]
     # What closes the record of a crash is written later.
-    assert (crashed.is_missed, crashed.until, crashed.ended) == (True, 1.0, 3.0)
+    assert (crashed.is_last_change_missed, crashed.until, crashed.ended) == (True, 1.0, 3.0)
 
 
 def test_what_makes_no_sense_is_passed_over() -> None:
     undo, redo = TurnUndone(undone=TurnId("x"), keep=0), TurnRedone(redone=TurnId("x"))
     ended = TurnEnded(result=TurnResult(stop_reason="completed"))
-    assert read(undo, redo, ended, missed()) == Past(turns=(), done=(), undone=(), saved=(), last_tree="")
+    assert read(undo, redo, ended, missed()) == TurnHistory(turns=(), done=(), undone=(), saved=(), last_tree="")

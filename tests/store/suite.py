@@ -16,7 +16,7 @@ from engine.core.ids import SessionId
 from engine.core.null_trace import NoTrace
 from engine.core.protocols import Store
 from engine.core.system_clock import SystemClock
-from engine.journal.journal import Journal
+from engine.journal.log import Journal
 from tests.store.journals import A, B, any_journals, created, noted, notes, session
 
 

@@ -81,7 +81,7 @@ from engine.core.messages import (
 )
 from engine.core.null_trace import NoTrace
 from engine.core.prompt_section import PromptSection
-from engine.journal.journal import Journal, TurnJournal
+from engine.journal.log import Journal, TurnJournal
 from engine.store.memory import MemoryStore
 
 # Asks for one of so many: `draw(3)` is 0, 1 or 2. Hypothesis draws it, or a seeded random.
@@ -544,7 +544,7 @@ class Scribe:
         assert self.turn is not None
         part = self._open_parts()[draw(len(self._open_parts()))]
         text = "abcdefgh"[: 1 + draw(4)]
-        self.turn.grow(part.id, text, self.wall.now())
+        self.turn.append_delta(part.id, text, self.wall.now())
         part.text += text
 
     def _replace(self, draw: Draw) -> None:

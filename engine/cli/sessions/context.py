@@ -128,7 +128,7 @@ def _compact(given: argparse.Namespace) -> int:
 
 def _config(given: argparse.Namespace, row: SessionRow) -> Config:
     config = load_config(given.config, os.environ)
-    config = find_user_agents(config, Path(row.cwd), trusts=False).added_to(config)
+    config = find_user_agents(config, Path(row.cwd), trusts=False).merge_into(config)
     if given.model is None:
         return config
     return attrs.evolve(config, compaction=attrs.evolve(config.compaction, model=given.model))

@@ -29,7 +29,7 @@ from engine.cli.sessions.common import (
 )
 from engine.cli.terminal_text import one_line, visible
 from engine.core.ids import SessionId
-from engine.export.format_cost import money
+from engine.export.format_cost import format_cost
 from engine.store.protocols import FullStore, Hit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.search_text import MATCH_MARKS
 
@@ -125,7 +125,7 @@ def _listed(rows: Sequence[SessionRow], short: dict[SessionId, str], *, has_fold
         Column(heading="title", texts=[_title(row) for row in rows], grows=True),
         Column(heading="folder", texts=[folder(row.cwd) if has_folders else "" for row in rows]),
         Column(heading="messages", texts=[str(row.messages) for row in rows], is_right=True),
-        Column(heading="cost", texts=[money(row.cost) for row in rows], is_right=True),
+        Column(heading="cost", texts=[format_cost(row.cost) for row in rows], is_right=True),
         Column(heading="status", texts=[_status(row) for row in rows]),
     ]
     return table(columns, width())

@@ -30,10 +30,10 @@ from engine.core.messages import UserMessage
 from engine.core.state import SessionState
 from engine.core.system_clock import RandomIds
 from engine.core.threads import to_thread
-from engine.export.seed_events import opening
+from engine.export.seed_events import seed_events
 from engine.session.fork import forked
 from engine.snapshots.location import default_folder
-from engine.snapshots.retention import forget
+from engine.snapshots.retention import forget_sessions
 from engine.store.lazy_events import StoredSession
 from engine.store.projection import title_of
 from engine.store.protocols import FullStore
@@ -141,7 +141,7 @@ def _fork(given: argparse.Namespace) -> int:
         at = None if given.at is None else await to_thread(_message_id, stored, given.at)
         messages = state.transcript[:] if at is None else await to_thread(forked, stored.events, at)
         fresh = SessionId(RandomIds().new("ses"))
-        journal = opening(
+        journal = seed_events(
             fresh,
             kind="fork",
             messages=messages,
@@ -216,7 +216,7 @@ def _agreed(found: dict[SessionId, str]) -> bool:
 
 async def _forget(deleted: Sequence[SessionId]) -> None:
     """Remove the long outputs that those sessions have kept, and let go of their snapshots of files. A checkpoint."""
-    await to_thread(forget, default_folder(), deleted)
+    await to_thread(forget_sessions, default_folder(), deleted)
     try:
         # Of a sub-agent there is no folder: what it kept is its first session's.
         await SpillStore(None).forget(deleted)

@@ -46,16 +46,18 @@ def _told(rescued: RescueReport, damaged: Path, target: Path) -> str:
     lines = [f"{new} has {counted(rescued.sessions, 'session')} with {counted(rescued.events, 'event')} now"]
     for loss in rescued.losses:
         lines.append(f"  {visible(loss.session_id)} ends before event {loss.seq}: {visible(loss.reason)}")
-        if loss.beside:
-            lines.append(f"    {counted(loss.beside, 'later event')} could be read, and stand beside it")
+        if loss.leftover_events:
+            lines.append(f"    {counted(loss.leftover_events, 'later event')} could be read, and stand beside it")
     if rescued.losses:
         lines.append(f"{counted(len(rescued.losses), 'session')} lost something.")
     elif not rescued.sessions:
         lines.append("No session was found: neither an event, nor one in the list.")
     else:
         lines.append("No gap was found. Of what the list has lost as well, nobody can know.")
-    if rescued.beside is not None:
-        lines.append(f"What could be read and does not follow is in {visible(str(rescued.beside))}, as lines of JSON.")
+    if rescued.leftover_path is not None:
+        lines.append(
+            f"What could be read and does not follow is in {visible(str(rescued.leftover_path))}, as lines of JSON."
+        )
     lines.append(
         f"Look at it with `engine sessions list --all --store {new}`, then put it in place of {visible(str(damaged))}"
     )

@@ -24,8 +24,8 @@ from engine.cli.terminal_text import one_line, visible
 from engine.core.events import StepEnded
 from engine.core.ids import CallId, MessageId
 from engine.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, TextPart, Usage, UserMessage
-from engine.export.format_cost import money
-from engine.export.history import Entry, History, render_history
+from engine.export.format_cost import format_cost
+from engine.export.history import History, HistoryEntry, render_history
 from engine.store.projection import title_of
 from engine.store.protocols import FullStore, SpendingQuery
 from engine.tools.tool_text import counted
@@ -122,7 +122,7 @@ def _step_facts(step: StepEnded | None) -> dict[str, object]:
 
 def _as_text(story: History, *, with_results: bool, with_usage: bool) -> str:
     state = story.state
-    facts = [state.session_id, state.context.cwd, state.model, money(state.cost)]
+    facts = [state.session_id, state.context.cwd, state.model, format_cost(state.cost)]
     lines = [
         one_line(called(story), 200) or "(nothing was said)",
         " · ".join(visible(fact) for fact in facts if fact),
@@ -156,7 +156,9 @@ def short_ends(ids: list[MessageId]) -> dict[MessageId, str]:
     return {name: str(name) for name in ids}
 
 
-def _message(entry: Entry, end: str, results: Mapping[CallId, CallResult], *, with_results: bool) -> Iterator[str]:
+def _message(
+    entry: HistoryEntry, end: str, results: Mapping[CallId, CallResult], *, with_results: bool
+) -> Iterator[str]:
     message = entry.message
     at = f"{when(entry.time, time.time())} · {visible(end)}"
     match message:
@@ -177,7 +179,7 @@ def _message(entry: Entry, end: str, results: Mapping[CallId, CallResult], *, wi
             return
 
 
-def _usage(story: History, entry: Entry, *, ends_turn: bool) -> Iterator[str]:
+def _usage(story: History, entry: HistoryEntry, *, ends_turn: bool) -> Iterator[str]:
     """Yield what the request of a message took, and what its turn took behind the last one of that."""
     step = story.steps.get(entry.message.id)
     if step is not None:
@@ -193,7 +195,7 @@ def _usage(story: History, entry: Entry, *, ends_turn: bool) -> Iterator[str]:
 
 def _taken(usage: Usage, cost: float) -> str:
     cached = f", {usage.cache_share:.0%} of the prompt from the cache" if usage.cache_read else ""
-    return f"{counted(usage.total, 'token')}{cached}{f', {money(cost)}' if cost else ''}"
+    return f"{counted(usage.total, 'token')}{cached}{f', {format_cost(cost)}' if cost else ''}"
 
 
 def _ruled(who: str, at: str) -> str:

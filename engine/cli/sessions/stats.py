@@ -15,7 +15,7 @@ from engine.cli.sessions.common import Column, NoStoreYet, command, table, tell,
 from engine.cli.sessions.list import folder
 from engine.cli.store_flags import add_store_flag
 from engine.core.messages import Usage
-from engine.export.format_cost import money
+from engine.export.format_cost import format_cost
 from engine.store.protocols import FullStore, Spending, SpendingKind, SpendingQuery
 from engine.tools.tool_text import counted
 
@@ -118,7 +118,7 @@ def _total(total: Spending, span: str) -> str:
         counted(total.sessions, "session"),
         counted(total.steps, "step"),
         f"{counted(total.usage.total, 'token')}{share}",
-        money(total.cost) or "no money that is known of",
+        format_cost(total.cost) or "no money that is known of",
     ]
     return f"{span}: {', '.join(parts)}\n"
 
@@ -136,7 +136,7 @@ def _table(kind: SpendingKind, rows: Sequence[Spending], *, is_all: bool) -> str
         Column(heading="prompt", texts=[f"{_prompt(row.usage):,}" for row in rows], is_right=True),
         Column(heading="cached", texts=[f"{row.usage.cache_share:.0%}" for row in rows], is_right=True),
         Column(heading="answer", texts=[f"{row.usage.output:,}" for row in rows], is_right=True),
-        Column(heading="cost", texts=[money(row.cost) for row in rows], is_right=True),
+        Column(heading="cost", texts=[format_cost(row.cost) for row in rows], is_right=True),
     ]
     more = f"{counted(left, 'more')}: --by {kind} tells all\n" if left else ""
     return table(columns, width()) + more

@@ -34,10 +34,10 @@ from engine.core.threads import to_thread
 from engine.core.version import __version__
 from engine.export.collect import collect_session
 from engine.export.history import render_history
-from engine.export.html_page import Filling, render_html
-from engine.export.json_document import in_folder, parse_json_document, render_json_document, with_fresh_ids
+from engine.export.html_page import ContextUsage, render_html
+from engine.export.json_document import parse_json_document, render_json_document, with_cwd, with_fresh_ids
 from engine.export.markdown import parse_markdown, render_markdown
-from engine.export.seed_events import opening
+from engine.export.seed_events import seed_events
 from engine.settings_file.config_file import load_config
 from engine.store.protocols import FullStore
 
@@ -140,14 +140,14 @@ def _text(journals: Journals, form: Format) -> str:
     return render_html(stories, called(stories[0]), engine=__version__, window=_window(stories[0].state))
 
 
-def _window(state: SessionState) -> Filling | None:
+def _window(state: SessionState) -> ContextUsage | None:
     """Return what fills the window; None if that can't be told here, which is no reason to write no page."""
     try:
         report = filling(state, load_config(None, os.environ))
     except ConfigError:
         return None
     kinds = tuple((share.kind, share.tokens) for share in report.shares)
-    return Filling(tokens=report.tokens, usable=report.usable, kinds=kinds)
+    return ContextUsage(tokens=report.tokens, usable=report.usable, kinds=kinds)
 
 
 def _put(target: Path, text: str, *, is_private: bool) -> None:
@@ -215,13 +215,13 @@ def _read(name: str, cwd: str | None) -> Journals:
     data = _bytes(name)
     if data.lstrip()[:1] in {b"{", b"["}:
         found = parse_json_document(data)
-        return found if cwd is None else in_folder(found, cwd)
+        return found if cwd is None else with_cwd(found, cwd)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JournalCorrupt(f"it is neither JSON nor Markdown in UTF-8: {error}") from error
     talk = parse_markdown(text, RandomIds().new)
-    journal = opening(
+    journal = seed_events(
         SessionId(_fresh()),
         kind="import",
         messages=talk.messages,

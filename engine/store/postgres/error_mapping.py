@@ -48,21 +48,21 @@ def to_store_error(error: psycopg.Error, address: Address) -> StoreError:
     """Return what to raise for *error*. Nothing of what was to be stored, and no password, is in it."""
     code = error.sqlstate or ""
     name = f"the store {address.name}"
-    said = error_summary(error, address)
+    summary = error_summary(error, address)
     if code.startswith(_DAMAGED) and code != "XX000":
-        return StoreCorrupt(f"{name} is damaged ({said}): restore the database from a backup")
+        return StoreCorrupt(f"{name} is damaged ({summary}): restore the database from a backup")
     if code in _GONE:
-        return StoreMismatch(f"{name} is not what it was: its tables were removed or changed ({said})")
+        return StoreMismatch(f"{name} is not what it was: its tables were removed or changed ({summary})")
     why = _RETRY_NOW.get(code) or _RETRY_NOW.get(code[:2])
     if why is not None:
-        return ConnectionBroken(f"{name}: {why} ({said})")
+        return ConnectionBroken(f"{name}: {why} ({summary})")
     why = _RETRY_LATER.get(code) or _RETRY_LATER.get(code[:2])
     if why is not None:
-        return TransientStoreError(f"{name}: {why} ({said})")
+        return TransientStoreError(f"{name}: {why} ({summary})")
     if isinstance(error, psycopg.OperationalError) and not code:
         # Also where the server does not let us in: of that, libpq has nothing but the text.
-        return ConnectionBroken(f"{name} can't be reached ({said})")
-    return StoreError(f"{name} failed: {said}")
+        return ConnectionBroken(f"{name} can't be reached ({summary})")
+    return StoreError(f"{name} failed: {summary}")
 
 
 def error_summary(error: psycopg.Error, address: Address) -> str:

@@ -37,10 +37,10 @@ class Token:
 
 def tokenize(text: str) -> Iterator[Token]:
     """Yield the words of *text*, folded."""
-    for found in _TOKEN.finditer(text):
-        word = _folded(found[0])
+    for match in _TOKEN.finditer(text):
+        word = _folded(match[0])
         if word:
-            yield Token(found.start(), found.end(), word)
+            yield Token(match.start(), match.end(), word)
 
 
 def tsvector_text(text: str) -> str:
@@ -65,8 +65,8 @@ class SearchQuery:
     @classmethod
     def of(cls, words: str) -> SearchQuery:
         """Read what was typed. Nothing in it is an operator: a query has no syntax, so it has no syntax errors."""
-        found = (tuple(token.word for token in tokenize(word)) for word in words.split())
-        return cls(tuple(phrase for phrase in found if phrase), bool(words) and not words[-1].isspace())
+        phrases = (tuple(token.word for token in tokenize(word)) for word in words.split())
+        return cls(tuple(phrase for phrase in phrases if phrase), bool(words) and not words[-1].isspace())
 
     @property
     def query(self) -> str:
@@ -78,29 +78,29 @@ class SearchQuery:
 
     def snippet(self, text: str) -> str | None:
         """Return what surrounds the phrases in *text*, each between two marks; None if one of them is not there."""
-        found = list(tokenize(text))
-        places = [list(self._occurrences(found, number)) for number in range(len(self.phrases))]
+        tokens = list(tokenize(text))
+        places = [list(self._occurrences(tokens, number)) for number in range(len(self.phrases))]
         if not places or not all(places):
             return None
         spans = _merged(sorted({span for places_of_one in places for span in places_of_one}))
         first = _best(spans, places)
-        last = min(len(found), first + SNIPPET_TOKENS) - 1
-        begin = 0 if first == 0 else found[first].begin
-        end = len(text) if last == len(found) - 1 else found[last].end
+        last = min(len(tokens), first + SNIPPET_TOKENS) - 1
+        begin = 0 if first == 0 else tokens[first].begin
+        end = len(text) if last == len(tokens) - 1 else tokens[last].end
         marked = _marked(
-            text, begin, end, [(found[a].begin, found[b].end) for a, b in spans if first <= a and b <= last]
+            text, begin, end, [(tokens[a].begin, tokens[b].end) for a, b in spans if first <= a and b <= last]
         )
         return ("…" if begin else "") + marked + ("…" if end < len(text) else "")
 
-    def _occurrences(self, found: Sequence[Token], number: int) -> Iterator[tuple[int, int]]:
+    def _occurrences(self, tokens: Sequence[Token], number: int) -> Iterator[tuple[int, int]]:
         """Yield the first and the last word of each place at which that phrase stands."""
         phrase = self.phrases[number]
         is_open = self.is_prefix and number == len(self.phrases) - 1
         *whole, end = phrase
-        for at in range(len(found) - len(whole)):
-            word = found[at + len(whole)].word
+        for at in range(len(tokens) - len(whole)):
+            word = tokens[at + len(whole)].word
             if (word.startswith(end) if is_open else word == end) and all(
-                found[at + n].word == wanted for n, wanted in enumerate(whole)
+                tokens[at + n].word == expected for n, expected in enumerate(whole)
             ):
                 yield at, at + len(whole)
 

@@ -26,14 +26,14 @@ def find_gaps_if_due(connection: Connection, address: Address) -> Sequence[Sessi
         row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (advisory_lock_key(address) ^ 1,)).fetchone()
         if row is None or not row[0]:
             return ()
-        found = damaged_sessions(connection)
-        if not found:
+        gaps = damaged_sessions(connection)
+        if not gaps:
             connection.execute(
                 "INSERT INTO engine_store (name, value) VALUES ('checked', extract(epoch FROM clock_timestamp()))"
                 " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
             )
         connection.execute(_TIDY, (_FORGOTTEN_AFTER, _FORGOTTEN_AFTER))
-    return found
+    return gaps
 
 
 def damaged_sessions(connection: Connection) -> Sequence[SessionId]:

@@ -91,7 +91,7 @@ class Listener:
             if news and not self._notify(token, () if "" in news else news):
                 return
             # A notification that came with an answer is in a queue already.
-            news = [told.payload for told in connection.notifies(timeout=0)]
+            news = [notification.payload for notification in connection.notifies(timeout=0)]
             if not news and not _wait(wake, _SILENCE_SECONDS, connection):
                 connection.execute("SELECT 1")
 

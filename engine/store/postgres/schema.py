@@ -164,10 +164,10 @@ def advisory_lock_key(address: Address) -> int:
     return int.from_bytes(digest, "big", signed=True)
 
 
-def version_mismatch(found: int, known: int) -> StoreMismatch:
+def version_mismatch(actual: int, supported: int) -> StoreMismatch:
     """Return what to raise where a newer engine has been."""
     return StoreMismatch(
-        f"the store's tables have version {found}, made by a newer engine; this one knows {known}: "
+        f"the store's tables have version {actual}, made by a newer engine; this one knows {supported}: "
         "use the newer one, or give another database or schema",
         is_newer=True,
     )

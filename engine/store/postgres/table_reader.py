@@ -41,7 +41,7 @@ class PostgresTableReader:
 
     def open_session(self, session_id: SessionId, schema: Schema) -> tuple[StoredSession, int] | None:
         """See `TableReader`."""
-        with self._one_moment():
+        with self._consistent_view():
             rows = self._connection.execute(
                 "SELECT seq, body FROM events WHERE session_id = %s ORDER BY seq", (session_id,)
             ).fetchall()
@@ -82,7 +82,7 @@ class PostgresTableReader:
             "id": None if before is None else before.id,
             "limit": query.limit,
         }
-        with self._one_moment():
+        with self._consistent_view():
             rows = self._connection.execute(
                 f"SELECT {COLUMNS} FROM sessions WHERE {' AND '.join(where)}"  # noqa: S608  # texts of ours
                 " ORDER BY updated DESC, id DESC LIMIT %(limit)s",
@@ -108,50 +108,50 @@ class PostgresTableReader:
 
     def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[Hit]:
         """See `TableReader`."""
-        wanted = SearchQuery.of(postgres_text(words))
-        if not wanted.phrases:
+        query = SearchQuery.of(postgres_text(words))
+        if not query.phrases:
             return []
-        with self._one_moment():
-            found = self._found(wanted, limit, None if cwd is None else postgres_text(cwd))
+        with self._consistent_view():
+            matches = self._newest_matches(query, limit, None if cwd is None else postgres_text(cwd))
             rows = self._connection.execute(
                 f"SELECT {COLUMNS} FROM sessions WHERE id = ANY(%s)",  # noqa: S608  # a list of ours
-                ([text.session_id for text in found],),
+                ([text.session_id for text in matches],),
             ).fetchall()
             leases = all_leases(self._connection)
         held = holders(leases, owner)
         sessions = {row.id: row for row in (session_row(row, held) for row in rows)}
         return [
             Hit(session=sessions[text.session_id], seq=text.seq, role=text.role, snippet=snippet, time=text.time)
-            for text, snippet in found.items()
+            for text, snippet in matches.items()
             if text.session_id in sessions
         ]
 
     @contextlib.contextmanager
-    def _one_moment(self) -> Generator[None]:
+    def _consistent_view(self) -> Generator[None]:
         """Let all queries of the block see the same: between two of them another engine may end a turn, or remove it."""
         with self._connection.transaction():
             self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             yield
 
-    def _found(self, wanted: SearchQuery, limit: int, cwd: str | None) -> Mapping[_Text, str]:
+    def _newest_matches(self, query: SearchQuery, limit: int, cwd: str | None) -> Mapping[_Text, str]:
         """Return the newest text of each of the *limit* sessions that were spoken in last, and its snippet."""
         texts = self._connection.execute(
             "SELECT id, session_id FROM texts WHERE words @@ %(query)s::tsquery"
             " AND (%(cwd)s::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE cwd = %(cwd)s))"
             " ORDER BY id DESC LIMIT %(looked_at)s",
-            {"query": wanted.query, "cwd": cwd, "looked_at": MAX_SEARCHED_TEXTS},
+            {"query": query.query, "cwd": cwd, "looked_at": MAX_SEARCHED_TEXTS},
         ).fetchall()
-        found: dict[SessionId, tuple[_Text, str]] = {}
+        matches: dict[SessionId, tuple[_Text, str]] = {}
         for start in range(0, len(texts), _AT_ONCE):
-            numbers = [number for number, name in texts[start : start + _AT_ONCE] if name not in found]
+            numbers = [number for number, name in texts[start : start + _AT_ONCE] if name not in matches]
             for text in self._texts(numbers):
                 # The index knows words; that they stand in the order that was asked for is seen here.
-                snippet = None if text.session_id in found else wanted.snippet(text.text)
+                snippet = None if text.session_id in matches else query.snippet(text.text)
                 if snippet is not None:
-                    found[text.session_id] = text, snippet
-                if len(found) == limit:
-                    return dict(found.values())
-        return dict(found.values())
+                    matches[text.session_id] = text, snippet
+                if len(matches) == limit:
+                    return dict(matches.values())
+        return dict(matches.values())
 
     def _texts(self, numbers: Sequence[int]) -> Sequence[_Text]:
         """Return those texts, the newest first."""

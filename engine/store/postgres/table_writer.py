@@ -194,19 +194,19 @@ class PostgresTableWriter:
 
     def leases_of(self, session_ids: Collection[SessionId], owner: Owner) -> Mapping[SessionId, Lease]:
         """See `TableWriter`: our own are locked; for those of others nobody waits."""
-        wanted = list(session_ids)
+        names = list(session_ids)
         ours = self._connection.execute(
             f"SELECT {_LEASE} FROM leases WHERE session_id = ANY(%s) AND owner = %s ORDER BY session_id FOR UPDATE",  # noqa: S608  # columns of ours
-            (wanted, owner.id),
+            (names, owner.id),
         ).fetchall()
-        found = leases_in(ours)
-        if len(found) < len(wanted):
+        leases = leases_in(ours)
+        if len(leases) < len(names):
             others = self._connection.execute(
                 f"SELECT {_LEASE} FROM leases WHERE session_id = ANY(%s) AND owner <> %s",  # noqa: S608  # as above
-                (wanted, owner.id),
+                (names, owner.id),
             ).fetchall()
-            found.update(leases_in(others))
-        return found
+            leases.update(leases_in(others))
+        return leases
 
     def leases(self) -> Mapping[SessionId, Lease]:
         """See `TableWriter`."""

@@ -75,8 +75,8 @@ class Connections(ReaderPool[sqlite3.Connection]):
             # Of a file that is still empty. (On another, this would wait for the lock that a writer has.)
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        found: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
-        if found != self.mode:
+        mode: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        if mode != self.mode:
             self._change_mode(connection)
         if self.mode == "truncate":
             connection.execute("PRAGMA locking_mode = NORMAL")

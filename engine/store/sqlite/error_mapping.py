@@ -42,10 +42,10 @@ def to_store_error(error: sqlite3.Error, path: str) -> StoreError:
 def _is_full(path: str) -> bool:
     """Tell whether there is no room for so much as SQLite's shared memory, which it calls an I/O error."""
     try:
-        found = os.statvfs(Path(path).parent)
+        filesystem = os.statvfs(Path(path).parent)
     except OSError:
         return False
-    return found.f_bavail * found.f_frsize < _SHARED_BYTES
+    return filesystem.f_bavail * filesystem.f_frsize < _SHARED_BYTES
 
 
 def is_transient(error: sqlite3.Error) -> bool:

@@ -22,11 +22,11 @@ _LOCAL_FUSE: Final = frozenset(
 def filesystem_type(path: Path, mounts: Path = MOUNTS) -> str:
     """Return the name of the file system that *path* is on; empty if that can't be told. It blocks."""
     try:
-        told = mounts.read_text(encoding="utf-8", errors="surrogateescape")
+        mountinfo = mounts.read_text(encoding="utf-8", errors="surrogateescape")
         real = path.resolve()
     except OSError:
         return ""
-    kinds = _mounted(told)
+    kinds = _mounted(mountinfo)
     return next((kinds[parent] for parent in (str(real), *map(str, real.parents)) if parent in kinds), "")
 
 
@@ -39,9 +39,9 @@ def _mounted(mountinfo: str) -> Mapping[str, str]:
     """Return the kind of each mounted folder. A later line lies over an earlier one."""
     kinds: dict[str, str] = {}
     for line in mountinfo.splitlines():
-        before, found, after = line.partition(" - ")
+        before, separator, after = line.partition(" - ")
         fields, rest = before.split(" "), after.split(" ")
-        if found and len(fields) > 4:
+        if separator and len(fields) > 4:
             kinds[str(PurePosixPath(_unescaped(fields[4])))] = rest[0]
     return kinds
 

@@ -40,9 +40,9 @@ def check_file(connection: sqlite3.Connection, path: str) -> Sequence[SessionId]
 
     It blocks, about a second for 256 MiB. Raises `StoreCorrupt`, `sqlite3.Error`.
     """
-    found: list[tuple[str]] = connection.execute("PRAGMA quick_check (5)").fetchall()
-    if found != [("ok",)]:
-        what = "; ".join(line for (line,) in found)
+    findings: list[tuple[str]] = connection.execute("PRAGMA quick_check (5)").fetchall()
+    if findings != [("ok",)]:
+        what = "; ".join(line for (line,) in findings)
         raise StoreCorrupt(
             f"the store {path} is damaged ({what}): `engine sessions repair` puts what can be read into a new file"
         )

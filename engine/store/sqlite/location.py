@@ -79,7 +79,7 @@ def check_identity(path: str, expected: Identity) -> None:
 
 def _node(path: str) -> tuple[int, int] | None:
     try:
-        found = Path(path).stat()
+        state = Path(path).stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return state.st_dev, state.st_ino

@@ -50,7 +50,7 @@ class LostEvents:
     session_id: SessionId
     seq: int
     reason: str
-    beside: int
+    leftover_events: int
 
 
 @attrs.frozen(kw_only=True)
@@ -67,7 +67,7 @@ class RescueReport:
     sessions: int
     events: int
     losses: Sequence[LostEvents]
-    beside: Path | None
+    leftover_path: Path | None
 
 
 async def rescue(damaged: Path, target: Path, *, schema: Schema = PRESENT) -> RescueReport:
@@ -87,14 +87,14 @@ def _rescue(damaged: Path, target: Path, schema: Schema) -> RescueReport:
     source = sqlite3.connect(file_uri(str(damaged), "ro"), uri=True, isolation_level=None)
     try:
         try:
-            found = _event_rows(source)
+            rows = _event_rows(source)
         except sqlite3.DatabaseError as error:
-            told = to_store_error(error, str(damaged))
-            if isinstance(told, StoreCorrupt) or primary_code(error) == sqlite3.SQLITE_ERROR:
+            store_error = to_store_error(error, str(damaged))
+            if isinstance(store_error, StoreCorrupt) or primary_code(error) == sqlite3.SQLITE_ERROR:
                 raise StoreCorrupt(
                     f"nothing of {damaged} can be read: it is no store's file, or its beginning is damaged ({error})"
                 ) from error
-            raise told from error
+            raise store_error from error
         create_file(target)
         connections = Connections(path=str(target.absolute()), mode="truncate", lock_timeout=1.0)
         with map_errors(str(target)):
@@ -103,7 +103,7 @@ def _rescue(damaged: Path, target: Path, schema: Schema) -> RescueReport:
             desk = SqliteWriterConnection(connections=connections, connection=connection)
             sink = EventSink(desk=desk, owner=Owner(), schema=schema)
             try:
-                return _copy(source, found, sink, target)
+                return _copy(source, rows, sink, target)
             finally:
                 sink.close()
     finally:
@@ -111,14 +111,14 @@ def _rescue(damaged: Path, target: Path, schema: Schema) -> RescueReport:
 
 
 def _copy(
-    source: sqlite3.Connection, found: dict[SessionId, dict[int, int]], sink: EventSink, target: Path
+    source: sqlite3.Connection, rows_by_session: dict[SessionId, dict[int, int]], sink: EventSink, target: Path
 ) -> RescueReport:
     losses: list[LostEvents] = []
     sessions = events = 0
-    beside = target.with_name(f"{target.name}.beside.jsonl")
+    leftover_path = target.with_name(f"{target.name}.beside.jsonl")
     listed = _last_seqs(source)
-    for session_id in sorted({*found, *listed}):
-        rows = found.get(session_id, {})
+    for session_id in sorted({*rows_by_session, *listed}):
+        rows = rows_by_session.get(session_id, {})
         whole, why = _prefix(source, session_id, rows, sink.schema)
         if not why and len(whole) < listed.get(session_id, 0):
             why = f"its events to number {listed[session_id]}, the last that the list knows, are lost"
@@ -129,12 +129,15 @@ def _copy(
             sessions, events = sessions + 1, events + len(whole)
         if why:
             left = [body for seq in sorted(rows) if seq > len(whole) and (body := _body(source, rows[seq])) is not None]
-            losses.append(LostEvents(session_id=session_id, seq=len(whole) + 1, reason=why, beside=len(left)))
+            losses.append(LostEvents(session_id=session_id, seq=len(whole) + 1, reason=why, leftover_events=len(left)))
             if left:
-                with open(beside, "a", encoding="utf-8", opener=_private) as file:
+                with open(leftover_path, "a", encoding="utf-8", opener=_private) as file:
                     file.writelines(f"{body}\n" for body in left)
     return RescueReport(
-        sessions=sessions, events=events, losses=tuple(losses), beside=beside if beside.exists() else None
+        sessions=sessions,
+        events=events,
+        losses=tuple(losses),
+        leftover_path=leftover_path if leftover_path.exists() else None,
     )
 
 
@@ -173,10 +176,10 @@ def _last_seqs(source: sqlite3.Connection) -> dict[SessionId, int]:
 
 def _event_rows(source: sqlite3.Connection) -> dict[SessionId, dict[int, int]]:
     """Return the row of each event that can be found, by session and number."""
-    found: dict[SessionId, dict[int, int]] = {}
+    rows: dict[SessionId, dict[int, int]] = {}
     for rowid, session_id, seq in _rows(source):
-        found.setdefault(session_id, {})[seq] = rowid
-    return found
+        rows.setdefault(session_id, {})[seq] = rowid
+    return rows
 
 
 def _rows(source: sqlite3.Connection) -> Iterator[tuple[int, SessionId, int]]:

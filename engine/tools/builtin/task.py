@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import attrs
 
-from engine.agents.reports import facts_of, told
+from engine.agents.reports import render_result, result_facts
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import OF_THE_FIRST
 from engine.core.agent_result import AgentResult
@@ -205,8 +205,8 @@ async def _start(agent: Agent, prompt: str, resume: str | None, ctx: ToolContext
 
 def _output(agent: Agent, result: AgentResult) -> ToolOutput:
     return ToolOutput(
-        text=told(agent.name, result),
+        text=render_result(agent.name, result),
         failed=result.status != "completed",
-        metadata=facts_of(agent.name, result),
+        metadata=result_facts(agent.name, result),
         changed=(),
     )

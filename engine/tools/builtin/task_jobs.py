@@ -8,7 +8,7 @@ import attrs
 import trio
 
 from engine.agents.background import AgentJob
-from engine.agents.reports import told
+from engine.agents.reports import render_result
 from engine.core.schema import doc
 from engine.tools.builtin.task import Agent, Agents, task_tool
 from engine.tools.call_values import Need, ToolOutput
@@ -41,12 +41,12 @@ async def task_output(args: TaskOutput, ctx: ToolContext) -> ToolOutput:
     if args.task_id is None:
         await trio.lowlevel.checkpoint()
         jobs = ctx.agents.all()
-        lines = [f"{job.session_id} ({job.agent}): {job.state}" for job in jobs]
+        lines = [f"{job.session_id} ({job.agent}): {job.status_text}" for job in jobs]
         text = "\n".join(lines) or "No sub-agent works in the background."
         return ToolOutput(text=text, metadata=metadata(counted(len(jobs), "sub-agent")))
     job = ctx.agents.get(args.task_id)
     with trio.move_on_after(args.wait):
-        await job.over.wait()
+        await job.finished.wait()
     await trio.lowlevel.checkpoint()
     return _output(job)
 
@@ -55,22 +55,22 @@ async def task_stop(args: TaskStop, ctx: ToolContext) -> ToolOutput:
     """End a sub-agent. Always a checkpoint; if cancelled, it ends all the same."""
     job = ctx.agents.get(args.task_id)
     job.stop()
-    await job.over.wait()
+    await job.finished.wait()
     await trio.lowlevel.checkpoint()
     return _output(job)
 
 
 def _output(job: AgentJob) -> ToolOutput:
     if job.result is not None:
-        text = told(job.agent, job.result)
+        text = render_result(job.agent, job.result)
     elif job.is_running:
-        said = job.said
-        text = f"{job.agent}: {job.state}. It said last:\n{said}" if said else f"{job.agent}: {job.state}."
+        said = job.last_text
+        text = f"{job.agent}: {job.status_text}. It said last:\n{said}" if said else f"{job.agent}: {job.status_text}."
     else:
-        text = f"{job.agent} never began: {job.trouble}."
+        text = f"{job.agent} never began: {job.error}."
     return ToolOutput(
         text=text,
-        metadata=metadata(f"{job.agent}: {job.state}", task_id=job.session_id, running=job.is_running),
+        metadata=metadata(f"{job.agent}: {job.status_text}", task_id=job.session_id, running=job.is_running),
         changed=(),
     )
 

@@ -159,7 +159,7 @@ async def test_a_whole_file_is_rescued_whole(path: Path, tmp_path: Path) -> None
     await made(path)
     target = tmp_path / "new.db"
     found = await rescue(path, target)
-    assert (found.sessions, found.events, found.losses, found.beside) == (2, len(LONG) + 50, (), None)
+    assert (found.sessions, found.events, found.losses, found.leftover_path) == (2, len(LONG) + 50, (), None)
     old, new = await open_sqlite_store(path), await open_sqlite_store(target)
     assert await new.list_sessions() == await old.list_sessions()
     assert [hit.snippet for hit in await new.search("question 7")] == [
@@ -182,12 +182,15 @@ async def test_what_stands_behind_a_gap_is_put_beside(path: Path, tmp_path: Path
         f"UPDATE events SET body = 'x' WHERE session_id = 'ses_a' AND seq = {len(LONG)}",
     )
     found = await rescue(path, tmp_path / "new.db")
-    assert [(loss.session_id, loss.seq, loss.beside) for loss in found.losses] == [(A, len(LONG), 1), (B, 20, 30)]
-    assert found.losses[1] == LostEvents(session_id=B, seq=20, reason="event 20 is lost", beside=30)
-    assert found.beside is not None
-    lines = found.beside.read_text().splitlines()
+    assert [(loss.session_id, loss.seq, loss.leftover_events) for loss in found.losses] == [
+        (A, len(LONG), 1),
+        (B, 20, 30),
+    ]
+    assert found.losses[1] == LostEvents(session_id=B, seq=20, reason="event 20 is lost", leftover_events=30)
+    assert found.leftover_path is not None
+    lines = found.leftover_path.read_text().splitlines()
     assert (len(lines), lines[0]) == (31, "x")
-    assert found.beside.stat().st_mode & 0o777 == 0o600
+    assert found.leftover_path.stat().st_mode & 0o777 == 0o600
     store = await open_sqlite_store(tmp_path / "new.db")
     assert (list(await store.load(A)), list(await store.load(B))) == (LONG[:-1], notes(B, 19))
     store.put(noted(B, 20))

@@ -41,7 +41,7 @@ from engine.core.ids import InputId, MessageId, PartId, SessionId, TurnId
 from engine.core.state import OpenPart, SessionState
 from engine.journal.cursors import REFILL as REFILL  # noqa: PLC0414  # what a journal hands out belongs to it
 from engine.journal.cursors import Cursor as Cursor  # noqa: PLC0414
-from engine.journal.cursors import Entry
+from engine.journal.cursors import JournalEntry
 from engine.journal.cursors import Position as Position  # noqa: PLC0414
 from engine.journal.partial_output import DELTAS, DraftSaver
 
@@ -106,7 +106,7 @@ class Journal:
     _inputs_before: Callable[[], Iterable[InputAdmitted]] | None = attrs.field(default=None, init=False)
     _durable: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
     _log: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
-    _tail: list[Entry] = attrs.field(factory=list[Entry], init=False)
+    _tail: list[JournalEntry] = attrs.field(factory=list[JournalEntry], init=False)
     _base: int = attrs.field(default=0, init=False)
     _visible: int = attrs.field(default=0, init=False)
     _hold: _Hold | None = attrs.field(default=None, init=False)
@@ -178,7 +178,7 @@ class Journal:
         )
 
     @enable_ki_protection
-    def grow(self, part_id: PartId, text: str, time: float) -> None:
+    def append_delta(self, part_id: PartId, text: str, time: float) -> None:
         """Append a delta to an open part: the hot path, so it takes its parts and no event. Not a checkpoint."""
         part = self._open[part_id]
         delta = DELTAS[part.kind](
@@ -231,7 +231,7 @@ class Journal:
             for entry in waiting:
                 self.parent._push(entry)
 
-    def _push(self, entry: Entry) -> None:
+    def _push(self, entry: JournalEntry) -> None:
         tail = self._tail
         tail.append(entry)
         if entry.seq is not None:
@@ -317,7 +317,7 @@ class Journal:
                 cursor._begin(begin)
         return cursor
 
-    def newest(self) -> Iterator[Durable]:
+    def newest_first(self) -> Iterator[Durable]:
         """Yield the durable events, the last one first."""
         return reversed(self._durable)
 
@@ -329,8 +329,8 @@ class Journal:
         """Return where, in the log, the events after the own one of that number begin."""
         if seq == 0 or len(self._log) == len(self._durable):
             return seq
-        wanted = self._durable[seq - 1]
-        return self._log.index(wanted, seq - 1) + 1
+        event = self._durable[seq - 1]
+        return self._log.index(event, seq - 1) + 1
 
     @property
     def _visible_events(self) -> int:
@@ -355,7 +355,7 @@ class Journal:
 class TurnJournal:
     """A turn's way to the journal; once closed, it drops what comes late, and counts it."""
 
-    journal: Journal
+    log: Journal
     turn_id: TurnId
     is_closed: bool = attrs.field(default=False, init=False)
     dropped: int = attrs.field(default=0, init=False)
@@ -366,7 +366,7 @@ class TurnJournal:
         if self.is_closed:
             self.dropped += 1
             return None
-        return self.journal.append(event, turn_id=self.turn_id)
+        return self.log.append(event, turn_id=self.turn_id)
 
     @enable_ki_protection
     def append_live(self, event: Live) -> None:
@@ -374,18 +374,18 @@ class TurnJournal:
         if self.is_closed:
             self.dropped += 1
             return
-        self.journal.append_live(event, turn_id=self.turn_id)
+        self.log.append_live(event, turn_id=self.turn_id)
 
     @enable_ki_protection
-    def grow(self, part_id: PartId, text: str, time: float) -> None:
+    def append_delta(self, part_id: PartId, text: str, time: float) -> None:
         """Append a delta, unless the turn's record is closed. Not a checkpoint."""
         if self.is_closed:
             self.dropped += 1
             return
-        self.journal.grow(part_id, text, time)
+        self.log.append_delta(part_id, text, time)
 
     @enable_ki_protection
-    def shut(self) -> None:
+    def stop(self) -> None:
         """Take nothing more; the turn stays open in the record. Not a checkpoint."""
         self.is_closed = True
 
@@ -393,4 +393,4 @@ class TurnJournal:
     def close(self, last: E) -> E:
         """Append *last*, held, and take nothing more. Not a checkpoint."""
         self.is_closed = True
-        return self.journal.append(last, turn_id=self.turn_id, held=True)
+        return self.log.append(last, turn_id=self.turn_id, held=True)

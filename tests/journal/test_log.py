@@ -42,7 +42,7 @@ from engine.core.fold import apply, fold
 from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
 from engine.core.messages import CallPart, ProviderPart, TextPart, Usage, UserMessage
 from engine.core.state import OpenPart, Resync, SessionState
-from engine.journal.journal import REFILL, Cursor, Journal, Position, TurnJournal
+from engine.journal.log import REFILL, Cursor, Journal, Position, TurnJournal
 from engine.store.memory import MemoryStore
 from tests.support.scribe import Scribe, Wall, new_journal
 
@@ -89,7 +89,7 @@ class Reader:
     def take(self, most: int) -> int:
         """Take up to *most* entries that are there now; return how many were."""
         for taken in range(most):
-            entry = self.cursor.take()
+            entry = self.cursor.try_next()
             if entry is None:
                 return taken
             self.look_at(entry)
@@ -160,7 +160,7 @@ class Reader:
 
 def take_all(cursor: Cursor) -> list[Entry]:
     found: list[Entry] = []
-    while (entry := cursor.take()) is not None:
+    while (entry := cursor.try_next()) is not None:
         found.append(entry)
     return found
 
@@ -345,7 +345,7 @@ class Desk:
 
     def grow(self, text: str, times: int = 1) -> None:
         for _ in range(times):
-            self.turn.grow(self.part_id, text, self.wall.now())
+            self.turn.append_delta(self.part_id, text, self.wall.now())
 
     def end_step(self) -> None:
         text = self.journal.open_text(self.part_id)
@@ -509,11 +509,11 @@ def test_what_a_childs_held_end_hides_of_a_grandchild_comes_without_a_gap() -> N
     ):
         below.append(event)
     for _ in range(20):  # out of the ring
-        below.grow(PartId("gp"), "ab", 0.0)
+        below.append_delta(PartId("gp"), "ab", 0.0)
     above.close(ENDED)
-    below.grow(PartId("gp"), "cd", 0.0)
+    below.append_delta(PartId("gp"), "cd", 0.0)
     reader.drain()
-    below.grow(PartId("gp"), "ef", 0.0)
+    below.append_delta(PartId("gp"), "ef", 0.0)
     child.release()
     reader.drain()
     assert reader.texts[PartId("gp")] == "ab" * 20 + "cdef"
@@ -524,7 +524,7 @@ def test_a_position_names_what_was_handed_over_and_no_more() -> None:
     desk = Desk()
     desk.grow("ab", 10)
     first = desk.journal.follow(0)
-    told = [first.take() for _ in range(2)]
+    told = [first.try_next() for _ in range(2)]
     second = desk.journal.follow(first.position)
     told += take_all(second)
     assert kinds([entry for entry in told if entry is not None]) == [
@@ -542,7 +542,7 @@ def test_a_position_tells_parents_and_childrens_events_apart() -> None:
     cursor = desk.journal.follow()
     for number in range(6):
         child.append(Notice(level="info", code=str(number), text=""))
-    assert len([cursor.take() for _ in range(2)]) == 2
+    assert len([cursor.try_next() for _ in range(2)]) == 2
     again = desk.journal.follow(cursor.position)
     assert [entry.seq for entry in take_all(again) if isinstance(entry, Notice)] == [3, 4, 5, 6]
     assert dict(again.position.children) == {"c": 6}
